@@ -1,0 +1,146 @@
+//! Frames: the buffers that data travels in.
+//!
+//! A frame holds one 4-KiB block and its 64 bytes of out-of-band metadata. Frames are owned
+//! handles: they leave with a command and come home with its completion, so nobody can touch data
+//! that a drive is reading, and a frame that is not in the pool is somewhere we can name.
+//!
+//! ```text
+//! client -> frame -> stripe slot -> command -> drive -> completion -> stripe slot -> pool
+//! ```
+
+use crate::units::{BLOCK_BYTES, OOB_BYTES};
+use std::fmt;
+
+/// The contents of a frame.
+#[repr(C, align(64))]
+pub struct FrameBody {
+    /// The block's data.
+    pub data: [u8; BLOCK_BYTES],
+    /// The block's out-of-band metadata.
+    pub oob: [u8; OOB_BYTES],
+}
+
+/// An owned buffer for one block and its out-of-band metadata.
+pub struct Frame(Box<FrameBody>);
+
+impl Frame {
+    /// A frame of zeros, freshly allocated. Hot paths take frames from a [`FramePool`] instead.
+    #[must_use]
+    pub fn zeroed() -> Frame {
+        Frame(Box::new(FrameBody { data: [0; BLOCK_BYTES], oob: [0; OOB_BYTES] }))
+    }
+}
+
+impl std::ops::Deref for Frame {
+    type Target = FrameBody;
+
+    fn deref(&self) -> &FrameBody {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Frame {
+    fn deref_mut(&mut self) -> &mut FrameBody {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Frame({:02x?}..)", &self.0.data[..4])
+    }
+}
+
+/// A stock of frames with a limit.
+///
+/// Frames come back dirty: whoever takes one writes all of it. The pool allocates on demand up to
+/// its limit and never gives memory back; a full pool makes the caller wait, which is how memory
+/// pressure becomes back-pressure.
+#[derive(Debug)]
+pub struct FramePool {
+    free: Vec<Frame>,
+    frames_out: usize,
+    frames_max: usize,
+}
+
+impl FramePool {
+    /// A pool that hands out at most `frames_max` frames at a time.
+    #[must_use]
+    pub fn new(frames_max: usize) -> FramePool {
+        FramePool { free: Vec::new(), frames_out: 0, frames_max }
+    }
+
+    /// Frames that can be taken now.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.frames_max - self.frames_out
+    }
+
+    /// Frames that are out.
+    #[must_use]
+    pub fn frames_out(&self) -> usize {
+        self.frames_out
+    }
+
+    /// One frame with unspecified contents.
+    ///
+    /// # Panics
+    /// When the limit is reached: callers ask [`FramePool::available`] first.
+    #[must_use]
+    pub fn take(&mut self) -> Frame {
+        assert!(self.frames_out < self.frames_max, "frame pool exhausted: {} frames out", self.frames_out);
+        self.frames_out += 1;
+        self.free.pop().unwrap_or_else(Frame::zeroed)
+    }
+
+    /// Takes `count` frames into `into`.
+    pub fn take_many(&mut self, count: usize, into: &mut Vec<Frame>) {
+        for _ in 0..count {
+            let frame = self.take();
+            into.push(frame);
+        }
+    }
+
+    /// A frame comes home.
+    ///
+    /// # Panics
+    /// When more frames come home than left.
+    pub fn give(&mut self, frame: Frame) {
+        assert!(self.frames_out > 0, "a frame came home that never left");
+        self.frames_out -= 1;
+        self.free.push(frame);
+    }
+
+    /// All frames of `frames` come home; the vector keeps its capacity.
+    pub fn give_many(&mut self, frames: &mut Vec<Frame>) {
+        for frame in frames.drain(..) {
+            self.give(frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_counts_what_is_out() {
+        let mut pool = FramePool::new(2);
+        let a = pool.take();
+        let mut more = Vec::new();
+        pool.take_many(1, &mut more);
+        assert_eq!(pool.available(), 0);
+        pool.give(a);
+        pool.give_many(&mut more);
+        assert_eq!(pool.available(), 2);
+        assert!(more.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "frame pool exhausted")]
+    fn the_limit_is_a_limit() {
+        let mut pool = FramePool::new(1);
+        let _first = pool.take();
+        let _second = pool.take();
+    }
+}

@@ -1,0 +1,13 @@
+//! The vocabulary every other room speaks: units, time as a value, seeded randomness, frames
+//! (the 4-KiB buffers that data travels in), checksums and erasure codes.
+//!
+//! Nothing here knows what a zone or an array is, and nothing here performs I/O.
+
+pub mod bytes;
+pub mod checksum;
+pub mod erasure;
+pub mod frame;
+pub mod random;
+pub mod time;
+pub mod units;
+pub mod xor;

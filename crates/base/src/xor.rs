@@ -1,0 +1,118 @@
+//! XOR of 4-KiB blocks, the kernel of single parity.
+//!
+//! One pass over all sources, so that each cache line of the destination is written once. The
+//! widths are chosen at run time; the scalar twin is the specification and the fallback.
+
+use crate::units::BLOCK_BYTES;
+
+/// One block of data.
+pub type Block = [u8; BLOCK_BYTES];
+
+/// Sets `into` to the XOR of all `sources`; zero when there are none.
+pub fn xor_blocks(into: &mut Block, sources: &[&Block]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the feature the function needs was detected on this machine.
+            // WHY: 3 sources take 38 ns per block instead of 99 ns (docs/adr/0004).
+            #[allow(unsafe_code)]
+            return unsafe { xor_blocks_avx512(into, sources) };
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature the function needs was detected on this machine.
+            // WHY: as above; 256-bit lanes where 512 are not there.
+            #[allow(unsafe_code)]
+            return unsafe { xor_blocks_avx2(into, sources) };
+        }
+    }
+    xor_blocks_scalar(into, sources);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn xor_blocks_avx512(into: &mut Block, sources: &[&Block]) {
+    xor_lanes::<64>(into, sources);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn xor_blocks_avx2(into: &mut Block, sources: &[&Block]) {
+    xor_lanes::<32>(into, sources);
+}
+
+/// The twin the vector kernels are tested against.
+fn xor_blocks_scalar(into: &mut Block, sources: &[&Block]) {
+    xor_lanes::<16>(into, sources);
+}
+
+/// Plain code over lanes of `N` bytes; the compiler turns a lane into one vector register when the
+/// calling function enables that width. Up to five sources, the common array widths, are one pass.
+#[inline(always)]
+fn xor_lanes<const N: usize>(into: &mut Block, sources: &[&Block]) {
+    match sources {
+        [] => into.fill(0),
+        [a] => into.copy_from_slice(*a),
+        [a, b] => pass::<N, 2>(into, [a, b]),
+        [a, b, c] => pass::<N, 3>(into, [a, b, c]),
+        [a, b, c, d] => pass::<N, 4>(into, [a, b, c, d]),
+        [a, b, c, d, rest @ ..] => {
+            pass::<N, 4>(into, [a, b, c, d]);
+            for source in rest {
+                accumulate::<N>(into, source);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn pass<const N: usize, const SOURCES: usize>(into: &mut Block, sources: [&Block; SOURCES]) {
+    for at in (0..BLOCK_BYTES).step_by(N) {
+        let mut lane = [0_u8; N];
+        for source in sources {
+            for (l, s) in lane.iter_mut().zip(&source[at..at + N]) {
+                *l ^= s;
+            }
+        }
+        into[at..at + N].copy_from_slice(&lane);
+    }
+}
+
+#[inline(always)]
+fn accumulate<const N: usize>(into: &mut Block, source: &Block) {
+    for (into, source) in into.chunks_exact_mut(N).zip(source.chunks_exact(N)) {
+        for (i, s) in into.iter_mut().zip(source) {
+            *i ^= s;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn every_width_agrees_with_bytewise_xor() {
+        let mut random = Random::from_seed(11);
+        for count in 0..9 {
+            let sources: Vec<Block> = (0..count)
+                .map(|_| {
+                    let mut block = [0; BLOCK_BYTES];
+                    random.fill(&mut block);
+                    block
+                })
+                .collect();
+            let mut expected = [0; BLOCK_BYTES];
+            for source in &sources {
+                expected.iter_mut().zip(source).for_each(|(e, s)| *e ^= s);
+            }
+            let sources: Vec<&Block> = sources.iter().collect();
+            let mut chosen = [0xaa; BLOCK_BYTES];
+            xor_blocks(&mut chosen, &sources);
+            assert!(chosen == expected, "chosen kernel, {count} sources");
+            let mut scalar = [0xaa; BLOCK_BYTES];
+            xor_blocks_scalar(&mut scalar, &sources);
+            assert!(scalar == expected, "scalar twin, {count} sources");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The zoned command set: what can be asked of a drive and how it answers.
+//!
+//! A drive is a [`ZonedDevice`]: commands go in through `submit`, completions come out of `poll`,
+//! in any order. Buffers travel with the command and come home with its completion. Every block
+//! carries 64 bytes of out-of-band metadata, written and read with its data.
+
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{BLOCK_BYTES_U64, ZoneIndex};
+
+/// Says who waits for a command. Opaque to the drive; it comes back with the completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token(pub u64);
+
+/// What a drive is made of. Blocks are 4 KiB with 64 bytes of metadata; nothing else is supported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Zones of the namespace.
+    pub zones: u32,
+    /// Distance between the starts of two zones, in blocks.
+    pub zone_size_blocks: u32,
+    /// Blocks of a zone that can be written; at most the zone size.
+    pub zone_capacity_blocks: u32,
+    /// Most zones open at a time (NVMe MOR + 1).
+    pub open_zones_max: u32,
+    /// Most zones open or closed at a time (NVMe MAR + 1).
+    pub active_zones_max: u32,
+    /// Most blocks of one zone append (NVMe ZASL).
+    pub append_blocks_max: u32,
+    /// Most blocks of any other transfer (NVMe MDTS).
+    pub transfer_blocks_max: u32,
+    /// Completed writes may be lost on power failure until a flush completes.
+    pub volatile_cache: bool,
+}
+
+impl Geometry {
+    /// Bytes that can be written to the whole drive.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.zones) * u64::from(self.zone_capacity_blocks) * BLOCK_BYTES_U64
+    }
+}
+
+/// One operation on one zone. Offsets and counts are in blocks from the start of the zone.
+#[derive(Debug)]
+pub enum Op {
+    /// Reads `frames.len()` blocks. Blocks at or beyond the write pointer read as zeros.
+    Read {
+        /// First block to read.
+        offset: u32,
+        /// Where data and metadata go.
+        frames: Vec<Frame>,
+    },
+    /// Writes at `offset`, which must be the write pointer.
+    Write {
+        /// First block to write.
+        offset: u32,
+        /// What to write.
+        frames: Vec<Frame>,
+    },
+    /// Writes at the write pointer; the completion tells where that was.
+    Append {
+        /// What to write.
+        frames: Vec<Frame>,
+    },
+    /// Empties the zone.
+    Reset,
+    /// Makes the zone full without writing the rest of it.
+    Finish,
+    /// Opens the zone explicitly.
+    Open,
+    /// Closes the zone: it stays active but releases its open resource.
+    Close,
+    /// Lists the states of `count` zones, starting with the command's zone.
+    Report {
+        /// Most descriptors wanted.
+        count: u32,
+    },
+    /// Makes every write that completed before this command durable against power failure.
+    Flush,
+}
+
+/// A command on its way to a drive.
+#[derive(Debug)]
+pub struct Command {
+    /// Who waits for it.
+    pub token: Token,
+    /// The zone it acts on; ignored by `Flush`.
+    pub zone: ZoneIndex,
+    /// What to do.
+    pub op: Op,
+}
+
+/// A command's outcome.
+#[derive(Debug)]
+pub struct Completion {
+    /// Who waits for it.
+    pub token: Token,
+    /// How it went.
+    pub status: Status,
+    /// First block written, for writes and appends that succeeded.
+    pub offset: u32,
+    /// The command's frames, home again whatever the status.
+    pub frames: Vec<Frame>,
+    /// Answer to a report.
+    pub report: Vec<ZoneDescriptor>,
+}
+
+/// State of a zone (NVMe ZNS 1.1, figure 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneState {
+    /// Nothing written; the write pointer is at the start.
+    Empty,
+    /// Opened by a write.
+    ImplicitOpen,
+    /// Opened by a command.
+    ExplicitOpen,
+    /// Active but not open.
+    Closed,
+    /// No more can be written; the write pointer is undefined.
+    Full,
+    /// The drive no longer accepts writes here; what is written can be read.
+    ReadOnly,
+    /// The drive has given the zone up.
+    Offline,
+}
+
+impl ZoneState {
+    /// Counts against the open-zone limit.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        matches!(self, ZoneState::ImplicitOpen | ZoneState::ExplicitOpen)
+    }
+
+    /// Counts against the active-zone limit.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        self.is_open() || self == ZoneState::Closed
+    }
+}
+
+/// One line of a zone report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneDescriptor {
+    /// State of the zone.
+    pub state: ZoneState,
+    /// Next block to write. Undefined (all ones) when the zone is full, read-only or offline.
+    pub write_pointer: u32,
+    /// Blocks that can be written.
+    pub capacity: u32,
+}
+
+/// How a command went: the NVMe status (status code type and code), or what the host found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done.
+    Success,
+    /// A field of the command is out of its range (0x002): too many blocks, or none.
+    InvalidField,
+    /// The drive failed internally (0x006).
+    InternalError,
+    /// The zone does not exist (0x080).
+    LbaOutOfRange,
+    /// The command reaches beyond the end of the zone (0x1b8).
+    ZoneBoundaryError,
+    /// The zone is full (0x1b9).
+    ZoneIsFull,
+    /// The zone is read-only (0x1ba).
+    ZoneIsReadOnly,
+    /// The zone is offline (0x1bb).
+    ZoneIsOffline,
+    /// The write is not at the write pointer (0x1bc).
+    ZoneInvalidWrite,
+    /// The active-zone limit is reached (0x1bd).
+    TooManyActiveZones,
+    /// The open-zone limit is reached (0x1be).
+    TooManyOpenZones,
+    /// The zone cannot make this transition (0x1bf).
+    InvalidZoneStateTransition,
+    /// The media refused the write (0x280).
+    WriteFault,
+    /// The media could not return the data (0x281).
+    UnrecoveredReadError,
+    /// The host lost the drive (no NVMe status: the command may or may not have been executed).
+    DeviceGone,
+}
+
+impl Status {
+    /// Status code type and status code, as in NVMe Base 2.0 section 4.2.3 and ZNS 1.1 section 4.1.
+    #[must_use]
+    pub fn nvme_code(self) -> u16 {
+        match self {
+            Status::Success => 0x000,
+            Status::InvalidField => 0x002,
+            Status::InternalError => 0x006,
+            Status::LbaOutOfRange => 0x080,
+            Status::ZoneBoundaryError => 0x1b8,
+            Status::ZoneIsFull => 0x1b9,
+            Status::ZoneIsReadOnly => 0x1ba,
+            Status::ZoneIsOffline => 0x1bb,
+            Status::ZoneInvalidWrite => 0x1bc,
+            Status::TooManyActiveZones => 0x1bd,
+            Status::TooManyOpenZones => 0x1be,
+            Status::InvalidZoneStateTransition => 0x1bf,
+            Status::WriteFault => 0x280,
+            Status::UnrecoveredReadError => 0x281,
+            Status::DeviceGone => 0x371,
+        }
+    }
+}
+
+/// A zoned drive.
+pub trait ZonedDevice: Send {
+    /// What the drive is made of. It does not change.
+    fn geometry(&self) -> &Geometry;
+
+    /// Hands over a command. It never blocks for long and never fails: whatever is wrong with the
+    /// command comes back as the status of its completion.
+    fn submit(&mut self, now: Instant, command: Command);
+
+    /// Moves the completions that are due by `now` into `completions`, in any order.
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>);
+
+    /// When the next completion is due, for drives that live in virtual time. `None` for drives
+    /// whose completions come when they come, and when nothing is in flight.
+    fn next_event(&self) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,138 @@
+//! The drives of one array: where commands go by member, and a way to run commands to their end
+//! for the parts that are straight-line code (format, mount, check).
+
+use crate::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
+use base::time::Instant;
+use base::units::DriveIndex;
+
+/// A command for one member.
+#[derive(Debug)]
+pub struct DriveCommand {
+    /// Which member.
+    pub drive: DriveIndex,
+    /// What it should do.
+    pub command: Command,
+}
+
+/// The drives of an array by member. A missing member answers every command with
+/// [`Status::DeviceGone`].
+pub struct DriveSet {
+    drives: Vec<Option<Box<dyn ZonedDevice>>>,
+    /// Completions of missing members, waiting to be polled.
+    refused: Vec<(DriveIndex, Completion)>,
+    scratch: Vec<Completion>,
+}
+
+impl DriveSet {
+    /// A set of drives; `None` where a member is missing.
+    #[must_use]
+    pub fn new(drives: Vec<Option<Box<dyn ZonedDevice>>>) -> DriveSet {
+        DriveSet { drives, refused: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// Members, present or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.drives.len()
+    }
+
+    /// True when the set has no members at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.drives.is_empty()
+    }
+
+    /// Geometry of a member; `None` when it is missing.
+    #[must_use]
+    pub fn geometry(&self, drive: DriveIndex) -> Option<&Geometry> {
+        self.drives[drive.index()].as_ref().map(|device| device.geometry())
+    }
+
+    /// The member itself.
+    pub fn device_mut(&mut self, drive: DriveIndex) -> Option<&mut (dyn ZonedDevice + 'static)> {
+        self.drives[drive.index()].as_deref_mut()
+    }
+
+    /// Takes a member out: from now on it is missing.
+    pub fn remove(&mut self, drive: DriveIndex) -> Option<Box<dyn ZonedDevice>> {
+        self.drives[drive.index()].take()
+    }
+
+    /// The drives, in order.
+    #[must_use]
+    pub fn into_inner(self) -> Vec<Option<Box<dyn ZonedDevice>>> {
+        self.drives
+    }
+
+    /// Hands a command to its member.
+    pub fn submit(&mut self, now: Instant, command: DriveCommand) {
+        let DriveCommand { drive, command } = command;
+        match &mut self.drives[drive.index()] {
+            Some(device) => device.submit(now, command),
+            None => self.refused.push((drive, refuse(command))),
+        }
+    }
+
+    /// Moves due completions of all members into `completions`.
+    pub fn poll(&mut self, now: Instant, completions: &mut Vec<(DriveIndex, Completion)>) {
+        completions.append(&mut self.refused);
+        for (index, device) in self.drives.iter_mut().enumerate() {
+            let Some(device) = device else { continue };
+            device.poll(now, &mut self.scratch);
+            completions.extend(self.scratch.drain(..).map(|completion| (DriveIndex::at(index), completion)));
+        }
+    }
+
+    /// The earliest event of drives in virtual time.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Instant> {
+        self.drives.iter().flatten().filter_map(|device| device.next_event()).min()
+    }
+
+    /// Runs commands to completion, all at once; the answers are in the order of the commands.
+    /// Tokens are assigned here. Waits by polling, so it is for code that runs before service.
+    ///
+    /// # Panics
+    /// When a drive answers with a token it was not given.
+    pub fn execute_all(&mut self, mut now: Instant, commands: Vec<DriveCommand>) -> Vec<Completion> {
+        let mut answers: Vec<Option<Completion>> = commands.iter().map(|_| None).collect();
+        let mut pending = commands.len();
+        for (index, mut command) in commands.into_iter().enumerate() {
+            command.command.token = Token(index as u64);
+            self.submit(now, command);
+        }
+        let mut completions = Vec::new();
+        while pending > 0 {
+            self.poll(now, &mut completions);
+            if completions.is_empty() {
+                match self.next_event() {
+                    Some(next) => now = now.max(next),
+                    None => std::hint::spin_loop(),
+                }
+            }
+            for (_, completion) in completions.drain(..) {
+                let index = usize::try_from(completion.token.0).expect("a token given above");
+                assert!(answers[index].is_none(), "a drive completed one command twice");
+                answers[index] = Some(completion);
+                pending -= 1;
+            }
+        }
+        answers.into_iter().map(|answer| answer.expect("none is pending")).collect()
+    }
+
+    /// [`DriveSet::execute_all`] for one command.
+    ///
+    /// # Panics
+    /// As [`DriveSet::execute_all`].
+    pub fn execute(&mut self, now: Instant, command: DriveCommand) -> Completion {
+        self.execute_all(now, vec![command]).pop().expect("one answer for one command")
+    }
+}
+
+fn refuse(command: Command) -> Completion {
+    let frames = match command.op {
+        Op::Read { frames, .. } | Op::Write { frames, .. } | Op::Append { frames } => frames,
+        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => Vec::new(),
+    };
+    Completion { token: command.token, status: Status::DeviceGone, offset: 0, frames, report: Vec::new() }
+}

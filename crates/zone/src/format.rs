@@ -1,0 +1,25 @@
+//! What the media holds, byte by byte. `docs/FORMAT.md` is generated from the field tables of these
+//! modules and a test fails when the two differ.
+//!
+//! ```text
+//! zone 0, 1     | superblock | superblock | ...        records in turn, newest generation counts
+//! other zones   | header | data: stripes 0 .. S-1  | footer | unused |
+//!                 1 block  S * C blocks              1 block per 204 of data
+//! ```
+//! All integers are little endian, reserved bytes are zero, and every record carries a CRC32C that
+//! covers its identity, so that a misplaced record is as invalid as a damaged one.
+
+pub mod fields;
+pub mod footer;
+pub mod header;
+pub mod oob;
+pub mod superblock;
+
+/// Zones at the start of every drive that hold the superblock log.
+pub const SUPERBLOCK_ZONES: u32 = 2;
+/// Most members of an array; sizes the member tables of superblock and header.
+pub const MEMBERS_MAX: usize = 32;
+/// The format this program reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+/// Blocks of a segment's header in each zone.
+pub const HEADER_BLOCKS: u32 = 1;

@@ -1,0 +1,203 @@
+//! Segment footers: the metadata of a zone's data region in few blocks, so that a mount reads one
+//! block in 204 instead of all of them.
+//!
+//! A footer only repeats what the out-of-band metadata says; a zone whose footer is torn or
+//! damaged is scanned instead.
+
+use crate::record_fields;
+use base::bytes::{put, u32_at, u64_at};
+use base::checksum::crc32c;
+use base::units::{BLOCK_BYTES, ZoneIndex};
+use base::xor::Block;
+
+record_fields! { BLOCK_BYTES;
+    MAGIC: 0, 4, "`ZWFT`";
+    CRC: 4, 4, "CRC32C of the block with this field zero, followed by the array tag (8 bytes), the zone (4) and the index of this footer block (4)";
+    SEGMENT: 8, 8, "segment id";
+    ENTRIES: 16, 4080, "204 entries of 20 bytes, one per block of the data region";
+}
+
+/// Entries of one footer block.
+pub const ENTRIES_PER_BLOCK: u32 = 204;
+
+/// The entry of one block.
+pub mod entry {
+    use crate::record_fields;
+
+    /// Bytes of an entry.
+    pub const ENTRY_BYTES: usize = 20;
+    record_fields! { ENTRY_BYTES;
+        LBA: 0, 8, "LBA; for parity, the parity of the LBAs";
+        SEQUENCE: 8, 8, "sequence; for parity, the parity of the sequences";
+        TAG: 16, 4, "kind in the upper 4 bits (1 user, 2 mapping, 3 tombstone, 4 padding, 5 parity, 6 void), stripe within the segment in the lower 28";
+    }
+
+    pub(super) const LBA: usize = at::LBA;
+    pub(super) const SEQUENCE: usize = at::SEQUENCE;
+    pub(super) const TAG: usize = at::TAG;
+}
+
+/// Most stripes of a segment: what fits the entry's tag.
+pub const STRIPES_MAX: u32 = (1 << 28) - 1;
+const MAGIC: &[u8; 4] = b"ZWFT";
+
+/// What a footer says of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A client's block.
+    User,
+    /// A block of index entries.
+    Mapping,
+    /// A bitmap of trimmed blocks.
+    Tombstone,
+    /// Filled up a stripe.
+    Padding,
+    /// Parity.
+    Parity,
+    /// Nothing to be read: a filler, or part of a stripe that recovery declared void.
+    Void,
+}
+
+/// Metadata of one block of a data region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// LBA, or parity of LBAs.
+    pub lba: u64,
+    /// Sequence, or parity of sequences.
+    pub sequence: u64,
+    /// What the block is.
+    pub kind: EntryKind,
+    /// Stripe within the segment.
+    pub stripe: u32,
+}
+
+impl Entry {
+    /// A block that holds nothing.
+    pub const VOID: Entry = Entry { lba: u64::MAX, sequence: 0, kind: EntryKind::Void, stripe: 0 };
+
+    fn encode(self, bytes: &mut [u8]) {
+        let kind: u32 = match self.kind {
+            EntryKind::User => 1,
+            EntryKind::Mapping => 2,
+            EntryKind::Tombstone => 3,
+            EntryKind::Padding => 4,
+            EntryKind::Parity => 5,
+            EntryKind::Void => 6,
+        };
+        assert!(self.stripe <= STRIPES_MAX);
+        put(bytes, entry::LBA, &self.lba.to_le_bytes());
+        put(bytes, entry::SEQUENCE, &self.sequence.to_le_bytes());
+        put(bytes, entry::TAG, &(kind << 28 | self.stripe).to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Entry> {
+        let tag = u32_at(bytes, entry::TAG);
+        let kind = match tag >> 28 {
+            1 => EntryKind::User,
+            2 => EntryKind::Mapping,
+            3 => EntryKind::Tombstone,
+            4 => EntryKind::Padding,
+            5 => EntryKind::Parity,
+            6 => EntryKind::Void,
+            _ => return None,
+        };
+        Some(Entry {
+            lba: u64_at(bytes, entry::LBA),
+            sequence: u64_at(bytes, entry::SEQUENCE),
+            kind,
+            stripe: tag & STRIPES_MAX,
+        })
+    }
+}
+
+/// Which footer block this is; covered by its checksum.
+#[derive(Clone, Copy, Debug)]
+pub struct FooterId {
+    /// First 8 bytes of the array UUID.
+    pub array: u64,
+    /// Segment id.
+    pub segment: u64,
+    /// Zone the block lies in.
+    pub zone: ZoneIndex,
+    /// Index of the block within the footer.
+    pub index: u32,
+}
+
+impl FooterId {
+    fn crc(&self, block: &Block) -> u32 {
+        let mut bytes = [0; BLOCK_BYTES + 16];
+        put(&mut bytes, 0, block);
+        put(&mut bytes, at::CRC, &[0; 4]);
+        put(&mut bytes, BLOCK_BYTES, &self.array.to_le_bytes());
+        put(&mut bytes, BLOCK_BYTES + 8, &self.zone.0.to_le_bytes());
+        put(&mut bytes, BLOCK_BYTES + 12, &self.index.to_le_bytes());
+        crc32c(&bytes)
+    }
+}
+
+/// Writes up to 204 entries into a footer block.
+///
+/// # Panics
+/// When there are more entries than a block holds.
+pub fn encode(id: &FooterId, entries: &[Entry], block: &mut Block) {
+    assert!(entries.len() <= ENTRIES_PER_BLOCK as usize);
+    block.fill(0);
+    put(block, at::MAGIC, MAGIC);
+    put(block, at::SEGMENT, &id.segment.to_le_bytes());
+    for (entry, bytes) in entries.iter().zip(block[at::ENTRIES..].chunks_exact_mut(entry::ENTRY_BYTES)) {
+        entry.encode(bytes);
+    }
+    let crc = id.crc(block);
+    put(block, at::CRC, &crc.to_le_bytes());
+}
+
+/// Reads the first `count` entries of a footer block into `entries`; false, and nothing added,
+/// when the block is not that footer block or not whole.
+#[must_use]
+pub fn decode(id: &FooterId, block: &Block, count: usize, entries: &mut Vec<Entry>) -> bool {
+    assert!(count <= ENTRIES_PER_BLOCK as usize);
+    let identified = &block[..4] == MAGIC && u64_at(block, at::SEGMENT) == id.segment;
+    if !identified || id.crc(block) != u32_at(block, at::CRC) {
+        return false;
+    }
+    let before = entries.len();
+    for bytes in block[at::ENTRIES..].chunks_exact(entry::ENTRY_BYTES).take(count) {
+        match Entry::decode(bytes) {
+            Some(entry) => entries.push(entry),
+            None => {
+                entries.truncate(before);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_only_under_their_identity() {
+        let id = FooterId { array: 1, segment: 2, zone: ZoneIndex(3), index: 4 };
+        let entries: Vec<Entry> = (0..204)
+            .map(|i| Entry { lba: i, sequence: i * 3, kind: EntryKind::User, stripe: STRIPES_MAX - 1 })
+            .collect();
+        let mut block = [0; BLOCK_BYTES];
+        encode(&id, &entries, &mut block);
+        let mut read = Vec::new();
+        assert!(decode(&id, &block, 204, &mut read));
+        assert_eq!(read, entries);
+        for wrong in [
+            FooterId { array: 9, ..id },
+            FooterId { segment: 9, ..id },
+            FooterId { zone: ZoneIndex(9), ..id },
+            FooterId { index: 9, ..id },
+        ] {
+            assert!(!decode(&wrong, &block, 204, &mut read), "{wrong:?}");
+        }
+        block[4095] ^= 1;
+        assert!(!decode(&id, &block, 204, &mut read));
+        assert_eq!(read.len(), 204);
+    }
+}

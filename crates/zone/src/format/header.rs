@@ -1,0 +1,202 @@
+//! Segment headers: the first block of every zone of a segment.
+//!
+//! Every copy describes the whole segment, so any good one suffices; the copy that lies in a zone
+//! says by its member index that this zone is its own.
+
+use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
+use crate::record_fields;
+use base::bytes::{array_at, put, u32_at, u64_at};
+use base::checksum::crc32c;
+use base::units::{BLOCK_BYTES, ZoneIndex};
+use base::xor::Block;
+
+record_fields! { BLOCK_BYTES;
+    MAGIC: 0, 8, "`ZWSEGMT1`";
+    VERSION: 8, 4, "format version, 1";
+    CRC: 12, 4, "CRC32C of the record with this field zero";
+    ARRAY: 16, 16, "array UUID";
+    SEGMENT: 32, 8, "segment id, never used twice";
+    SEQUENCE: 40, 8, "sequence when the segment was created";
+    MEMBER: 48, 1, "member index of the drive that holds this copy";
+    DATA_COUNT: 49, 1, "k";
+    PARITY_COUNT: 50, 1, "m";
+    LEVEL: 51, 1, "RAID level: 0, 4 or 5";
+    MODE: 52, 1, "1 Zone Append, 2 Zone Write";
+    STREAM: 53, 1, "1 user, 2 garbage collection";
+    RESERVED_0: 54, 2, "zero";
+    CHUNK_BLOCKS: 56, 4, "C, blocks of a chunk";
+    GROUP_STRIPES: 60, 4, "G, stripes of a group";
+    STRIPES: 64, 4, "S, stripes of the data region";
+    RESERVED_1: 68, 4, "zero";
+    ZONES: 72, 128, "zone on each member, 4 bytes each; all ones where the member has none";
+    RESERVED_2: 200, 3896, "zero";
+}
+
+const MAGIC: &[u8; 8] = b"ZWSEGMT1";
+const ZONE_NONE: u32 = u32::MAX;
+
+/// How a segment's zones are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Zone Append: chunks of a group land in any order; a stripe table says where.
+    Append,
+    /// Zone Write: stripe `s` lies at chunk `s` of every zone.
+    Write,
+}
+
+/// Whose blocks a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Blocks that clients write.
+    User,
+    /// Blocks that garbage collection moved.
+    Gc,
+}
+
+/// A segment header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Identity of the array.
+    pub array: [u8; 16],
+    /// Segment id.
+    pub segment: u64,
+    /// Sequence when it was created.
+    pub sequence: u64,
+    /// Member that holds this copy.
+    pub member: u8,
+    /// k.
+    pub data_count: u8,
+    /// m.
+    pub parity_count: u8,
+    /// RAID level.
+    pub level: u8,
+    /// How its zones are written.
+    pub mode: WriteMode,
+    /// Whose blocks it holds.
+    pub stream: Stream,
+    /// C.
+    pub chunk_blocks: u32,
+    /// G.
+    pub group_stripes: u32,
+    /// S.
+    pub stripes: u32,
+    /// Zone on each member.
+    pub zones: Vec<Option<ZoneIndex>>,
+}
+
+impl SegmentHeader {
+    /// Writes the copy of member `member` into a block.
+    pub fn encode(&self, member: u8, block: &mut Block) {
+        assert!(self.zones.len() <= MEMBERS_MAX);
+        block.fill(0);
+        put(block, at::MAGIC, MAGIC);
+        put(block, at::VERSION, &FORMAT_VERSION.to_le_bytes());
+        put(block, at::ARRAY, &self.array);
+        put(block, at::SEGMENT, &self.segment.to_le_bytes());
+        put(block, at::SEQUENCE, &self.sequence.to_le_bytes());
+        block[at::MEMBER] = member;
+        block[at::DATA_COUNT] = self.data_count;
+        block[at::PARITY_COUNT] = self.parity_count;
+        block[at::LEVEL] = self.level;
+        block[at::MODE] = match self.mode {
+            WriteMode::Append => 1,
+            WriteMode::Write => 2,
+        };
+        block[at::STREAM] = match self.stream {
+            Stream::User => 1,
+            Stream::Gc => 2,
+        };
+        put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());
+        put(block, at::GROUP_STRIPES, &self.group_stripes.to_le_bytes());
+        put(block, at::STRIPES, &self.stripes.to_le_bytes());
+        for index in 0..MEMBERS_MAX {
+            let zone = self.zones.get(index).copied().flatten().map_or(ZONE_NONE, |zone| zone.0);
+            put(block, at::ZONES + 4 * index, &zone.to_le_bytes());
+        }
+        let crc = crc32c(block);
+        put(block, at::CRC, &crc.to_le_bytes());
+    }
+
+    /// Reads a copy; `None` when the block holds none that is whole and of this version.
+    #[must_use]
+    pub fn decode(block: &Block) -> Option<SegmentHeader> {
+        let mut bytes = *block;
+        put(&mut bytes, at::CRC, &[0; 4]);
+        let whole = crc32c(&bytes) == u32_at(block, at::CRC);
+        if !whole || &block[..8] != MAGIC || u32_at(block, at::VERSION) != FORMAT_VERSION {
+            return None;
+        }
+        let count = usize::from(block[at::DATA_COUNT]) + usize::from(block[at::PARITY_COUNT]);
+        if count > MEMBERS_MAX || usize::from(block[at::MEMBER]) >= count {
+            return None;
+        }
+        let zones = (0..count).map(|index| {
+            let zone = u32_at(block, at::ZONES + 4 * index);
+            (zone != ZONE_NONE).then_some(ZoneIndex(zone))
+        });
+        Some(SegmentHeader {
+            array: array_at(block, at::ARRAY),
+            segment: u64_at(block, at::SEGMENT),
+            sequence: u64_at(block, at::SEQUENCE),
+            member: block[at::MEMBER],
+            data_count: block[at::DATA_COUNT],
+            parity_count: block[at::PARITY_COUNT],
+            level: block[at::LEVEL],
+            mode: match block[at::MODE] {
+                1 => WriteMode::Append,
+                2 => WriteMode::Write,
+                _ => return None,
+            },
+            stream: match block[at::STREAM] {
+                1 => Stream::User,
+                2 => Stream::Gc,
+                _ => return None,
+            },
+            chunk_blocks: u32_at(block, at::CHUNK_BLOCKS),
+            group_stripes: u32_at(block, at::GROUP_STRIPES),
+            stripes: u32_at(block, at::STRIPES),
+            zones: zones.collect(),
+        })
+    }
+
+    /// True when the two copies describe the same segment.
+    #[must_use]
+    pub fn same_segment(&self, other: &SegmentHeader) -> bool {
+        SegmentHeader { member: 0, ..self.clone() } == SegmentHeader { member: 0, ..other.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_and_a_damaged_one_does_not() {
+        let header = SegmentHeader {
+            array: [7; 16],
+            segment: 1 << 33,
+            sequence: 99,
+            member: 1,
+            data_count: 2,
+            parity_count: 1,
+            level: 5,
+            mode: WriteMode::Append,
+            stream: Stream::Gc,
+            chunk_blocks: 4,
+            group_stripes: 16,
+            stripes: 1000,
+            zones: vec![Some(ZoneIndex(3)), None, Some(ZoneIndex(9))],
+        };
+        let mut block = [0; BLOCK_BYTES];
+        header.encode(1, &mut block);
+        assert_eq!(SegmentHeader::decode(&block), Some(header.clone()));
+        let mut other = [0; BLOCK_BYTES];
+        header.encode(2, &mut other);
+        assert!(SegmentHeader::decode(&other).unwrap().same_segment(&header));
+        for at in [0, 33, 49, 53, 73, 4000] {
+            let mut damaged = block;
+            damaged[at] ^= 1;
+            assert_eq!(SegmentHeader::decode(&damaged), None, "byte {at}");
+        }
+    }
+}

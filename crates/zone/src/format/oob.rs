@@ -1,0 +1,240 @@
+//! Out-of-band metadata: 64 bytes that travel with every block of a data region.
+//!
+//! The first 24 bytes are *protected*: parity blocks carry the erasure code of those of their data
+//! blocks, so that LBA, sequence and kind of a lost block can be rebuilt with its data. The rest is
+//! identity. The CRC covers all of it, zone and group included: under Zone Append the exact offset
+//! is unknown when the command leaves, its group is not.
+
+use crate::record_fields;
+use base::bytes::{put, u16_at, u32_at, u64_at};
+use base::checksum::crc32c;
+use base::units::{OOB_BYTES, ZoneIndex};
+
+record_fields! { OOB_BYTES;
+    LBA: 0, 8, "logical block address; region number for tombstones, all ones for padding (protected)";
+    SEQUENCE: 8, 8, "sequence of the write, unique per block, monotonic across mounts (protected)";
+    KIND: 16, 1, "1 user, 2 mapping, 3 tombstone, 4 padding (protected)";
+    KIND_PAD: 17, 7, "zero (protected)";
+    SEGMENT: 24, 8, "segment id";
+    STRIPE: 32, 4, "stripe within the segment";
+    ROLE: 36, 1, "1 data, 2 parity, 3 filler (recovery closed the group; carries nothing)";
+    PIECE: 37, 1, "piece of the stripe: 0..k data, k..k+m parity";
+    ROW: 38, 2, "block within the chunk";
+    DATA_CRC: 40, 4, "CRC32C of the block's data";
+    META_CRC: 44, 4, "CRC32C of these 64 bytes with this field zero";
+    ARRAY: 48, 8, "first 8 bytes of the array UUID";
+    ZONE: 56, 4, "zone the block was written to";
+    GROUP: 60, 4, "stripe group the block was written to";
+}
+
+/// Bytes at the start that parity protects.
+pub const PROTECTED_BYTES: usize = 24;
+/// LBA of blocks that have none.
+pub const LBA_NONE: u64 = u64::MAX;
+
+/// What a data block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A block a client wrote.
+    User,
+    /// A block of off-loaded index entries.
+    Mapping,
+    /// A bitmap of trimmed blocks.
+    Tombstone,
+    /// Fills a stripe that was sealed before it was full.
+    Padding,
+}
+
+impl Kind {
+    /// The kind's code on the media.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Kind::User => 1,
+            Kind::Mapping => 2,
+            Kind::Tombstone => 3,
+            Kind::Padding => 4,
+        }
+    }
+
+    /// The kind of a code.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Kind> {
+        match code {
+            1 => Some(Kind::User),
+            2 => Some(Kind::Mapping),
+            3 => Some(Kind::Tombstone),
+            4 => Some(Kind::Padding),
+            _ => None,
+        }
+    }
+}
+
+/// What a block is to its stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A data block.
+    Data,
+    /// A parity block: its protected fields are parity too.
+    Parity,
+    /// Written by recovery to close a group; belongs to no stripe.
+    Filler,
+}
+
+/// What parity protects of a block's metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protected {
+    /// Logical block address, region of a tombstone, or [`LBA_NONE`].
+    pub lba: u64,
+    /// Sequence of the write.
+    pub sequence: u64,
+    /// What the block is.
+    pub kind: Kind,
+}
+
+impl Protected {
+    /// The fields of a padding block.
+    pub const PADDING: Protected = Protected { lba: LBA_NONE, sequence: 0, kind: Kind::Padding };
+
+    /// The 24 bytes on the media.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; PROTECTED_BYTES] {
+        let mut bytes = [0; PROTECTED_BYTES];
+        put(&mut bytes, at::LBA, &self.lba.to_le_bytes());
+        put(&mut bytes, at::SEQUENCE, &self.sequence.to_le_bytes());
+        bytes[at::KIND] = self.kind.code();
+        bytes
+    }
+
+    /// Reads the fields; `None` when they are not those of a data block.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Protected> {
+        let kind = Kind::from_code(bytes[at::KIND])?;
+        let padded = bytes[at::KIND_PAD..PROTECTED_BYTES].iter().all(|byte| *byte == 0);
+        padded.then_some(Protected { lba: u64_at(bytes, at::LBA), sequence: u64_at(bytes, at::SEQUENCE), kind })
+    }
+}
+
+/// Where a block belongs: everything about it that does not depend on its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First 8 bytes of the array UUID.
+    pub array: u64,
+    /// Segment id.
+    pub segment: u64,
+    /// Zone it was written to.
+    pub zone: ZoneIndex,
+    /// Stripe within the segment.
+    pub stripe: u32,
+    /// Stripe group within the segment.
+    pub group: u32,
+    /// Piece of the stripe.
+    pub piece: u8,
+    /// Block within the chunk.
+    pub row: u16,
+    /// What it is to its stripe.
+    pub role: Role,
+}
+
+/// Metadata read back and found whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oob {
+    /// Where the block says it belongs.
+    pub place: Place,
+    /// CRC32C of the block's data.
+    pub data_crc: u32,
+}
+
+/// Writes the metadata of a block. The protected bytes must be in place already.
+pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32) {
+    put(oob, at::SEGMENT, &place.segment.to_le_bytes());
+    put(oob, at::STRIPE, &place.stripe.to_le_bytes());
+    oob[at::ROLE] = match place.role {
+        Role::Data => 1,
+        Role::Parity => 2,
+        Role::Filler => 3,
+    };
+    oob[at::PIECE] = place.piece;
+    put(oob, at::ROW, &place.row.to_le_bytes());
+    put(oob, at::DATA_CRC, &data_crc.to_le_bytes());
+    put(oob, at::META_CRC, &[0; 4]);
+    put(oob, at::ARRAY, &place.array.to_le_bytes());
+    put(oob, at::ZONE, &place.zone.0.to_le_bytes());
+    put(oob, at::GROUP, &place.group.to_le_bytes());
+    let crc = crc32c(oob);
+    put(oob, at::META_CRC, &crc.to_le_bytes());
+}
+
+/// Reads metadata; `None` when the checksum or a code is wrong.
+#[must_use]
+pub fn open(oob: &[u8; OOB_BYTES]) -> Option<Oob> {
+    let mut bytes = *oob;
+    put(&mut bytes, at::META_CRC, &[0; 4]);
+    if crc32c(&bytes) != u32_at(oob, at::META_CRC) {
+        return None;
+    }
+    let role = match oob[at::ROLE] {
+        1 => Role::Data,
+        2 => Role::Parity,
+        3 => Role::Filler,
+        _ => return None,
+    };
+    Some(Oob {
+        place: Place {
+            array: u64_at(oob, at::ARRAY),
+            segment: u64_at(oob, at::SEGMENT),
+            zone: ZoneIndex(u32_at(oob, at::ZONE)),
+            stripe: u32_at(oob, at::STRIPE),
+            group: u32_at(oob, at::GROUP),
+            piece: oob[at::PIECE],
+            row: u16_at(oob, at::ROW),
+            role,
+        },
+        data_crc: u32_at(oob, at::DATA_CRC),
+    })
+}
+
+/// Checksum of the data as recorded, for metadata already known to be whole.
+#[must_use]
+pub fn data_crc(oob: &[u8; OOB_BYTES]) -> u32 {
+    u32_at(oob, at::DATA_CRC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            array: 0x1122,
+            segment: 9,
+            zone: ZoneIndex(5),
+            stripe: 77,
+            group: 2,
+            piece: 3,
+            row: 1,
+            role: Role::Data,
+        }
+    }
+
+    #[test]
+    fn metadata_comes_back_and_every_bit_counts() {
+        let protected = Protected { lba: 42, sequence: 1 << 41, kind: Kind::User };
+        let mut oob = [0; OOB_BYTES];
+        oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+        seal(&mut oob, &place(), 0xabcd);
+        assert_eq!(open(&oob), Some(Oob { place: place(), data_crc: 0xabcd }));
+        assert_eq!(Protected::from_bytes(&oob), Some(protected));
+        for bit in 0..OOB_BYTES * 8 {
+            let mut damaged = oob;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(open(&damaged), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn zeros_are_not_metadata() {
+        assert_eq!(open(&[0; OOB_BYTES]), None);
+        assert_eq!(Protected::from_bytes(&[0; PROTECTED_BYTES]), None);
+    }
+}

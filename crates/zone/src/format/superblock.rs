@@ -1,0 +1,217 @@
+//! Superblock records: who belongs to the array, in which state, and how it is laid out.
+//!
+//! Records are appended in turn to zone 0 and zone 1 of every member. The record with the highest
+//! generation among all members counts; it names the members that are to be believed.
+
+use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
+use crate::record_fields;
+use base::bytes::{array_at, put, u32_at, u64_at};
+use base::checksum::crc32c;
+use base::units::BLOCK_BYTES;
+use base::xor::Block;
+
+record_fields! { BLOCK_BYTES;
+    MAGIC: 0, 8, "`ZWSUPER1`";
+    VERSION: 8, 4, "format version, 1";
+    CRC: 12, 4, "CRC32C of the record with this field zero";
+    ARRAY: 16, 16, "array UUID";
+    DRIVE: 32, 16, "UUID of the drive that holds this record";
+    GENERATION: 48, 8, "counts records of the array; the highest one counts";
+    EPOCH: 56, 4, "counts mounts; upper bits of sequences and segment ids";
+    MEMBER: 60, 1, "member index of the drive that holds this record";
+    DATA_COUNT: 61, 1, "k, data chunks of a stripe";
+    PARITY_COUNT: 62, 1, "m, parity chunks of a stripe";
+    LEVEL: 63, 1, "RAID level: 0, 4 or 5";
+    CHUNK_BLOCKS: 64, 4, "C, blocks of a chunk";
+    GROUP_STRIPES: 68, 4, "G, stripes of a group; 1 uses Zone Write for user data";
+    ZONES: 72, 4, "zones of each drive";
+    ZONE_SIZE: 76, 4, "zone size in blocks";
+    ZONE_CAPACITY: 80, 4, "zone capacity in blocks";
+    RESERVED_0: 84, 4, "zero";
+    VOLUME_BLOCKS: 88, 8, "size of the volume in blocks";
+    MEMBER_STATES: 96, 32, "state of each member: 0 none, 1 active, 2 failed";
+    MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
+    RESERVED_1: 640, 3456, "zero";
+}
+
+const MAGIC: &[u8; 8] = b"ZWSUPER1";
+
+/// A 128-bit identity.
+pub type Uuid = [u8; 16];
+
+/// State of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// Holds its part of every stripe written since it joined.
+    Active,
+    /// Missed writes; nothing on it is believed.
+    Failed,
+}
+
+/// One member as the array sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Identity of the drive.
+    pub uuid: Uuid,
+    /// Whether it is believed.
+    pub state: MemberState,
+}
+
+/// A superblock record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Identity of the array.
+    pub array: Uuid,
+    /// Member index of the drive that holds this record.
+    pub member: u8,
+    /// Counts records.
+    pub generation: u64,
+    /// Counts mounts.
+    pub epoch: u32,
+    /// k.
+    pub data_count: u8,
+    /// m.
+    pub parity_count: u8,
+    /// RAID level.
+    pub level: u8,
+    /// C.
+    pub chunk_blocks: u32,
+    /// G.
+    pub group_stripes: u32,
+    /// Zones of each drive.
+    pub zones: u32,
+    /// Zone size in blocks.
+    pub zone_size_blocks: u32,
+    /// Zone capacity in blocks.
+    pub zone_capacity_blocks: u32,
+    /// Size of the volume.
+    pub volume_blocks: u64,
+    /// All members, in order.
+    pub members: Vec<Member>,
+}
+
+impl Superblock {
+    /// The record as member `member` holds it.
+    ///
+    /// # Panics
+    /// When there is no such member.
+    #[must_use]
+    pub fn for_member(&self, member: u8) -> Superblock {
+        assert!(usize::from(member) < self.members.len());
+        Superblock { member, ..self.clone() }
+    }
+
+    /// Writes the record into a block.
+    pub fn encode(&self, block: &mut Block) {
+        assert!(self.members.len() <= MEMBERS_MAX);
+        block.fill(0);
+        put(block, at::MAGIC, MAGIC);
+        put(block, at::VERSION, &FORMAT_VERSION.to_le_bytes());
+        put(block, at::ARRAY, &self.array);
+        put(block, at::DRIVE, &self.members[usize::from(self.member)].uuid);
+        put(block, at::GENERATION, &self.generation.to_le_bytes());
+        put(block, at::EPOCH, &self.epoch.to_le_bytes());
+        block[at::MEMBER] = self.member;
+        block[at::DATA_COUNT] = self.data_count;
+        block[at::PARITY_COUNT] = self.parity_count;
+        block[at::LEVEL] = self.level;
+        put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());
+        put(block, at::GROUP_STRIPES, &self.group_stripes.to_le_bytes());
+        put(block, at::ZONES, &self.zones.to_le_bytes());
+        put(block, at::ZONE_SIZE, &self.zone_size_blocks.to_le_bytes());
+        put(block, at::ZONE_CAPACITY, &self.zone_capacity_blocks.to_le_bytes());
+        put(block, at::VOLUME_BLOCKS, &self.volume_blocks.to_le_bytes());
+        for (index, member) in self.members.iter().enumerate() {
+            block[at::MEMBER_STATES + index] = match member.state {
+                MemberState::Active => 1,
+                MemberState::Failed => 2,
+            };
+            put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
+        }
+        let crc = crc32c(block);
+        put(block, at::CRC, &crc.to_le_bytes());
+    }
+
+    /// Reads a record; `None` when the block holds none that is whole and of this version.
+    #[must_use]
+    pub fn decode(block: &Block) -> Option<Superblock> {
+        let mut bytes = *block;
+        put(&mut bytes, at::CRC, &[0; 4]);
+        let whole = crc32c(&bytes) == u32_at(block, at::CRC);
+        if !whole || &block[..8] != MAGIC || u32_at(block, at::VERSION) != FORMAT_VERSION {
+            return None;
+        }
+        let count = usize::from(block[at::DATA_COUNT]) + usize::from(block[at::PARITY_COUNT]);
+        let member = block[at::MEMBER];
+        if count > MEMBERS_MAX || usize::from(member) >= count {
+            return None;
+        }
+        let members: Option<Vec<Member>> = (0..count).map(|index| member_at(block, index)).collect();
+        Some(Superblock {
+            array: array_at(block, at::ARRAY),
+            member,
+            generation: u64_at(block, at::GENERATION),
+            epoch: u32_at(block, at::EPOCH),
+            data_count: block[at::DATA_COUNT],
+            parity_count: block[at::PARITY_COUNT],
+            level: block[at::LEVEL],
+            chunk_blocks: u32_at(block, at::CHUNK_BLOCKS),
+            group_stripes: u32_at(block, at::GROUP_STRIPES),
+            zones: u32_at(block, at::ZONES),
+            zone_size_blocks: u32_at(block, at::ZONE_SIZE),
+            zone_capacity_blocks: u32_at(block, at::ZONE_CAPACITY),
+            volume_blocks: u64_at(block, at::VOLUME_BLOCKS),
+            members: members?,
+        })
+    }
+}
+
+fn member_at(block: &Block, index: usize) -> Option<Member> {
+    let state = match block[at::MEMBER_STATES + index] {
+        1 => MemberState::Active,
+        2 => MemberState::Failed,
+        _ => return None,
+    };
+    Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Superblock {
+        Superblock {
+            array: [7; 16],
+            member: 2,
+            generation: 12,
+            epoch: 3,
+            data_count: 2,
+            parity_count: 1,
+            level: 5,
+            chunk_blocks: 1,
+            group_stripes: 256,
+            zones: 40,
+            zone_size_blocks: 16384,
+            zone_capacity_blocks: 12288,
+            volume_blocks: 1 << 20,
+            members: vec![
+                Member { uuid: [1; 16], state: MemberState::Active },
+                Member { uuid: [2; 16], state: MemberState::Failed },
+                Member { uuid: [3; 16], state: MemberState::Active },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_and_a_damaged_one_does_not() {
+        let mut block = [0; BLOCK_BYTES];
+        record().encode(&mut block);
+        assert_eq!(Superblock::decode(&block), Some(record()));
+        for at in [0, 9, 17, 61, 97, 130, 4095] {
+            let mut damaged = block;
+            damaged[at] ^= 1;
+            assert_eq!(Superblock::decode(&damaged), None, "byte {at}");
+        }
+        assert_eq!(Superblock::decode(&[0; BLOCK_BYTES]), None);
+    }
+}

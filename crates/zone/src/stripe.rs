@@ -1,0 +1,354 @@
+//! Where the pieces of a stripe lie: rotation over drives, slots within a zone, groups.
+//!
+//! ```text
+//!   zone | header | slot 0 | slot 1 | ... | slot S-1 | footer |
+//!                 '------ group 0 ------' '-- group 1 --' ...       C blocks per slot
+//! ```
+//! A stripe has one chunk in one slot of each zone of its segment, always within its group's
+//! range. Under Zone Write the slot is the stripe's own number; under Zone Append it is wherever
+//! the drive put it, and a [`StripeTable`] remembers.
+//!
+//! Rotation is computed here and nowhere else.
+
+use crate::format::HEADER_BLOCKS;
+use crate::format::footer::ENTRIES_PER_BLOCK;
+use base::erasure::ErasureCode;
+
+/// RAID level: how parity rotates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// No parity.
+    Raid0,
+    /// Parity on the last drive.
+    Raid4,
+    /// Parity rotates (left-symmetric, as md's default layout).
+    Raid5,
+}
+
+impl Level {
+    /// Number on the media and in names.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Level::Raid0 => 0,
+            Level::Raid4 => 4,
+            Level::Raid5 => 5,
+        }
+    }
+
+    /// Level of a number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Level> {
+        match code {
+            0 => Some(Level::Raid0),
+            4 => Some(Level::Raid4),
+            5 => Some(Level::Raid5),
+            _ => None,
+        }
+    }
+
+    /// Parity chunks per stripe.
+    #[must_use]
+    pub fn parity_count(self) -> usize {
+        usize::from(self != Level::Raid0)
+    }
+}
+
+/// The layout of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The code of its stripes.
+    pub code: ErasureCode,
+    /// How parity rotates.
+    pub level: Level,
+    /// C, blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// G, stripes of a group.
+    pub group_stripes: u32,
+    /// S, stripes of the data region.
+    pub stripes: u32,
+}
+
+impl Layout {
+    /// The layout that fills zones of `capacity_blocks`; `None` when not even one stripe fits.
+    #[must_use]
+    pub fn fit(code: ErasureCode, level: Level, sizes: &LayoutSizes) -> Option<Layout> {
+        let LayoutSizes { chunk_blocks, group_stripes, capacity_blocks } = *sizes;
+        assert!(chunk_blocks > 0);
+        assert!(group_stripes > 0);
+        let room = capacity_blocks.checked_sub(HEADER_BLOCKS)?;
+        // d blocks of data need ceil(d / 204) of footer: start from an upper bound and step down.
+        let mut stripes = room / chunk_blocks;
+        while stripes > 0 && stripes * chunk_blocks + (stripes * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK) > room {
+            stripes -= 1;
+        }
+        (stripes > 0).then_some(Layout { code, level, chunk_blocks, group_stripes, stripes })
+    }
+
+    /// Members of a stripe, k+m.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.code.piece_count()
+    }
+
+    /// Drive of a piece of a stripe. Pieces `0..k` are data, `k..k+m` parity.
+    ///
+    /// RAID-5, 3+1 (Pn: parity): stripe 0 is D0 D1 D2 P, stripe 1 is D1 D2 P D0, and so on.
+    #[must_use]
+    pub fn drive_of(&self, stripe: u32, piece: usize) -> usize {
+        let members = self.members();
+        let data = self.code.data_count();
+        assert!(piece < members);
+        match self.level {
+            Level::Raid0 | Level::Raid4 => piece,
+            Level::Raid5 => {
+                let first_parity = members - 1 - stripe as usize % members;
+                let from_parity =
+                    if piece < data { self.code.parity_count() + piece } else { piece - data };
+                (first_parity + from_parity) % members
+            }
+        }
+    }
+
+    /// Piece of a stripe that a drive holds: the inverse of [`Layout::drive_of`].
+    #[must_use]
+    pub fn piece_of(&self, stripe: u32, drive: usize) -> usize {
+        let members = self.members();
+        let parities = self.code.parity_count();
+        assert!(drive < members);
+        match self.level {
+            Level::Raid0 | Level::Raid4 => drive,
+            Level::Raid5 => {
+                let first_parity = members - 1 - stripe as usize % members;
+                let from_parity = (drive + members - first_parity) % members;
+                if from_parity < parities {
+                    self.code.data_count() + from_parity
+                } else {
+                    from_parity - parities
+                }
+            }
+        }
+    }
+
+    /// Group of a stripe or slot.
+    #[must_use]
+    pub fn group_of(&self, stripe: u32) -> u32 {
+        stripe / self.group_stripes
+    }
+
+    /// First stripe or slot of a group.
+    #[must_use]
+    pub fn group_start(&self, group: u32) -> u32 {
+        (group * self.group_stripes).min(self.stripes)
+    }
+
+    /// Stripes of a group; the last one may be short.
+    #[must_use]
+    pub fn group_len(&self, group: u32) -> u32 {
+        self.group_start(group + 1) - self.group_start(group)
+    }
+
+    /// Groups of the data region.
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        self.stripes.div_ceil(self.group_stripes)
+    }
+
+    /// First block of a slot within its zone.
+    #[must_use]
+    pub fn slot_offset(&self, slot: u32) -> u32 {
+        HEADER_BLOCKS + slot * self.chunk_blocks
+    }
+
+    /// Slot that holds the block at `offset` of its zone, and the row within the chunk. `None`
+    /// outside the data region.
+    #[must_use]
+    pub fn slot_at(&self, offset: u32) -> Option<(u32, u32)> {
+        let block = offset.checked_sub(HEADER_BLOCKS)?;
+        let slot = block / self.chunk_blocks;
+        (slot < self.stripes).then_some((slot, block % self.chunk_blocks))
+    }
+
+    /// Blocks of the data region in one zone.
+    #[must_use]
+    pub fn region_blocks(&self) -> u32 {
+        self.stripes * self.chunk_blocks
+    }
+
+    /// First block of the footer.
+    #[must_use]
+    pub fn footer_offset(&self) -> u32 {
+        HEADER_BLOCKS + self.region_blocks()
+    }
+
+    /// Blocks of the footer.
+    #[must_use]
+    pub fn footer_blocks(&self) -> u32 {
+        self.region_blocks().div_ceil(ENTRIES_PER_BLOCK)
+    }
+
+    /// Data blocks (without parity) of one stripe.
+    #[must_use]
+    pub fn stripe_data_blocks(&self) -> u32 {
+        self.chunk_blocks * u32::try_from(self.code.data_count()).expect("at most 32 pieces")
+    }
+
+    /// Data blocks (without parity) of the whole segment.
+    #[must_use]
+    pub fn segment_data_blocks(&self) -> u32 {
+        self.stripes * self.stripe_data_blocks()
+    }
+}
+
+/// The sizes a layout is fitted to.
+#[derive(Clone, Copy, Debug)]
+pub struct LayoutSizes {
+    /// C.
+    pub chunk_blocks: u32,
+    /// G.
+    pub group_stripes: u32,
+    /// Zone capacity.
+    pub capacity_blocks: u32,
+}
+
+/// The compact stripe table of one segment under Zone Append (ZapRAID section 3.2): for every slot
+/// of every zone, which stripe of its group lies there, in ceil(log2 G) bits rounded up to bytes,
+/// and one bit that tells a filled slot from an empty one (stripe 0 is a stripe).
+///
+/// Bad at: nothing is stored for Zone Write segments, whose mapping is static.
+#[derive(Clone, Debug)]
+pub struct StripeTable {
+    width: usize,
+    slots: usize,
+    bytes: Vec<u8>,
+    filled: Vec<u64>,
+}
+
+impl StripeTable {
+    /// A table with every slot empty.
+    ///
+    /// # Panics
+    /// When a group has more than 65,536 stripes.
+    #[must_use]
+    pub fn new(layout: &Layout) -> StripeTable {
+        assert!(layout.group_stripes <= 1 << 16);
+        let width = if layout.group_stripes <= 1 << 8 { 1 } else { 2 };
+        let slots = layout.stripes as usize;
+        let entries = slots * layout.members();
+        StripeTable { width, slots, bytes: vec![0; width * entries], filled: vec![0; entries.div_ceil(64)] }
+    }
+
+    /// Records that `slot` of `drive`'s zone holds stripe `within` of the slot's group.
+    pub fn set(&mut self, drive: usize, slot: u32, within: u32) {
+        let entry = self.entry(drive, slot);
+        let bytes = within.to_le_bytes();
+        assert!(bytes[self.width..].iter().all(|byte| *byte == 0));
+        self.bytes[entry * self.width..][..self.width].copy_from_slice(&bytes[..self.width]);
+        self.filled[entry / 64] |= 1 << (entry % 64);
+    }
+
+    /// Stripe within its group that `slot` of `drive`'s zone holds; `None` for an empty slot.
+    #[must_use]
+    pub fn stripe_within(&self, drive: usize, slot: u32) -> Option<u32> {
+        let entry = self.entry(drive, slot);
+        let filled = self.filled[entry / 64] >> (entry % 64) & 1 == 1;
+        let mut bytes = [0; 4];
+        bytes[..self.width].copy_from_slice(&self.bytes[entry * self.width..][..self.width]);
+        filled.then_some(u32::from_le_bytes(bytes))
+    }
+
+    /// Slot among `slots` of `drive`'s zone that holds stripe `within` of their group.
+    #[must_use]
+    pub fn find(&self, drive: usize, mut slots: std::ops::Range<u32>, within: u32) -> Option<u32> {
+        slots.find(|slot| self.stripe_within(drive, *slot) == Some(within))
+    }
+
+    /// Bytes of memory the table takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len() + 8 * self.filled.len()
+    }
+
+    fn entry(&self, drive: usize, slot: u32) -> usize {
+        assert!((slot as usize) < self.slots);
+        drive * self.slots + slot as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(level: Level, data: usize) -> Layout {
+        let code = ErasureCode::new(data, level.parity_count()).unwrap();
+        let sizes = LayoutSizes { chunk_blocks: 2, group_stripes: 8, capacity_blocks: 500 };
+        Layout::fit(code, level, &sizes).unwrap()
+    }
+
+    #[test]
+    fn drives_and_pieces_are_inverse_and_each_stripe_uses_every_drive_once() {
+        for (level, data) in [(Level::Raid0, 3), (Level::Raid4, 3), (Level::Raid5, 1), (Level::Raid5, 4)] {
+            let layout = layout(level, data);
+            for stripe in 0..20 {
+                let mut used = vec![false; layout.members()];
+                for piece in 0..layout.members() {
+                    let drive = layout.drive_of(stripe, piece);
+                    assert!(!used[drive]);
+                    used[drive] = true;
+                    assert_eq!(layout.piece_of(stripe, drive), piece);
+                }
+            }
+        }
+    }
+
+    /// md's left-symmetric layout: D_i on (pd + 1 + i) mod n, pd = n-1 - stripe mod n.
+    #[test]
+    fn raid5_rotates_as_md_does() {
+        let layout = layout(Level::Raid5, 3);
+        for stripe in 0..8 {
+            let parity = 3 - stripe as usize % 4;
+            assert_eq!(layout.drive_of(stripe, 3), parity);
+            for data in 0..3 {
+                assert_eq!(layout.drive_of(stripe, data), (parity + 1 + data) % 4);
+            }
+        }
+    }
+
+    #[test]
+    fn the_data_region_and_its_footer_fill_the_zone() {
+        for capacity_blocks in [4, 100, 205, 206, 207, 412, 12288, 275_712] {
+            for chunk_blocks in [1, 4, 16] {
+                let code = ErasureCode::new(3, 1).unwrap();
+                let sizes = LayoutSizes { chunk_blocks, group_stripes: 256, capacity_blocks };
+                let Some(layout) = Layout::fit(code, Level::Raid5, &sizes) else { continue };
+                let end = layout.footer_offset() + layout.footer_blocks();
+                assert!(end <= capacity_blocks);
+                let more = layout.region_blocks() + chunk_blocks;
+                assert!(HEADER_BLOCKS + more + more.div_ceil(ENTRIES_PER_BLOCK) > capacity_blocks);
+            }
+        }
+    }
+
+    /// The paper's example (section 3.1): a ZN540 zone of 275,712 blocks has 274,366 of data and a
+    /// footer of 1,345.
+    #[test]
+    fn the_paper_example() {
+        let code = ErasureCode::new(3, 1).unwrap();
+        let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: 256, capacity_blocks: 275_712 };
+        let layout = Layout::fit(code, Level::Raid5, &sizes).unwrap();
+        assert_eq!(layout.region_blocks(), 274_366);
+        assert_eq!(layout.footer_blocks(), 1_345);
+    }
+
+    #[test]
+    fn the_table_finds_a_stripe_in_its_group() {
+        let layout = layout(Level::Raid5, 3);
+        let mut table = StripeTable::new(&layout);
+        table.set(2, 9, 3);
+        table.set(2, 8, 7);
+        assert_eq!(table.find(2, 8..16, 3), Some(9));
+        assert_eq!(table.find(2, 8..16, 0), None, "an empty slot is not stripe 0");
+        assert_eq!(table.find(1, 8..16, 3), None);
+        assert_eq!(table.stripe_within(2, 8), Some(7));
+    }
+}
