@@ -3,6 +3,7 @@
 //! Today m is 0 (RAID-0) or 1 (XOR: RAID-4, RAID-5). The interface is general in k and m and the
 //! engine above uses nothing else, so that P+Q and Reed-Solomon arrive here alone.
 
+use crate::checksum::crc32c_of_xor;
 use crate::xor::{Block, xor_blocks};
 
 /// A systematic (k+m, k) code. Piece `0..k` is data, `k..k+m` parity.
@@ -61,6 +62,14 @@ impl ErasureCode {
         for field in data {
             into.iter_mut().zip(field).for_each(|(i, f)| *i ^= f);
         }
+    }
+
+    /// Checksum of parity `parity`, from the checksums of the k data blocks: it follows from them
+    /// (see [`crate::checksum`]), so it does not vouch for a parity that was computed wrongly.
+    #[must_use]
+    pub fn parity_checksum(&self, parity: usize, data: impl Iterator<Item = u32>) -> u32 {
+        assert!(parity < self.parity_count);
+        crc32c_of_xor(data)
     }
 
     /// Recomputes the block of piece `lost` from at least k others, given as (piece, block).

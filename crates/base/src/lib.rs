@@ -8,6 +8,7 @@ pub mod checksum;
 pub mod erasure;
 pub mod frame;
 pub mod random;
+pub mod slab;
 pub mod time;
 pub mod units;
 pub mod xor;

@@ -1,1 +1,9 @@
-//! Drives.
+//! Drives: implementations of [`zone::device::ZonedDevice`].
+//!
+//! [`emulated`] is a zoned drive in ordinary memory or in an ordinary file, [`null`] a drive that
+//! checks the rules and keeps nothing, which is what the engine's own cost is measured against.
+//! The rules themselves live in [`zone::rules`]; nothing here decides what a command may do.
+
+mod answer;
+pub mod emulated;
+pub mod null;

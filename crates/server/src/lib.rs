@@ -1,1 +1,25 @@
-//! Server.
+//! Serving a volume: NBD clients in front, an engine behind, one thread between them.
+//!
+//! ```text
+//! listen, stop, control   where connections and questions come in
+//! nbd                     the protocol, without I/O
+//! core_loop               the thread: ring, clients, volume
+//! ring, transfer          io_uring, and the buffers it owns while it works on them
+//! ```
+//!
+//! The engine is any `array::request::Volume`. See `examples/serve_memory.rs` for all it takes.
+
+pub mod config;
+pub mod control;
+pub mod core_loop;
+pub mod listen;
+pub mod nbd;
+mod ring;
+pub mod stop;
+mod transfer;
+
+pub use config::{ServerConfig, WallClock};
+pub use core_loop::{RunError, Service, run};
+pub use listen::{Listen, Listener};
+pub use nbd::handshake::ExportConfig;
+pub use stop::{Stop, StopHandle};

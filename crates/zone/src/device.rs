@@ -98,7 +98,9 @@ pub struct Completion {
     pub token: Token,
     /// How it went.
     pub status: Status,
-    /// First block written, for writes and appends that succeeded.
+    /// The command's zone.
+    pub zone: ZoneIndex,
+    /// First block read, as asked; first block written, for writes and appends that succeeded.
     pub offset: u32,
     /// The command's frames, home again whatever the status.
     pub frames: Vec<Frame>,

@@ -130,9 +130,17 @@ impl DriveSet {
 }
 
 fn refuse(command: Command) -> Completion {
-    let frames = match command.op {
-        Op::Read { frames, .. } | Op::Write { frames, .. } | Op::Append { frames } => frames,
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => Vec::new(),
+    let (offset, frames) = match command.op {
+        Op::Read { offset, frames } | Op::Write { offset, frames } => (offset, frames),
+        Op::Append { frames } => (0, frames),
+        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => (0, Vec::new()),
     };
-    Completion { token: command.token, status: Status::DeviceGone, offset: 0, frames, report: Vec::new() }
+    Completion {
+        token: command.token,
+        status: Status::DeviceGone,
+        zone: command.zone,
+        offset,
+        frames,
+        report: Vec::new(),
+    }
 }

@@ -4,6 +4,7 @@
 //! A footer only repeats what the out-of-band metadata says; a zone whose footer is torn or
 //! damaged is scanned instead.
 
+use crate::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
 use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::crc32c;
@@ -29,7 +30,7 @@ pub mod entry {
     record_fields! { ENTRY_BYTES;
         LBA: 0, 8, "LBA; for parity, the parity of the LBAs";
         SEQUENCE: 8, 8, "sequence; for parity, the parity of the sequences";
-        TAG: 16, 4, "kind in the upper 4 bits (1 user, 2 mapping, 3 tombstone, 4 padding, 5 parity, 6 void), stripe within the segment in the lower 28";
+        TAG: 16, 4, "bit 31: parity; bits 23-30: kind (as in the OOB; 255 void: nothing to be read) or parity of the kinds; bits 0-22: stripe within the segment";
     }
 
     pub(super) const LBA: usize = at::LBA;
@@ -38,22 +39,19 @@ pub mod entry {
 }
 
 /// Most stripes of a segment: what fits the entry's tag.
-pub const STRIPES_MAX: u32 = (1 << 28) - 1;
+pub const STRIPES_MAX: u32 = (1 << 23) - 1;
 const MAGIC: &[u8; 4] = b"ZWFT";
+const PARITY_BIT: u32 = 1 << 31;
+const KIND_SHIFT: u32 = 23;
+const KIND_VOID: u8 = 255;
 
 /// What a footer says of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A client's block.
-    User,
-    /// A block of index entries.
-    Mapping,
-    /// A bitmap of trimmed blocks.
-    Tombstone,
-    /// Filled up a stripe.
-    Padding,
-    /// Parity.
-    Parity,
+    /// A data block.
+    Data(Kind),
+    /// Parity; carries the parity of the kinds.
+    Parity(u8),
     /// Nothing to be read: a filler, or part of a stripe that recovery declared void.
     Void,
 }
@@ -75,31 +73,53 @@ impl Entry {
     /// A block that holds nothing.
     pub const VOID: Entry = Entry { lba: u64::MAX, sequence: 0, kind: EntryKind::Void, stripe: 0 };
 
+    /// The entry of a block of `stripe` whose out-of-band metadata starts with `protected`;
+    /// `None` when those are not the protected fields of such a block.
+    #[must_use]
+    pub fn from_protected(protected: &[u8], role: Role, stripe: u32) -> Option<Entry> {
+        let lba = u64_at(protected, 0);
+        let sequence = u64_at(protected, 8);
+        let kind = match role {
+            Role::Data => EntryKind::Data(Protected::from_bytes(protected)?.kind),
+            Role::Parity => EntryKind::Parity(protected[16]),
+            Role::Filler => return Some(Entry::VOID),
+        };
+        Some(Entry { lba, sequence, kind, stripe })
+    }
+
+    /// The protected fields of the block; `None` when it holds nothing.
+    #[must_use]
+    pub fn protected_bytes(&self) -> Option<[u8; PROTECTED_BYTES]> {
+        let mut bytes = [0; PROTECTED_BYTES];
+        put(&mut bytes, 0, &self.lba.to_le_bytes());
+        put(&mut bytes, 8, &self.sequence.to_le_bytes());
+        bytes[16] = match self.kind {
+            EntryKind::Data(kind) => kind.code(),
+            EntryKind::Parity(kinds) => kinds,
+            EntryKind::Void => return None,
+        };
+        Some(bytes)
+    }
+
     fn encode(self, bytes: &mut [u8]) {
-        let kind: u32 = match self.kind {
-            EntryKind::User => 1,
-            EntryKind::Mapping => 2,
-            EntryKind::Tombstone => 3,
-            EntryKind::Padding => 4,
-            EntryKind::Parity => 5,
-            EntryKind::Void => 6,
+        let kind = match self.kind {
+            EntryKind::Data(kind) => u32::from(kind.code()) << KIND_SHIFT,
+            EntryKind::Parity(kinds) => PARITY_BIT | u32::from(kinds) << KIND_SHIFT,
+            EntryKind::Void => u32::from(KIND_VOID) << KIND_SHIFT,
         };
         assert!(self.stripe <= STRIPES_MAX);
         put(bytes, entry::LBA, &self.lba.to_le_bytes());
         put(bytes, entry::SEQUENCE, &self.sequence.to_le_bytes());
-        put(bytes, entry::TAG, &(kind << 28 | self.stripe).to_le_bytes());
+        put(bytes, entry::TAG, &(kind | self.stripe).to_le_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Option<Entry> {
         let tag = u32_at(bytes, entry::TAG);
-        let kind = match tag >> 28 {
-            1 => EntryKind::User,
-            2 => EntryKind::Mapping,
-            3 => EntryKind::Tombstone,
-            4 => EntryKind::Padding,
-            5 => EntryKind::Parity,
-            6 => EntryKind::Void,
-            _ => return None,
+        let code = u8::try_from(tag >> KIND_SHIFT & 0xff).expect("eight bits");
+        let kind = match (tag & PARITY_BIT != 0, code) {
+            (true, kinds) => EntryKind::Parity(kinds),
+            (false, KIND_VOID) => EntryKind::Void,
+            (false, code) => EntryKind::Data(Kind::from_code(code)?),
         };
         Some(Entry {
             lba: u64_at(bytes, entry::LBA),
@@ -181,7 +201,16 @@ mod tests {
     fn entries_come_back_only_under_their_identity() {
         let id = FooterId { array: 1, segment: 2, zone: ZoneIndex(3), index: 4 };
         let entries: Vec<Entry> = (0..204)
-            .map(|i| Entry { lba: i, sequence: i * 3, kind: EntryKind::User, stripe: STRIPES_MAX - 1 })
+            .map(|i| Entry {
+                lba: i,
+                sequence: i * 3,
+                kind: match i % 3 {
+                    0 => EntryKind::Data(Kind::Tombstone),
+                    1 => EntryKind::Parity(7),
+                    _ => EntryKind::Void,
+                },
+                stripe: STRIPES_MAX - 1,
+            })
             .collect();
         let mut block = [0; BLOCK_BYTES];
         encode(&id, &entries, &mut block);

@@ -28,12 +28,11 @@ record_fields! { BLOCK_BYTES;
     GROUP_STRIPES: 60, 4, "G, stripes of a group";
     STRIPES: 64, 4, "S, stripes of the data region";
     RESERVED_1: 68, 4, "zero";
-    ZONES: 72, 128, "zone on each member, 4 bytes each; all ones where the member has none";
+    ZONES: 72, 128, "zone on each member, 4 bytes each; also for members that were missing, where a rebuild will write it";
     RESERVED_2: 200, 3896, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSEGMT1";
-const ZONE_NONE: u32 = u32::MAX;
 
 /// How a segment's zones are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +80,7 @@ pub struct SegmentHeader {
     /// S.
     pub stripes: u32,
     /// Zone on each member.
-    pub zones: Vec<Option<ZoneIndex>>,
+    pub zones: Vec<ZoneIndex>,
 }
 
 impl SegmentHeader {
@@ -109,9 +108,8 @@ impl SegmentHeader {
         put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());
         put(block, at::GROUP_STRIPES, &self.group_stripes.to_le_bytes());
         put(block, at::STRIPES, &self.stripes.to_le_bytes());
-        for index in 0..MEMBERS_MAX {
-            let zone = self.zones.get(index).copied().flatten().map_or(ZONE_NONE, |zone| zone.0);
-            put(block, at::ZONES + 4 * index, &zone.to_le_bytes());
+        for (index, zone) in self.zones.iter().enumerate() {
+            put(block, at::ZONES + 4 * index, &zone.0.to_le_bytes());
         }
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
@@ -130,10 +128,7 @@ impl SegmentHeader {
         if count > MEMBERS_MAX || usize::from(block[at::MEMBER]) >= count {
             return None;
         }
-        let zones = (0..count).map(|index| {
-            let zone = u32_at(block, at::ZONES + 4 * index);
-            (zone != ZONE_NONE).then_some(ZoneIndex(zone))
-        });
+        let zones = (0..count).map(|index| ZoneIndex(u32_at(block, at::ZONES + 4 * index)));
         Some(SegmentHeader {
             array: array_at(block, at::ARRAY),
             segment: u64_at(block, at::SEGMENT),
@@ -185,7 +180,7 @@ mod tests {
             chunk_blocks: 4,
             group_stripes: 16,
             stripes: 1000,
-            zones: vec![Some(ZoneIndex(3)), None, Some(ZoneIndex(9))],
+            zones: vec![ZoneIndex(3), ZoneIndex(5), ZoneIndex(9)],
         };
         let mut block = [0; BLOCK_BYTES];
         header.encode(1, &mut block);

@@ -194,6 +194,11 @@ pub fn open(oob: &[u8; OOB_BYTES]) -> Option<Oob> {
     })
 }
 
+/// Records the checksum of data that was decoded, in metadata that is not sealed.
+pub fn record_data_crc(oob: &mut [u8; OOB_BYTES], data_crc: u32) {
+    put(oob, at::DATA_CRC, &data_crc.to_le_bytes());
+}
+
 /// Checksum of the data as recorded, for metadata already known to be whole.
 #[must_use]
 pub fn data_crc(oob: &[u8; OOB_BYTES]) -> u32 {

@@ -1,0 +1,318 @@
+//! The log-structured RAID engine (ZapRAID).
+//!
+//! ```text
+//!  Write ─> admit ─> place: CRC, stripe slot ─> seal: parity ─> bind: segment, stripe, group
+//!                                                                  │
+//!  Reply <─ apply to index <─ every piece durable <─ on_chunk <─ zone append / zone write
+//! ```
+//! A [`Shard`] owns all state of the engine. Its methods take `&mut self`, the time, and the
+//! [`Effects`] they wish for: commands to drives and replies to clients. The reader's path through
+//! it is `write` -> `segment_life` -> `writer`; then `read` and `load`, `gc`, and `mount`.
+//!
+//! Promises kept here: a write is acknowledged when every piece of its stripe on the active members
+//! is durable, and if a member failed on the way, when the superblocks of the others say so.
+
+pub mod check;
+pub mod config;
+mod counters;
+mod flush;
+mod gc;
+mod in_flight;
+mod index;
+mod load;
+mod membership;
+mod mount;
+mod pba;
+mod read;
+mod segment;
+mod segment_life;
+pub mod status;
+mod stripe;
+mod token;
+mod trim;
+pub mod volume;
+mod write;
+mod writer;
+
+pub use counters::Counters;
+pub use membership::LogPosition;
+pub use mount::{DamagedChunk, MountError, MountReport, format, identify, mount, mount_read_only};
+pub use pba::{Location, Pba};
+
+use crate::request::{Reply, Request, RequestOp};
+use base::frame::FramePool;
+use base::slab::Slab;
+use base::time::Instant;
+use base::units::DriveIndex;
+use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
+use flush::DeviceFlush;
+use gc::{Gc, Move};
+use in_flight::InFlight;
+use index::{Index, Name};
+use load::{Load, Rebuild};
+use membership::Membership;
+use pba::PbaFormat;
+use read::ReadRequest;
+use segment::{SegmentSlot, SegmentTable};
+use std::collections::VecDeque;
+use stripe::{StripeSlots, stream_index};
+use token::Waiter;
+use trim::RegionLocks;
+use write::ClientRequest;
+use zone::device::{Command, Completion, Op};
+use zone::drives::DriveCommand;
+use zone::format::header::{Stream, WriteMode};
+use zone::stripe::Layout;
+
+/// Blocks of stripes in flight per stream: enough to keep every zone busy, few enough to stay in
+/// the cache of one core.
+const STRIPE_BLOCKS_IN_FLIGHT: usize = 1024;
+/// Bounds of the stripe slots per stream.
+const STRIPE_SLOTS_MIN: usize = 16;
+const STRIPE_SLOTS_MAX: usize = 256;
+/// Stripes being loaded for the collector at once, and as many again for degraded reads.
+const LOADS_MAX: u32 = 32;
+
+/// What the engine wishes to happen.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Commands for drives.
+    pub commands: Vec<DriveCommand>,
+    /// Answers for clients.
+    pub replies: Vec<Reply>,
+}
+
+impl Effects {
+    fn command(&mut self, drive: usize, zone: base::units::ZoneIndex, waiter: Waiter, op: Op) {
+        let command = Command { token: waiter.token(), zone, op };
+        self.commands.push(DriveCommand { drive: DriveIndex::at(drive), command });
+    }
+}
+
+/// Where a stream writes.
+struct StreamWriter {
+    layout: Layout,
+    mode: WriteMode,
+    /// Stripe slot that blocks are gathering in.
+    filling: Option<u32>,
+    /// Full stripes that wait for room in a segment.
+    sealed: VecDeque<u32>,
+    /// Segment that stripes are written to.
+    segment: Option<SegmentSlot>,
+}
+
+/// The engine: all state of one volume.
+pub struct Shard {
+    config: ArrayConfig,
+    tuning: Tuning,
+    array_tag: u64,
+    pba: PbaFormat,
+    index: Index,
+    in_flight: InFlight,
+    segments: SegmentTable,
+    stripes: StripeSlots,
+    streams: [StreamWriter; 2],
+    requests: Slab<ClientRequest>,
+    /// Writes, trims and flushes in order of arrival that are not wholly under way.
+    pending: VecDeque<u32>,
+    /// Writes and trims under way.
+    writes_outstanding: u32,
+    flushes_waiting: Vec<u32>,
+    regions: RegionLocks,
+    device_flush: DeviceFlush,
+    reads: Slab<ReadRequest>,
+    loads: Slab<Load>,
+    rebuilds: VecDeque<Rebuild>,
+    rebuild_loads: u32,
+    gc: Gc,
+    moves: VecDeque<Move>,
+    /// Moved blocks placed in stripes that are not durable.
+    moves_pending: u32,
+    membership: Membership,
+    frames: FramePool,
+    frames_internal_max: usize,
+    next_sequence: u64,
+    next_segment_id: u64,
+    next_arrival: u64,
+    counters: Counters,
+}
+
+impl Shard {
+    /// Accepts a request. Whatever can start, starts; the answer comes through `fx`, now or later.
+    pub fn submit(&mut self, now: Instant, request: Request, fx: &mut Effects) {
+        let Request { id, op } = request;
+        match op {
+            RequestOp::Read { lba, blocks } => self.start_read(id, lba, blocks, fx),
+            op => {
+                self.enqueue(id, op);
+                self.admit(now, fx);
+            }
+        }
+    }
+
+    /// A drive has completed a command.
+    pub fn on_completion(&mut self, now: Instant, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
+        match Waiter::from_token(completion.token) {
+            Waiter::Chunk { slot, part } => self.on_chunk(slot, part, completion, fx),
+            Waiter::Header { slot, .. } => self.on_header(slot, drive.index(), completion, fx),
+            Waiter::Footer { slot, .. } => self.on_footer(slot, drive.index(), completion, fx),
+            Waiter::Finish { slot, .. } => self.on_finish(slot, drive.index(), &completion, fx),
+            Waiter::Reset { slot, .. } => self.on_reset(slot, drive.index(), &completion, fx),
+            Waiter::Read { slot, part } => self.on_read(slot, part, drive.index(), completion, fx),
+            Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
+            Waiter::Flush { .. } => self.on_device_flush(drive.index(), &completion, fx),
+            Waiter::Superblock { .. } => self.on_superblock(drive.index(), completion, fx),
+        }
+        self.settle(now, fx);
+    }
+
+    /// Recovery is over: goes on with segments that were being sealed.
+    pub fn resume(&mut self, fx: &mut Effects) {
+        let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.seal_segment_if_done(slot, fx);
+        }
+    }
+
+    /// Time has passed: seals stripes at their deadline and moves what waits.
+    pub fn tick(&mut self, now: Instant, fx: &mut Effects) {
+        for stream in [Stream::User, Stream::Gc] {
+            if self.stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
+                self.seal_filling(stream, fx);
+            }
+        }
+        self.settle(now, fx);
+    }
+
+    /// When [`Shard::tick`] is due at the latest.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        [Stream::User, Stream::Gc].into_iter().filter_map(|stream| self.stripe_deadline(stream)).min()
+    }
+
+    /// Moves what waits for something that may have happened: stripes for room, requests for
+    /// stripes, the collector for everything.
+    fn settle(&mut self, now: Instant, fx: &mut Effects) {
+        self.place_moves(now, fx);
+        self.advance_gc(now, fx);
+        self.pump_stream(Stream::Gc, fx);
+        self.pump_stream(Stream::User, fx);
+        if !self.pending.is_empty() {
+            self.admit(now, fx);
+        }
+    }
+
+    /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,
+    /// its stripe waits for more of it.
+    fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
+        let slot = self.streams[stream_index(stream)].filling?;
+        let gathering = stream == Stream::Gc && !matches!(self.gc, Gc::Idle);
+        (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
+    }
+
+    /// Frames clients may take now: the pool's, less what the engine itself may need.
+    #[must_use]
+    pub fn client_frames_available(&self) -> usize {
+        self.frames.available().saturating_sub(self.frames_internal_max)
+    }
+
+    /// The pool of all frames.
+    pub fn frames(&mut self) -> &mut FramePool {
+        &mut self.frames
+    }
+
+    /// Size of the volume.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.config.volume_blocks
+    }
+
+    /// True when nothing is under way and nothing waits.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.requests.is_empty()
+            && self.reads.is_empty()
+            && self.loads.is_empty()
+            && self.moves.is_empty()
+            && self.in_flight.is_empty()
+            && matches!(self.gc, Gc::Idle)
+            && !self.membership.is_changing()
+            && !self.segments.iter().any(|(_, segment)| segment.is_changing())
+            && [Stream::User, Stream::Gc].iter().all(|stream| self.stripes.in_use(*stream) == 0)
+    }
+
+    /// True while a segment that a crash left incomplete still waits to be collected. A server
+    /// turns until this is false before it takes clients.
+    #[must_use]
+    pub fn has_recovery_debt(&self) -> bool {
+        self.segments.iter().any(|(_, segment)| segment.state == segment::SegmentState::Condemned && !segment.damaged)
+    }
+
+    fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
+        &mut self.streams[stream_index(stream)]
+    }
+
+    /// Points a name at its newest copy and keeps the segments' live counts.
+    fn map(&mut self, name: Name, pba: Pba) {
+        let segment = self.segment_at(pba);
+        self.segments.get_mut(segment).live_blocks += 1;
+        if let Some(before) = self.index.set(name, pba) {
+            self.forget(before);
+        }
+    }
+
+    /// The block at `pba` is no longer the newest copy of anything.
+    fn forget(&mut self, pba: Pba) {
+        let segment = self.segment_at(pba);
+        let live = &mut self.segments.get_mut(segment).live_blocks;
+        assert!(*live > 0);
+        *live -= 1;
+    }
+
+    /// The segment an address lies in.
+    fn segment_at(&self, pba: Pba) -> SegmentSlot {
+        let Location { drive, zone, .. } = self.pba.unpack(pba);
+        self.segments.owner(drive, zone).expect("an address lies in a segment")
+    }
+
+    /// Asserts what must hold between events. O(volume): for tests and simulation.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub fn check_invariants(&self) {
+        let mut live = vec![0; self.config.segments() as usize];
+        for (name, pba) in self.index.mapped() {
+            live[self.segment_at(pba) as usize] += 1;
+            if let Name::Block(lba) = name {
+                assert!(!self.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
+            }
+        }
+        for (slot, segment) in self.segments.iter() {
+            assert!(segment.live_blocks == live[slot as usize], "live blocks of segment {}", segment.id);
+        }
+        assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
+        let user_stripes = self.stripes.in_use(Stream::User);
+        assert!(user_stripes <= self.stripes.count(Stream::User));
+        if self.is_quiet() {
+            assert!(self.frames.frames_out() == 0, "{} frames leaked", self.frames.frames_out());
+            assert!(self.regions.is_idle());
+            assert!(self.writes_outstanding == 0);
+        }
+    }
+}
+
+/// Stripe slots per stream for an array.
+fn stripe_slot_count(config: &ArrayConfig) -> usize {
+    let blocks = config.members * config.chunk_blocks as usize;
+    (STRIPE_BLOCKS_IN_FLIGHT / blocks).clamp(STRIPE_SLOTS_MIN, STRIPE_SLOTS_MAX)
+}
+
+/// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
+/// loads for the collector and for degraded reads, moved blocks, headers and footers.
+fn internal_frames_max(config: &ArrayConfig) -> usize {
+    let stripe_blocks = config.members * config.chunk_blocks as usize;
+    let stripes = 2 * stripe_slot_count(config) * stripe_blocks;
+    let loads = 4 * LOADS_MAX as usize * stripe_blocks;
+    let metadata = (config.members + 2) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
+    stripes + loads + metadata
+}

@@ -1,0 +1,290 @@
+//! Checking an array that is not served: every checksum, every stripe's parity, and the index
+//! against the media. Reads everything, writes nothing.
+
+use crate::log::index::Name;
+use crate::log::read::block_is_whole;
+use crate::log::segment::SegmentSlot;
+use crate::log::{Location, MountReport, Shard};
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{DriveIndex, ZoneIndex};
+use base::xor::Block;
+use zone::device::{Command, Op, Status, Token};
+use zone::drives::{DriveCommand, DriveSet};
+use zone::format::oob::{PROTECTED_BYTES, Protected};
+
+/// Problems listed in full; further ones are only counted.
+const PROBLEMS_LISTED_MAX: usize = 20;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// A member is missing, stale or failed.
+    MemberMissing {
+        /// The member.
+        drive: DriveIndex,
+    },
+    /// A block fails its checksum, cannot be read, or is not the one that was written there.
+    BlockDamaged {
+        /// Member.
+        drive: DriveIndex,
+        /// Zone.
+        zone: ZoneIndex,
+        /// Block within the zone.
+        offset: u32,
+        /// It can be rebuilt from the rest of its stripe.
+        rebuildable: bool,
+    },
+    /// A stripe's parity is not that of its data, though every block is whole.
+    ParityMismatch {
+        /// Segment id.
+        segment: u64,
+        /// Stripe within the segment.
+        stripe: u32,
+    },
+    /// The index points to a block that does not hold what it should.
+    IndexMismatch {
+        /// Logical block (or region, for tombstones).
+        lba: u64,
+        /// Member.
+        drive: DriveIndex,
+        /// Zone.
+        zone: ZoneIndex,
+        /// Block within the zone.
+        offset: u32,
+    },
+    /// A zone holds data of this array that belongs to no segment with a good header.
+    ZoneOrphaned {
+        /// Member.
+        drive: DriveIndex,
+        /// Zone.
+        zone: ZoneIndex,
+    },
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Stripes read.
+    pub stripes_checked: u64,
+    /// Blocks read and verified.
+    pub blocks_checked: u64,
+    /// Index entries held against the media.
+    pub entries_checked: u64,
+    /// Stripes that a crash left incomplete and that the next mount completes: not a problem.
+    pub stripes_to_complete: u64,
+    /// Problems found.
+    pub problems_count: u64,
+    /// The first of them.
+    pub problems: Vec<Problem>,
+}
+
+impl CheckReport {
+    fn add(&mut self, problem: Problem) {
+        self.problems_count += 1;
+        if self.problems.len() < PROBLEMS_LISTED_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// A check in progress.
+struct Check<'a> {
+    shard: &'a Shard,
+    drives: &'a mut DriveSet,
+    now: Instant,
+    /// Blocks of each zone that are written, by member.
+    written: Vec<Vec<u32>>,
+    /// Blocks found to be the newest copy of what the index says.
+    entries_matched: u64,
+    report: CheckReport,
+}
+
+/// Checks everything. `progress` is told the share of segments done, in 0..=1 000.
+pub fn check(
+    shard: &Shard,
+    drives: &mut DriveSet,
+    mount: &MountReport,
+    now: Instant,
+    mut progress: impl FnMut(u64),
+) -> CheckReport {
+    let mut check = Check { shard, drives, now, written: Vec::new(), entries_matched: 0, report: CheckReport::default() };
+    check.report.stripes_to_complete = mount.stripes_completed;
+    for drive in 0..shard.config.members {
+        if !shard.membership.is_active(drive) {
+            check.report.add(Problem::MemberMissing { drive: DriveIndex::at(drive) });
+        }
+        check.read_write_pointers(drive);
+    }
+    for (drive, zone) in &mount.zones_orphaned {
+        check.report.add(Problem::ZoneOrphaned { drive: *drive, zone: *zone });
+    }
+    let segments: Vec<SegmentSlot> = shard.segments.iter().map(|(slot, _)| slot).collect();
+    for (done, slot) in (0_u64..).zip(&segments) {
+        progress(done * 1_000 / segments.len() as u64);
+        for stripe in 0..shard.segments.get(*slot).layout.stripes {
+            check.check_stripe(*slot, stripe);
+        }
+    }
+    check.check_index();
+    progress(1_000);
+    check.report
+}
+
+impl Check<'_> {
+    fn read_write_pointers(&mut self, drive: usize) {
+        let config = &self.shard.config;
+        let capacity = config.geometry.zone_capacity_blocks;
+        let count = config.geometry.zones;
+        let completion = self.execute(drive, ZoneIndex(0), Op::Report { count });
+        let written = completion.report.iter().map(|zone| zone.write_pointer.min(capacity)).collect();
+        self.written.push(written);
+    }
+
+    fn execute(&mut self, drive: usize, zone: ZoneIndex, op: Op) -> zone::device::Completion {
+        let command = Command { token: Token(0), zone, op };
+        self.drives.execute(self.now, DriveCommand { drive: DriveIndex::at(drive), command })
+    }
+
+    /// Reads all chunks of a stripe, verifies each block, then the parity.
+    fn check_stripe(&mut self, slot: SegmentSlot, stripe: u32) {
+        let segment = self.shard.segments.get(slot);
+        let layout = segment.layout;
+        let mut pieces: Vec<Option<Vec<Frame>>> = Vec::new();
+        let mut damaged: Vec<Location> = Vec::new();
+        let mut to_complete = false;
+        for piece in 0..layout.members() {
+            let drive = layout.drive_of(stripe, piece);
+            let zone = segment.zones[drive];
+            let Some(at) = segment.slot_of_stripe(drive, stripe) else { return };
+            let first = layout.slot_offset(at);
+            if !self.shard.membership.is_active(drive) {
+                pieces.push(None);
+                continue;
+            }
+            let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
+            if first + layout.chunk_blocks > written {
+                to_complete = true;
+                pieces.push(None);
+                continue;
+            }
+            let frames = self.read_chunk(slot, drive, first, &mut damaged);
+            pieces.push(frames);
+        }
+        let written_at_all = pieces.iter().any(Option::is_some) || !damaged.is_empty();
+        if !written_at_all {
+            return;
+        }
+        self.report.stripes_checked += 1;
+        let good = pieces.iter().flatten().count();
+        let rebuildable = good >= layout.code.data_count();
+        for Location { drive, zone, offset } in damaged {
+            self.report.add(Problem::BlockDamaged { drive, zone, offset, rebuildable });
+        }
+        if good == layout.members() && !to_complete {
+            self.check_parity(slot, stripe, &pieces);
+        }
+    }
+
+    /// Reads a chunk; `None`, and its bad blocks in `damaged`, when it is not whole.
+    fn read_chunk(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        first: u32,
+        damaged: &mut Vec<Location>,
+    ) -> Option<Vec<Frame>> {
+        let segment = self.shard.segments.get(slot);
+        let (zone, rows) = (segment.zones[drive], segment.layout.chunk_blocks);
+        let mut frames = Vec::new();
+        let mut whole = true;
+        for offset in first..first + rows {
+            let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
+            let location = Location { drive: DriveIndex::at(drive), zone, offset };
+            self.report.blocks_checked += 1;
+            let place = self.shard.place_at(slot, location);
+            let good = completion.status == Status::Success
+                && place.is_some_and(|place| completion.frames.iter().all(|frame| block_is_whole(frame, &place)));
+            if good {
+                self.match_entry(&completion.frames[0], location);
+            } else {
+                damaged.push(location);
+            }
+            whole &= good;
+            frames.extend(completion.frames);
+        }
+        whole.then_some(frames)
+    }
+
+    /// Counts a block that the index points to and that is what it should be.
+    fn match_entry(&mut self, frame: &Frame, location: Location) {
+        let protected = Protected::from_bytes(&frame.oob);
+        let name = protected.and_then(|protected| Name::of(&protected, &self.shard.index));
+        let pba = self.shard.pba.pack(location);
+        if name.is_some_and(|name| self.shard.index.get(name) == Some(pba)) {
+            self.entries_matched += 1;
+        }
+    }
+
+    fn check_parity(&mut self, slot: SegmentSlot, stripe: u32, pieces: &[Option<Vec<Frame>>]) {
+        let segment = self.shard.segments.get(slot);
+        let code = segment.layout.code;
+        let pieces: Vec<&Vec<Frame>> = pieces.iter().flatten().collect();
+        for parity in 0..code.parity_count() {
+            for row in 0..segment.layout.chunk_blocks as usize {
+                let data = &pieces[..code.data_count()];
+                let blocks: Vec<&Block> = data.iter().map(|piece| &piece[row].data).collect();
+                let mut expected = Frame::zeroed();
+                code.encode(parity, &blocks, &mut expected.data);
+                let fields = data.iter().map(|piece| &piece[row].oob[..PROTECTED_BYTES]);
+                code.encode_field(parity, fields, &mut expected.oob[..PROTECTED_BYTES]);
+                let found = &pieces[code.data_count() + parity][row];
+                let same = found.data == expected.data
+                    && found.oob[..PROTECTED_BYTES] == expected.oob[..PROTECTED_BYTES];
+                if !same {
+                    self.report.add(Problem::ParityMismatch { segment: segment.id, stripe });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Every entry must have been met on the media, but for those on missing members and those whose
+    /// block is damaged, which is reported as such. When the counts differ, finds out which.
+    fn check_index(&mut self) {
+        let shard = self.shard;
+        let mut on_active = 0;
+        for (_, pba) in shard.index.mapped() {
+            self.report.entries_checked += 1;
+            on_active += u64::from(shard.membership.is_active(shard.pba.unpack(pba).drive.index()));
+        }
+        if on_active == self.entries_matched {
+            return;
+        }
+        for (name, pba) in shard.index.mapped() {
+            let location = shard.pba.unpack(pba);
+            if !shard.membership.is_active(location.drive.index()) || self.is_matched(name, location) {
+                continue;
+            }
+            let lba = match name {
+                Name::Block(lba) => lba.0,
+                Name::Tombstone(region) => region,
+            };
+            let Location { drive, zone, offset } = location;
+            self.report.add(Problem::IndexMismatch { lba, drive, zone, offset });
+        }
+    }
+
+    /// True when the block holds what it is indexed as, or will once recovery has completed it.
+    fn is_matched(&mut self, name: Name, location: Location) -> bool {
+        let Location { drive, zone, offset } = location;
+        let written = self.written[drive.index()].get(zone.index()).copied().unwrap_or(0);
+        if offset >= written {
+            return true;
+        }
+        let completion = self.execute(drive.index(), zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
+        let Some(frame) = completion.frames.first() else { return false };
+        let protected = Protected::from_bytes(&frame.oob);
+        protected.is_some_and(|protected| Name::of(&protected, &self.shard.index) == Some(name))
+    }
+}

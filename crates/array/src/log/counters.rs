@@ -1,0 +1,43 @@
+//! What the engine counts, for status and metrics.
+
+/// Counters since the volume was mounted. Blocks are 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks clients wrote.
+    pub user_blocks_written: u64,
+    /// Blocks clients read.
+    pub user_blocks_read: u64,
+    /// Tombstone blocks written for trims.
+    pub tombstone_blocks_written: u64,
+    /// Blocks the collector or a repair moved.
+    pub moved_blocks_written: u64,
+    /// Padding blocks.
+    pub padding_blocks_written: u64,
+    /// Parity blocks.
+    pub parity_blocks_written: u64,
+    /// Header and footer blocks.
+    pub metadata_blocks_written: u64,
+    /// Segments collected.
+    pub segments_collected: u64,
+    /// Blocks rebuilt because a drive returned an error or wrong data.
+    pub blocks_corrected: u64,
+    /// Blocks rebuilt because their drive is missing.
+    pub blocks_read_degraded: u64,
+    /// Reads refused because too little of the stripe was left.
+    pub blocks_unreadable: u64,
+}
+
+impl Counters {
+    /// Blocks written to drives per block written by clients, parity not counted; `None` before
+    /// the first write.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a ratio for display")]
+    pub fn write_amplification(&self) -> Option<f64> {
+        let written = self.user_blocks_written
+            + self.tombstone_blocks_written
+            + self.moved_blocks_written
+            + self.padding_blocks_written
+            + self.metadata_blocks_written;
+        (self.user_blocks_written > 0).then(|| written as f64 / self.user_blocks_written as f64)
+    }
+}

@@ -1,0 +1,130 @@
+//! Flush and FUA: what clients were told is written also survives a power failure.
+//!
+//! A flush first waits until every write and trim that arrived before it is durable on the drives,
+//! then empties the drives' volatile caches. Device flushes are shared: requests that arrive while
+//! one is under way wait together for the next.
+
+use crate::log::write::Work;
+use crate::log::{Effects, Shard, Waiter};
+use base::units::ZoneIndex;
+use zone::device::{Completion, Op, Status};
+use zone::format::header::Stream;
+
+/// Who waits for a device flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlushWaiter {
+    Request(u32),
+    Gc,
+}
+
+/// The device flush under way and those who wait for the next.
+#[derive(Debug, Default)]
+pub struct DeviceFlush {
+    drives_pending: u32,
+    current: Vec<FlushWaiter>,
+    next: Vec<FlushWaiter>,
+}
+
+impl Shard {
+    /// A flush is at the head of the queue: everything before it is under way.
+    pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        self.seal_filling(Stream::User, fx);
+        let writes_before = self.writes_outstanding;
+        self.requests.get_mut(slot).work = Work::Flush { writes_before };
+        if writes_before == 0 {
+            self.flush_devices_for(slot, fx);
+        } else {
+            self.flushes_waiting.push(slot);
+        }
+        true
+    }
+
+    /// A write or trim that arrived as number `arrival` is durable.
+    pub(super) fn flushes_notice(&mut self, arrival: u64, fx: &mut Effects) {
+        let mut index = 0;
+        while index < self.flushes_waiting.len() {
+            let slot = self.flushes_waiting[index];
+            let request = self.requests.get_mut(slot);
+            let Work::Flush { writes_before } = &mut request.work else { unreachable!("a flush") };
+            if arrival < request.arrival {
+                *writes_before -= 1;
+            }
+            if *writes_before == 0 {
+                self.flushes_waiting.swap_remove(index);
+                self.flush_devices_for(slot, fx);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// Answers a request after a device flush.
+    pub(super) fn flush_devices_for(&mut self, slot: u32, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Request(slot));
+        self.start_device_flush(fx);
+    }
+
+    /// Tells the collector after a device flush.
+    pub(super) fn flush_devices_for_gc(&mut self, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Gc);
+        self.start_device_flush(fx);
+    }
+
+    fn start_device_flush(&mut self, fx: &mut Effects) {
+        let busy = self.device_flush.drives_pending > 0 || !self.device_flush.current.is_empty();
+        if busy || self.device_flush.next.is_empty() {
+            return;
+        }
+        std::mem::swap(&mut self.device_flush.current, &mut self.device_flush.next);
+        if self.config.geometry.volatile_cache {
+            for drive in 0..self.config.members {
+                if self.membership.is_active(drive) {
+                    let part = u32::try_from(drive).expect("at most 32 members");
+                    fx.command(drive, ZoneIndex(0), Waiter::Flush { slot: 0, part }, Op::Flush);
+                    self.device_flush.drives_pending += 1;
+                }
+            }
+        }
+        if self.device_flush.drives_pending == 0 {
+            self.device_flush_done(fx);
+        }
+    }
+
+    /// A drive has emptied its cache, or failed to: then it may have lost what it acknowledged.
+    pub(super) fn on_device_flush(&mut self, drive: usize, completion: &Completion, fx: &mut Effects) {
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        self.device_flush.drives_pending -= 1;
+        if self.device_flush.drives_pending == 0 {
+            self.device_flush_done(fx);
+        }
+    }
+
+    fn device_flush_done(&mut self, fx: &mut Effects) {
+        // A flush that lost a drive holds only once the superblocks say so.
+        if self.membership.is_changing() {
+            self.membership.flush_waiting = true;
+            return;
+        }
+        self.answer_flush(fx);
+    }
+
+    /// Answers everyone who waited for the device flush and starts the next.
+    pub(super) fn answer_flush(&mut self, fx: &mut Effects) {
+        let mut waiters = std::mem::take(&mut self.device_flush.current);
+        for waiter in waiters.drain(..) {
+            match waiter {
+                FlushWaiter::Request(slot) => {
+                    if self.membership.is_broken() {
+                        self.requests.get_mut(slot).outcome = crate::request::Outcome::IoError;
+                    }
+                    self.answer(slot, fx);
+                }
+                FlushWaiter::Gc => self.gc_flushed(),
+            }
+        }
+        self.device_flush.current = waiters;
+        self.start_device_flush(fx);
+    }
+}

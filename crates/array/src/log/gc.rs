@@ -1,0 +1,189 @@
+//! Garbage collection: picks the sealed segment with the least live data (greedy), moves what is
+//! live to the collector's own segments with its sequence unchanged, and erases it.
+//!
+//! It always can: clients never take the last [`GC_RESERVE_SEGMENTS`] free segments, and
+//! `ArrayConfig::validate` proves that the emptiest segment frees more than moving it takes.
+//!
+//! A moved block becomes the newest copy only if the index still points to where it was moved from;
+//! whatever a client did in between wins. A victim is erased when nothing points into it, nobody
+//! reads it, and the moved copies have left the drives' volatile caches.
+
+use crate::log::index::Name;
+use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::stripe::Origin;
+use crate::log::write::Placement;
+use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
+use base::frame::Frame;
+use base::time::Instant;
+use std::cmp::Reverse;
+use zone::format::header::Stream;
+use zone::format::oob::Protected;
+
+/// Free segments below which collection runs: the reserve and room for clients to go on meanwhile.
+const GC_START_SEGMENTS: u32 = GC_RESERVE_SEGMENTS + 3;
+/// Stripes loaded at once while space is not short.
+const LOADS_MIN: u32 = 4;
+
+/// A block on its way to another segment.
+#[derive(Debug)]
+pub struct Move {
+    /// Its data.
+    pub frame: Frame,
+    /// What parity protects; the sequence stays.
+    pub protected: Protected,
+    /// What it is a copy of.
+    pub name: Name,
+    /// Where it lay.
+    pub from: Pba,
+    /// Checksum of its data, verified when it was read.
+    pub data_crc: u32,
+}
+
+/// What the collector is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gc {
+    /// Space is ample, or nothing can be gained.
+    Idle,
+    /// Stripes of the victim are being read and their live blocks moved.
+    Moving {
+        /// The segment.
+        victim: SegmentSlot,
+        /// Next stripe to load.
+        stripe_next: u32,
+        /// Loads under way.
+        loads: u32,
+    },
+    /// Waiting until the moved blocks are durable and readers have left.
+    Settling {
+        /// The segment.
+        victim: SegmentSlot,
+    },
+    /// Waiting until the drives' caches are empty.
+    Flushing {
+        /// The segment.
+        victim: SegmentSlot,
+        /// They are.
+        flushed: bool,
+    },
+    /// Waiting until the zones are reset.
+    Resetting,
+}
+
+impl Shard {
+    /// Goes on as far as possible.
+    pub(super) fn advance_gc(&mut self, now: Instant, fx: &mut Effects) {
+        loop {
+            match self.gc {
+                Gc::Idle => {
+                    let Some(victim) = self.pick_victim() else { return };
+                    self.gc = Gc::Moving { victim, stripe_next: 0, loads: 0 };
+                }
+                Gc::Moving { victim, stripe_next, loads } => {
+                    let stripes = self.segments.get(victim).layout.stripes;
+                    let nothing_live = self.segments.get(victim).live_blocks == 0;
+                    if loads == 0 && (stripe_next == stripes || nothing_live) {
+                        self.gc = Gc::Settling { victim };
+                    } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed() {
+                        self.gc = Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 };
+                        self.start_move_load(victim, stripe_next, fx);
+                    } else {
+                        return;
+                    }
+                }
+                Gc::Settling { victim } => {
+                    if self.moves.is_empty() {
+                        self.seal_filling(Stream::Gc, fx);
+                    }
+                    self.place_moves(now, fx);
+                    if !self.moves.is_empty() || self.moves_pending > 0 || self.segments.get(victim).readers > 0 {
+                        return;
+                    }
+                    if self.segments.get(victim).live_blocks > 0 {
+                        self.segments.get_mut(victim).damaged = true;
+                        self.gc = Gc::Idle;
+                    } else {
+                        self.gc = Gc::Flushing { victim, flushed: false };
+                        self.flush_devices_for_gc(fx);
+                    }
+                }
+                Gc::Flushing { victim, flushed: true } => {
+                    self.gc = Gc::Resetting;
+                    self.reset_segment(victim, fx);
+                }
+                Gc::Flushing { flushed: false, .. } | Gc::Resetting => return,
+            }
+        }
+    }
+
+    /// The next segment to collect, if any should be: one that a crash left incomplete, else the
+    /// sealed one with the least live data once space is short.
+    fn pick_victim(&self) -> Option<SegmentSlot> {
+        if self.membership.is_broken() {
+            return None;
+        }
+        let candidates = || self.segments.iter().filter(|(_, segment)| !segment.damaged);
+        let condemned = candidates().find(|(_, segment)| segment.state == SegmentState::Condemned);
+        if let Some((slot, _)) = condemned {
+            return Some(slot);
+        }
+        if self.segments.free_segments() >= GC_START_SEGMENTS {
+            return None;
+        }
+        let sealed = candidates().filter(|(_, segment)| segment.state == SegmentState::Sealed);
+        let (slot, victim) = sealed.min_by_key(|(_, segment)| (segment.live_blocks, Reverse(segment.id)))?;
+        // Moving it takes up to one padded stripe more than it holds.
+        let layout = &victim.layout;
+        let gains = victim.live_blocks + layout.stripe_data_blocks() < layout.segment_data_blocks();
+        gains.then_some(slot)
+    }
+
+    /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
+    fn loads_allowed(&self) -> u32 {
+        let stripe_blocks = self.streams[1].layout.stripe_data_blocks();
+        let waiting = u32::try_from(self.moves.len()).expect("bounded by the loads") / stripe_blocks;
+        let short = GC_START_SEGMENTS.saturating_sub(self.segments.free_segments());
+        let allowed = (LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS)).clamp(LOADS_MIN, LOADS_MAX);
+        allowed.saturating_sub(waiting)
+    }
+
+    /// A stripe of the victim has been read; its live blocks wait in `moves`.
+    pub(super) fn gc_loaded(&mut self) {
+        if let Gc::Moving { loads, .. } = &mut self.gc {
+            assert!(*loads > 0);
+            *loads -= 1;
+        }
+    }
+
+    /// The drives' caches are empty.
+    pub(super) fn gc_flushed(&mut self) {
+        if let Gc::Flushing { flushed, .. } = &mut self.gc {
+            *flushed = true;
+        }
+    }
+
+    /// The victim's zones are free.
+    pub(super) fn gc_erased(&mut self) {
+        assert!(self.gc == Gc::Resetting);
+        self.gc = Gc::Idle;
+    }
+
+    /// Puts blocks that wait to be moved into the collector's stripes.
+    pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
+        while !self.moves.is_empty() {
+            let filling = self.streams[1].filling.is_some();
+            if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
+                return;
+            }
+            let Some(Move { frame, protected, name, from, data_crc }) = self.moves.pop_front() else { return };
+            // Overwritten while it waited: not worth a write.
+            if self.index.get(name) != Some(from) {
+                self.frames.give(frame);
+                continue;
+            }
+            self.moves_pending += 1;
+            self.counters.moved_blocks_written += 1;
+            let origin = Origin::Moved(from);
+            self.place(Stream::Gc, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The logical-to-physical table (L2P): where the newest durable copy of every block lies.
+//!
+//! Two kinds of names are mapped: blocks of the volume, and the tombstone block of each region (the
+//! bitmap of its trimmed blocks). Both live in the same stripes and are moved by the same collector.
+//!
+//! Invariants: an unmapped block reads as zeros; a block whose trimmed bit is set is unmapped; a
+//! mapped block is live, and counted in its segment's `live_blocks`.
+
+use crate::log::config::REGION_BLOCKS;
+use crate::log::pba::Pba;
+use base::units::Lba;
+use base::xor::Block;
+use std::ops::Range;
+use zone::format::oob::{Kind, Protected};
+
+const UNMAPPED: u32 = u32::MAX;
+
+/// What a stored block is the newest copy of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A block of the volume.
+    Block(Lba),
+    /// The tombstone block of a region.
+    Tombstone(u64),
+}
+
+impl Name {
+    /// The name of a stored block; `None` for padding and for names outside the volume.
+    #[must_use]
+    pub fn of(protected: &Protected, index: &Index) -> Option<Name> {
+        match protected.kind {
+            Kind::User => {
+                (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
+            }
+            Kind::Tombstone => {
+                (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba))
+            }
+            Kind::Mapping | Kind::Padding => None,
+        }
+    }
+}
+
+/// The L2P table with the trimmed bits.
+pub struct Index {
+    blocks: Vec<u32>,
+    tombstones: Vec<u32>,
+    trimmed: Vec<u64>,
+}
+
+impl Index {
+    /// An index in which nothing was ever written.
+    #[must_use]
+    pub fn new(volume_blocks: u64) -> Index {
+        let entries = Lba(volume_blocks).index();
+        let regions = Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index();
+        Index {
+            blocks: vec![UNMAPPED; entries],
+            tombstones: vec![UNMAPPED; regions],
+            trimmed: vec![0; entries.div_ceil(64)],
+        }
+    }
+
+    /// Blocks of the volume.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// Regions of the volume.
+    #[must_use]
+    pub fn regions(&self) -> u64 {
+        self.tombstones.len() as u64
+    }
+
+    /// Where the newest copy lies; `None` when there is none.
+    #[must_use]
+    pub fn get(&self, name: Name) -> Option<Pba> {
+        let entry = match name {
+            Name::Block(lba) => self.blocks[lba.index()],
+            Name::Tombstone(region) => self.tombstones[Lba(region).index()],
+        };
+        (entry != UNMAPPED).then_some(Pba(entry))
+    }
+
+    /// Maps a name and returns where it was before. A written block is no longer trimmed.
+    pub fn set(&mut self, name: Name, pba: Pba) -> Option<Pba> {
+        let entry = match name {
+            Name::Block(lba) => {
+                let index = lba.index();
+                self.trimmed[index / 64] &= !(1 << (index % 64));
+                &mut self.blocks[index]
+            }
+            Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
+        };
+        let before = std::mem::replace(entry, pba.0);
+        (before != UNMAPPED).then_some(Pba(before))
+    }
+
+    /// Unmaps a block and marks it trimmed; returns where it was.
+    pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
+        let index = lba.index();
+        self.trimmed[index / 64] |= 1 << (index % 64);
+        let before = std::mem::replace(&mut self.blocks[index], UNMAPPED);
+        (before != UNMAPPED).then_some(Pba(before))
+    }
+
+    /// True when a block was trimmed and not written since.
+    #[must_use]
+    pub fn is_trimmed(&self, lba: Lba) -> bool {
+        let index = lba.index();
+        self.trimmed[index / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// True when no block of the range is mapped.
+    #[must_use]
+    pub fn is_unmapped(&self, range: &Range<u64>) -> bool {
+        self.blocks[Lba(range.start).index()..Lba(range.end).index()].iter().all(|entry| *entry == UNMAPPED)
+    }
+
+    /// Every mapped name with its place, in order.
+    pub fn mapped(&self) -> impl Iterator<Item = (Name, Pba)> + '_ {
+        let blocks = (0..).zip(&self.blocks).map(|(lba, entry)| (Name::Block(Lba(lba)), *entry));
+        let tombstones = (0..).zip(&self.tombstones).map(|(region, entry)| (Name::Tombstone(region), *entry));
+        blocks.chain(tombstones).filter(|(_, entry)| *entry != UNMAPPED).map(|(name, entry)| (name, Pba(entry)))
+    }
+
+    /// Blocks of the volume that hold data.
+    #[must_use]
+    pub fn mapped_blocks(&self) -> u64 {
+        self.blocks.iter().filter(|entry| **entry != UNMAPPED).count() as u64
+    }
+
+    /// The tombstone block of a region in which the blocks of `trim` join those trimmed before.
+    pub fn write_tombstone(&self, region: u64, trim: &Range<u64>, bitmap: &mut Block) {
+        bitmap.fill(0);
+        for lba in region_range(region, self.blocks()) {
+            if trim.contains(&lba) || self.is_trimmed(Lba(lba)) {
+                let bit = Lba(lba % REGION_BLOCKS).index();
+                bitmap[bit / 8] |= 1 << (bit % 8);
+            }
+        }
+    }
+}
+
+/// Blocks that a tombstone block's bitmap marks as trimmed.
+pub fn tombstone_blocks(region: u64, volume_blocks: u64, bitmap: &Block) -> impl Iterator<Item = Lba> + '_ {
+    region_range(region, volume_blocks).map(Lba).filter(|lba| {
+        let bit = Lba(lba.0 % REGION_BLOCKS).index();
+        bitmap[bit / 8] >> (bit % 8) & 1 == 1
+    })
+}
+
+/// The region of a block.
+#[must_use]
+pub fn region_of(lba: u64) -> u64 {
+    lba / REGION_BLOCKS
+}
+
+/// The blocks of a region.
+#[must_use]
+pub fn region_range(region: u64, volume_blocks: u64) -> Range<u64> {
+    region * REGION_BLOCKS..((region + 1) * REGION_BLOCKS).min(volume_blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::units::BLOCK_BYTES;
+
+    #[test]
+    fn a_write_ends_a_trim_and_a_trim_ends_a_mapping() {
+        let mut index = Index::new(REGION_BLOCKS + 10);
+        let lba = Lba(REGION_BLOCKS + 3);
+        assert_eq!(index.set(Name::Block(lba), Pba(7)), None);
+        assert_eq!(index.trim(lba), Some(Pba(7)));
+        assert!(index.is_trimmed(lba));
+        assert_eq!(index.get(Name::Block(lba)), None);
+        assert_eq!(index.set(Name::Block(lba), Pba(8)), None);
+        assert!(!index.is_trimmed(lba));
+        assert_eq!(index.set(Name::Tombstone(1), Pba(9)), None);
+        assert_eq!(index.mapped().count(), 2);
+    }
+
+    #[test]
+    fn a_tombstone_names_its_blocks() {
+        let mut index = Index::new(REGION_BLOCKS + 10);
+        index.trim(Lba(REGION_BLOCKS + 9));
+        let mut bitmap = [0; BLOCK_BYTES];
+        index.write_tombstone(1, &(REGION_BLOCKS - 5..REGION_BLOCKS + 2), &mut bitmap);
+        let blocks: Vec<u64> = tombstone_blocks(1, index.blocks(), &bitmap).map(|lba| lba.0).collect();
+        assert_eq!(blocks, [REGION_BLOCKS, REGION_BLOCKS + 1, REGION_BLOCKS + 9]);
+    }
+}

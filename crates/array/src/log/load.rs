@@ -1,0 +1,314 @@
+//! Loading stripes: reading several pieces, verifying each, and decoding those that are missing.
+//!
+//! One machinery for degraded reads, for repairing damaged blocks, and for the collector.
+
+use crate::log::gc::Move;
+use crate::log::index::Name;
+use crate::log::read::block_is_whole;
+use crate::log::segment::SegmentSlot;
+use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
+use base::checksum::crc32c;
+use base::frame::Frame;
+use base::units::{DriveIndex, Lba};
+use base::xor::Block;
+use zone::device::{Completion, Op, Status};
+use zone::format::oob::{self, PROTECTED_BYTES, Protected};
+
+/// A block that a read waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Rebuild {
+    /// The read.
+    pub read: u32,
+    /// Which of its blocks.
+    pub block: u32,
+    /// What it must be.
+    pub lba: Lba,
+    /// Segment it lies in, pinned.
+    pub segment: SegmentSlot,
+    /// Where it lies.
+    pub location: Location,
+}
+
+/// Who wants the stripe.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    /// A read wants the block of one piece.
+    Rebuild { rebuild: Rebuild, piece: usize },
+    /// The collector wants all data.
+    Move,
+}
+
+/// One piece of a stripe being loaded.
+#[derive(Debug)]
+enum Piece {
+    /// Not asked for.
+    Unread,
+    /// With its drive, or here and whole.
+    Good(Vec<Frame>),
+    /// On no active drive, unreadable, or not what was written.
+    Bad,
+}
+
+/// A stripe being loaded.
+#[derive(Debug)]
+pub struct Load {
+    segment: SegmentSlot,
+    stripe: u32,
+    row: u32,
+    rows: u32,
+    purpose: Purpose,
+    pieces: Vec<Piece>,
+    pieces_pending: u32,
+}
+
+impl Shard {
+    /// Starts rebuilds that wait, as many as may run at once.
+    pub(super) fn start_rebuilds(&mut self, fx: &mut Effects) {
+        while self.rebuild_loads < LOADS_MAX {
+            let Some(rebuild) = self.rebuilds.pop_front() else { return };
+            let segment = self.segments.get(rebuild.segment);
+            let drive = rebuild.location.drive.index();
+            let place = segment.layout.slot_at(rebuild.location.offset);
+            let stripe = place.and_then(|(slot, row)| Some((segment.stripe_in_slot(drive, slot)?, row)));
+            self.rebuild_loads += 1;
+            let Some((stripe, row)) = stripe else {
+                self.finish_rebuild(&rebuild, None, fx);
+                continue;
+            };
+            let piece = segment.layout.piece_of(stripe, drive);
+            let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::Unread).collect();
+            pieces[piece] = Piece::Bad;
+            let purpose = Purpose::Rebuild { rebuild, piece };
+            let load =
+                Load { segment: rebuild.segment, stripe, row, rows: 1, purpose, pieces, pieces_pending: 0 };
+            let slot = self.loads.insert(load);
+            self.read_pieces(slot, self.config.members, fx);
+        }
+    }
+
+    /// Reads the data of a stripe for the collector.
+    pub(super) fn start_move_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
+        let segment = self.segments.get_mut(segment_slot);
+        segment.readers += 1;
+        let layout = segment.layout;
+        let pieces = (0..layout.members()).map(|_| Piece::Unread).collect();
+        let load = Load {
+            segment: segment_slot,
+            stripe,
+            row: 0,
+            rows: layout.chunk_blocks,
+            purpose: Purpose::Move,
+            pieces,
+            pieces_pending: 0,
+        };
+        let slot = self.loads.insert(load);
+        self.read_pieces(slot, layout.code.data_count(), fx);
+    }
+
+    /// Reads those of the first `count` pieces that were not asked for yet.
+    fn read_pieces(&mut self, slot: u32, count: usize, fx: &mut Effects) {
+        // One more than there are, so that the load cannot finish before all are asked for.
+        self.loads.get_mut(slot).pieces_pending += 1;
+        for piece in 0..count {
+            let load = self.loads.get_mut(slot);
+            if !matches!(load.pieces[piece], Piece::Unread) {
+                continue;
+            }
+            let segment = self.segments.get(load.segment);
+            let drive = segment.layout.drive_of(load.stripe, piece);
+            let at = segment.slot_of_stripe(drive, load.stripe);
+            let Some(at) = at.filter(|_| self.membership.is_active(drive)) else {
+                load.pieces[piece] = Piece::Bad;
+                continue;
+            };
+            let mut frames = Vec::with_capacity(load.rows as usize);
+            self.frames.take_many(load.rows as usize, &mut frames);
+            load.pieces[piece] = Piece::Good(Vec::new());
+            load.pieces_pending += 1;
+            let part = u32::try_from(piece).expect("at most 32 members");
+            let op = Op::Read { offset: segment.layout.slot_offset(at) + load.row, frames };
+            fx.command(drive, segment.zones[drive], Waiter::Load { slot, part }, op);
+        }
+        self.piece_loaded(slot, fx);
+    }
+
+    /// A drive has answered for one piece.
+    pub(super) fn on_load(&mut self, slot: u32, part: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+        let Completion { status, mut frames, zone, offset, .. } = completion;
+        if status == Status::DeviceGone {
+            self.fail_member(drive, fx);
+        }
+        let segment = self.loads.get(slot).segment;
+        let whole = status == Status::Success
+            && (offset..).zip(&frames).all(|(offset, frame)| {
+                let location = Location { drive: DriveIndex::at(drive), zone, offset };
+                self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place))
+            });
+        let piece = if whole {
+            Piece::Good(frames)
+        } else {
+            self.frames.give_many(&mut frames);
+            Piece::Bad
+        };
+        self.loads.get_mut(slot).pieces[part as usize] = piece;
+        self.piece_loaded(slot, fx);
+    }
+
+    /// One piece less to wait for. When data is missing and parity was not asked for, it is now.
+    fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
+        let load = self.loads.get_mut(slot);
+        load.pieces_pending -= 1;
+        if load.pieces_pending > 0 {
+            return;
+        }
+        let data_count = self.config.code().data_count();
+        let complete = load.pieces[..data_count].iter().all(|piece| matches!(piece, Piece::Good(_)));
+        let all_read = !load.pieces.iter().any(|piece| matches!(piece, Piece::Unread));
+        if complete || all_read {
+            self.finish_load(slot, fx);
+        } else {
+            self.read_pieces(slot, self.config.members, fx);
+        }
+    }
+
+    fn finish_load(&mut self, slot: u32, fx: &mut Effects) {
+        let mut load = self.loads.remove(slot);
+        match load.purpose {
+            Purpose::Rebuild { rebuild, piece } => {
+                let rebuilt = self.decode_piece(&load, piece).map(|mut frames| frames.remove(0));
+                self.give_pieces(&mut load);
+                self.finish_rebuild(&rebuild, rebuilt, fx);
+            }
+            Purpose::Move => {
+                self.collect_moves(&mut load);
+                self.give_pieces(&mut load);
+                self.segments.get_mut(load.segment).readers -= 1;
+                self.gc_loaded();
+            }
+        }
+    }
+
+    /// Answers the read, and has the block written elsewhere when its drive is there but damaged.
+    fn finish_rebuild(&mut self, rebuild: &Rebuild, rebuilt: Option<Frame>, fx: &mut Effects) {
+        let protected = rebuilt.as_ref().and_then(|frame| Protected::from_bytes(&frame.oob));
+        let right = protected.filter(|protected| protected.lba == rebuild.lba.0);
+        match (&rebuilt, right) {
+            (Some(frame), Some(protected)) => {
+                if self.membership.is_active(rebuild.location.drive.index()) {
+                    self.counters.blocks_corrected += 1;
+                    self.queue_repair(rebuild, frame, protected);
+                } else {
+                    self.counters.blocks_read_degraded += 1;
+                }
+                self.on_rebuilt(rebuild, Some(frame), fx);
+            }
+            _ => {
+                self.counters.blocks_unreadable += 1;
+                self.on_rebuilt(rebuild, None, fx);
+            }
+        }
+        if let Some(frame) = rebuilt {
+            self.frames.give(frame);
+        }
+        self.segments.get_mut(rebuild.segment).readers -= 1;
+        self.rebuild_loads -= 1;
+        self.start_rebuilds(fx);
+    }
+
+    /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the
+    /// collector has its hands full, the next read repairs it.
+    fn queue_repair(&mut self, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
+        let waiting_max = LOADS_MAX as usize * self.config.members;
+        if self.moves.len() >= waiting_max {
+            return;
+        }
+        let mut copy = self.frames.take();
+        copy.data = frame.data;
+        let data_crc = crc32c(&copy.data);
+        let from = self.pba.pack(rebuild.location);
+        self.moves.push_back(Move { frame: copy, protected, name: Name::Block(rebuild.lba), from, data_crc });
+    }
+
+    /// Queues the live data blocks of a loaded stripe for moving. What cannot be decoded stays where
+    /// it is, and the collector notices by the segment's live blocks.
+    fn collect_moves(&mut self, load: &mut Load) {
+        let data_count = self.config.code().data_count();
+        for piece in 0..data_count {
+            if matches!(load.pieces[piece], Piece::Bad) {
+                if let Some(frames) = self.decode_piece(load, piece) {
+                    load.pieces[piece] = Piece::Good(frames);
+                }
+            }
+        }
+        for piece in 0..data_count {
+            let Piece::Good(frames) = &mut load.pieces[piece] else { continue };
+            let frames = std::mem::take(frames);
+            for (row, frame) in (load.row..).zip(frames) {
+                self.move_if_live(load, piece, row, frame);
+            }
+        }
+    }
+
+    fn move_if_live(&mut self, load: &Load, piece: usize, row: u32, frame: Frame) {
+        let segment = self.segments.get(load.segment);
+        let drive = segment.layout.drive_of(load.stripe, piece);
+        // Nothing can point to a chunk that has no place.
+        let Some(at) = segment.slot_of_stripe(drive, load.stripe) else {
+            self.frames.give(frame);
+            return;
+        };
+        let offset = segment.layout.slot_offset(at) + row;
+        let location = Location { drive: DriveIndex::at(drive), zone: segment.zones[drive], offset };
+        let from = self.pba.pack(location);
+        let protected = Protected::from_bytes(&frame.oob);
+        let named = protected.and_then(|protected| Some((protected, Name::of(&protected, &self.index)?)));
+        match named {
+            Some((protected, name)) if self.index.get(name) == Some(from) => {
+                let data_crc = oob::data_crc(&frame.oob);
+                self.moves.push_back(Move { frame, protected, name, from, data_crc });
+            }
+            _ => self.frames.give(frame),
+        }
+    }
+
+    /// Decodes a piece from the others, data and protected metadata; `None` when fewer than k are
+    /// good.
+    fn decode_piece(&mut self, load: &Load, lost: usize) -> Option<Vec<Frame>> {
+        let code = self.config.code();
+        let good: Vec<(usize, &Vec<Frame>)> = load
+            .pieces
+            .iter()
+            .enumerate()
+            .filter_map(|(piece, state)| match state {
+                Piece::Good(frames) if !frames.is_empty() => Some((piece, frames)),
+                Piece::Good(_) | Piece::Unread | Piece::Bad => None,
+            })
+            .collect();
+        if good.len() < code.data_count() {
+            return None;
+        }
+        let mut decoded = Vec::with_capacity(load.rows as usize);
+        for row in 0..load.rows as usize {
+            let blocks: Vec<(usize, &Block)> =
+                good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
+            let fields: Vec<(usize, &[u8])> =
+                good.iter().map(|(piece, frames)| (*piece, &frames[row].oob[..PROTECTED_BYTES])).collect();
+            let mut frame = self.frames.take();
+            frame.oob.fill(0);
+            code.decode(lost, &blocks, &mut frame.data);
+            code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
+            let data_crc = crc32c(&frame.data);
+            oob::record_data_crc(&mut frame.oob, data_crc);
+            decoded.push(frame);
+        }
+        Some(decoded)
+    }
+
+    fn give_pieces(&mut self, load: &mut Load) {
+        for piece in &mut load.pieces {
+            if let Piece::Good(frames) = piece {
+                self.frames.give_many(frames);
+            }
+        }
+    }
+}

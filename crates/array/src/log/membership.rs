@@ -1,0 +1,161 @@
+//! Who belongs to the array: failing a member, and telling the superblocks of the others before
+//! anything is acknowledged without it.
+
+use crate::log::writer::WaitingChunk;
+use crate::log::{Effects, Shard, Waiter};
+use base::units::ZoneIndex;
+use zone::device::{Completion, Op, Status};
+use zone::format::superblock::{MemberState, Superblock};
+
+/// Where the next superblock record of a drive goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    /// Zone 0 or 1.
+    pub zone: ZoneIndex,
+    /// Next block of it.
+    pub next: u32,
+}
+
+/// Records every drive must have room for when it is mounted: more than members can fail until the
+/// next mount makes room again.
+pub const RECORDS_PER_MOUNT: u32 = 64;
+
+/// The members and the superblock log.
+#[derive(Debug)]
+pub struct Membership {
+    record: Superblock,
+    positions: Vec<LogPosition>,
+    records_pending: u32,
+    changed_again: bool,
+    /// Stripes that are complete but for a member whose failure is not recorded yet.
+    pub stripes_waiting: Vec<u32>,
+    /// A device flush is complete but for the same.
+    pub flush_waiting: bool,
+}
+
+impl Membership {
+    /// The members as the newest superblock has them.
+    #[must_use]
+    pub fn new(record: Superblock, positions: Vec<LogPosition>) -> Membership {
+        Membership {
+            record,
+            positions,
+            records_pending: 0,
+            changed_again: false,
+            stripes_waiting: Vec::new(),
+            flush_waiting: false,
+        }
+    }
+
+    /// The newest record.
+    #[must_use]
+    pub fn record(&self) -> &Superblock {
+        &self.record
+    }
+
+    /// True when the member is believed.
+    #[must_use]
+    pub fn is_active(&self, drive: usize) -> bool {
+        self.record.members[drive].state == MemberState::Active
+    }
+
+    /// Members that are not active.
+    #[must_use]
+    pub fn failed_count(&self) -> usize {
+        self.record.members.iter().filter(|member| member.state == MemberState::Failed).count()
+    }
+
+    /// True when more members failed than the array can lose.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.failed_count() > usize::from(self.record.parity_count)
+    }
+
+    /// True while a failure is not yet recorded on every other member.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.records_pending > 0
+    }
+}
+
+impl Shard {
+    /// A member is no longer believed. What waits for it goes on without it; what completes without
+    /// it waits until the superblocks of the others say so.
+    ///
+    /// When more members fail than the array can lose, nothing is recorded: the drives may come
+    /// back, and what they hold is still the newest there is.
+    pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
+        if !self.membership.is_active(drive) {
+            return;
+        }
+        self.membership.record.members[drive].state = MemberState::Failed;
+        if !self.membership.is_broken() {
+            self.membership.record.generation += 1;
+            if self.membership.is_changing() {
+                self.membership.changed_again = true;
+            } else {
+                self.write_superblocks(fx);
+            }
+        }
+        self.drop_waiting_chunks(drive, fx);
+    }
+
+    fn write_superblocks(&mut self, fx: &mut Effects) {
+        for drive in 0..self.config.members {
+            if !self.membership.is_active(drive) {
+                continue;
+            }
+            let part = u32::try_from(drive).expect("at most 32 members");
+            let member = u8::try_from(drive).expect("at most 32 members");
+            let mut frame = self.frames.take();
+            frame.oob.fill(0);
+            self.membership.record.for_member(member).encode(&mut frame.data);
+            let position = &mut self.membership.positions[drive];
+            let (zone, offset) = (position.zone, position.next);
+            assert!(offset < self.config.geometry.zone_capacity_blocks, "mount leaves room for records");
+            position.next += 1;
+            self.membership.records_pending += 1;
+            fx.command(drive, zone, Waiter::Superblock { slot: 0, part }, Op::Write { offset, frames: vec![frame] });
+        }
+    }
+
+    /// A member holds the newest record, or failed in its turn.
+    pub(super) fn on_superblock(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
+        self.frames.give_many(&mut completion.frames);
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        self.membership.records_pending -= 1;
+        if self.membership.records_pending > 0 {
+            return;
+        }
+        if std::mem::take(&mut self.membership.changed_again) && !self.membership.is_broken() {
+            self.write_superblocks(fx);
+            return;
+        }
+        for slot in std::mem::take(&mut self.membership.stripes_waiting) {
+            self.on_stripe_durable(slot, fx);
+        }
+        if std::mem::take(&mut self.membership.flush_waiting) {
+            self.answer_flush(fx);
+        }
+    }
+
+    /// Chunks that wait for a zone of a failed drive will never be written.
+    fn drop_waiting_chunks(&mut self, drive: usize, fx: &mut Effects) {
+        let slots: Vec<u32> =
+            self.segments.iter().filter(|(_, segment)| segment.writer.is_some()).map(|(slot, _)| slot).collect();
+        for segment in slots {
+            let waiting: Vec<WaitingChunk> =
+                self.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
+            for chunk in waiting {
+                let piece = chunk.piece as usize;
+                let mut frames = std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[piece]);
+                self.frames.give_many(&mut frames);
+                self.stripes.get_mut(chunk.slot).pieces[piece] = frames;
+                self.lose_piece(chunk.slot, piece, drive);
+                self.piece_done(chunk.slot, fx);
+            }
+        }
+    }
+}

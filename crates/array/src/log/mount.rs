@@ -1,0 +1,250 @@
+//! Mounting: from what the drives hold to a running engine. Straight-line code that runs before
+//! service; every step may itself crash and be repeated.
+//!
+//! 1. `superblocks`: who belongs to the array, who is missing or stale. Recorded before anything
+//!    else is written, so that a member that missed this mount is never believed again.
+//! 2. `scan`: which zones form which segments, and what each block says of itself.
+//! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
+//!    recovery decides the same.
+//! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
+//!    groups is filled.
+//! 5. `assemble`: index, free zones, writers.
+
+mod assemble;
+mod decide;
+mod repair;
+mod scan;
+mod superblocks;
+
+use crate::log::Shard;
+use crate::log::config::{ArrayConfig, ConfigError, Tuning};
+use base::time::Instant;
+use base::units::DriveIndex;
+use std::fmt;
+use zone::device::ZonedDevice;
+use zone::drives::DriveSet;
+use zone::format::superblock::{MemberState, Superblock, Uuid};
+
+pub use superblocks::identify;
+
+/// What mounting found out beside the volume itself; for status and check.
+#[derive(Clone, Debug, Default)]
+pub struct MountReport {
+    /// Stripes whose missing pieces were written (or would be, when mounting read-only).
+    pub stripes_completed: u64,
+    /// Stripes that were never acknowledged and hold nothing.
+    pub stripes_void: u64,
+    /// Segments that were neither wholly made nor wholly erased, and are erased.
+    pub segments_discarded: u64,
+    /// Segments that cannot be completed in place and are collected first.
+    pub segments_condemned: u64,
+    /// Chunks that should be there and are not whole, by place.
+    pub damaged_chunks: Vec<DamagedChunk>,
+    /// Zones that hold data of this array but belong to no segment that could be read.
+    pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
+}
+
+/// A chunk whose metadata is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamagedChunk {
+    /// Member.
+    pub drive: DriveIndex,
+    /// Zone.
+    pub zone: base::units::ZoneIndex,
+    /// First block of the chunk within the zone.
+    pub offset: u32,
+}
+
+/// Why an array cannot be mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountError {
+    /// No drive holds a superblock.
+    NoSuperblock,
+    /// The drives belong to different arrays; the first names the array of most.
+    ForeignDrive {
+        /// Place of the drive in the list that was given.
+        place: usize,
+        /// Its array.
+        found: Uuid,
+        /// The array of the others.
+        wanted: Uuid,
+    },
+    /// Two drives say they are the same member.
+    DuplicateMember {
+        /// The member.
+        member: usize,
+    },
+    /// More members are missing or stale than the array can lose.
+    TooFewMembers {
+        /// Members that are there and up to date.
+        present: usize,
+        /// Members needed.
+        needed: usize,
+        /// Members that are missing, stale or failed.
+        missing: Vec<usize>,
+    },
+    /// A drive's geometry is not the one the array was made with.
+    Geometry {
+        /// The member.
+        member: usize,
+    },
+    /// The superblock describes an array this version cannot run.
+    Config(ConfigError),
+    /// The RAID level is not known to this version.
+    Level(u8),
+    /// A tombstone and what it could be rebuilt from are damaged: trimmed data would reappear.
+    Tombstone {
+        /// The region of 32 MiB whose tombstone is lost.
+        region: u64,
+    },
+    /// A drive failed a command that mounting cannot do without.
+    Drive {
+        /// The member.
+        member: usize,
+        /// What it was asked.
+        what: &'static str,
+        /// What it answered.
+        status: zone::device::Status,
+    },
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MountError::NoSuperblock => {
+                write!(f, "no drive holds a Zoneweave superblock: create an array first, or check the drive paths")
+            }
+            MountError::ForeignDrive { place, .. } => write!(
+                f,
+                "drive {place} of the list belongs to another array: put the right drive there, or take it out to \
+                 run degraded"
+            ),
+            MountError::DuplicateMember { member } => {
+                write!(f, "two drives say they are member {member}: a drive was copied; remove one of them")
+            }
+            MountError::TooFewMembers { present, needed, missing } => write!(
+                f,
+                "{present} members are there and up to date, {needed} are needed (missing, stale or failed: \
+                 {missing:?}): bring a drive back; nothing was changed"
+            ),
+            MountError::Geometry { member } => {
+                write!(f, "member {member} has another zone geometry than the array was made with")
+            }
+            MountError::Config(error) => write!(f, "the superblock describes an unusable array: {error}"),
+            MountError::Level(level) => write!(f, "RAID level {level} is not known to this version"),
+            MountError::Tombstone { region } => write!(
+                f,
+                "the record of trimmed blocks of region {region} (32 MiB each) cannot be read or rebuilt: mounting \
+                 would bring trimmed data back; bring a missing drive back"
+            ),
+            MountError::Drive { member, what, status } => write!(
+                f,
+                "member {member} answered {status:?} to {what} while mounting: mark it failed (`zoneweave drive \
+                 fail`) or repair it; nothing acknowledged is lost"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MountError {}
+
+/// Makes an array on empty drives: one superblock on each. Everything else follows from use.
+///
+/// # Errors
+/// When the configuration cannot work or a drive fails.
+pub fn format(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]) -> Result<(), MountError> {
+    config.validate().map_err(MountError::Config)?;
+    assert!(members.len() == config.members && drives.len() == config.members);
+    superblocks::write_first(drives, config, members)
+}
+
+/// Mounts the array on these drives, in any order; `None` where one could not be opened.
+///
+/// # Errors
+/// When too few members are there, or they do not fit together. Nothing was changed then, unless
+/// the error is [`MountError::Drive`].
+pub fn mount(
+    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    tuning: Tuning,
+    now: Instant,
+) -> Result<(Shard, DriveSet, MountReport), MountError> {
+    let mut session = Session::begin(devices, now, true)?;
+    session.record_mount()?;
+    session.finish(tuning)
+}
+
+/// As [`mount`], but writes nothing: for looking at an array that is not served. The engine it
+/// returns may only be looked at.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_read_only(
+    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    now: Instant,
+) -> Result<(Shard, DriveSet, MountReport), MountError> {
+    Session::begin(devices, now, false)?.finish(Tuning::default())
+}
+
+/// One mount in progress.
+struct Session {
+    drives: DriveSet,
+    now: Instant,
+    record: Superblock,
+    config: ArrayConfig,
+    log_positions: Vec<Option<superblocks::LogState>>,
+    writable: bool,
+    report: MountReport,
+}
+
+impl Session {
+    fn begin(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant, writable: bool) -> Result<Session, MountError> {
+        let found = superblocks::assemble(devices, now)?;
+        let config = superblocks::config_of(&found.record, &found.drives)?;
+        Ok(Session {
+            drives: found.drives,
+            now,
+            record: found.record,
+            config,
+            log_positions: found.log_states,
+            writable,
+            report: MountReport::default(),
+        })
+    }
+
+    /// A new generation and epoch on every active member, before anything else is written.
+    fn record_mount(&mut self) -> Result<(), MountError> {
+        self.record.generation += 1;
+        self.record.epoch += 1;
+        superblocks::write_record(self)
+    }
+
+    fn finish(mut self, tuning: Tuning) -> Result<(Shard, DriveSet, MountReport), MountError> {
+        let scan = scan::run(&mut self)?;
+        let mut segments = Vec::new();
+        for found in scan.segments {
+            let mut decided = decide::run(&mut self, found);
+            if !decided.sealed {
+                repair::run(&mut self, &mut decided)?;
+            }
+            segments.push(decided);
+        }
+        if self.writable {
+            repair::reset_zones(&mut self, &scan.zones_to_reset)?;
+        }
+        let shard = assemble::run(&mut self, segments, &scan.zones_in_use, tuning)?;
+        Ok((shard, self.drives, self.report))
+    }
+
+    fn is_active(&self, member: usize) -> bool {
+        self.record.members[member].state == MemberState::Active
+    }
+
+    fn array_tag(&self) -> u64 {
+        array_tag(&self.config.array)
+    }
+}
+
+/// The part of the array UUID that every block carries.
+pub(crate) fn array_tag(array: &Uuid) -> u64 {
+    base::bytes::u64_at(array, 0)
+}

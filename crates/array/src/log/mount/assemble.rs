@@ -1,0 +1,279 @@
+//! Assembling the engine from decided segments: index, live counts, free zones, writers.
+
+use crate::log::config::{ArrayConfig, Tuning};
+use crate::log::gc::Gc;
+use crate::log::in_flight::InFlight;
+use crate::log::index::{Index, Name, tombstone_blocks};
+use crate::log::membership::{LogPosition, Membership};
+use crate::log::mount::decide::{Decided, Fate};
+use crate::log::mount::{MountError, Session, repair};
+use crate::log::pba::{Location, Pba, PbaFormat};
+use crate::log::segment::{Segment, SegmentState, SegmentTable};
+use crate::log::stripe::{StripeSlots, stream_index};
+use crate::log::trim::RegionLocks;
+use crate::log::writer::Writer;
+use crate::log::{Counters, Shard, StreamWriter, internal_frames_max, stripe_slot_count};
+use base::frame::FramePool;
+use base::slab::Slab;
+use base::units::{DriveIndex, Lba, ZoneIndex};
+use std::collections::VecDeque;
+use zone::format::footer::{Entry, EntryKind};
+use zone::format::header::WriteMode;
+use zone::format::oob::Protected;
+use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
+use zone::stripe::StripeTable;
+
+/// Sequences and segment ids start anew in each epoch, above all of earlier ones.
+const EPOCH_SHIFT_SEQUENCE: u32 = 40;
+const EPOCH_SHIFT_SEGMENT: u32 = 32;
+
+/// Newest copies while the index is being built.
+struct Newest {
+    index: Index,
+    blocks: Vec<u64>,
+    tombstones: Vec<u64>,
+}
+
+/// Builds the engine.
+///
+/// # Errors
+/// When a tombstone cannot be read: what it hides would come back to life.
+pub fn run(
+    session: &mut Session,
+    mut segments: Vec<Decided>,
+    zones_in_use: &[Vec<bool>],
+    tuning: Tuning,
+) -> Result<Shard, MountError> {
+    let config = session.config.clone();
+    let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
+    let tables: Vec<Option<StripeTable>> = segments.iter_mut().map(Decided::stripe_table).collect();
+    let mut newest = Newest::new(config.volume_blocks);
+    for segment in &segments {
+        gather(segment, &pba, &mut newest);
+    }
+    bury_all(session, &segments, &pba, &mut newest)?;
+    let index = newest.index;
+    let mut streams = streams_of(&config);
+    let mut table = SegmentTable::new(config.members, config.geometry.zones, config.segments());
+    for (segment, stripe_table) in segments.iter().zip(tables) {
+        adopt(segment_from(segment, stripe_table), &mut table, &mut streams);
+    }
+    free_zones(zones_in_use, &mut table);
+    let user_layout = config.user_layout();
+    let slots = stripe_slot_count(&config);
+    let data_blocks = 2 * slots * user_layout.stripe_data_blocks() as usize;
+    let frames_internal_max = internal_frames_max(&config);
+    let epoch = u64::from(session.record.epoch);
+    let positions = session
+        .log_positions
+        .iter()
+        .map(|state| state.map_or(LogPosition { zone: ZoneIndex(0), next: 0 }, |state| state.position()))
+        .collect();
+    let mut shard = Shard {
+        array_tag: session.array_tag(),
+        pba,
+        in_flight: InFlight::new(data_blocks),
+        segments: table,
+        stripes: StripeSlots::new([slots, slots], config.members, config.chunk_blocks as usize),
+        streams,
+        requests: Slab::default(),
+        pending: VecDeque::new(),
+        writes_outstanding: 0,
+        flushes_waiting: Vec::new(),
+        regions: RegionLocks::new(index.regions()),
+        device_flush: Default::default(),
+        reads: Slab::default(),
+        loads: Slab::default(),
+        rebuilds: VecDeque::new(),
+        rebuild_loads: 0,
+        gc: Gc::Idle,
+        moves: VecDeque::new(),
+        moves_pending: 0,
+        membership: Membership::new(session.record.clone(), positions),
+        frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
+        frames_internal_max,
+        next_sequence: (epoch << EPOCH_SHIFT_SEQUENCE) + 1,
+        next_segment_id: (epoch << EPOCH_SHIFT_SEGMENT) + 1,
+        next_arrival: 0,
+        counters: Counters::default(),
+        index,
+        config,
+        tuning,
+    };
+    shard.count_live();
+    Ok(shard)
+}
+
+fn streams_of(config: &ArrayConfig) -> [StreamWriter; 2] {
+    let user_mode = if config.group_stripes == 1 { WriteMode::Write } else { WriteMode::Append };
+    let stream = |layout, mode| StreamWriter { layout, mode, filling: None, sealed: VecDeque::new(), segment: None };
+    [stream(config.user_layout(), user_mode), stream(config.gc_layout(), WriteMode::Write)]
+}
+
+fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
+    for (member, zones) in zones_in_use.iter().enumerate() {
+        for (zone, used) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
+            if !used {
+                table.free_zone(member, zone);
+            }
+        }
+    }
+}
+
+/// Reads the newest tombstone of every region and hides what it hides.
+fn bury_all(
+    session: &mut Session,
+    segments: &[Decided],
+    pba: &PbaFormat,
+    newest: &mut Newest,
+) -> Result<(), MountError> {
+    for region in 0..newest.index.regions() {
+        let Some(at) = newest.index.get(Name::Tombstone(region)) else { continue };
+        let location = pba.unpack(at);
+        let segment = segments
+            .iter()
+            .find(|segment| segment.header.zones[location.drive.index()] == location.zone)
+            .expect("the index points into segments");
+        let frame = repair::read_location(session, segment, location).ok_or(MountError::Tombstone { region })?;
+        newest.bury(region, &frame.data);
+    }
+    Ok(())
+}
+
+/// Offers every data block of the kept stripes to the index; the newest sequence wins. Two copies
+/// with one sequence are the same block before and after a move: the later segment wins.
+fn gather(segment: &Decided, pba: &PbaFormat, newest: &mut Newest) {
+    let layout = &segment.layout;
+    for stripe in 0..layout.stripes {
+        if segment.fates[stripe as usize] != Fate::Kept {
+            continue;
+        }
+        for piece in 0..layout.code.data_count() {
+            let member = layout.drive_of(stripe, piece);
+            let Some(slot) = segment.slot_of(member, stripe) else { continue };
+            for row in 0..layout.chunk_blocks {
+                let Some(entry) = segment.data_entry(stripe, piece, row) else { continue };
+                let location = Location {
+                    drive: DriveIndex::at(member),
+                    zone: segment.header.zones[member],
+                    offset: layout.slot_offset(slot) + row,
+                };
+                newest.offer(&entry, pba.pack(location));
+            }
+        }
+    }
+}
+
+impl Newest {
+    fn new(volume_blocks: u64) -> Newest {
+        let index = Index::new(volume_blocks);
+        let tombstones = vec![0; Lba(index.regions()).index()];
+        Newest { index, blocks: vec![0; Lba(volume_blocks).index()], tombstones }
+    }
+
+    fn offer(&mut self, entry: &Entry, pba: Pba) {
+        let EntryKind::Data(kind) = entry.kind else { return };
+        let protected = Protected { lba: entry.lba, sequence: entry.sequence, kind };
+        let Some(name) = Name::of(&protected, &self.index) else { return };
+        let newest = match name {
+            Name::Block(lba) => &mut self.blocks[lba.index()],
+            Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
+        };
+        if entry.sequence >= *newest {
+            *newest = entry.sequence;
+            self.index.set(name, pba);
+        }
+    }
+
+    /// Hides the blocks that a region's newest tombstone marks, where they are older.
+    fn bury(&mut self, region: u64, bitmap: &base::xor::Block) {
+        let sequence = self.tombstones[Lba(region).index()];
+        let blocks: Vec<Lba> = tombstone_blocks(region, self.index.blocks(), bitmap).collect();
+        for lba in blocks {
+            if self.blocks[lba.index()] < sequence {
+                self.index.trim(lba);
+            }
+        }
+    }
+}
+
+fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
+    let void = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Void || is_hole(segment, *stripe);
+    let void_stripes = match segment.header.mode {
+        WriteMode::Write => (0..segment.slots_touched).filter(void).collect(),
+        WriteMode::Append => Vec::new(),
+    };
+    let state = match (segment.sealed, segment.condemned) {
+        (true, _) => SegmentState::Sealed,
+        (false, true) => SegmentState::Condemned,
+        (false, false) => SegmentState::Open,
+    };
+    Segment {
+        id: segment.header.segment,
+        stream: segment.header.stream,
+        mode: segment.header.mode,
+        layout: segment.layout,
+        zones: segment.header.zones.clone(),
+        state,
+        live_blocks: 0,
+        readers: 0,
+        damaged: false,
+        zones_retired: 0,
+        void_stripes,
+        table,
+        writer: (state == SegmentState::Open).then(|| Box::new(writer_from(segment))),
+    }
+}
+
+/// A stripe number before the end of an open Zone Write segment of which nothing was found.
+fn is_hole(segment: &Decided, stripe: u32) -> bool {
+    segment.fates[stripe as usize] == Fate::Absent
+}
+
+/// A writer that goes on where recovery left off.
+fn writer_from(segment: &Decided) -> Writer {
+    let layout = &segment.layout;
+    let mut writer = Writer::new(layout, segment.slots_touched);
+    for (progress, zone) in writer.zones.iter_mut().zip(&segment.zones) {
+        let Some(zone) = zone else { continue };
+        for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
+            let void = |found: &Entry| {
+                found.kind != EntryKind::Void && segment.fates[found.stripe as usize] != Fate::Kept
+            };
+            *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
+        }
+        progress.finished = zone.full;
+        progress.footer_next = zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
+        assert!(zone.written >= HEADER_BLOCKS);
+    }
+    writer
+}
+
+/// Puts a segment into the table and, when it can be written on, gives it to its stream. A stream
+/// writes one segment; should a crash have left several, the others are collected.
+fn adopt(mut segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 2]) {
+    let layout = segment.layout;
+    let writable = segment.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&layout));
+    let stream = &mut streams[stream_index(segment.stream)];
+    let fits = segment.mode == stream.mode && layout == stream.layout;
+    if writable && (!fits || stream.segment.is_some()) {
+        segment.state = SegmentState::Condemned;
+        segment.writer = None;
+        table.insert(segment);
+        return;
+    }
+    let slot = table.insert(segment);
+    if writable {
+        stream.segment = Some(slot);
+    }
+}
+
+impl Shard {
+    fn count_live(&mut self) {
+        let mapped: Vec<Pba> = self.index.mapped().map(|(_, pba)| pba).collect();
+        for pba in mapped {
+            let segment = self.segment_at(pba);
+            self.segments.get_mut(segment).live_blocks += 1;
+        }
+    }
+}

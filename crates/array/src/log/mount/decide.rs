@@ -1,0 +1,226 @@
+//! Deciding which stripes of a segment count.
+//!
+//! A stripe with at least k whole chunks counts: it can be read, so it stays. One with fewer was
+//! never acknowledged, and is void. Two refinements keep that a stable function of the media:
+//! - Groups before the last two that any zone has entered were complete before the next ones began.
+//!   What is missing there is damage, not a torn write: every whole block counts by itself.
+//! - Unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
+//!   void stripes it found there stay void.
+//!
+//! A chunk is whole when the metadata of all its blocks is; data damage is found when it is read.
+
+use crate::log::mount::scan::{FoundSegment, FoundZone};
+use crate::log::mount::{DamagedChunk, Session};
+use base::units::DriveIndex;
+use zone::format::HEADER_BLOCKS;
+use zone::format::footer::{Entry, EntryKind};
+use zone::format::header::{SegmentHeader, WriteMode};
+use zone::format::oob::Role;
+use zone::stripe::{Layout, StripeTable};
+
+/// What became of a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No chunk of it was found.
+    Absent,
+    /// It counts.
+    Kept,
+    /// It was never acknowledged.
+    Void,
+}
+
+/// What a slot of a zone holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    Unwritten,
+    Whole(u32),
+    Filler,
+    Damaged,
+}
+
+/// A segment with its stripes decided.
+pub struct Decided {
+    /// Its header.
+    pub header: SegmentHeader,
+    /// Where its stripes lie.
+    pub layout: Layout,
+    /// Its zones by member.
+    pub zones: Vec<Option<FoundZone>>,
+    /// Every zone is full.
+    pub sealed: bool,
+    /// It is not sealed and cannot be completed in place.
+    pub condemned: bool,
+    /// Fate of each stripe.
+    pub fates: Vec<Fate>,
+    /// Slot of each stripe's whole chunk, by member.
+    pub slots: Vec<Vec<Option<u32>>>,
+    /// First slot after the last that any zone has touched.
+    pub slots_touched: u32,
+}
+
+/// Decides the stripes of a segment.
+pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
+    let FoundSegment { header, layout, zones, sealed } = found;
+    let members = layout.members();
+    let stripes = layout.stripes as usize;
+    let mut slots = vec![vec![None; stripes]; members];
+    let mut counts = vec![0_usize; stripes];
+    let mut closed_by_recovery = vec![false; layout.groups() as usize];
+    let mut damaged = Vec::new();
+    let mut slots_touched = 0;
+    for (member, zone) in zones.iter().enumerate() {
+        let Some(zone) = zone else { continue };
+        let touched = slots_written(&layout, zone);
+        slots_touched = slots_touched.max(touched);
+        for slot in 0..touched {
+            match chunk_at(&layout, zone, slot) {
+                Chunk::Whole(stripe) if slots[member][stripe as usize].is_none() => {
+                    slots[member][stripe as usize] = Some(slot);
+                    counts[stripe as usize] += 1;
+                }
+                Chunk::Filler => closed_by_recovery[layout.group_of(slot) as usize] = true,
+                Chunk::Whole(_) | Chunk::Damaged => damaged.push((member, slot)),
+                Chunk::Unwritten => {}
+            }
+        }
+    }
+    let tail = if sealed { layout.groups() } else { layout.group_of(slots_touched.saturating_sub(1)).saturating_sub(1) };
+    let fates: Vec<Fate> = (0..layout.stripes)
+        .map(|stripe| {
+            let group = layout.group_of(stripe);
+            let trusted = group < tail && !closed_by_recovery[group as usize];
+            match counts[stripe as usize] {
+                0 => Fate::Absent,
+                count if count >= layout.code.data_count() || trusted => Fate::Kept,
+                _ => Fate::Void,
+            }
+        })
+        .collect();
+    session.report.stripes_void += fates.iter().filter(|fate| **fate == Fate::Void).count() as u64;
+    report_damage(session, &header, &layout, tail, &damaged);
+    Decided { header, layout, zones, sealed, condemned: false, fates, slots, slots_touched }
+}
+
+/// Damage before the tail was done by the media; in the tail it may be a torn write.
+fn report_damage(session: &mut Session, header: &SegmentHeader, layout: &Layout, tail: u32, damaged: &[(usize, u32)]) {
+    for (member, slot) in damaged {
+        if layout.group_of(*slot) < tail {
+            session.report.damaged_chunks.push(DamagedChunk {
+                drive: DriveIndex::at(*member),
+                zone: header.zones[*member],
+                offset: layout.slot_offset(*slot),
+            });
+        }
+    }
+}
+
+/// Slots of a zone that have been written, a torn one included.
+fn slots_written(layout: &Layout, zone: &FoundZone) -> u32 {
+    zone.written.saturating_sub(HEADER_BLOCKS).div_ceil(layout.chunk_blocks).min(layout.stripes)
+}
+
+fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
+    let first = (slot * layout.chunk_blocks) as usize;
+    let rows = &zone.entries[first..first + layout.chunk_blocks as usize];
+    let written = layout.slot_offset(slot) < zone.written;
+    match rows[0] {
+        _ if !written => Chunk::Unwritten,
+        _ if rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
+        Some(entry) if rows.iter().all(|row| row.is_some_and(|row| row.stripe == entry.stripe)) => {
+            Chunk::Whole(entry.stripe)
+        }
+        _ => Chunk::Damaged,
+    }
+}
+
+impl Decided {
+    /// The stripe table of an append segment: where whole chunks are, and for chunks of kept stripes
+    /// that are not there, the slot of their number on missing members, or a slot that holds
+    /// nothing whole where the member is present but damaged.
+    pub fn stripe_table(&mut self) -> Option<StripeTable> {
+        if self.header.mode == WriteMode::Write {
+            return None;
+        }
+        let mut table = StripeTable::new(&self.layout);
+        for member in 0..self.layout.members() {
+            self.place_damaged(member);
+            for stripe in 0..self.layout.stripes {
+                if self.fates[stripe as usize] != Fate::Kept {
+                    continue;
+                }
+                let within = stripe - self.layout.group_start(self.layout.group_of(stripe));
+                match self.slots[member][stripe as usize] {
+                    Some(slot) => table.set(member, slot, within),
+                    None if self.zones[member].is_none() => table.set(member, stripe, within),
+                    None => {}
+                }
+            }
+        }
+        Some(table)
+    }
+
+    /// Gives chunks of kept stripes that a present member lacks a slot of their group that no whole
+    /// chunk has (damaged, or torn and filled up): reads there fail their check and rebuild the block.
+    fn place_damaged(&mut self, member: usize) {
+        let Some(zone) = &self.zones[member] else { return };
+        let mut taken = vec![false; self.layout.stripes as usize];
+        for slot in self.slots[member].iter().flatten() {
+            taken[*slot as usize] = true;
+        }
+        for stripe in 0..self.layout.stripes {
+            if self.fates[stripe as usize] != Fate::Kept || self.slots[member][stripe as usize].is_some() {
+                continue;
+            }
+            let start = self.layout.group_start(self.layout.group_of(stripe));
+            let mut range = start..start + self.layout.group_len(self.layout.group_of(stripe));
+            let free = range.find(|slot| {
+                let chunk = chunk_at(&self.layout, zone, *slot);
+                !taken[*slot as usize] && matches!(chunk, Chunk::Damaged | Chunk::Filler)
+            });
+            if let Some(slot) = free {
+                taken[slot as usize] = true;
+                self.slots[member][stripe as usize] = Some(slot);
+            }
+        }
+    }
+
+    /// Slot of a kept stripe's chunk, whether it is whole, damaged or missing.
+    pub fn slot_of(&self, member: usize, stripe: u32) -> Option<u32> {
+        match self.header.mode {
+            WriteMode::Write => Some(stripe),
+            WriteMode::Append => match self.slots[member][stripe as usize] {
+                None if self.zones[member].is_none() => Some(stripe),
+                slot => slot,
+            },
+        }
+    }
+
+    /// Metadata of one row of a kept stripe's data piece: read, or decoded from k others.
+    pub fn data_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+        if let Some(entry) = self.entry_of_piece(stripe, piece, row) {
+            return Some(entry);
+        }
+        let fields: Vec<(usize, [u8; zone::format::oob::PROTECTED_BYTES])> = (0..self.layout.members())
+            .filter_map(|other| {
+                let entry = self.entry_of_piece(stripe, other, row)?;
+                Some((other, entry.protected_bytes()?))
+            })
+            .collect();
+        if fields.len() < self.layout.code.data_count() {
+            return None;
+        }
+        let mut decoded = [0; zone::format::oob::PROTECTED_BYTES];
+        let fields: Vec<(usize, &[u8])> = fields.iter().map(|(piece, field)| (*piece, &field[..])).collect();
+        self.layout.code.decode_field(piece, &fields, &mut decoded);
+        Entry::from_protected(&decoded, Role::Data, stripe)
+    }
+
+    /// Metadata of one row of a piece, as it was read.
+    fn entry_of_piece(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+        let member = self.layout.drive_of(stripe, piece);
+        let slot = self.slots[member][stripe as usize]?;
+        let zone = self.zones[member].as_ref()?;
+        let entry = zone.entries[(slot * self.layout.chunk_blocks + row) as usize]?;
+        (entry.stripe == stripe && entry.kind != EntryKind::Void).then_some(entry)
+    }
+}

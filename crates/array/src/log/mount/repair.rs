@@ -1,0 +1,258 @@
+//! Repairing the tail of an unsealed segment in place, so that it can be written on.
+//!
+//! ```text
+//!            group 0    group 1                        group 0    group 1
+//!  zone A | 0 1 2 3 | 5 4 . . |                      | 0 1 2 3 | 5 4 - - |
+//!  zone B | 1 0 3 2 | 4 . . . |   -- 5 has k = 2 --> | 1 0 3 2 | 4 5 - - |   -: filler
+//!  zone C | 0 1 2 3 | 7 5 4 . |      7 has one       | 0 1 2 3 | 7 5 4 - |   7 is void
+//! ```
+//! Pieces that a kept stripe lacks are decoded from the others and written: under Zone Append in
+//! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
+//! remains. Nothing is copied elsewhere. Where that is impossible (a torn chunk took the last slot
+//! of its group, a zone no longer takes writes), the segment is condemned: it is only read, and
+//! collected before clients are served.
+
+use crate::log::mount::decide::{Decided, Fate};
+use crate::log::mount::scan::read_blocks;
+use crate::log::mount::superblocks::{command, expect_success};
+use crate::log::mount::{MountError, Session};
+use crate::log::pba::Location;
+use crate::log::read::block_is_whole;
+use base::checksum::{crc32c, crc32c_zero_block};
+use base::frame::Frame;
+use base::units::ZoneIndex;
+use base::xor::Block;
+use zone::device::{Op, Status};
+use zone::format::HEADER_BLOCKS;
+use zone::format::footer::Entry;
+use zone::format::header::WriteMode;
+use zone::format::oob::{self, PROTECTED_BYTES, Place, Protected, Role};
+
+/// Completes an unsealed segment, or condemns it.
+pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
+    let writable = |zone: &super::scan::FoundZone| zone.writable || zone.full;
+    if !segment.zones.iter().flatten().all(writable) {
+        condemn(session, segment);
+        return Ok(());
+    }
+    let end = end_slot(segment);
+    for member in 0..segment.layout.members() {
+        if segment.zones[member].as_ref().is_some_and(|zone| zone.writable) {
+            complete_zone(session, segment, member, end)?;
+        }
+    }
+    segment.slots_touched = end;
+    if has_gaps(segment) {
+        condemn(session, segment);
+    }
+    Ok(())
+}
+
+/// Zones of segments that do not count become free.
+pub fn reset_zones(session: &mut Session, zones: &[(usize, ZoneIndex)]) -> Result<(), MountError> {
+    for (member, zone) in zones {
+        let completion = session.drives.execute(session.now, command(*member, *zone, Op::Reset));
+        expect_success(completion, *member, "zone reset")?;
+    }
+    Ok(())
+}
+
+fn condemn(session: &mut Session, segment: &mut Decided) {
+    segment.condemned = true;
+    session.report.segments_condemned += 1;
+}
+
+/// The slot that all zones are filled up to: the end of the last group any zone has entered, or under
+/// Zone Write, where slots are static, the last slot touched.
+fn end_slot(segment: &Decided) -> u32 {
+    let layout = &segment.layout;
+    match segment.header.mode {
+        WriteMode::Write => segment.slots_touched,
+        WriteMode::Append if segment.slots_touched == 0 => 0,
+        WriteMode::Append => layout.group_start(layout.group_of(segment.slots_touched - 1) + 1),
+    }
+}
+
+/// A kept stripe whose chunk is missing on a member that is there.
+fn has_gaps(segment: &Decided) -> bool {
+    (0..segment.layout.members()).filter(|member| segment.zones[*member].is_some()).any(|member| {
+        let missing = |stripe: &usize| segment.slots[member][*stripe].is_none();
+        (0..segment.layout.stripes as usize).any(|stripe| segment.fates[stripe] == Fate::Kept && missing(&stripe))
+    })
+}
+
+/// Writes what a zone lacks up to slot `end`.
+fn complete_zone(session: &mut Session, segment: &mut Decided, member: usize, end: u32) -> Result<(), MountError> {
+    let layout = segment.layout;
+    let written = segment.zones[member].as_ref().expect("checked by the caller").written;
+    if written >= layout.footer_offset() {
+        return Ok(());
+    }
+    let torn_blocks = (written - HEADER_BLOCKS) % layout.chunk_blocks;
+    if torn_blocks > 0 {
+        let slot = slot_next(segment, member) - 1;
+        let fillers = fillers(session, segment, member, slot, layout.chunk_blocks - torn_blocks);
+        write(session, segment, member, fillers)?;
+    }
+    while slot_next(segment, member) < end {
+        let slot = slot_next(segment, member);
+        let stripe = match segment.header.mode {
+            WriteMode::Write => Some(slot).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept),
+            WriteMode::Append => lacking_in_group(segment, member, layout.group_of(slot)),
+        };
+        let piece = stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
+        match piece {
+            Some((stripe, frames)) => {
+                write(session, segment, member, frames)?;
+                segment.slots[member][stripe as usize] = Some(slot);
+                session.report.stripes_completed += 1;
+            }
+            None => {
+                let fillers = fillers(session, segment, member, slot, layout.chunk_blocks);
+                write(session, segment, member, fillers)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// First slot of a zone that nothing was written to.
+fn slot_next(segment: &Decided, member: usize) -> u32 {
+    let zone = segment.zones[member].as_ref().expect("a zone that is there");
+    zone.written.saturating_sub(HEADER_BLOCKS).div_ceil(segment.layout.chunk_blocks)
+}
+
+/// The first kept stripe of a group that a member lacks and that can be decoded.
+fn lacking_in_group(segment: &Decided, member: usize, group: u32) -> Option<u32> {
+    let start = segment.layout.group_start(group);
+    (start..start + segment.layout.group_len(group)).find(|stripe| {
+        segment.fates[*stripe as usize] == Fate::Kept
+            && segment.slots[member][*stripe as usize].is_none()
+            && whole_members(segment, *stripe).count() >= segment.layout.code.data_count()
+    })
+}
+
+fn whole_members(segment: &Decided, stripe: u32) -> impl Iterator<Item = usize> + '_ {
+    (0..segment.layout.members()).filter(move |member| segment.slots[*member][stripe as usize].is_some())
+}
+
+/// Decodes a member's piece of a stripe from the others; `None` when their data does not check out.
+fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u32) -> Option<Vec<Frame>> {
+    let layout = &segment.layout;
+    let lost = layout.piece_of(stripe, member);
+    let mut good: Vec<(usize, Vec<Frame>)> = Vec::new();
+    let others: Vec<usize> = whole_members(segment, stripe).filter(|other| *other != member).collect();
+    for other in others {
+        let slot = segment.slots[other][stripe as usize]?;
+        let offset = layout.slot_offset(slot);
+        let zone = segment.header.zones[other];
+        let frames = read_blocks(session, other, zone, offset..offset + layout.chunk_blocks);
+        let frames: Option<Vec<Frame>> = frames.into_iter().collect();
+        let place = place_of(session, segment, other, stripe);
+        let whole = |frames: &Vec<Frame>| {
+            (0..).zip(frames).all(|(row, frame)| block_is_whole(frame, &Place { row, ..place }))
+        };
+        if let Some(frames) = frames.filter(whole) {
+            good.push((layout.piece_of(stripe, other), frames));
+        }
+    }
+    if good.len() < layout.code.data_count() {
+        return None;
+    }
+    let place = place_of(session, segment, member, stripe);
+    let rows = 0..u16::try_from(layout.chunk_blocks).expect("at most 16 blocks");
+    Some(rows.map(|row| decode_row(layout, &good, lost, &Place { row, ..place })).collect())
+}
+
+/// Reads the block at a location of a segment, or decodes it from its stripe.
+pub fn read_location(session: &mut Session, segment: &Decided, location: Location) -> Option<Frame> {
+    let layout = &segment.layout;
+    let member = location.drive.index();
+    let (slot, row) = layout.slot_at(location.offset)?;
+    let stripe = (0..layout.stripes).find(|stripe| segment.slot_of(member, *stripe) == Some(slot))?;
+    if session.is_active(member) {
+        let blocks = location.offset..location.offset + 1;
+        let frame = read_blocks(session, member, location.zone, blocks).pop().flatten();
+        let row = u16::try_from(row).expect("at most 16 blocks");
+        let place = Place { row, ..place_of(session, segment, member, stripe) };
+        if let Some(frame) = frame.filter(|frame| block_is_whole(frame, &place)) {
+            return Some(frame);
+        }
+    }
+    let mut frames = rebuild_piece(session, segment, member, stripe)?;
+    Some(frames.swap_remove(row as usize))
+}
+
+fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost: usize, place: &Place) -> Frame {
+    let row = usize::from(place.row);
+    let blocks: Vec<(usize, &Block)> = good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
+    let fields: Vec<(usize, &[u8])> =
+        good.iter().map(|(piece, frames)| (*piece, &frames[row].oob[..PROTECTED_BYTES])).collect();
+    let mut frame = Frame::zeroed();
+    layout.code.decode(lost, &blocks, &mut frame.data);
+    layout.code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
+    let data_crc = crc32c(&frame.data);
+    oob::seal(&mut frame.oob, place, data_crc);
+    frame
+}
+
+/// What the metadata of a member's piece of a stripe says, row 0.
+fn place_of(session: &Session, segment: &Decided, member: usize, stripe: u32) -> Place {
+    let layout = &segment.layout;
+    let piece = layout.piece_of(stripe, member);
+    Place {
+        array: session.array_tag(),
+        segment: segment.header.segment,
+        zone: segment.header.zones[member],
+        stripe,
+        group: layout.group_of(stripe),
+        piece: u8::try_from(piece).expect("at most 32 members"),
+        row: 0,
+        role: if piece < layout.code.data_count() { Role::Data } else { Role::Parity },
+    }
+}
+
+/// Blocks that hold nothing, for slot `slot` of a member's zone.
+fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count: u32) -> Vec<Frame> {
+    let layout = &segment.layout;
+    let place = Place {
+        array: session.array_tag(),
+        segment: segment.header.segment,
+        zone: segment.header.zones[member],
+        stripe: slot,
+        group: layout.group_of(slot),
+        piece: u8::MAX,
+        row: 0,
+        role: Role::Filler,
+    };
+    (0..count)
+        .map(|_| {
+            let mut frame = Frame::zeroed();
+            frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
+            oob::seal(&mut frame.oob, &place, crc32c_zero_block());
+            frame
+        })
+        .collect()
+}
+
+/// Writes blocks at a zone's write pointer and keeps the zone's entries in step. When mounting
+/// read-only, nothing is written, and the entries show what would be.
+fn write(session: &mut Session, segment: &mut Decided, member: usize, frames: Vec<Frame>) -> Result<(), MountError> {
+    let zone = segment.zones[member].as_mut().expect("a zone that is there");
+    let offset = zone.written;
+    for frame in &frames {
+        let oob = oob::open(&frame.oob).expect("metadata sealed above");
+        let entry = Entry::from_protected(&frame.oob, oob.place.role, oob.place.stripe);
+        zone.entries[(zone.written - HEADER_BLOCKS) as usize] = entry;
+        zone.written += 1;
+    }
+    if !session.writable {
+        return Ok(());
+    }
+    let op = Op::Write { offset, frames };
+    let completion = session.drives.execute(session.now, command(member, segment.header.zones[member], op));
+    match completion.status {
+        Status::Success => Ok(()),
+        status => Err(MountError::Drive { member, what: "write that completes a stripe", status }),
+    }
+}

@@ -1,0 +1,332 @@
+//! Scanning: which zones form which segments, and what each block says of itself.
+//!
+//! A segment that counts has every header durable before its first stripe, so:
+//! - any good header copy names all its zones;
+//! - a zone of it that is empty, or holds another segment, means that it was being made or being
+//!   erased when the power went: it holds nothing that counts, and its zones are reset.
+
+use crate::log::mount::superblocks::{command, written_blocks};
+use crate::log::mount::{MountError, Session};
+use base::frame::Frame;
+use base::units::{DriveIndex, ZoneIndex};
+use std::collections::BTreeMap;
+use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
+use zone::drives::DriveCommand;
+use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
+use zone::format::header::{SegmentHeader, WriteMode};
+use zone::format::oob::{self, Role};
+use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
+use zone::stripe::{Layout, LayoutSizes};
+
+/// Blocks of one read command while scanning.
+const READ_BLOCKS_MAX: u32 = 64;
+
+/// A zone of a segment as it was found.
+pub struct FoundZone {
+    /// Blocks that may hold data; the capacity when the zone is full.
+    pub written: u32,
+    /// No more can be written.
+    pub full: bool,
+    /// It accepts writes.
+    pub writable: bool,
+    /// What each block of the data region says of itself; `None` where it says nothing whole.
+    pub entries: Vec<Option<Entry>>,
+}
+
+/// A segment that counts.
+pub struct FoundSegment {
+    /// Its header.
+    pub header: SegmentHeader,
+    /// Where its stripes lie.
+    pub layout: Layout,
+    /// Its zones by member; `None` when the member is not active or the zone is offline.
+    pub zones: Vec<Option<FoundZone>>,
+    /// Every zone is full.
+    pub sealed: bool,
+}
+
+/// What the drives hold.
+pub struct Scan {
+    /// Segments that count, oldest first.
+    pub segments: Vec<FoundSegment>,
+    /// Zones of segments that do not.
+    pub zones_to_reset: Vec<(usize, ZoneIndex)>,
+    /// Zones that are neither free nor to be reset, by member.
+    pub zones_in_use: Vec<Vec<bool>>,
+}
+
+/// Scans all zones.
+pub fn run(session: &mut Session) -> Result<Scan, MountError> {
+    let descriptors = report_all(session)?;
+    let own = read_headers(session, &descriptors);
+    let mut headers: BTreeMap<u64, SegmentHeader> = BTreeMap::new();
+    for header in own.iter().flatten().flatten() {
+        headers.entry(header.segment).or_insert_with(|| header.clone());
+    }
+    let zones = session.config.geometry.zones as usize;
+    let mut scan = Scan {
+        segments: Vec::new(),
+        zones_to_reset: Vec::new(),
+        zones_in_use: vec![vec![false; zones]; session.config.members],
+    };
+    // Newest first: a zone whose own header is damaged belongs to the newest segment that names it.
+    for header in headers.into_values().rev() {
+        claim(session, &descriptors, &own, header, &mut scan);
+    }
+    scan.segments.reverse();
+    find_orphans(session, &descriptors, &own, &mut scan);
+    for index in 0..scan.segments.len() {
+        let mut segment = std::mem::replace(&mut scan.segments[index].zones, Vec::new());
+        for (member, zone) in segment.iter_mut().enumerate() {
+            if let Some(zone) = zone {
+                zone.entries = read_entries(session, &scan.segments[index], member, zone);
+            }
+        }
+        scan.segments[index].zones = segment;
+    }
+    Ok(scan)
+}
+
+fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountError> {
+    let count = session.config.geometry.zones;
+    (0..session.config.members)
+        .map(|member| {
+            if !session.is_active(member) {
+                return Ok(Vec::new());
+            }
+            let completion = session.drives.execute(session.now, command(member, ZoneIndex(0), Op::Report { count }));
+            match completion.status {
+                Status::Success => Ok(completion.report),
+                status => Err(MountError::Drive { member, what: "zone report", status }),
+            }
+        })
+        .collect()
+}
+
+/// The own header of every zone that has a good one, by member and zone.
+fn read_headers(session: &mut Session, descriptors: &[Vec<ZoneDescriptor>]) -> Vec<Vec<Option<SegmentHeader>>> {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    let mut headers = Vec::new();
+    for (member, zones) in descriptors.iter().enumerate() {
+        let mut own = vec![None; session.config.geometry.zones as usize];
+        for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
+            if written_blocks(descriptor, capacity) == 0 {
+                continue;
+            }
+            let op = Op::Read { offset: 0, frames: vec![Frame::zeroed()] };
+            let completion = session.drives.execute(session.now, command(member, zone, op));
+            let header = completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data));
+            own[zone.index()] = header.filter(|header| is_own(session, header, member, zone));
+        }
+        headers.push(own);
+    }
+    headers
+}
+
+/// True when a header belongs to this array and to the zone it was read from.
+fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIndex) -> bool {
+    header.array == session.config.array
+        && usize::from(header.member) == member
+        && header.zones.len() == session.config.members
+        && header.zones[member] == zone
+        && header.zones.iter().all(|zone| zone.0 < session.config.geometry.zones)
+        && header.chunk_blocks == session.config.chunk_blocks
+        && header.level == session.config.level.code()
+}
+
+/// Decides whether a segment counts, and takes its zones.
+fn claim(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &[Vec<Option<SegmentHeader>>],
+    header: SegmentHeader,
+    scan: &mut Scan,
+) {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    let sizes = LayoutSizes {
+        chunk_blocks: header.chunk_blocks,
+        group_stripes: header.group_stripes.max(1),
+        capacity_blocks: capacity,
+    };
+    let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
+    let members: Vec<usize> = (0..session.config.members).filter(|member| session.is_active(*member)).collect();
+    let counts = layout.is_some_and(|layout| layout.stripes == header.stripes)
+        && members.iter().all(|member| {
+            let zone = header.zones[*member].index();
+            let other = own[*member][zone].as_ref().is_some_and(|other| other.segment != header.segment);
+            let empty = descriptors[*member][zone].state == ZoneState::Empty;
+            !other && !empty && !scan.zones_in_use[*member][zone]
+        });
+    if !counts {
+        session.report.segments_discarded += 1;
+        for member in members {
+            let zone = header.zones[member];
+            let is_its_own = own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
+            if is_its_own {
+                scan.zones_to_reset.push((member, zone));
+            }
+        }
+        return;
+    }
+    let zones: Vec<Option<FoundZone>> = (0..session.config.members)
+        .map(|member| {
+            // The zone is taken on inactive members too: a rebuild will write it.
+            scan.zones_in_use[member][header.zones[member].index()] = true;
+            session.is_active(member).then(|| &descriptors[member][header.zones[member].index()])
+        })
+        .map(|descriptor| descriptor.and_then(|descriptor| found_zone(descriptor, capacity)))
+        .collect();
+    let sealed = zones.iter().flatten().all(|zone| zone.full);
+    let layout = layout.expect("checked above");
+    scan.segments.push(FoundSegment { header, layout, zones, sealed });
+}
+
+fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
+    let (full, writable) = match descriptor.state {
+        ZoneState::Offline => return None,
+        ZoneState::Full => (true, false),
+        ZoneState::ReadOnly => (false, false),
+        ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => (false, true),
+    };
+    Some(FoundZone { written: written_blocks(descriptor, capacity), full, writable, entries: Vec::new() })
+}
+
+/// Zones with data that no segment claims: reset when they hold no block of this array, kept and
+/// reported when they do, so that damaged headers alone never destroy data.
+fn find_orphans(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &[Vec<Option<SegmentHeader>>],
+    scan: &mut Scan,
+) {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    for (member, zones) in descriptors.iter().enumerate() {
+        for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
+            let unusable = matches!(descriptor.state, ZoneState::ReadOnly | ZoneState::Offline);
+            let claimed = scan.zones_in_use[member][zone.index()] || own[member][zone.index()].is_some();
+            if unusable {
+                scan.zones_in_use[member][zone.index()] = true;
+            }
+            if unusable || claimed || written_blocks(descriptor, capacity) == 0 {
+                continue;
+            }
+            if holds_data(session, member, zone) {
+                scan.zones_in_use[member][zone.index()] = true;
+                session.report.zones_orphaned.push((DriveIndex::at(member), zone));
+            } else {
+                scan.zones_to_reset.push((member, zone));
+            }
+        }
+    }
+}
+
+fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
+    let op = Op::Read { offset: HEADER_BLOCKS, frames: vec![Frame::zeroed()] };
+    let completion = session.drives.execute(session.now, command(member, zone, op));
+    let array = session.array_tag();
+    completion.frames.iter().any(|frame| oob::open(&frame.oob).is_some_and(|oob| oob.place.array == array))
+}
+
+/// What the blocks of a zone's data region say of themselves, from the footer when the zone has a
+/// whole one, else from every block.
+fn read_entries(session: &mut Session, segment: &FoundSegment, member: usize, zone: &FoundZone) -> Vec<Option<Entry>> {
+    if zone.full || zone.written >= segment.layout.footer_offset() + segment.layout.footer_blocks() {
+        if let Some(entries) = read_footer(session, segment, member) {
+            return entries;
+        }
+    }
+    read_oob(session, segment, member, zone)
+}
+
+fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> Option<Vec<Option<Entry>>> {
+    let layout = &segment.layout;
+    let zone = segment.header.zones[member];
+    let frames = read_blocks(session, member, zone, layout.footer_offset()..layout.footer_offset() + layout.footer_blocks());
+    let mut entries = Vec::with_capacity(layout.region_blocks() as usize);
+    for (index, frame) in (0..).zip(frames) {
+        let id = FooterId { array: session.array_tag(), segment: segment.header.segment, zone, index };
+        let count = (layout.region_blocks() - index * ENTRIES_PER_BLOCK).min(ENTRIES_PER_BLOCK);
+        if !footer::decode(&id, &frame?.data, count as usize, &mut entries) {
+            return None;
+        }
+    }
+    Some(entries.into_iter().map(Some).collect())
+}
+
+fn read_oob(session: &mut Session, segment: &FoundSegment, member: usize, zone: &FoundZone) -> Vec<Option<Entry>> {
+    let layout = segment.layout;
+    let mut entries = vec![None; layout.region_blocks() as usize];
+    let end = zone.written.min(layout.footer_offset());
+    let mut first = HEADER_BLOCKS;
+    while first < end {
+        let last = (first + READ_BLOCKS_MAX * 16).min(end);
+        let frames = read_blocks(session, member, segment.header.zones[member], first..last);
+        for (offset, frame) in (first..last).zip(frames) {
+            let entry = frame.and_then(|frame| entry_of(session, segment, member, offset, &frame));
+            entries[(offset - HEADER_BLOCKS) as usize] = entry;
+        }
+        first = last;
+    }
+    entries
+}
+
+/// The entry of a block whose metadata is whole and says that it belongs where it was read.
+fn entry_of(session: &Session, segment: &FoundSegment, member: usize, offset: u32, frame: &Frame) -> Option<Entry> {
+    let layout = &segment.layout;
+    let place = oob::open(&frame.oob)?.place;
+    let (slot, row) = layout.slot_at(offset)?;
+    let identified = place.array == session.array_tag()
+        && place.segment == segment.header.segment
+        && place.zone == segment.header.zones[member];
+    if !identified {
+        return None;
+    }
+    if place.role == Role::Filler {
+        return Some(Entry::VOID);
+    }
+    let static_place = segment.header.mode == WriteMode::Append || place.stripe == slot;
+    let belongs = place.stripe < layout.stripes
+        && static_place
+        && layout.group_of(place.stripe) == layout.group_of(slot)
+        && place.group == layout.group_of(slot)
+        && usize::from(place.piece) == layout.piece_of(place.stripe, member)
+        && u32::from(place.row) == row;
+    if !belongs {
+        return None;
+    }
+    Entry::from_protected(&frame.oob, place.role, place.stripe)
+}
+
+/// Reads blocks of a zone; `None` for those the drive cannot return.
+pub fn read_blocks(
+    session: &mut Session,
+    member: usize,
+    zone: ZoneIndex,
+    blocks: std::ops::Range<u32>,
+) -> Vec<Option<Frame>> {
+    let per_command = READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max);
+    let commands: Vec<DriveCommand> = blocks
+        .clone()
+        .step_by(per_command as usize)
+        .map(|offset| {
+            let count = per_command.min(blocks.end - offset);
+            let frames = (0..count).map(|_| Frame::zeroed()).collect();
+            command(member, zone, Op::Read { offset, frames })
+        })
+        .collect();
+    let mut read = Vec::with_capacity(blocks.len());
+    for completion in session.drives.execute_all(session.now, commands) {
+        if completion.status == Status::Success {
+            read.extend(completion.frames.into_iter().map(Some));
+            continue;
+        }
+        // One bad block fails the command: ask for each alone.
+        for (offset, frame) in (completion.offset..).zip(completion.frames) {
+            let op = Op::Read { offset, frames: vec![frame] };
+            let mut single = session.drives.execute(session.now, command(member, zone, op));
+            let good = single.status == Status::Success;
+            read.push(single.frames.pop().filter(|_| good));
+        }
+    }
+    read
+}

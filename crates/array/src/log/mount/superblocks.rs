@@ -1,0 +1,241 @@
+//! The superblock log: finding the newest record, and telling members from strangers.
+
+use crate::log::config::ArrayConfig;
+use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT};
+use crate::log::mount::{MountError, Session};
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{DriveIndex, ZoneIndex};
+use zone::device::{Command, Completion, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice};
+use zone::drives::{DriveCommand, DriveSet};
+use zone::format::SUPERBLOCK_ZONES;
+use zone::format::superblock::{Member, MemberState, Superblock, Uuid};
+use zone::stripe::Level;
+
+/// The state of one drive's superblock log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogState {
+    /// Zone that holds the newest record.
+    zone: ZoneIndex,
+    /// Next block of it, or its capacity when it is full.
+    next: u32,
+}
+
+impl LogState {
+    /// Where the engine appends records.
+    pub fn position(self) -> LogPosition {
+        LogPosition { zone: self.zone, next: self.next }
+    }
+}
+
+/// What the drives say together.
+pub struct Found {
+    /// Drives by member.
+    pub drives: DriveSet,
+    /// The newest record, with members that are not there marked as failed.
+    pub record: Superblock,
+    /// Superblock log of each member that is there.
+    pub log_states: Vec<Option<LogState>>,
+}
+
+/// A command outside the engine; its token is assigned when it is run.
+pub fn command(member: usize, zone: ZoneIndex, op: Op) -> DriveCommand {
+    DriveCommand { drive: DriveIndex::at(member), command: Command { token: Token(0), zone, op } }
+}
+
+/// Reads the newest superblock of a lone drive.
+pub fn identify(device: Box<dyn ZonedDevice>, now: Instant) -> (Box<dyn ZonedDevice>, Option<Superblock>) {
+    let mut drives = DriveSet::new(vec![Some(device)]);
+    let record = newest_record(&mut drives, 0, now).map(|(record, _)| record);
+    let device = drives.remove(DriveIndex(0)).expect("put there above");
+    (device, record)
+}
+
+/// Finds the array on the drives and puts them in order of membership.
+pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Result<Found, MountError> {
+    let places = devices.len();
+    let mut drives = DriveSet::new(devices);
+    let records: Vec<Option<(Superblock, LogState)>> =
+        (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
+    // The record of the highest generation speaks for the array that most drives belong to.
+    let votes = |array: &Uuid| records.iter().flatten().filter(|(record, _)| record.array == *array).count();
+    let newest = records.iter().flatten().max_by_key(|(record, _)| (votes(&record.array), record.generation));
+    let mut record = newest.ok_or(MountError::NoSuperblock)?.0.clone();
+    let members = record.members.len();
+    let mut devices = drives.into_inner();
+    let mut by_member: Vec<Option<Box<dyn ZonedDevice>>> = (0..members).map(|_| None).collect();
+    let mut log_states = vec![None; members];
+    for (place, found) in records.iter().enumerate() {
+        let Some((own, state)) = found else { continue };
+        if own.array != record.array {
+            return Err(MountError::ForeignDrive { place, found: own.array, wanted: record.array });
+        }
+        let member = usize::from(own.member);
+        let known = own.members[member].uuid == record.members[member].uuid;
+        if !known || record.members[member].state == MemberState::Failed {
+            continue;
+        }
+        if by_member[member].is_some() {
+            return Err(MountError::DuplicateMember { member });
+        }
+        by_member[member] = devices[place].take();
+        log_states[member] = Some(*state);
+    }
+    for (member, device) in by_member.iter().enumerate() {
+        if device.is_none() {
+            record.members[member].state = MemberState::Failed;
+        }
+    }
+    let missing: Vec<usize> =
+        (0..members).filter(|member| record.members[*member].state == MemberState::Failed).collect();
+    let needed = usize::from(record.data_count);
+    if members - missing.len() < needed {
+        return Err(MountError::TooFewMembers { present: members - missing.len(), needed, missing });
+    }
+    Ok(Found { drives: DriveSet::new(by_member), record, log_states })
+}
+
+/// What the record says of the array, checked against the drives.
+pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, MountError> {
+    let level = Level::from_code(record.level).ok_or(MountError::Level(record.level))?;
+    let present = (0..drives.len()).find_map(|member| drives.geometry(DriveIndex::at(member)));
+    let mut geometry = *present.expect("at least k members are there");
+    for member in 0..drives.len() {
+        let Some(own) = drives.geometry(DriveIndex::at(member)) else { continue };
+        let same = own.zones == record.zones
+            && own.zone_size_blocks == record.zone_size_blocks
+            && own.zone_capacity_blocks == record.zone_capacity_blocks;
+        if !same {
+            return Err(MountError::Geometry { member });
+        }
+        // Limits may differ from drive to drive; the array keeps to the lowest.
+        geometry.open_zones_max = geometry.open_zones_max.min(own.open_zones_max);
+        geometry.active_zones_max = geometry.active_zones_max.min(own.active_zones_max);
+        geometry.append_blocks_max = geometry.append_blocks_max.min(own.append_blocks_max);
+        geometry.transfer_blocks_max = geometry.transfer_blocks_max.min(own.transfer_blocks_max);
+        geometry.volatile_cache |= own.volatile_cache;
+    }
+    let config = ArrayConfig {
+        array: record.array,
+        level,
+        members: record.members.len(),
+        chunk_blocks: record.chunk_blocks,
+        group_stripes: record.group_stripes,
+        volume_blocks: record.volume_blocks,
+        geometry,
+    };
+    config.validate().map_err(MountError::Config)?;
+    Ok(config)
+}
+
+/// The first superblocks of a new array.
+pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]) -> Result<(), MountError> {
+    let code = config.code();
+    let record = Superblock {
+        array: config.array,
+        member: 0,
+        generation: 1,
+        epoch: 0,
+        data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
+        parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
+        level: config.level.code(),
+        chunk_blocks: config.chunk_blocks,
+        group_stripes: config.group_stripes,
+        zones: config.geometry.zones,
+        zone_size_blocks: config.geometry.zone_size_blocks,
+        zone_capacity_blocks: config.geometry.zone_capacity_blocks,
+        volume_blocks: config.volume_blocks,
+        members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
+    };
+    for member in 0..config.members {
+        let position = LogState { zone: ZoneIndex(0), next: 0 };
+        write_one(drives, &record, member, position, Instant(0))?;
+        expect_success(drives.execute(Instant(0), command(member, ZoneIndex(0), Op::Flush)), member, "flush")?;
+    }
+    Ok(())
+}
+
+/// Writes the session's record to every active member. A log that is nearly full changes zones: the
+/// other zone is reset, gets the record, and only then is the old one finished.
+pub fn write_record(session: &mut Session) -> Result<(), MountError> {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    for member in 0..session.config.members {
+        let Some(mut state) = session.log_positions[member].filter(|_| session.is_active(member)) else { continue };
+        let old = state.zone;
+        let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity;
+        if full {
+            let other = ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0);
+            run(session, member, other, Op::Reset, "reset of a superblock zone")?;
+            state = LogState { zone: other, next: 0 };
+        }
+        write_one(&mut session.drives, &session.record, member, state, session.now)?;
+        state.next += 1;
+        session.log_positions[member] = Some(state);
+        run(session, member, ZoneIndex(0), Op::Flush, "flush")?;
+        if full {
+            run(session, member, old, Op::Finish, "finish of a superblock zone")?;
+        }
+    }
+    Ok(())
+}
+
+fn run(session: &mut Session, member: usize, zone: ZoneIndex, op: Op, what: &'static str) -> Result<(), MountError> {
+    let completion = session.drives.execute(session.now, command(member, zone, op));
+    expect_success(completion, member, what)
+}
+
+fn write_one(
+    drives: &mut DriveSet,
+    record: &Superblock,
+    member: usize,
+    state: LogState,
+    now: Instant,
+) -> Result<(), MountError> {
+    let mut frame = Frame::zeroed();
+    record.for_member(u8::try_from(member).expect("at most 32 members")).encode(&mut frame.data);
+    let op = Op::Write { offset: state.next, frames: vec![frame] };
+    expect_success(drives.execute(now, command(member, state.zone, op)), member, "write of a superblock")
+}
+
+/// An answer that mounting cannot do without.
+pub fn expect_success(completion: Completion, member: usize, what: &'static str) -> Result<(), MountError> {
+    match completion.status {
+        Status::Success => Ok(()),
+        status => Err(MountError::Drive { member, what, status }),
+    }
+}
+
+/// The newest whole record in the superblock zones of a drive.
+fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(Superblock, LogState)> {
+    let capacity = drives.geometry(DriveIndex::at(place))?.zone_capacity_blocks;
+    let report = command(place, ZoneIndex(0), Op::Report { count: SUPERBLOCK_ZONES });
+    let descriptors = drives.execute(now, report).report;
+    let mut newest: Option<(Superblock, LogState)> = None;
+    for (zone, descriptor) in (0..).map(ZoneIndex).zip(descriptors) {
+        let next = written_blocks(&descriptor, capacity);
+        let Some(record) = last_record(drives, place, zone, next, now) else { continue };
+        if newest.as_ref().is_none_or(|(before, _)| record.generation > before.generation) {
+            newest = Some((record, LogState { zone, next }));
+        }
+    }
+    newest
+}
+
+/// Blocks of a zone that may hold data. The write pointer of a full zone is undefined: then all.
+pub fn written_blocks(descriptor: &ZoneDescriptor, capacity: u32) -> u32 {
+    match descriptor.state {
+        ZoneState::Empty | ZoneState::Offline => 0,
+        ZoneState::Full | ZoneState::ReadOnly => capacity,
+        ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => descriptor.write_pointer,
+    }
+}
+
+/// The last whole record before block `end` of a superblock zone: the newest of that zone, unless
+/// it was torn, then the one before it.
+fn last_record(drives: &mut DriveSet, place: usize, zone: ZoneIndex, end: u32, now: Instant) -> Option<Superblock> {
+    (0..end).rev().find_map(|offset| {
+        let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+        let completion = drives.execute(now, command(place, zone, op));
+        Superblock::decode(&completion.frames.first()?.data)
+    })
+}

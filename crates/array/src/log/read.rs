@@ -1,0 +1,217 @@
+//! The read path: look up, read in runs, verify everything, rebuild what fails.
+//!
+//! Reads never wait for writes: the index points to durable copies only. A segment that is being
+//! read is pinned by its `readers` and not erased.
+
+use crate::log::load::Rebuild;
+use crate::log::segment::SegmentSlot;
+use crate::log::{Effects, Location, Name, Pba, Shard, Waiter};
+use crate::request::{Outcome, Reply, RequestId};
+use base::checksum::crc32c;
+use base::frame::Frame;
+use base::units::Lba;
+use zone::device::{Completion, Op, Status};
+use zone::format::oob::{self, Kind, Oob, Place, Protected, Role};
+
+/// Commands of one request in flight at once; a large read must not keep others from the drives.
+const PARTS_IN_FLIGHT_MAX: u32 = 64;
+/// Blocks of one read command.
+const PART_BLOCKS_MAX: u32 = 16;
+
+/// A read on its way.
+#[derive(Debug)]
+pub struct ReadRequest {
+    id: RequestId,
+    lba: Lba,
+    blocks: u32,
+    /// Next block to look up.
+    next: u32,
+    /// Empty frames, taken when the request began.
+    stock: Vec<Frame>,
+    /// Blocks that are here.
+    frames: Vec<Option<Frame>>,
+    /// Commands and rebuilds under way.
+    parts_pending: u32,
+    outcome: Outcome,
+}
+
+/// A run of blocks in one zone.
+struct Run {
+    drive: usize,
+    location: Location,
+    blocks: u32,
+}
+
+impl Shard {
+    /// Starts a read. The front end has made sure that its frames can be had.
+    pub(super) fn start_read(&mut self, id: RequestId, lba: Lba, blocks: u32, fx: &mut Effects) {
+        let mut stock = Vec::with_capacity(blocks as usize);
+        self.frames.take_many(blocks as usize, &mut stock);
+        self.counters.user_blocks_read += u64::from(blocks);
+        let frames = (0..blocks).map(|_| None).collect();
+        let read =
+            ReadRequest { id, lba, blocks, next: 0, stock, frames, parts_pending: 0, outcome: Outcome::Done };
+        let slot = self.reads.insert(read);
+        self.advance_read(slot, fx);
+    }
+
+    /// Issues commands for the blocks not looked up yet; answers when all are here.
+    fn advance_read(&mut self, slot: u32, fx: &mut Effects) {
+        loop {
+            let read = self.reads.get_mut(slot);
+            if read.next == read.blocks || read.parts_pending >= PARTS_IN_FLIGHT_MAX {
+                break;
+            }
+            let first = read.next;
+            let lba = read.lba.plus(u64::from(first));
+            match self.index.get(Name::Block(lba)) {
+                None => {
+                    let read = self.reads.get_mut(slot);
+                    let mut frame = read.stock.pop().expect("one frame per block");
+                    frame.data.fill(0);
+                    read.frames[first as usize] = Some(frame);
+                    read.next += 1;
+                }
+                Some(pba) => self.read_run(slot, first, pba, fx),
+            }
+        }
+        self.answer_read_if_done(slot, fx);
+    }
+
+    /// Reads the run of blocks that starts at `pba`, directly or by rebuilding.
+    fn read_run(&mut self, slot: u32, first: u32, pba: Pba, fx: &mut Effects) {
+        let run = self.run_from(slot, first, pba);
+        let segment = self.segment_at(pba);
+        let active = self.membership.is_active(run.drive);
+        self.reads.get_mut(slot).next += run.blocks;
+        if !active {
+            for block in 0..run.blocks {
+                let location = Location { offset: run.location.offset + block, ..run.location };
+                self.queue_rebuild(slot, first + block, location, fx);
+            }
+            return;
+        }
+        let read = self.reads.get_mut(slot);
+        read.parts_pending += 1;
+        let keep = read.stock.len() - run.blocks as usize;
+        let frames = read.stock.split_off(keep);
+        self.segments.get_mut(segment).readers += 1;
+        let op = Op::Read { offset: run.location.offset, frames };
+        fx.command(run.drive, run.location.zone, Waiter::Read { slot, part: first }, op);
+    }
+
+    /// How many of the request's blocks follow one another on the media.
+    fn run_from(&self, slot: u32, first: u32, pba: Pba) -> Run {
+        let read = self.reads.get(slot);
+        let location = self.pba.unpack(pba);
+        let blocks_max = PART_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max).min(read.blocks - first);
+        let mut blocks = 1;
+        while blocks < blocks_max {
+            let lba = read.lba.plus(u64::from(first + blocks));
+            let Some(next) = self.index.get(Name::Block(lba)) else { break };
+            if self.pba.unpack(next) != (Location { offset: location.offset + blocks, ..location }) {
+                break;
+            }
+            blocks += 1;
+        }
+        Run { drive: location.drive.index(), location, blocks }
+    }
+
+    /// A drive has answered for the blocks from `part` on.
+    pub(super) fn on_read(&mut self, slot: u32, part: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+        let Completion { status, frames, zone, offset, .. } = completion;
+        if status == Status::DeviceGone {
+            self.fail_member(drive, fx);
+        }
+        let drive_index = base::units::DriveIndex::at(drive);
+        let segment = self.segments.owner(drive_index, zone).expect("pinned while it is read");
+        for (index, frame) in (0..).zip(frames) {
+            let location = Location { drive: drive_index, zone, offset: offset + index };
+            let block = part + index;
+            let lba = self.reads.get(slot).lba.plus(u64::from(block));
+            if status == Status::Success && self.is_copy_of(&frame, segment, location, lba) {
+                self.reads.get_mut(slot).frames[block as usize] = Some(frame);
+            } else {
+                self.reads.get_mut(slot).stock.push(frame);
+                self.queue_rebuild(slot, block, location, fx);
+            }
+        }
+        self.segments.get_mut(segment).readers -= 1;
+        self.reads.get_mut(slot).parts_pending -= 1;
+        self.advance_read(slot, fx);
+    }
+
+    /// True when the frame is what was written at this place, whole, and holds this block.
+    fn is_copy_of(&self, frame: &Frame, segment: SegmentSlot, location: Location, lba: Lba) -> bool {
+        let Some(place) = self.place_at(segment, location) else { return false };
+        block_is_whole(frame, &place)
+            && Protected::from_bytes(&frame.oob)
+                .is_some_and(|protected| protected.kind == Kind::User && protected.lba == lba.0)
+    }
+
+    /// What the metadata of the block at a location must say; `None` where no stripe lies.
+    pub(super) fn place_at(&self, segment_slot: SegmentSlot, location: Location) -> Option<Place> {
+        let segment = self.segments.get(segment_slot);
+        let drive = location.drive.index();
+        let (slot, row) = segment.layout.slot_at(location.offset)?;
+        let stripe = segment.stripe_in_slot(drive, slot)?;
+        let piece = segment.layout.piece_of(stripe, drive);
+        Some(Place {
+            array: self.array_tag,
+            segment: segment.id,
+            zone: location.zone,
+            stripe,
+            group: segment.layout.group_of(stripe),
+            piece: u8::try_from(piece).expect("at most 32 members"),
+            row: u16::try_from(row).expect("at most 16 blocks"),
+            role: if piece < segment.layout.code.data_count() { Role::Data } else { Role::Parity },
+        })
+    }
+
+    /// The block cannot be read directly: rebuild it from its stripe.
+    fn queue_rebuild(&mut self, read: u32, block: u32, location: Location, fx: &mut Effects) {
+        let segment = self.segments.owner(location.drive, location.zone).expect("an address lies in a segment");
+        self.segments.get_mut(segment).readers += 1;
+        let read_request = self.reads.get_mut(read);
+        read_request.parts_pending += 1;
+        let lba = read_request.lba.plus(u64::from(block));
+        self.rebuilds.push_back(Rebuild { read, block, lba, segment, location });
+        self.start_rebuilds(fx);
+    }
+
+    /// A rebuilt block arrives, or none when too little of its stripe was left.
+    pub(super) fn on_rebuilt(&mut self, rebuild: &Rebuild, rebuilt: Option<&Frame>, fx: &mut Effects) {
+        let read = self.reads.get_mut(rebuild.read);
+        match rebuilt {
+            Some(rebuilt) => {
+                let mut frame = read.stock.pop().expect("one frame per block");
+                frame.data = rebuilt.data;
+                read.frames[rebuild.block as usize] = Some(frame);
+            }
+            None => read.outcome = Outcome::IoError,
+        }
+        read.parts_pending -= 1;
+        self.advance_read(rebuild.read, fx);
+    }
+
+    fn answer_read_if_done(&mut self, slot: u32, fx: &mut Effects) {
+        let read = self.reads.get(slot);
+        if read.parts_pending > 0 || read.next < read.blocks {
+            return;
+        }
+        let ReadRequest { id, mut stock, frames, outcome, .. } = self.reads.remove(slot);
+        self.frames.give_many(&mut stock);
+        let mut frames: Vec<Frame> = frames.into_iter().flatten().collect();
+        if outcome == Outcome::IoError {
+            self.frames.give_many(&mut frames);
+        }
+        fx.replies.push(Reply { id, outcome, frames });
+    }
+}
+
+/// True when metadata and data of a frame check out and say that they belong to `place`.
+#[must_use]
+pub fn block_is_whole(frame: &Frame, place: &Place) -> bool {
+    let Some(Oob { place: found, data_crc }) = oob::open(&frame.oob) else { return false };
+    found == *place && crc32c(&frame.data) == data_crc
+}

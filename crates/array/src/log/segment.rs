@@ -1,0 +1,261 @@
+//! Segments: one zone of every drive, written together, collected together.
+//!
+//! ```text
+//!  zones taken ──> Opening ──> Open ──> Sealing ──> Sealed ──> Resetting ──> zones free
+//!                  headers     stripes  footers,    garbage     moved and
+//!                  durable     arrive   finish      grows       erased
+//! ```
+//! `Condemned` stands in for `Sealed` when a crash left a segment that cannot be completed in place:
+//! it is only read, and collected before all others.
+//!
+//! Invariants: a zone belongs to at most one segment, or is free, or holds superblocks; `live_blocks`
+//! counts the index entries that point into the segment.
+
+use crate::log::writer::Writer;
+use base::units::{DriveIndex, ZoneIndex};
+use std::collections::VecDeque;
+use zone::format::header::{Stream, WriteMode};
+use zone::stripe::{Layout, StripeTable};
+
+/// Index of a segment in the [`SegmentTable`].
+pub type SegmentSlot = u32;
+const NO_OWNER: u32 = u32::MAX;
+
+/// What happens to a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Headers are on their way.
+    Opening {
+        /// Headers not durable yet.
+        headers_pending: u32,
+    },
+    /// Stripes may be written.
+    Open,
+    /// Footers are being written and zones finished.
+    Sealing {
+        /// Zones not finished yet.
+        zones_pending: u32,
+    },
+    /// Only read.
+    Sealed,
+    /// Only read; cannot be completed, to be collected first.
+    Condemned,
+    /// Being erased.
+    Resetting {
+        /// Zones not reset yet.
+        zones_pending: u32,
+    },
+}
+
+/// One segment.
+pub struct Segment {
+    /// Never used twice.
+    pub id: u64,
+    /// Whose blocks it holds.
+    pub stream: Stream,
+    /// How its zones are written.
+    pub mode: WriteMode,
+    /// Where its stripes lie.
+    pub layout: Layout,
+    /// Its zone on each drive; on missing drives, the zone a rebuild will write.
+    pub zones: Vec<ZoneIndex>,
+    /// What happens to it.
+    pub state: SegmentState,
+    /// Index entries that point into it.
+    pub live_blocks: u32,
+    /// Reads in flight that rely on its contents.
+    pub readers: u32,
+    /// Holds blocks that can be read neither directly nor by rebuilding; never collected, so that
+    /// their loss stays visible.
+    pub damaged: bool,
+    /// Drives whose zone could not be reset and is given up, one bit each.
+    pub zones_retired: u32,
+    /// Stripes that recovery found incomplete under Zone Write, in order: they hold nothing. Under
+    /// Zone Append their slots are simply empty.
+    pub void_stripes: Vec<u32>,
+    /// Which stripe each slot holds; `None` under Zone Write, where stripe `s` is in slot `s`.
+    pub table: Option<StripeTable>,
+    /// What is needed while it is written.
+    pub writer: Option<Box<Writer>>,
+}
+
+impl Segment {
+    /// Stripe that the slot of a drive's zone holds; `None` when it is empty or void.
+    #[must_use]
+    pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<u32> {
+        match &self.table {
+            None => self.void_stripes.binary_search(&slot).is_err().then_some(slot),
+            Some(table) => {
+                let within = table.stripe_within(drive, slot)?;
+                Some(self.layout.group_start(self.layout.group_of(slot)) + within)
+            }
+        }
+    }
+
+    /// Slot of a drive's zone that holds a stripe's chunk.
+    #[must_use]
+    pub fn slot_of_stripe(&self, drive: usize, stripe: u32) -> Option<u32> {
+        match &self.table {
+            None => self.void_stripes.binary_search(&stripe).is_err().then_some(stripe),
+            Some(table) => {
+                let group = self.layout.group_of(stripe);
+                let start = self.layout.group_start(group);
+                table.find(drive, start..start + self.layout.group_len(group), stripe - start)
+            }
+        }
+    }
+
+    /// The drive is missing: records its chunk of a stripe in the slot of the stripe's own number,
+    /// where a rebuild will put it.
+    pub fn place_missing(&mut self, drive: usize, stripe: u32) {
+        let group_start = self.layout.group_start(self.layout.group_of(stripe));
+        if let Some(table) = &mut self.table {
+            table.set(drive, stripe, stripe - group_start);
+        }
+    }
+
+    /// True while its headers are not durable.
+    #[must_use]
+    pub fn is_opening(&self) -> bool {
+        matches!(self.state, SegmentState::Opening { .. })
+    }
+
+    /// True while headers, footers or resets are under way.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        match self.state {
+            SegmentState::Opening { .. } | SegmentState::Sealing { .. } | SegmentState::Resetting { .. } => true,
+            SegmentState::Open | SegmentState::Sealed | SegmentState::Condemned => false,
+        }
+    }
+
+    /// True while its zones count against the drives' active-zone limit.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        match self.state {
+            SegmentState::Opening { .. }
+            | SegmentState::Open
+            | SegmentState::Sealing { .. }
+            | SegmentState::Condemned => true,
+            SegmentState::Sealed | SegmentState::Resetting { .. } => false,
+        }
+    }
+}
+
+/// All segments, the zones they own and the zones that are free.
+pub struct SegmentTable {
+    segments: Vec<Option<Segment>>,
+    owner: Vec<Vec<SegmentSlot>>,
+    /// Oldest free zone first, which spreads wear.
+    free: Vec<VecDeque<ZoneIndex>>,
+}
+
+impl SegmentTable {
+    /// A table of `segments_max` empty slots over drives of `zones` zones each, none free yet.
+    #[must_use]
+    pub fn new(members: usize, zones: u32, segments_max: u32) -> SegmentTable {
+        SegmentTable {
+            segments: (0..segments_max).map(|_| None).collect(),
+            owner: vec![vec![NO_OWNER; zones as usize]; members],
+            free: vec![VecDeque::new(); members],
+        }
+    }
+
+    /// The segment in a slot.
+    ///
+    /// # Panics
+    /// When the slot is empty.
+    #[must_use]
+    pub fn get(&self, slot: SegmentSlot) -> &Segment {
+        self.segments[slot as usize].as_ref().expect("segment slot in use")
+    }
+
+    /// The segment in a slot.
+    ///
+    /// # Panics
+    /// When the slot is empty.
+    pub fn get_mut(&mut self, slot: SegmentSlot) -> &mut Segment {
+        self.segments[slot as usize].as_mut().expect("segment slot in use")
+    }
+
+    /// The writer of a segment.
+    ///
+    /// # Panics
+    /// When the segment is not being written.
+    pub fn writer_mut(&mut self, slot: SegmentSlot) -> &mut Writer {
+        self.get_mut(slot).writer.as_mut().expect("segment being written")
+    }
+
+    /// Segments in use, with their slots.
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
+        (0..).zip(&self.segments).filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
+    }
+
+    /// Segment that owns a zone.
+    #[must_use]
+    pub fn owner(&self, drive: DriveIndex, zone: ZoneIndex) -> Option<SegmentSlot> {
+        let slot = self.owner[drive.index()][zone.index()];
+        (slot != NO_OWNER).then_some(slot)
+    }
+
+    /// A zone may be used by a new segment.
+    ///
+    /// # Panics
+    /// When a segment still owns it.
+    pub fn free_zone(&mut self, drive: usize, zone: ZoneIndex) {
+        assert!(self.owner[drive][zone.index()] == NO_OWNER, "zone {zone} of drive {drive} is owned");
+        self.free[drive].push_back(zone);
+    }
+
+    /// Segments that could be opened with the zones that are free.
+    #[must_use]
+    pub fn free_segments(&self) -> u32 {
+        let zones = self.free.iter().map(VecDeque::len).min().unwrap_or(0);
+        u32::try_from(zones).expect("a u32 of zones")
+    }
+
+    /// Takes one free zone of every drive.
+    ///
+    /// # Panics
+    /// When a drive has none: callers ask [`SegmentTable::free_segments`] first.
+    pub fn take_zones(&mut self) -> Vec<ZoneIndex> {
+        self.free.iter_mut().map(|free| free.pop_front().expect("a free zone on every drive")).collect()
+    }
+
+    /// Puts a segment into an empty slot; it owns its zones from now on.
+    ///
+    /// # Panics
+    /// When there is no empty slot or a zone is owned: more segments than zones.
+    pub fn insert(&mut self, segment: Segment) -> SegmentSlot {
+        let index = self.segments.iter().position(Option::is_none).expect("one slot per segment");
+        let slot = u32::try_from(index).expect("a u32 of segments");
+        for (owners, zone) in self.owner.iter_mut().zip(&segment.zones) {
+            assert!(owners[zone.index()] == NO_OWNER, "zone {zone} is owned twice");
+            owners[zone.index()] = slot;
+        }
+        self.segments[index] = Some(segment);
+        slot
+    }
+
+    /// Takes a segment out and frees its zones, but for those given up.
+    ///
+    /// # Panics
+    /// When the segment is live or being read.
+    pub fn remove(&mut self, slot: SegmentSlot) {
+        let segment = self.segments[slot as usize].take().expect("segment slot in use");
+        assert!(segment.live_blocks == 0);
+        assert!(segment.readers == 0);
+        for (drive, zone) in segment.zones.iter().enumerate() {
+            self.owner[drive][zone.index()] = NO_OWNER;
+            if segment.zones_retired >> drive & 1 == 0 {
+                self.free_zone(drive, *zone);
+            }
+        }
+    }
+
+    /// Segments whose zones are active.
+    #[must_use]
+    pub fn active_count(&self) -> u32 {
+        u32::try_from(self.iter().filter(|(_, segment)| segment.is_active()).count()).expect("few")
+    }
+}

@@ -1,0 +1,328 @@
+//! The life of a segment: zones and headers, stripes bound to it, footers, erasure.
+
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::stripe::stream_index;
+use crate::log::writer::{WaitingChunk, Writer};
+use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
+use base::frame::Frame;
+use zone::device::{Completion, Op, Status};
+use zone::format::footer::{self, ENTRIES_PER_BLOCK, FooterId};
+use zone::format::header::{SegmentHeader, Stream, WriteMode};
+use zone::format::oob::{self, Place, Role};
+use zone::stripe::StripeTable;
+
+/// Footer blocks of one command: large enough to be cheap, small enough for every drive.
+pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
+
+impl Shard {
+    /// Gives sealed stripes to the stream's segment, opening a new one when it is used up.
+    pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
+        let index = stream_index(stream);
+        while let Some(slot) = self.streams[index].sealed.front().copied() {
+            let layout = self.streams[index].layout;
+            let exhausted = self.streams[index]
+                .segment
+                .is_some_and(|segment| self.segments.writer_mut(segment).is_exhausted(&layout));
+            if exhausted {
+                self.streams[index].segment = None;
+            }
+            let Some(segment) = self.streams[index].segment.or_else(|| self.open_segment(stream, fx)) else {
+                return;
+            };
+            self.streams[index].segment = Some(segment);
+            if self.segments.get(segment).is_opening() || !self.segments.writer_mut(segment).has_room(&layout) {
+                return;
+            }
+            self.streams[index].sealed.pop_front();
+            self.bind(slot, segment, fx);
+        }
+    }
+
+    /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
+    fn open_segment(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
+        let reserve = if stream == Stream::User { GC_RESERVE_SEGMENTS } else { 0 };
+        // One active zone per drive belongs to the superblock log.
+        let active_max = self.config.geometry.active_zones_max - 1;
+        if self.segments.free_segments() <= reserve || self.segments.active_count() >= active_max {
+            return None;
+        }
+        let writer = &self.streams[stream_index(stream)];
+        let (layout, mode) = (writer.layout, writer.mode);
+        let id = self.next_segment_id;
+        self.next_segment_id += 1;
+        let zones = self.segments.take_zones();
+        let slot = self.segments.insert(Segment {
+            id,
+            stream,
+            mode,
+            layout,
+            zones,
+            state: SegmentState::Opening { headers_pending: 0 },
+            live_blocks: 0,
+            readers: 0,
+            damaged: false,
+            zones_retired: 0,
+            void_stripes: Vec::new(),
+            table: (mode == WriteMode::Append).then(|| StripeTable::new(&layout)),
+            writer: Some(Box::new(Writer::new(&layout, 0))),
+        });
+        self.write_headers(slot, fx);
+        Some(slot)
+    }
+
+    fn write_headers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        let header = self.header_of(slot);
+        let mut headers_pending = 0;
+        for (drive, zone) in header.zones.iter().enumerate() {
+            if !self.membership.is_active(drive) {
+                continue;
+            }
+            let part = u32::try_from(drive).expect("at most 32 members");
+            let mut frame = self.frames.take();
+            frame.oob.fill(0);
+            header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frame.data);
+            self.counters.metadata_blocks_written += 1;
+            headers_pending += 1;
+            fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames: vec![frame] });
+        }
+        assert!(headers_pending > 0);
+        self.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
+    }
+
+    /// The header that describes a segment.
+    pub(super) fn header_of(&self, slot: SegmentSlot) -> SegmentHeader {
+        let segment = self.segments.get(slot);
+        let code = segment.layout.code;
+        SegmentHeader {
+            array: self.config.array,
+            segment: segment.id,
+            sequence: self.next_sequence,
+            member: 0,
+            data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
+            parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
+            level: segment.layout.level.code(),
+            mode: segment.mode,
+            stream: segment.stream,
+            chunk_blocks: segment.layout.chunk_blocks,
+            group_stripes: segment.layout.group_stripes,
+            stripes: segment.layout.stripes,
+            zones: segment.zones.clone(),
+        }
+    }
+
+    /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
+    /// nothing, which is how recovery tells one being made or erased from one that counts.
+    pub(super) fn on_header(&mut self, slot: SegmentSlot, drive: usize, mut completion: Completion, fx: &mut Effects) {
+        self.frames.give_many(&mut completion.frames);
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        let segment = self.segments.get_mut(slot);
+        let SegmentState::Opening { headers_pending } = &mut segment.state else {
+            panic!("a header of a segment that is not opening");
+        };
+        *headers_pending -= 1;
+        if *headers_pending == 0 {
+            segment.state = SegmentState::Open;
+            let stream = segment.stream;
+            self.pump_stream(stream, fx);
+        }
+    }
+
+    /// Gives a sealed stripe its number in a segment; its pieces queue at their zones.
+    fn bind(&mut self, slot: u32, segment_slot: SegmentSlot, fx: &mut Effects) {
+        let layout = self.segments.get(segment_slot).layout;
+        let number = self.segments.writer_mut(segment_slot).take_stripe(&layout);
+        let stripe = self.stripes.get_mut(slot);
+        stripe.segment = segment_slot;
+        stripe.stripe = number;
+        // One more than there are pieces, so that the stripe cannot finish before all are queued.
+        stripe.pieces_pending = 1;
+        for piece in 0..layout.members() {
+            let drive = layout.drive_of(number, piece);
+            if self.membership.is_active(drive) {
+                self.seal_metadata(slot, piece, drive);
+                self.stripes.get_mut(slot).pieces_pending += 1;
+                let chunk = WaitingChunk {
+                    slot,
+                    piece: u32::try_from(piece).expect("at most 32 members"),
+                    stripe: number,
+                };
+                self.segments.writer_mut(segment_slot).zones[drive].waiting.push_back(chunk);
+                self.pump_zone(segment_slot, drive, fx);
+            } else {
+                self.frames.give_many(&mut self.stripes.get_mut(slot).pieces[piece]);
+                self.lose_piece(slot, piece, drive);
+            }
+        }
+        self.piece_done(slot, fx);
+    }
+
+    /// Completes the out-of-band metadata of a piece, now that its place is known.
+    fn seal_metadata(&mut self, slot: u32, piece: usize, drive: usize) {
+        let stripe = self.stripes.get_mut(slot);
+        let segment = self.segments.get(stripe.segment);
+        let layout = &segment.layout;
+        let code = layout.code;
+        let chunk_blocks = layout.chunk_blocks as usize;
+        let parity = piece.checked_sub(code.data_count());
+        let mut place = Place {
+            array: self.array_tag,
+            segment: segment.id,
+            zone: segment.zones[drive],
+            stripe: stripe.stripe,
+            group: layout.group_of(stripe.stripe),
+            piece: u8::try_from(piece).expect("at most 32 members"),
+            row: 0,
+            role: if parity.is_some() { Role::Parity } else { Role::Data },
+        };
+        for (row, frame) in stripe.pieces[piece].iter_mut().enumerate() {
+            let data_crc = match parity {
+                None => stripe.blocks[piece * chunk_blocks + row].data_crc,
+                Some(parity) => {
+                    let crcs = stripe.blocks[row..].iter().step_by(chunk_blocks).map(|block| block.data_crc);
+                    code.parity_checksum(parity, crcs)
+                }
+            };
+            oob::seal(&mut frame.oob, &place, data_crc);
+            place.row += 1;
+        }
+    }
+
+    /// When every stripe of a segment is durable, writes its footers.
+    pub(super) fn seal_segment_if_done(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        let segment = self.segments.get_mut(slot);
+        let layout = segment.layout;
+        let Some(writer) = &segment.writer else { return };
+        if segment.state != SegmentState::Open || !writer.is_exhausted(&layout) || writer.stripes_pending() > 0 {
+            return;
+        }
+        let stream = segment.stream;
+        segment.state = SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
+        if self.stream(stream).segment == Some(slot) {
+            self.stream(stream).segment = None;
+        }
+        for drive in 0..layout.members() {
+            self.seal_zone(slot, drive, fx);
+        }
+    }
+
+    /// The next step of sealing one zone: footer blocks, then finish.
+    fn seal_zone(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let capacity = self.config.geometry.zone_capacity_blocks;
+        let segment = self.segments.get(slot);
+        let layout = segment.layout;
+        let zone = segment.zones[drive];
+        let writer = segment.writer.as_ref().expect("a segment being sealed");
+        let progress = &writer.zones[drive];
+        if !self.membership.is_active(drive) || progress.finished {
+            self.zone_sealed(slot);
+        } else if progress.footer_next < layout.footer_blocks() {
+            self.write_footer(slot, drive, fx);
+        } else if layout.footer_offset() + layout.footer_blocks() < capacity {
+            fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
+        } else {
+            self.zone_sealed(slot);
+        }
+    }
+
+    fn write_footer(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let segment = self.segments.get_mut(slot);
+        let layout = segment.layout;
+        let (id, zone) = (segment.id, segment.zones[drive]);
+        let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
+        let first = progress.footer_next;
+        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
+        let last = (first + per_command).min(layout.footer_blocks());
+        progress.footer_next = last;
+        let frames: Vec<Frame> = (first..last)
+            .map(|index| {
+                let mut frame = self.frames.take();
+                frame.oob.fill(0);
+                let from = (index * ENTRIES_PER_BLOCK) as usize;
+                let to = (from + ENTRIES_PER_BLOCK as usize).min(progress.entries.len());
+                let id = FooterId { array: self.array_tag, segment: id, zone, index };
+                footer::encode(&id, &progress.entries[from..to], &mut frame.data);
+                frame
+            })
+            .collect();
+        self.counters.metadata_blocks_written += frames.len() as u64;
+        let op = Op::Write { offset: layout.footer_offset() + first, frames };
+        fx.command(drive, zone, Waiter::Footer { slot, part }, op);
+    }
+
+    /// Footer blocks are durable.
+    pub(super) fn on_footer(&mut self, slot: SegmentSlot, drive: usize, mut completion: Completion, fx: &mut Effects) {
+        self.frames.give_many(&mut completion.frames);
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        self.seal_zone(slot, drive, fx);
+    }
+
+    /// A zone is full.
+    pub(super) fn on_finish(&mut self, slot: SegmentSlot, drive: usize, completion: &Completion, fx: &mut Effects) {
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        self.zone_sealed(slot);
+    }
+
+    fn zone_sealed(&mut self, slot: SegmentSlot) {
+        let segment = self.segments.get_mut(slot);
+        let SegmentState::Sealing { zones_pending } = &mut segment.state else {
+            panic!("a zone of a segment that is not being sealed");
+        };
+        *zones_pending -= 1;
+        if *zones_pending == 0 {
+            segment.state = SegmentState::Sealed;
+            segment.writer = None;
+        }
+    }
+
+    /// Erases a segment that nothing refers to.
+    pub(super) fn reset_segment(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        let segment = self.segments.get_mut(slot);
+        assert!(segment.live_blocks == 0);
+        assert!(segment.readers == 0);
+        let mut zones_pending = 0;
+        for (drive, zone) in segment.zones.iter().enumerate() {
+            if self.membership.is_active(drive) {
+                let part = u32::try_from(drive).expect("at most 32 members");
+                fx.command(drive, *zone, Waiter::Reset { slot, part }, Op::Reset);
+                zones_pending += 1;
+            }
+        }
+        segment.state = SegmentState::Resetting { zones_pending };
+        if zones_pending == 0 {
+            self.segment_erased(slot);
+        }
+    }
+
+    /// A zone is empty again. One that has gone read-only or offline is given up; a drive that
+    /// refuses for another reason is no longer believed.
+    pub(super) fn on_reset(&mut self, slot: SegmentSlot, drive: usize, completion: &Completion, fx: &mut Effects) {
+        match completion.status {
+            Status::Success => {}
+            Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
+                self.segments.get_mut(slot).zones_retired |= 1 << drive;
+            }
+            _ => self.fail_member(drive, fx),
+        }
+        let SegmentState::Resetting { zones_pending } = &mut self.segments.get_mut(slot).state else {
+            panic!("a reset zone of a segment that is not being erased");
+        };
+        *zones_pending -= 1;
+        if *zones_pending == 0 {
+            self.segment_erased(slot);
+        }
+    }
+
+    fn segment_erased(&mut self, slot: SegmentSlot) {
+        self.segments.remove(slot);
+        self.counters.segments_collected += 1;
+        self.gc_erased();
+    }
+}

@@ -1,0 +1,85 @@
+//! What an operator wants to know of a volume.
+
+use crate::log::segment::SegmentState;
+use crate::log::{Counters, Shard};
+use base::units::BLOCK_BYTES_U64;
+use zone::format::superblock::{MemberState, Uuid};
+use zone::stripe::Level;
+
+/// Whether the array can lose another drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Every member is active.
+    Clean,
+    /// Members are missing, all data is there.
+    Degraded,
+    /// More members failed than the array can lose.
+    Failed,
+}
+
+/// A snapshot of a volume.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Identity of the array.
+    pub array: Uuid,
+    /// Whether it can lose another drive.
+    pub health: Health,
+    /// RAID level.
+    pub level: Level,
+    /// State of each member.
+    pub members: Vec<MemberState>,
+    /// Size of the volume.
+    pub capacity_bytes: u64,
+    /// Blocks of the volume that hold data, in bytes.
+    pub used_bytes: u64,
+    /// Zones no segment uses, over all drives.
+    pub zones_free: u64,
+    /// Zones that segments can use, over all drives.
+    pub zones_total: u64,
+    /// Segments being written.
+    pub segments_open: u64,
+    /// Segments only read.
+    pub segments_sealed: u64,
+    /// Chunk size.
+    pub chunk_bytes: u64,
+    /// Stripes of a group.
+    pub group_stripes: u32,
+    /// What was counted since the volume was mounted.
+    pub counters: Counters,
+}
+
+impl Shard {
+    /// A snapshot. O(volume): counts the index.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let count = |wanted: fn(SegmentState) -> bool| {
+            self.segments.iter().filter(|(_, segment)| wanted(segment.state)).count() as u64
+        };
+        let members = self.config.members as u64;
+        Status {
+            array: self.config.array,
+            health: match self.membership.failed_count() {
+                0 => Health::Clean,
+                _ if self.membership.is_broken() => Health::Failed,
+                _ => Health::Degraded,
+            },
+            level: self.config.level,
+            members: self.membership.record().members.iter().map(|member| member.state).collect(),
+            capacity_bytes: self.config.volume_blocks * BLOCK_BYTES_U64,
+            used_bytes: self.index.mapped_blocks() * BLOCK_BYTES_U64,
+            zones_free: u64::from(self.segments.free_segments()) * members,
+            zones_total: u64::from(self.config.segments()) * members,
+            segments_open: count(|state| matches!(state, SegmentState::Opening { .. } | SegmentState::Open)),
+            segments_sealed: count(|state| matches!(state, SegmentState::Sealed)),
+            chunk_bytes: u64::from(self.config.chunk_blocks) * BLOCK_BYTES_U64,
+            group_stripes: self.config.group_stripes,
+            counters: self.counters,
+        }
+    }
+
+    /// What was counted since the volume was mounted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

@@ -1,0 +1,154 @@
+//! Stripes in flight: blocks gather in a slot, are sealed with parity, written, and acknowledged
+//! together. The stripe waits, not the write.
+//!
+//! ```text
+//!  Free ──> Filling ──> Sealed ──> Writing ──> (Waiting for membership) ──> Free
+//! ```
+//! Frames move into the slot with their block, leave with the chunk's command, come back with its
+//! completion, and go home when the stripe is durable.
+
+use crate::log::index::Name;
+use crate::log::pba::Pba;
+use crate::log::segment::SegmentSlot;
+use base::frame::Frame;
+use base::time::Instant;
+use zone::format::header::Stream;
+use zone::format::oob::Protected;
+
+/// Why a block is in a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A request waits for it.
+    Request(u32),
+    /// The collector, or a repair, moves it from here.
+    Moved(Pba),
+    /// It fills the stripe up.
+    Padding,
+}
+
+/// One data block of a stripe.
+#[derive(Clone, Copy, Debug)]
+pub struct StripeBlock {
+    /// What parity protects.
+    pub protected: Protected,
+    /// What it is the newest copy of, if it wins.
+    pub name: Option<Name>,
+    /// Why it is here.
+    pub origin: Origin,
+    /// Checksum of its data.
+    pub data_crc: u32,
+}
+
+/// A stripe slot.
+#[derive(Debug)]
+pub struct Stripe {
+    /// Whose blocks it holds.
+    pub stream: Stream,
+    /// Its data blocks, in order of arrival.
+    pub blocks: Vec<StripeBlock>,
+    /// Frames of each piece that are here (not with a drive).
+    pub pieces: Vec<Vec<Frame>>,
+    /// Slot in its zone where each piece landed.
+    pub landed_slots: Vec<u32>,
+    /// When the first block arrived.
+    pub opened_at: Instant,
+    /// Segment it is written to.
+    pub segment: SegmentSlot,
+    /// Stripe within that segment.
+    pub stripe: u32,
+    /// Pieces that wait for their zone or are with a drive.
+    pub pieces_pending: u32,
+    /// Pieces that are on no active drive.
+    pub pieces_lost: u32,
+}
+
+/// All stripe slots. Each stream has its own, so that clients can never keep the collector from
+/// freeing the space they wait for.
+#[derive(Debug)]
+pub struct StripeSlots {
+    slots: Vec<Stripe>,
+    free: [Vec<u32>; 2],
+    counts: [usize; 2],
+}
+
+/// Index of a stream in per-stream tables.
+#[must_use]
+pub fn stream_index(stream: Stream) -> usize {
+    match stream {
+        Stream::User => 0,
+        Stream::Gc => 1,
+    }
+}
+
+impl StripeSlots {
+    /// Slots for stripes of `pieces` chunks of `chunk_blocks` blocks, per stream.
+    #[must_use]
+    pub fn new(counts: [usize; 2], pieces: usize, chunk_blocks: usize) -> StripeSlots {
+        let mut slots = Vec::new();
+        let mut free = [Vec::new(), Vec::new()];
+        for (stream, count) in [(Stream::User, counts[0]), (Stream::Gc, counts[1])] {
+            for _ in 0..count {
+                free[stream_index(stream)].push(u32::try_from(slots.len()).expect("few slots"));
+                slots.push(Stripe {
+                    stream,
+                    blocks: Vec::with_capacity(pieces * chunk_blocks),
+                    pieces: (0..pieces).map(|_| Vec::with_capacity(chunk_blocks)).collect(),
+                    landed_slots: vec![0; pieces],
+                    opened_at: Instant(0),
+                    segment: 0,
+                    stripe: 0,
+                    pieces_pending: 0,
+                    pieces_lost: 0,
+                });
+            }
+        }
+        StripeSlots { slots, free, counts }
+    }
+
+    /// Takes a free slot of a stream.
+    pub fn take(&mut self, stream: Stream, now: Instant) -> Option<u32> {
+        let slot = self.free[stream_index(stream)].pop()?;
+        let stripe = self.get_mut(slot);
+        assert!(stripe.blocks.is_empty());
+        stripe.opened_at = now;
+        stripe.pieces_pending = 0;
+        stripe.pieces_lost = 0;
+        Some(slot)
+    }
+
+    /// Gives a slot back.
+    ///
+    /// # Panics
+    /// When frames or chunks are still out.
+    pub fn give(&mut self, slot: u32) {
+        let stripe = self.get_mut(slot);
+        assert!(stripe.pieces_pending == 0);
+        assert!(stripe.pieces.iter().all(Vec::is_empty));
+        stripe.blocks.clear();
+        let stream = stripe.stream;
+        self.free[stream_index(stream)].push(slot);
+    }
+
+    /// Slots of a stream in use.
+    #[must_use]
+    pub fn in_use(&self, stream: Stream) -> usize {
+        self.counts[stream_index(stream)] - self.free[stream_index(stream)].len()
+    }
+
+    /// Slots of a stream.
+    #[must_use]
+    pub fn count(&self, stream: Stream) -> usize {
+        self.counts[stream_index(stream)]
+    }
+
+    /// A slot.
+    #[must_use]
+    pub fn get(&self, slot: u32) -> &Stripe {
+        &self.slots[slot as usize]
+    }
+
+    /// A slot.
+    pub fn get_mut(&mut self, slot: u32) -> &mut Stripe {
+        &mut self.slots[slot as usize]
+    }
+}

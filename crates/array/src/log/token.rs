@@ -1,0 +1,138 @@
+//! Who waits for a command: the engine's meaning of a [`Token`].
+
+use zone::device::Token;
+
+/// The waiting party. Packed as kind (8 bits), slot (32) and part (24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiter {
+    /// Piece `part` of the stripe in slot `slot`.
+    Chunk {
+        /// Stripe slot.
+        slot: u32,
+        /// Piece.
+        part: u32,
+    },
+    /// Header of segment `slot` on drive `part`.
+    Header {
+        /// Segment slot.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
+    /// Footer of segment `slot` on drive `part`.
+    Footer {
+        /// Segment slot.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
+    /// Finish of segment `slot`'s zone on drive `part`.
+    Finish {
+        /// Segment slot.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
+    /// Reset of segment `slot`'s zone on drive `part`.
+    Reset {
+        /// Segment slot.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
+    /// Read request in slot `slot`; its blocks from `part` on.
+    Read {
+        /// Read slot.
+        slot: u32,
+        /// First block of the request that this command reads.
+        part: u32,
+    },
+    /// Stripe load in slot `slot`, piece `part`.
+    Load {
+        /// Load slot.
+        slot: u32,
+        /// Piece.
+        part: u32,
+    },
+    /// Flush of drive `part`.
+    Flush {
+        /// Unused.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
+    /// Superblock record on drive `part`.
+    Superblock {
+        /// Unused.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
+}
+
+impl Waiter {
+    /// The waiter as a token.
+    #[must_use]
+    pub fn token(self) -> Token {
+        let (kind, slot, part) = match self {
+            Waiter::Chunk { slot, part } => (0_u64, slot, part),
+            Waiter::Header { slot, part } => (1, slot, part),
+            Waiter::Footer { slot, part } => (2, slot, part),
+            Waiter::Finish { slot, part } => (3, slot, part),
+            Waiter::Reset { slot, part } => (4, slot, part),
+            Waiter::Read { slot, part } => (5, slot, part),
+            Waiter::Load { slot, part } => (6, slot, part),
+            Waiter::Flush { slot, part } => (7, slot, part),
+            Waiter::Superblock { slot, part } => (8, slot, part),
+        };
+        assert!(part < 1 << 24);
+        Token(kind << 56 | u64::from(slot) << 24 | u64::from(part))
+    }
+
+    /// The waiter of a token.
+    ///
+    /// # Panics
+    /// When the token is none of ours: a drive made it up.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "fields are masked to their width")]
+    pub fn from_token(token: Token) -> Waiter {
+        let slot = (token.0 >> 24) as u32;
+        let part = (token.0 & 0xff_ffff) as u32;
+        match token.0 >> 56 {
+            0 => Waiter::Chunk { slot, part },
+            1 => Waiter::Header { slot, part },
+            2 => Waiter::Footer { slot, part },
+            3 => Waiter::Finish { slot, part },
+            4 => Waiter::Reset { slot, part },
+            5 => Waiter::Read { slot, part },
+            6 => Waiter::Load { slot, part },
+            7 => Waiter::Flush { slot, part },
+            8 => Waiter::Superblock { slot, part },
+            _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_come_back() {
+        let slot = u32::MAX;
+        let part = 0xff_ffff;
+        for waiter in [
+            Waiter::Chunk { slot, part },
+            Waiter::Header { slot: 0, part },
+            Waiter::Footer { slot, part: 0 },
+            Waiter::Finish { slot, part },
+            Waiter::Reset { slot: 1, part: 2 },
+            Waiter::Read { slot, part },
+            Waiter::Load { slot, part },
+            Waiter::Flush { slot: 0, part: 3 },
+            Waiter::Superblock { slot: 0, part: 31 },
+        ] {
+            assert_eq!(Waiter::from_token(waiter.token()), waiter);
+        }
+    }
+}

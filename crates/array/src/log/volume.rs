@@ -1,0 +1,96 @@
+//! The engine with its drives, driven by whoever owns the thread: one [`LogVolume::turn`] hands the
+//! engine's commands to the drives and their completions to the engine, until nothing moves.
+
+use crate::log::{Effects, Shard};
+use crate::request::{Reply, Request};
+use base::frame::FramePool;
+use base::time::Instant;
+use base::units::DriveIndex;
+use zone::device::Completion;
+use zone::drives::DriveSet;
+
+/// Rounds of one turn: so many that a request usually finishes within its turn, so few that the
+/// front end is asked again soon.
+const ROUNDS_PER_TURN: u32 = 16;
+
+/// A volume: engine and drives.
+pub struct LogVolume {
+    shard: Shard,
+    drives: DriveSet,
+    effects: Effects,
+    completions: Vec<(DriveIndex, Completion)>,
+}
+
+impl LogVolume {
+    /// Takes over a mounted engine and lets it finish what recovery left to do.
+    #[must_use]
+    pub fn new(shard: Shard, drives: DriveSet) -> LogVolume {
+        let mut volume = LogVolume { shard, drives, effects: Effects::default(), completions: Vec::new() };
+        volume.shard.resume(&mut volume.effects);
+        volume
+    }
+
+    /// Accepts a request; it is answered by a later turn.
+    pub fn submit(&mut self, now: Instant, request: Request) {
+        self.shard.submit(now, request, &mut self.effects);
+    }
+
+    /// Makes what progress is possible without waiting; true when another turn may make more.
+    pub fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        self.shard.tick(now, &mut self.effects);
+        let mut moved = true;
+        for _ in 0..ROUNDS_PER_TURN {
+            moved = self.round(now);
+            if !moved {
+                break;
+            }
+        }
+        replies.append(&mut self.effects.replies);
+        moved
+    }
+
+    fn round(&mut self, now: Instant) -> bool {
+        for command in self.effects.commands.drain(..) {
+            self.drives.submit(now, command);
+        }
+        self.drives.poll(now, &mut self.completions);
+        let moved = !self.completions.is_empty();
+        for (drive, completion) in self.completions.drain(..) {
+            self.shard.on_completion(now, drive, completion, &mut self.effects);
+        }
+        moved || !self.effects.commands.is_empty()
+    }
+
+    /// When the next turn is due even if nothing happens.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        [self.shard.next_deadline(), self.drives.next_event()].into_iter().flatten().min()
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// The pool of frames.
+    pub fn frames(&mut self) -> &mut FramePool {
+        self.shard.frames()
+    }
+
+    /// A member is no longer to be believed, because an operator says so.
+    pub fn fail_member(&mut self, drive: DriveIndex) {
+        self.shard.fail_member(drive.index(), &mut self.effects);
+    }
+
+    /// The drives.
+    pub fn drives_mut(&mut self) -> &mut DriveSet {
+        &mut self.drives
+    }
+
+    /// Takes engine and drives apart: what a crash does, in tests.
+    #[must_use]
+    pub fn into_drives(self) -> DriveSet {
+        self.drives
+    }
+}

@@ -1,0 +1,455 @@
+//! The write path, top to bottom: admit, place, seal, bind (in `segment_life`), land, apply, answer.
+//!
+//! Requests start in order of arrival. A request that cannot go on (no stripe slot, its region is
+//! being trimmed) holds those behind it, which keeps flushes and trims simple and starves nobody.
+
+use crate::log::index::Name;
+use crate::log::stripe::{Origin, StripeBlock};
+use crate::log::{Effects, Shard, Waiter, index, stripe_slot_count};
+use crate::request::{Outcome, Reply, RequestId, RequestOp};
+use base::checksum::{crc32c, crc32c_zero_block};
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{DriveIndex, Lba};
+use base::xor::Block;
+use std::ops::Range;
+use zone::device::{Completion, Status};
+use zone::format::footer::Entry;
+use zone::format::header::{Stream, WriteMode};
+use zone::format::oob::{Kind, LBA_NONE, PROTECTED_BYTES, Protected, Role};
+
+/// A write, trim or flush on its way.
+#[derive(Debug)]
+pub struct ClientRequest {
+    pub(super) id: RequestId,
+    pub(super) work: Work,
+    /// Order of arrival.
+    pub(super) arrival: u64,
+    /// It holds its regions and counts as outstanding.
+    pub(super) started: bool,
+    /// Every block of it is in a stripe.
+    pub(super) placed: bool,
+    /// Blocks in stripes that are not durable.
+    pub(super) blocks_pending: u64,
+    pub(super) force_unit_access: bool,
+    pub(super) outcome: Outcome,
+}
+
+/// What a request still has to do.
+#[derive(Debug)]
+pub enum Work {
+    /// Place these frames, the last one first, at the blocks from `next` on.
+    Write {
+        /// The whole range.
+        range: Range<u64>,
+        /// Frames not placed, in reverse.
+        frames: Vec<Frame>,
+    },
+    /// Write tombstones for the regions from `region_next` on.
+    Trim {
+        /// The whole range.
+        range: Range<u64>,
+        /// Next region to write a tombstone for.
+        region_next: u64,
+    },
+    /// Wait for `writes_before` requests, then flush the drives.
+    Flush {
+        /// Requests that arrived earlier and are not durable.
+        writes_before: u32,
+    },
+}
+
+impl ClientRequest {
+    /// Regions the request touches.
+    pub(super) fn regions(&self) -> Range<u64> {
+        match &self.work {
+            Work::Write { range, .. } | Work::Trim { range, .. } => {
+                index::region_of(range.start)..index::region_of(range.end - 1) + 1
+            }
+            Work::Flush { .. } => 0..0,
+        }
+    }
+}
+
+/// A block on its way into a stripe.
+pub struct Placement {
+    /// Its data.
+    pub frame: Frame,
+    /// What parity protects.
+    pub protected: Protected,
+    /// What it is a copy of.
+    pub name: Option<Name>,
+    /// Why it is written.
+    pub origin: Origin,
+    /// Checksum of the data, where it is known already.
+    pub data_crc: u32,
+}
+
+impl Shard {
+    /// A write, trim or flush joins the queue.
+    pub(super) fn enqueue(&mut self, id: RequestId, op: RequestOp) {
+        let (work, force_unit_access) = match op {
+            RequestOp::Write { lba, mut frames, force_unit_access } => {
+                let range = lba.0..lba.0 + frames.len() as u64;
+                frames.reverse();
+                (Work::Write { range, frames }, force_unit_access)
+            }
+            RequestOp::Trim { lba, blocks, force_unit_access } => {
+                let range = lba.0..lba.0 + blocks;
+                let region_next = index::region_of(range.start);
+                (Work::Trim { range, region_next }, force_unit_access)
+            }
+            RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),
+            RequestOp::Read { .. } => unreachable!("reads do not queue"),
+        };
+        let arrival = self.next_arrival;
+        self.next_arrival += 1;
+        let slot = self.requests.insert(ClientRequest {
+            id,
+            work,
+            arrival,
+            started: false,
+            placed: false,
+            blocks_pending: 0,
+            force_unit_access,
+            outcome: Outcome::Done,
+        });
+        self.pending.push_back(slot);
+    }
+
+    /// Starts waiting requests in order, as far as stripe slots and regions allow.
+    pub(super) fn admit(&mut self, now: Instant, fx: &mut Effects) {
+        while let Some(slot) = self.pending.front().copied() {
+            let under_way = match &self.requests.get(slot).work {
+                Work::Write { .. } => self.admit_write(slot, now, fx),
+                Work::Trim { .. } => self.admit_trim(slot, now, fx),
+                Work::Flush { .. } => self.admit_flush(slot, fx),
+            };
+            if !under_way {
+                return;
+            }
+            self.pending.pop_front();
+        }
+    }
+
+    fn admit_write(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
+        if !self.requests.get(slot).started {
+            let regions = self.requests.get(slot).regions();
+            if !self.regions.enter_write(regions) {
+                return false;
+            }
+            self.requests.get_mut(slot).started = true;
+            self.writes_outstanding += 1;
+        }
+        while self.may_place_user() {
+            let request = self.requests.get_mut(slot);
+            let Work::Write { range, frames } = &mut request.work else { unreachable!("a write") };
+            let Some(frame) = frames.pop() else {
+                return self.write_placed(slot, fx);
+            };
+            let lba = Lba(range.end - 1 - frames.len() as u64);
+            request.blocks_pending += 1;
+            let data_crc = crc32c(&frame.data);
+            let protected = Protected { lba: lba.0, sequence: self.next_sequence, kind: Kind::User };
+            self.next_sequence += 1;
+            self.in_flight.begin(lba);
+            self.counters.user_blocks_written += 1;
+            let name = Some(Name::Block(lba));
+            self.place(Stream::User, now, Placement { frame, protected, name, origin: Origin::Request(slot), data_crc }, fx);
+        }
+        let request = self.requests.get_mut(slot);
+        let Work::Write { frames, .. } = &request.work else { unreachable!("a write") };
+        if frames.is_empty() { self.write_placed(slot, fx) } else { false }
+    }
+
+    /// All blocks of a write are in stripes. A client that waits for this very write gains nothing
+    /// from waiting for company.
+    fn write_placed(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        let request = self.requests.get_mut(slot);
+        request.placed = true;
+        if request.force_unit_access {
+            self.seal_filling(Stream::User, fx);
+        }
+        self.finish_if_durable(slot, fx);
+        true
+    }
+
+    /// True when a client's block can be placed: a stripe is filling, or a slot is free and space
+    /// is not so short that clients must wait for the collector.
+    pub(super) fn may_place_user(&self) -> bool {
+        self.streams[0].filling.is_some() || self.stripes.in_use(Stream::User) < self.user_stripes_allowed()
+    }
+
+    /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
+    pub(super) fn place(&mut self, stream: Stream, now: Instant, placement: Placement, fx: &mut Effects) {
+        let Placement { mut frame, protected, name, origin, data_crc } = placement;
+        let slot = match self.stream(stream).filling {
+            Some(slot) => slot,
+            None => self.stripes.take(stream, now).expect("the caller checked for a free stripe slot"),
+        };
+        self.stream(stream).filling = Some(slot);
+        frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+        let chunk_blocks = self.config.chunk_blocks as usize;
+        let stripe = self.stripes.get_mut(slot);
+        let piece = stripe.blocks.len() / chunk_blocks;
+        stripe.pieces[piece].push(frame);
+        stripe.blocks.push(StripeBlock { protected, name, origin, data_crc });
+        if stripe.blocks.len() == self.stream(stream).layout.stripe_data_blocks() as usize {
+            self.seal_filling(stream, fx);
+        }
+    }
+
+    /// Closes the filling stripe of a stream: padding, parity, and off to a segment.
+    pub(super) fn seal_filling(&mut self, stream: Stream, fx: &mut Effects) {
+        let Some(slot) = self.stream(stream).filling.take() else { return };
+        self.pad(slot, stream);
+        self.encode(slot);
+        self.stream(stream).sealed.push_back(slot);
+        self.pump_stream(stream, fx);
+    }
+
+    fn pad(&mut self, slot: u32, stream: Stream) {
+        let blocks = self.stream(stream).layout.stripe_data_blocks() as usize;
+        let chunk_blocks = self.config.chunk_blocks as usize;
+        let stripe = self.stripes.get_mut(slot);
+        while stripe.blocks.len() < blocks {
+            let mut frame = self.frames.take();
+            frame.data.fill(0);
+            frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
+            stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
+            stripe.blocks.push(StripeBlock {
+                protected: Protected::PADDING,
+                name: None,
+                origin: Origin::Padding,
+                data_crc: crc32c_zero_block(),
+            });
+            self.counters.padding_blocks_written += 1;
+        }
+    }
+
+    /// Computes the parity pieces of a full stripe, data and protected metadata alike.
+    fn encode(&mut self, slot: u32) {
+        let code = self.config.code();
+        let stripe = self.stripes.get_mut(slot);
+        let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
+        for (parity, piece) in parities.iter_mut().enumerate() {
+            for row in 0..self.config.chunk_blocks as usize {
+                let mut frame = self.frames.take();
+                let mut sources: [&Block; base::erasure::PIECES_MAX] = [&data[0][row].data; base::erasure::PIECES_MAX];
+                for (source, piece) in sources.iter_mut().zip(data.iter()) {
+                    *source = &piece[row].data;
+                }
+                code.encode(parity, &sources[..code.data_count()], &mut frame.data);
+                let fields = data.iter().map(|piece| &piece[row].oob[..PROTECTED_BYTES]);
+                code.encode_field(parity, fields, &mut frame.oob[..PROTECTED_BYTES]);
+                piece.push(frame);
+                self.counters.parity_blocks_written += 1;
+            }
+        }
+    }
+
+    /// A drive has written (or failed to write) a piece of a stripe.
+    pub(super) fn on_chunk(&mut self, slot: u32, part: u32, completion: Completion, fx: &mut Effects) {
+        let piece = part as usize;
+        let Completion { status, offset, frames, .. } = completion;
+        let stripe = self.stripes.get_mut(slot);
+        stripe.pieces[piece] = frames;
+        let (segment_slot, number) = (stripe.segment, stripe.stripe);
+        let segment = self.segments.get_mut(segment_slot);
+        let layout = segment.layout;
+        let drive = layout.drive_of(number, piece);
+        let landed = match segment.mode {
+            WriteMode::Write => Some(number),
+            WriteMode::Append => layout.slot_at(offset).and_then(|(at, row)| {
+                (row == 0 && layout.group_of(at) == layout.group_of(number)).then_some(at)
+            }),
+        };
+        match landed {
+            Some(landed) if status == Status::Success => {
+                let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
+                let rows = self.stripes.get(slot).pieces[piece].iter().map(|frame| {
+                    Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
+                });
+                let writer = segment.writer.as_mut().expect("stripes are in flight");
+                writer.zones[drive].land(&layout, landed, rows);
+                if let Some(table) = &mut segment.table {
+                    table.set(drive, landed, number - layout.group_start(layout.group_of(number)));
+                }
+                self.stripes.get_mut(slot).landed_slots[piece] = landed;
+                self.pump_zone(segment_slot, drive, fx);
+            }
+            // A write error, a drive that is gone, or one that placed a chunk outside its group: the
+            // drive no longer holds its part of this stripe and must not be believed.
+            _ => {
+                self.fail_member(drive, fx);
+                self.lose_piece(slot, piece, drive);
+            }
+        }
+        self.piece_done(slot, fx);
+    }
+
+    /// A piece of a stripe is on no active drive. In the stripe table it gets the slot of its own
+    /// number, which is free by the same rule on every missing drive.
+    pub(super) fn lose_piece(&mut self, slot: u32, piece: usize, drive: usize) {
+        let stripe = self.stripes.get_mut(slot);
+        stripe.pieces_lost += 1;
+        stripe.landed_slots[piece] = stripe.stripe;
+        let (segment, number) = (stripe.segment, stripe.stripe);
+        self.segments.get_mut(segment).place_missing(drive, number);
+    }
+
+    /// One piece less to wait for.
+    pub(super) fn piece_done(&mut self, slot: u32, fx: &mut Effects) {
+        let stripe = self.stripes.get_mut(slot);
+        assert!(stripe.pieces_pending > 0);
+        stripe.pieces_pending -= 1;
+        if stripe.pieces_pending > 0 {
+            return;
+        }
+        // Without a piece, the stripe counts only once the superblocks say that its drive is out.
+        if stripe.pieces_lost > 0 && self.membership.is_changing() {
+            self.membership.stripes_waiting.push(slot);
+        } else {
+            self.on_stripe_durable(slot, fx);
+        }
+    }
+
+    /// Every piece is where it must be: index the blocks and answer who waits for them.
+    pub(super) fn on_stripe_durable(&mut self, slot: u32, fx: &mut Effects) {
+        let stripe = self.stripes.get_mut(slot);
+        let (segment_slot, number) = (stripe.segment, stripe.stripe);
+        let lost = stripe.pieces_lost as usize > self.config.level.parity_count();
+        let mut blocks = std::mem::take(&mut stripe.blocks);
+        for piece in &mut stripe.pieces {
+            self.frames.give_many(piece);
+        }
+        let layout = self.segments.get(segment_slot).layout;
+        for (piece, chunk) in blocks.chunks(layout.chunk_blocks as usize).enumerate() {
+            let drive = layout.drive_of(number, piece);
+            let zone = self.segments.get(segment_slot).zones[drive];
+            let offset = layout.slot_offset(self.stripes.get(slot).landed_slots[piece]);
+            for (block, offset) in chunk.iter().zip(offset..) {
+                let location = super::Location { drive: DriveIndex::at(drive), zone, offset };
+                let pba = self.pba.pack(location);
+                self.apply(block, pba, lost, fx);
+            }
+        }
+        blocks.clear();
+        self.stripes.get_mut(slot).blocks = blocks;
+        self.stripes.give(slot);
+        self.segments.writer_mut(segment_slot).finish_stripe(&layout, number);
+        self.seal_segment_if_done(segment_slot, fx);
+    }
+
+    /// One block of a durable stripe (or of a lost one, when more drives failed than the array can
+    /// lose: then nothing points to it and its request fails).
+    fn apply(&mut self, block: &StripeBlock, pba: super::Pba, lost: bool, fx: &mut Effects) {
+        match (block.origin, block.name) {
+            (Origin::Request(request), Some(Name::Block(lba))) => {
+                let sequence = if lost { 0 } else { block.protected.sequence };
+                if self.in_flight.complete(lba, sequence) {
+                    self.map(Name::Block(lba), pba);
+                }
+                self.request_block_done(request, lost, fx);
+            }
+            (Origin::Request(request), Some(Name::Tombstone(region))) => {
+                if !lost {
+                    self.map(Name::Tombstone(region), pba);
+                    self.apply_trim(request, region);
+                }
+                self.request_block_done(request, lost, fx);
+            }
+            (Origin::Moved(from), Some(name)) => {
+                self.moves_pending -= 1;
+                // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
+                if !lost && self.index.get(name) == Some(from) {
+                    self.map(name, pba);
+                }
+            }
+            (Origin::Padding, _) => {}
+            (Origin::Request(_) | Origin::Moved(_), None) => unreachable!("only padding has no name"),
+        }
+    }
+
+    fn request_block_done(&mut self, slot: u32, lost: bool, fx: &mut Effects) {
+        let request = self.requests.get_mut(slot);
+        assert!(request.blocks_pending > 0);
+        request.blocks_pending -= 1;
+        if lost {
+            request.outcome = Outcome::IoError;
+        }
+        self.finish_if_durable(slot, fx);
+    }
+
+    /// When all of a write or trim is durable: release its regions, tell the flushes that wait for
+    /// it, and answer, after a device flush if it asked for one.
+    pub(super) fn finish_if_durable(&mut self, slot: u32, fx: &mut Effects) {
+        let request = self.requests.get(slot);
+        if request.blocks_pending > 0 || !request.placed {
+            return;
+        }
+        let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
+        match &request.work {
+            Work::Write { .. } => self.regions.leave_write(regions),
+            Work::Trim { .. } => self.regions.leave_trim(regions),
+            Work::Flush { .. } => unreachable!("flushes hold no blocks"),
+        }
+        self.writes_outstanding -= 1;
+        self.flushes_notice(arrival, fx);
+        if flush {
+            self.flush_devices_for(slot, fx);
+        } else {
+            self.answer(slot, fx);
+        }
+    }
+
+    /// Replies to a write, trim or flush.
+    pub(super) fn answer(&mut self, slot: u32, fx: &mut Effects) {
+        let request = self.requests.remove(slot);
+        let mut frames = match request.work {
+            Work::Write { frames, .. } => frames,
+            Work::Trim { .. } | Work::Flush { .. } => Vec::new(),
+        };
+        self.frames.give_many(&mut frames);
+        fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
+    }
+
+    /// Hands the chunks of a zone to its drive, as many as its rule allows.
+    pub(super) fn pump_zone(&mut self, segment_slot: u32, drive: usize, fx: &mut Effects) {
+        let segment = self.segments.get_mut(segment_slot);
+        if segment.is_opening() {
+            return;
+        }
+        let (layout, mode, zone) = (segment.layout, segment.mode, segment.zones[drive]);
+        let Some(writer) = segment.writer.as_mut() else { return };
+        while let Some(chunk) = writer.zones[drive].next_ready(&layout, mode) {
+            let frames = std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize]);
+            let waiter = Waiter::Chunk { slot: chunk.slot, part: chunk.piece };
+            let op = match mode {
+                WriteMode::Append => zone::device::Op::Append { frames },
+                WriteMode::Write => zone::device::Op::Write { offset: layout.slot_offset(chunk.stripe), frames },
+            };
+            fx.command(drive, zone, waiter, op);
+        }
+    }
+
+    /// Stripe slots clients may use now: all while space is ample, ever fewer as free space nears
+    /// the collector's reserve, so that latency grows smoothly instead of stopping dead.
+    fn user_stripes_allowed(&self) -> usize {
+        let all = stripe_slot_count(&self.config);
+        let segment = u64::from(self.streams[0].layout.stripes);
+        let free = self.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
+        if free >= 2 {
+            return all;
+        }
+        let in_open = self.streams[0].segment.map_or(0, |slot| {
+            let writer = self.segments.get(slot).writer.as_ref();
+            writer.map_or(0, |writer| segment - u64::from(writer.next_stripe))
+        });
+        let room = u64::from(free) * segment + in_open;
+        let allowed = (all as u64 * room).div_ceil(2 * segment);
+        usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
+    }
+}
+
+const _: () = assert!(LBA_NONE == u64::MAX);

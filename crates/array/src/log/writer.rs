@@ -1,0 +1,146 @@
+//! What is needed while a segment is written: which stripe comes next, and for each zone the chunks
+//! that wait, fly and have landed.
+//!
+//! The group rule (ZapRAID section 3.2, per zone as in docs/ARCHITECTURE.md): a chunk of group g is
+//! handed to a zone only when every chunk of the groups before g has landed there, so it lands in
+//! group g's range whatever order the drive chooses. A fast zone may be in group g+1 while a slow
+//! one is still in g; group g+2 begins only when every stripe of g is durable.
+//!
+//! ```text
+//!            group 0          group 1
+//!  zone A | 2 0 3 1 | 4 6 _ _ |      A has landed all of group 0 and takes chunks of group 1
+//!  zone B | 0 1 _ _ | . . . . |      B holds its chunks of group 1 back
+//! ```
+
+use std::collections::VecDeque;
+use zone::format::footer::Entry;
+use zone::format::header::WriteMode;
+use zone::stripe::Layout;
+
+/// Appends in flight per zone. Measured drives gain nothing beyond 4 to 8; memory-backed ones do
+/// not care.
+const APPENDS_IN_FLIGHT_MAX: u32 = 32;
+
+/// A chunk that waits for its zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingChunk {
+    /// Stripe slot.
+    pub slot: u32,
+    /// Piece of the stripe.
+    pub piece: u32,
+    /// Stripe within the segment.
+    pub stripe: u32,
+}
+
+/// Progress of one zone.
+#[derive(Debug, Default)]
+pub struct ZoneWriter {
+    /// Chunks that wait, in stripe order.
+    pub waiting: VecDeque<WaitingChunk>,
+    /// Chunks handed to the drive and not completed.
+    pub in_flight: u32,
+    /// Slots whose chunk has landed (or was written off by recovery).
+    pub landed: u32,
+    /// Next footer block to write.
+    pub footer_next: u32,
+    /// The drive reports the zone full.
+    pub finished: bool,
+    /// Metadata of every block of the zone's data region, for the footer.
+    pub entries: Vec<Entry>,
+}
+
+impl ZoneWriter {
+    /// The next chunk that may be handed to the drive now.
+    pub fn next_ready(&mut self, layout: &Layout, mode: WriteMode) -> Option<WaitingChunk> {
+        let chunk = *self.waiting.front()?;
+        let ready = match mode {
+            WriteMode::Append => {
+                let group_start = layout.group_start(layout.group_of(chunk.stripe));
+                self.landed >= group_start && self.in_flight < APPENDS_IN_FLIGHT_MAX
+            }
+            // One at a time, at the write pointer.
+            WriteMode::Write => self.in_flight == 0,
+        };
+        if !ready {
+            return None;
+        }
+        self.in_flight += 1;
+        self.waiting.pop_front()
+    }
+
+    /// A chunk has landed in `slot`; its metadata is kept for the footer.
+    pub fn land(&mut self, layout: &Layout, slot: u32, rows: impl Iterator<Item = Entry>) {
+        assert!(self.in_flight > 0);
+        self.in_flight -= 1;
+        self.landed += 1;
+        let first = (slot * layout.chunk_blocks) as usize;
+        for (entry, row) in self.entries[first..].iter_mut().zip(rows) {
+            *entry = row;
+        }
+    }
+}
+
+/// A segment's writer.
+#[derive(Debug)]
+pub struct Writer {
+    /// Next stripe to be given out.
+    pub next_stripe: u32,
+    /// Stripes given out and not durable, in even and odd groups.
+    pub group_pending: [u32; 2],
+    /// Progress of each zone.
+    pub zones: Vec<ZoneWriter>,
+}
+
+impl Writer {
+    /// A writer that starts at stripe `next_stripe`, everything before it written.
+    #[must_use]
+    pub fn new(layout: &Layout, next_stripe: u32) -> Writer {
+        let zones = (0..layout.members())
+            .map(|_| ZoneWriter {
+                landed: next_stripe,
+                entries: vec![Entry::VOID; layout.region_blocks() as usize],
+                ..ZoneWriter::default()
+            })
+            .collect();
+        Writer { next_stripe, group_pending: [0; 2], zones }
+    }
+
+    /// True when a stripe can be given out now.
+    #[must_use]
+    pub fn has_room(&self, layout: &Layout) -> bool {
+        if self.is_exhausted(layout) {
+            return false;
+        }
+        let group = layout.group_of(self.next_stripe);
+        let starts_group = layout.group_start(group) == self.next_stripe;
+        !starts_group || self.group_pending[(group % 2) as usize] == 0
+    }
+
+    /// True when every stripe was given out.
+    #[must_use]
+    pub fn is_exhausted(&self, layout: &Layout) -> bool {
+        self.next_stripe == layout.stripes
+    }
+
+    /// Gives out the next stripe.
+    pub fn take_stripe(&mut self, layout: &Layout) -> u32 {
+        assert!(self.has_room(layout));
+        let stripe = self.next_stripe;
+        self.next_stripe += 1;
+        self.group_pending[(layout.group_of(stripe) % 2) as usize] += 1;
+        stripe
+    }
+
+    /// A stripe is durable.
+    pub fn finish_stripe(&mut self, layout: &Layout, stripe: u32) {
+        let pending = &mut self.group_pending[(layout.group_of(stripe) % 2) as usize];
+        assert!(*pending > 0);
+        *pending -= 1;
+    }
+
+    /// Stripes given out and not durable.
+    #[must_use]
+    pub fn stripes_pending(&self) -> u32 {
+        self.group_pending.iter().sum()
+    }
+}

@@ -1,0 +1,115 @@
+//! A drive whose commands take effect in any order, and at a crash only partly.
+
+use base::frame::Frame;
+use base::random::Random;
+use base::time::Instant;
+use drive::emulated::{EmulatedDrive, HeapMedia};
+use std::sync::{Arc, Mutex};
+use zone::device::{Command, Completion, Geometry, Op, ZonedDevice};
+
+/// The drive proper; the test keeps a handle to it while the engine owns the device.
+pub struct Inner {
+    drive: EmulatedDrive,
+    waiting: Vec<Command>,
+    random: Random,
+    /// Completions are delivered as soon as they are there.
+    eager: bool,
+}
+
+/// A handle to a drive.
+#[derive(Clone)]
+pub struct Device {
+    geometry: Geometry,
+    inner: Arc<Mutex<Inner>>,
+}
+
+impl Device {
+    pub fn new(geometry: Geometry, uuid: [u8; 16], seed: u64) -> Device {
+        let drive = EmulatedDrive::on_heap(geometry, uuid).unwrap();
+        Device::over(drive, seed)
+    }
+
+    pub fn from_media(media: HeapMedia, seed: u64) -> Device {
+        Device::over(EmulatedDrive::from_heap(media).unwrap(), seed)
+    }
+
+    fn over(drive: EmulatedDrive, seed: u64) -> Device {
+        let geometry = *drive.geometry();
+        let inner = Inner { drive, waiting: Vec::new(), random: Random::from_seed(seed), eager: true };
+        Device { geometry, inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    /// From now on commands take effect late and out of order.
+    pub fn set_lazy(&self) {
+        self.inner.lock().unwrap().eager = false;
+    }
+
+    pub fn with<R>(&self, act: impl FnOnce(&mut EmulatedDrive) -> R) -> R {
+        act(&mut self.inner.lock().unwrap().drive)
+    }
+
+    /// The power goes: some of the waiting commands take effect, some of those only in part.
+    pub fn crash(&self) -> HeapMedia {
+        let mut inner = self.inner.lock().unwrap();
+        let mut waiting = std::mem::take(&mut inner.waiting);
+        while !waiting.is_empty() {
+            let index = pick(&waiting, &mut inner.random);
+            let mut command = waiting.remove(index);
+            match inner.random.below(3) {
+                0 => continue,
+                1 => tear(&mut command, &mut inner.random),
+                _ => {}
+            }
+            inner.drive.submit(Instant(0), command);
+            let mut lost = Vec::new();
+            inner.drive.poll(Instant(0), &mut lost);
+        }
+        inner.drive.heap_snapshot().unwrap()
+    }
+}
+
+/// Any waiting command may go next, but writes of one zone stay in order.
+fn pick(waiting: &[Command], random: &mut Random) -> usize {
+    let index = random.index(waiting.len());
+    let zone = waiting[index].zone;
+    if matches!(waiting[index].op, Op::Append { .. } | Op::Read { .. }) {
+        return index;
+    }
+    waiting.iter().position(|command| command.zone == zone).unwrap()
+}
+
+/// Only the first blocks of a write reach the media.
+fn tear(command: &mut Command, random: &mut Random) {
+    let frames: &mut Vec<Frame> = match &mut command.op {
+        Op::Write { frames, .. } | Op::Append { frames } => frames,
+        _ => return,
+    };
+    let keep = 1 + random.index(frames.len());
+    frames.truncate(keep);
+}
+
+impl ZonedDevice for Device {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, _now: Instant, command: Command) {
+        self.inner.lock().unwrap().waiting.push(command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        let mut inner = self.inner.lock().unwrap();
+        let inner = &mut *inner;
+        while !inner.waiting.is_empty() && (inner.eager || inner.random.chance(2, 3)) {
+            let index = pick(&inner.waiting, &mut inner.random);
+            let command = inner.waiting.remove(index);
+            inner.drive.submit(now, command);
+            inner.drive.poll(now, completions);
+        }
+    }
+
+    /// Time passes while commands wait.
+    fn next_event(&self) -> Option<Instant> {
+        None
+    }
+}

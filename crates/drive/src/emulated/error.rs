@@ -1,0 +1,223 @@
+//! What can be wrong with a drive's file or its geometry, said to the operator: which file, what is
+//! wrong, what to do.
+
+use super::entry::EntryError;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use zone::device::Geometry;
+
+/// A drive that cannot be created, opened or described.
+#[derive(Debug, Error)]
+#[error("drive {}: {problem}", path.display())]
+pub struct DriveError {
+    /// The drive's file; `(memory)` for a drive on the heap.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    #[source]
+    pub problem: DriveProblem,
+}
+
+impl DriveError {
+    pub(super) fn new(path: &Path, problem: DriveProblem) -> DriveError {
+        DriveError { path: path.to_owned(), problem }
+    }
+}
+
+/// What is wrong with a drive.
+#[derive(Debug, Error)]
+pub enum DriveProblem {
+    /// The file is not there.
+    #[error("there is no such file: check the path, or create the drive first")]
+    NotFound,
+    /// The directory for a new file is not there.
+    #[error("its directory does not exist: create the directory first")]
+    NoDirectory,
+    /// A new drive would overwrite something.
+    #[error(
+        "the file exists and will not be overwritten: choose another name, or remove it if nothing on it is needed"
+    )]
+    AlreadyExists,
+    /// A directory, a device, a pipe.
+    #[error("this is not a regular file: an emulated drive needs one")]
+    NotAFile,
+    /// Another process (or this one) has the drive open.
+    #[error("the drive is in use by another process: stop that one first")]
+    InUse,
+    /// Something has been cut off.
+    #[error(
+        "the file has {bytes} bytes and needs {bytes_needed}: it was cut short, or never was a drive; restore it from \
+         a copy, or remove it and create the drive anew"
+    )]
+    TooShort {
+        /// Length of the file.
+        bytes: u64,
+        /// Length that its header, or any header, demands.
+        bytes_needed: u64,
+    },
+    /// The file holds something else.
+    #[error(
+        "the file is not a Zoneweave drive, or its creation was interrupted: check the path, or create it anew"
+    )]
+    NotADrive,
+    /// The file is from another version of this program.
+    #[error(
+        "the drive has format version {found} and this program knows version {known}: use the matching version"
+    )]
+    WrongVersion {
+        /// Version of the file.
+        found: u32,
+        /// Version of this program.
+        known: u32,
+    },
+    /// The header is damaged.
+    #[error(
+        "the header is damaged (its checksum is {computed:#010x}, {stored:#010x} is recorded): take the drive out of \
+         the array and rebuild it onto a new one"
+    )]
+    BadChecksum {
+        /// Checksum found in the header.
+        stored: u32,
+        /// Checksum of what the header holds.
+        computed: u32,
+    },
+    /// The drive has blocks of another size.
+    #[error(
+        "this drive is formatted with {block_bytes}-byte blocks and {oob_bytes} bytes of metadata; Zoneweave needs \
+         4096+64: format it so"
+    )]
+    BlockFormat {
+        /// Data bytes of a block.
+        block_bytes: u32,
+        /// Metadata bytes of a block.
+        oob_bytes: u32,
+    },
+    /// No drive can be like this.
+    #[error("impossible geometry: {0}")]
+    Geometry(#[from] GeometryError),
+    /// An entry of the zone table is damaged.
+    #[error(
+        "zone {zone} has a damaged entry in the zone table ({fault}): take the drive out of the array and rebuild it \
+         onto a new one"
+    )]
+    CorruptZone {
+        /// The zone.
+        zone: u32,
+        /// What is wrong with the entry.
+        fault: EntryError,
+    },
+    /// The zone table breaks the drive's own limit.
+    #[error(
+        "{active} zones are active and the drive allows {active_max}: the zone table is damaged; take the drive out \
+         of the array and rebuild it onto a new one"
+    )]
+    TooManyActiveZones {
+        /// Closed zones found.
+        active: u32,
+        /// The drive's limit.
+        active_max: u32,
+    },
+    /// The operating system refused.
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl DriveProblem {
+    /// Turns a system error into a problem that says what was being done.
+    pub(super) fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> DriveProblem {
+        move |error| DriveProblem::Io { doing, source: error.into() }
+    }
+}
+
+/// Why no drive can have a geometry.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum GeometryError {
+    /// Two zones hold superblocks; without a third there is no room for data.
+    #[error("{zones} zones; a drive needs at least {ZONES_MIN}")]
+    TooFewZones {
+        /// Zones asked for.
+        zones: u32,
+    },
+    /// Zones without blocks.
+    #[error("the zone capacity is 0 blocks; it must be at least 1")]
+    NoCapacity,
+    /// Zones overlap.
+    #[error("the zone capacity ({capacity_blocks} blocks) exceeds the zone size ({size_blocks} blocks)")]
+    CapacityOverSize {
+        /// Capacity asked for.
+        capacity_blocks: u32,
+        /// Size asked for.
+        size_blocks: u32,
+    },
+    /// Nothing could be written.
+    #[error("no zone may be open; allow at least 1")]
+    NoOpenZones,
+    /// An open zone is active.
+    #[error("{open} zones may be open but only {active} active; allow as many active ones")]
+    OpenOverActive {
+        /// Open limit asked for.
+        open: u32,
+        /// Active limit asked for.
+        active: u32,
+    },
+    /// Nothing could be appended.
+    #[error("an append may have 0 blocks; allow at least 1")]
+    NoAppend,
+    /// Nothing could be read or written.
+    #[error("a transfer may have 0 blocks; allow at least 1")]
+    NoTransfer,
+    /// The file would exceed what a file offset can say.
+    #[error(
+        "{zones} zones of {capacity_blocks} blocks exceed the largest possible file; use fewer or smaller zones"
+    )]
+    TooLarge {
+        /// Zones asked for.
+        zones: u32,
+        /// Capacity asked for.
+        capacity_blocks: u32,
+    },
+}
+
+/// Fewest zones of a drive: two of superblocks and one of data.
+pub const ZONES_MIN: u32 = 3;
+/// Most blocks of a drive: 2^50 blocks with metadata stay below the 2^63 bytes of a file offset.
+const BLOCKS_MAX: u64 = 1 << 50;
+
+/// Checks that a drive can have this geometry.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn check_geometry(geometry: &Geometry) -> Result<(), GeometryError> {
+    let Geometry { zones, zone_size_blocks: size_blocks, zone_capacity_blocks: capacity_blocks, .. } =
+        *geometry;
+    let (open, active) = (geometry.open_zones_max, geometry.active_zones_max);
+    if zones < ZONES_MIN {
+        return Err(GeometryError::TooFewZones { zones });
+    }
+    if capacity_blocks == 0 {
+        return Err(GeometryError::NoCapacity);
+    }
+    if capacity_blocks > size_blocks {
+        return Err(GeometryError::CapacityOverSize { capacity_blocks, size_blocks });
+    }
+    if open == 0 {
+        return Err(GeometryError::NoOpenZones);
+    }
+    if open > active {
+        return Err(GeometryError::OpenOverActive { open, active });
+    }
+    if geometry.append_blocks_max == 0 {
+        return Err(GeometryError::NoAppend);
+    }
+    if geometry.transfer_blocks_max == 0 {
+        return Err(GeometryError::NoTransfer);
+    }
+    if u64::from(zones) * u64::from(capacity_blocks) > BLOCKS_MAX {
+        return Err(GeometryError::TooLarge { zones, capacity_blocks });
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Faults on demand, for tests: what a drive's owner has to live with.
+//!
+//! A drive without faults pays one test of a null pointer per command for them.
+
+use super::EmulatedDrive;
+use super::header::STRIDE;
+use base::units::ZoneIndex;
+use zone::device::{Status, ZoneState};
+
+/// Faults that wait for their command.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    dead: bool,
+    /// Writes yet to fail, by zone.
+    writes: Vec<(ZoneIndex, u32)>,
+    /// Blocks that cannot be read.
+    unreadable: Vec<(ZoneIndex, u32)>,
+}
+
+impl Faults {
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    /// Whether this write to `zone` fails; counts it.
+    pub(super) fn take_write(&mut self, zone: ZoneIndex) -> Result<(), Status> {
+        match self.writes.iter_mut().find(|(at, count)| *at == zone && *count > 0) {
+            Some((_, count)) => {
+                *count -= 1;
+                Err(Status::WriteFault)
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_read(&self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
+        let hit =
+            |(at, block): &(ZoneIndex, u32)| *at == zone && *block >= offset && *block - offset < blocks;
+        if self.unreadable.iter().any(hit) { Err(Status::UnrecoveredReadError) } else { Ok(()) }
+    }
+
+    pub(super) fn zone_was_reset(&mut self, zone: ZoneIndex) {
+        self.unreadable.retain(|(at, _)| *at != zone);
+    }
+}
+
+impl EmulatedDrive {
+    /// The media of a zone fails: the zone becomes read-only or offline, for good.
+    ///
+    /// # Panics
+    /// When there is no such zone or `state` is another state.
+    pub fn fail_zone(&mut self, zone: ZoneIndex, state: ZoneState) {
+        self.table.degrade(zone, state);
+        self.store(zone);
+    }
+
+    /// The next `count` writes and appends to `zone` that are otherwise valid end in
+    /// [`Status::WriteFault`]; the write pointer stays.
+    pub fn fail_writes(&mut self, zone: ZoneIndex, count: u32) {
+        self.faults_mut().writes.push((zone, count));
+    }
+
+    /// Reads that touch the block end in [`Status::UnrecoveredReadError`] until its zone is reset.
+    pub fn fail_reads(&mut self, zone: ZoneIndex, offset: u32) {
+        self.faults_mut().unreadable.push((zone, offset));
+    }
+
+    /// Flips the bits of `mask` in one stored byte of a block: bytes `0..4096` are its data,
+    /// `4096..4160` its metadata. The drive does not notice; the owner's checksums should.
+    ///
+    /// # Panics
+    /// When the block is not below the write pointer, or there is no such byte.
+    pub fn corrupt(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {
+        assert!(offset < self.table.zone(zone).write_pointer, "only written blocks can be corrupted");
+        assert!(byte < STRIDE);
+        self.media.flip(zone, offset, byte, mask);
+    }
+
+    /// The drive vanishes: every command, those in flight included, ends in
+    /// [`Status::DeviceGone`]. The media is as it was; open it again to bring the drive back.
+    pub fn die(&mut self) {
+        self.faults_mut().dead = true;
+    }
+
+    fn faults_mut(&mut self) -> &mut Faults {
+        self.faults.get_or_insert_default()
+    }
+}

@@ -1,0 +1,243 @@
+//! Creating, opening and describing the file of a drive.
+//!
+//! A file is created in an order that leaves no half-made drive: length and zone table first, the
+//! header last. What an interrupted creation leaves is "not a Zoneweave drive".
+
+use super::entry::{ENTRY_BYTES, pack, unpack};
+use super::error::{DriveError, DriveProblem, check_geometry};
+use super::file::FileMedia;
+use super::header::{FileLayout, Header, PAGE_BYTES, check_block_format};
+use super::table_map::TableMap;
+use base::units::ZoneIndex;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use zone::device::{Geometry, ZoneState};
+use zone::rules::Zone;
+
+/// What a new drive is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateOptions {
+    /// Its zones and limits. `volatile_cache` is ignored: it follows from where the file lies.
+    pub geometry: Geometry,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// Data bytes of a block; only 4096 will do.
+    pub block_bytes: u32,
+    /// Metadata bytes of a block; only 64 will do.
+    pub oob_bytes: u32,
+}
+
+impl CreateOptions {
+    /// A drive with the only block format there is.
+    #[must_use]
+    pub fn new(geometry: Geometry, uuid: [u8; 16]) -> CreateOptions {
+        CreateOptions { geometry, uuid, block_bytes: 4096, oob_bytes: 64 }
+    }
+}
+
+/// What a drive's file says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Identity of the drive.
+    pub uuid: [u8; 16],
+    /// Its zones and limits; `volatile_cache` as the file lies now.
+    pub geometry: Geometry,
+    /// Its zones by state.
+    pub zones: ZoneCounts,
+    /// Space that the file takes, which is less than its length.
+    pub allocated_bytes: u64,
+}
+
+/// Zones by state. Open zones are kept as closed and counted as active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneCounts {
+    /// Nothing written.
+    pub empty: u32,
+    /// Open or closed.
+    pub active: u32,
+    /// Nothing more can be written.
+    pub full: u32,
+    /// Can only be read.
+    pub read_only: u32,
+    /// Lost.
+    pub offline: u32,
+    /// Entry damaged: the drive cannot be opened.
+    pub damaged: u32,
+}
+
+/// Creates the file of a drive. It refuses to overwrite, and leaves nothing behind when it fails.
+///
+/// # Errors
+/// What is wrong with the options or what the system refused.
+pub fn create(path: &Path, options: &CreateOptions) -> Result<(), DriveError> {
+    create_checked(path, options).map_err(|problem| DriveError::new(path, problem))
+}
+
+/// Reads what a drive is, without opening it: it may be in use.
+///
+/// # Errors
+/// As for opening, but a damaged zone table is counted and not an error.
+pub fn describe(path: &Path) -> Result<Description, DriveError> {
+    describe_file(path).map_err(|problem| DriveError::new(path, problem))
+}
+
+/// A drive's file, locked, with the zones it holds.
+pub(super) struct OpenedFile {
+    pub(super) media: FileMedia,
+    pub(super) header: Header,
+    pub(super) zones: Vec<Zone>,
+}
+
+/// Opens the file of a drive for this process alone.
+pub(super) fn open(path: &Path) -> Result<OpenedFile, DriveProblem> {
+    let file = open_file(path, OpenOptions::new().read(true).write(true))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(DriveProblem::InUse),
+        Err(error) => return Err(DriveProblem::io("lock the file")(error)),
+    }
+    let header = read_header(&file)?;
+    let layout = FileLayout::new(&header.geometry);
+    allocate_table(&file, &layout)?;
+    let table = TableMap::new(&file, &layout).map_err(DriveProblem::io("map the zone table"))?;
+    let words = (0..header.geometry.zones).map(|zone| table.load(ZoneIndex(zone)));
+    let zones = unpack_zones(&header.geometry, words)?;
+    Ok(OpenedFile { media: FileMedia { file, path: path.to_owned(), layout, table }, header, zones })
+}
+
+/// The zones that the words of a zone table keep. Open ones come back closed.
+pub(super) fn unpack_zones(
+    geometry: &Geometry,
+    words: impl Iterator<Item = u64>,
+) -> Result<Vec<Zone>, DriveProblem> {
+    let mut zones = Vec::with_capacity(geometry.zones as usize);
+    let mut active = 0;
+    for (zone, word) in (0..geometry.zones).zip(words) {
+        let found = unpack(ZoneIndex(zone), word, geometry.zone_capacity_blocks)
+            .map_err(|fault| DriveProblem::CorruptZone { zone, fault })?;
+        active += u32::from(found.state.is_active());
+        zones.push(found);
+    }
+    let active_max = geometry.active_zones_max;
+    if active > active_max {
+        return Err(DriveProblem::TooManyActiveZones { active, active_max });
+    }
+    Ok(zones)
+}
+
+fn create_checked(path: &Path, options: &CreateOptions) -> Result<(), DriveProblem> {
+    check_block_format(options.block_bytes, options.oob_bytes)?;
+    check_geometry(&options.geometry)?;
+    let file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|error| match error
+            .kind()
+        {
+            ErrorKind::AlreadyExists => DriveProblem::AlreadyExists,
+            ErrorKind::NotFound => DriveProblem::NoDirectory,
+            _ => DriveProblem::io("create the file")(error),
+        })?;
+    let filled = fill_new_file(&file, options).and_then(|()| sync_directory_of(path));
+    if filled.is_err()
+        && let Err(error) = std::fs::remove_file(path)
+    {
+        log::warn!("drive {}: cannot remove what was left of it: {error}", path.display());
+    }
+    filled
+}
+
+fn fill_new_file(file: &File, options: &CreateOptions) -> Result<(), DriveProblem> {
+    let layout = FileLayout::new(&options.geometry);
+    file.set_len(layout.file_bytes()).map_err(DriveProblem::io("set the length of the file"))?;
+    allocate_table(file, &layout)?;
+    file.write_all_at(&empty_table(&layout), FileLayout::TABLE_AT)
+        .map_err(DriveProblem::io("write the zone table"))?;
+    file.sync_all().map_err(DriveProblem::io("write the zone table"))?;
+    let header = Header { geometry: options.geometry, uuid: options.uuid };
+    file.write_all_at(&header.encode(), 0).map_err(DriveProblem::io("write the header"))?;
+    file.sync_all().map_err(DriveProblem::io("write the header"))
+}
+
+fn empty_table(layout: &FileLayout) -> Vec<u8> {
+    let empty = Zone { state: ZoneState::Empty, write_pointer: 0 };
+    (0..layout.zones()).flat_map(|zone| pack(ZoneIndex(zone), empty).to_le_bytes()).collect()
+}
+
+/// Makes the new name itself survive a power failure.
+fn sync_directory_of(path: &Path) -> Result<(), DriveProblem> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = File::open(parent).map_err(DriveProblem::io("open the directory of the file"))?;
+    directory.sync_all().map_err(DriveProblem::io("write the directory of the file"))
+}
+
+/// Takes the space of header and zone table now, so that a store to the mapped table cannot find
+/// the disk full. File systems that cannot allocate have it written out by `create` instead.
+fn allocate_table(file: &File, layout: &FileLayout) -> Result<(), DriveProblem> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, layout.blocks_at()) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(DriveProblem::io("allocate the zone table")(error)),
+    }
+}
+
+fn open_file(path: &Path, options: &OpenOptions) -> Result<File, DriveProblem> {
+    // Opening a pipe would wait for its other end, so what it is comes first.
+    let metadata = std::fs::metadata(path).map_err(not_found_or("open the file"))?;
+    if !metadata.is_file() {
+        return Err(DriveProblem::NotAFile);
+    }
+    options.open(path).map_err(not_found_or("open the file"))
+}
+
+fn not_found_or(doing: &'static str) -> impl FnOnce(std::io::Error) -> DriveProblem {
+    move |error| match error.kind() {
+        ErrorKind::NotFound => DriveProblem::NotFound,
+        _ => DriveProblem::io(doing)(error),
+    }
+}
+
+fn read_header(file: &File) -> Result<Header, DriveProblem> {
+    let bytes = file.metadata().map_err(DriveProblem::io("read the length of the file"))?.len();
+    let check_length = |bytes_needed| {
+        if bytes < bytes_needed { Err(DriveProblem::TooShort { bytes, bytes_needed }) } else { Ok(()) }
+    };
+    check_length(PAGE_BYTES as u64)?;
+    let mut page = [0; PAGE_BYTES];
+    file.read_exact_at(&mut page, 0).map_err(DriveProblem::io("read the header"))?;
+    let mut header = Header::decode(&page)?;
+    check_length(FileLayout::new(&header.geometry).file_bytes())?;
+    header.geometry.volatile_cache = !lies_in_memory(file)?;
+    Ok(header)
+}
+
+/// Whether a power failure takes the whole file and a flush can change nothing about it.
+fn lies_in_memory(file: &File) -> Result<bool, DriveProblem> {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    const RAMFS_MAGIC: u64 = 0x8584_58f6;
+    let statfs = rustix::fs::fstatfs(file).map_err(DriveProblem::io("ask for the file system"))?;
+    Ok([TMPFS_MAGIC, RAMFS_MAGIC].iter().any(|magic| u64::try_from(statfs.f_type) == Ok(*magic)))
+}
+
+fn describe_file(path: &Path) -> Result<Description, DriveProblem> {
+    let file = open_file(path, OpenOptions::new().read(true))?;
+    let Header { geometry, uuid } = read_header(&file)?;
+    let table_bytes = usize::try_from(u64::from(geometry.zones) * ENTRY_BYTES).expect("8 bytes per zone");
+    let mut table = vec![0; table_bytes];
+    file.read_exact_at(&mut table, FileLayout::TABLE_AT).map_err(DriveProblem::io("read the zone table"))?;
+    let mut zones = ZoneCounts::default();
+    for (index, entry) in (0..geometry.zones).zip(table.chunks_exact(8)) {
+        let word = base::bytes::u64_at(entry, 0);
+        *match unpack(ZoneIndex(index), word, geometry.zone_capacity_blocks).map(|zone| zone.state) {
+            Ok(ZoneState::Empty) => &mut zones.empty,
+            Ok(ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed) => &mut zones.active,
+            Ok(ZoneState::Full) => &mut zones.full,
+            Ok(ZoneState::ReadOnly) => &mut zones.read_only,
+            Ok(ZoneState::Offline) => &mut zones.offline,
+            Err(_) => &mut zones.damaged,
+        } += 1;
+    }
+    let metadata = file.metadata().map_err(DriveProblem::io("read the length of the file"))?;
+    Ok(Description { uuid, geometry, zones, allocated_bytes: metadata.blocks() * 512 })
+}

@@ -1,0 +1,72 @@
+//! Media in this process's memory, for tests and simulations.
+//!
+//! A clone is the media as it is at this instant: what a crash would leave. It goes through the
+//! same zone-table words as a file does, so that what is forgotten there is forgotten here.
+
+use super::entry::pack;
+use super::header::{Header, STRIDE};
+use base::frame::Frame;
+use base::units::{BLOCK_BYTES, ZoneIndex};
+use zone::device::{Geometry, ZoneState};
+use zone::rules::Zone;
+
+/// Blocks and zone table of a drive, in memory.
+///
+/// Bad at: giving memory back. A reset zone keeps what it took for the next time.
+#[derive(Clone, Debug)]
+pub struct HeapMedia {
+    pub(super) header: Header,
+    pub(super) table: Vec<u64>,
+    zones: Vec<Vec<u8>>,
+}
+
+impl HeapMedia {
+    /// The UUID of the drive whose media this is.
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        self.header.uuid
+    }
+
+    /// Empty media for a geometry that has been checked.
+    pub(super) fn new(geometry: Geometry, uuid: [u8; 16]) -> HeapMedia {
+        let empty = Zone { state: ZoneState::Empty, write_pointer: 0 };
+        HeapMedia {
+            header: Header { geometry, uuid },
+            table: (0..geometry.zones).map(|index| pack(ZoneIndex(index), empty)).collect(),
+            zones: vec![Vec::new(); geometry.zones as usize],
+        }
+    }
+
+    pub(super) fn store(&mut self, zone: ZoneIndex, word: u64) {
+        self.table[zone.index()] = word;
+    }
+
+    /// Writes at the write pointer. Whatever lies beyond is left from a write that failed.
+    pub(super) fn write(&mut self, zone: ZoneIndex, offset: u32, frames: &[Frame]) {
+        let bytes = &mut self.zones[zone.index()];
+        bytes.truncate(offset as usize * STRIDE);
+        assert!(bytes.len() == offset as usize * STRIDE, "every block below the write pointer was written");
+        for frame in frames {
+            bytes.extend_from_slice(&frame.data);
+            bytes.extend_from_slice(&frame.oob);
+        }
+    }
+
+    pub(super) fn read(&self, zone: ZoneIndex, offset: u32, frames: &mut [Frame]) {
+        let blocks = self.zones[zone.index()][offset as usize * STRIDE..].chunks_exact(STRIDE);
+        assert!(blocks.len() >= frames.len());
+        for (frame, block) in frames.iter_mut().zip(blocks) {
+            let (data, oob) = block.split_at(BLOCK_BYTES);
+            frame.data.copy_from_slice(data);
+            frame.oob.copy_from_slice(oob);
+        }
+    }
+
+    pub(super) fn discard(&mut self, zone: ZoneIndex) {
+        self.zones[zone.index()].clear();
+    }
+
+    pub(super) fn flip(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {
+        self.zones[zone.index()][offset as usize * STRIDE + byte] ^= mask;
+    }
+}

@@ -1,0 +1,330 @@
+//! Behaviour of the emulated drive, on the heap and in files. `tests/model.rs` holds it to a model.
+
+use super::*;
+use std::os::unix::fs::FileExt;
+use zone::device::{Token, ZoneDescriptor};
+
+const A: ZoneIndex = ZoneIndex(0);
+const B: ZoneIndex = ZoneIndex(1);
+const NOW: Instant = Instant(0);
+const UUID: [u8; 16] = *b"drive-under-test";
+
+fn geometry() -> Geometry {
+    Geometry {
+        zones: 4,
+        zone_size_blocks: 256,
+        zone_capacity_blocks: 200,
+        open_zones_max: 2,
+        active_zones_max: 3,
+        append_blocks_max: 64,
+        transfer_blocks_max: 100,
+        volatile_cache: false,
+    }
+}
+
+fn heap() -> EmulatedDrive {
+    EmulatedDrive::on_heap(geometry(), UUID).unwrap()
+}
+
+fn options() -> CreateOptions {
+    CreateOptions::new(geometry(), UUID)
+}
+
+/// Frames whose every byte follows from `seed` and their place.
+fn frames(seed: u64, count: usize) -> Vec<Frame> {
+    let mut random = base::random::Random::from_seed(seed);
+    let mut frames: Vec<Frame> = (0..count).map(|_| Frame::zeroed()).collect();
+    for frame in &mut frames {
+        random.fill(&mut frame.data);
+        random.fill(&mut frame.oob);
+    }
+    frames
+}
+
+fn same(left: &[Frame], right: &[Frame]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).all(|(l, r)| l.data == r.data && l.oob == r.oob)
+}
+
+fn submit(drive: &mut EmulatedDrive, token: u64, zone: ZoneIndex, op: Op) {
+    drive.submit(NOW, Command { token: Token(token), zone, op });
+}
+
+/// Polls until `count` completions are there, asleep on the eventfd when one has to wait.
+fn settle(drive: &mut EmulatedDrive, count: usize) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    drive.poll(NOW, &mut completions);
+    while completions.len() < count {
+        let wake = drive.wake_fd().expect("drives on the heap complete at once");
+        let mut sleepers = [rustix::event::PollFd::from_borrowed_fd(wake, rustix::event::PollFlags::IN)];
+        let patience = rustix::event::Timespec { tv_sec: 20, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut sleepers, Some(&patience)), Ok(1), "the eventfd wakes the owner");
+        drive.poll(NOW, &mut completions);
+    }
+    assert_eq!(completions.len(), count);
+    completions
+}
+
+fn run(drive: &mut EmulatedDrive, zone: ZoneIndex, op: Op) -> Completion {
+    submit(drive, 1, zone, op);
+    settle(drive, 1).pop().unwrap()
+}
+
+fn append(drive: &mut EmulatedDrive, zone: ZoneIndex, seed: u64, count: usize) -> Completion {
+    run(drive, zone, Op::Append { frames: frames(seed, count) })
+}
+
+fn read(drive: &mut EmulatedDrive, zone: ZoneIndex, offset: u32, count: usize) -> Completion {
+    run(drive, zone, Op::Read { offset, frames: frames(999, count) })
+}
+
+fn describe_zone(drive: &mut EmulatedDrive, zone: ZoneIndex) -> ZoneDescriptor {
+    run(drive, zone, Op::Report { count: 1 }).report[0]
+}
+
+#[test]
+fn a_crash_leaves_what_was_completed_and_closes_what_was_open() {
+    let mut drive = heap();
+    append(&mut drive, A, 1, 3);
+    assert_eq!(run(&mut drive, B, Op::Open).status, Status::Success);
+    let mut after = EmulatedDrive::from_heap(drive.heap_snapshot().unwrap()).unwrap();
+    append(&mut drive, A, 2, 1);
+    assert_eq!(describe_zone(&mut after, A).write_pointer, 3);
+    assert_eq!(describe_zone(&mut after, A).state, ZoneState::Closed);
+    assert_eq!(describe_zone(&mut after, B).state, ZoneState::Closed);
+    assert!(same(&read(&mut after, A, 0, 3).frames, &frames(1, 3)));
+    assert!(same(&read(&mut after, A, 3, 1).frames, &[Frame::zeroed()]));
+    assert_eq!(after.uuid(), UUID);
+}
+
+#[test]
+fn a_file_keeps_everything_and_gives_space_back() {
+    for directory in ["/dev/shm", "/tmp"] {
+        let place = tempfile::tempdir_in(directory).unwrap();
+        let path = place.path().join("drive");
+        let mut drive = EmulatedDrive::create(&path, &options()).unwrap();
+        for seed in 0..2 {
+            assert_eq!(append(&mut drive, A, seed, 64).status, Status::Success);
+        }
+        append(&mut drive, B, 7, 1);
+        drive.fail_zone(ZoneIndex(2), ZoneState::ReadOnly);
+        drop(drive);
+        let mut drive = EmulatedDrive::open(&path).unwrap();
+        assert!(same(&read(&mut drive, A, 64, 64).frames, &frames(1, 64)), "{directory}");
+        assert_eq!(describe_zone(&mut drive, ZoneIndex(2)).state, ZoneState::ReadOnly);
+
+        let before = describe(&path).unwrap();
+        let counted = ZoneCounts { empty: 1, active: 2, read_only: 1, ..ZoneCounts::default() };
+        assert_eq!((before.uuid, before.zones), (UUID, counted));
+        assert_eq!(run(&mut drive, A, Op::Reset).status, Status::Success);
+        let after = describe(&path).unwrap();
+        assert!(
+            before.allocated_bytes - after.allocated_bytes >= 128 * 4096,
+            "{directory}: {before:?} {after:?}"
+        );
+        assert!(same(&read(&mut drive, B, 0, 1).frames, &frames(7, 1)), "the neighbour is untouched");
+    }
+}
+
+#[test]
+fn commands_for_a_zone_being_reset_wait_and_others_do_not() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut drive = EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap();
+    for round in 0..20 {
+        for seed in 0..3 {
+            append(&mut drive, A, seed, 64);
+        }
+        submit(&mut drive, 10, A, Op::Reset);
+        for token in 11..14 {
+            submit(&mut drive, token, A, Op::Append { frames: frames(token + round, 50) });
+        }
+        submit(&mut drive, 20, B, Op::Report { count: 1 });
+        let completions = settle(&mut drive, 5);
+        assert!(completions.iter().all(|completion| completion.status == Status::Success));
+        for (place, token) in (0_u32..).zip(11..14) {
+            let completion = completions.iter().find(|completion| completion.token == Token(token)).unwrap();
+            assert_eq!(completion.offset, 50 * place);
+            assert!(same(&read(&mut drive, A, 50 * place, 50).frames, &frames(token + round, 50)));
+        }
+        run(&mut drive, A, Op::Reset);
+    }
+}
+
+#[test]
+fn a_flush_of_a_disk_comes_later_and_one_of_memory_at_once() {
+    let place = tempfile::tempdir_in("/tmp").unwrap();
+    let mut drive = EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap();
+    if !drive.geometry().volatile_cache {
+        println!("/tmp lies in memory here: nothing to flush");
+        return;
+    }
+    for token in 0..3 {
+        submit(&mut drive, token, A, Op::Flush);
+    }
+    let flushed = settle(&mut drive, 3);
+    assert!(flushed.iter().all(|completion| completion.status == Status::Success));
+
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut drive = EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap();
+    assert!(!drive.geometry().volatile_cache);
+    let mut completions = Vec::new();
+    submit(&mut drive, 0, A, Op::Flush);
+    drive.poll(NOW, &mut completions);
+    assert_eq!(completions.len(), 1);
+}
+
+/// The tokens and offsets of one poll of 16 appends.
+fn shuffled(seed: u64) -> Vec<(u64, u32)> {
+    let mut drive = heap();
+    drive.set_append_order(AppendOrder::Shuffled { seed });
+    for token in 0..16 {
+        submit(&mut drive, token, A, Op::Append { frames: frames(token, 1) });
+    }
+    let completions = settle(&mut drive, 16);
+    completions.iter().map(|completion| (completion.token.0, completion.offset)).collect()
+}
+
+#[test]
+fn shuffled_appends_come_out_of_order_and_a_seed_repeats() {
+    let order = shuffled(5);
+    assert_eq!(order, shuffled(5));
+    assert_ne!(order, shuffled(6));
+    assert!(!order.is_sorted_by_key(|(token, _)| *token), "delivered out of order");
+    let mut by_token = order.clone();
+    by_token.sort_unstable();
+    assert!(!by_token.is_sorted_by_key(|(_, offset)| *offset), "executed out of order");
+    by_token.sort_unstable_by_key(|(_, offset)| *offset);
+    assert!(by_token.iter().map(|(_, offset)| *offset).eq(0..16), "each at a place of its own");
+}
+
+#[test]
+fn shuffled_appends_leave_other_commands_in_their_place() {
+    let mut drive = heap();
+    drive.set_append_order(AppendOrder::Shuffled { seed: 1 });
+    submit(&mut drive, 0, A, Op::Write { offset: 0, frames: frames(0, 1) });
+    for token in 1..8 {
+        submit(&mut drive, token, B, Op::Append { frames: frames(token, 1) });
+    }
+    submit(&mut drive, 8, A, Op::Write { offset: 1, frames: frames(8, 1) });
+    assert!(settle(&mut drive, 9).iter().all(|completion| completion.status == Status::Success));
+}
+
+#[test]
+fn a_failed_write_leaves_the_zone_as_it_was() {
+    let mut drive = heap();
+    drive.fail_writes(A, 2);
+    assert_eq!(append(&mut drive, A, 1, 1).status, Status::WriteFault);
+    assert_eq!(describe_zone(&mut drive, A).state, ZoneState::Empty);
+    assert_eq!(append(&mut drive, B, 1, 1).status, Status::Success, "other zones are not concerned");
+    let refused = run(&mut drive, A, Op::Write { offset: 0, frames: frames(1, 2) });
+    assert_eq!((refused.status, refused.frames.len()), (Status::WriteFault, 2));
+    for block in 0..4 {
+        assert_eq!(append(&mut drive, A, block, 49).status, Status::Success);
+    }
+    drive.fail_writes(A, 1);
+    assert_eq!(append(&mut drive, A, 9, 4).status, Status::WriteFault, "it would have filled the zone");
+    assert_eq!(describe_zone(&mut drive, A).write_pointer, 196);
+    assert_eq!(append(&mut drive, A, 9, 4).status, Status::Success);
+    assert_eq!(describe_zone(&mut drive, A).state, ZoneState::Full);
+}
+
+#[test]
+fn unreadable_and_corrupt_blocks() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let in_file = EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap();
+    for mut drive in [heap(), in_file] {
+        append(&mut drive, A, 1, 4);
+        drive.fail_reads(A, 2);
+        assert_eq!(read(&mut drive, A, 0, 3).status, Status::UnrecoveredReadError);
+        assert_eq!(read(&mut drive, A, 3, 1).status, Status::Success);
+        assert_eq!(run(&mut drive, A, Op::Reset).status, Status::Success);
+        append(&mut drive, A, 1, 4);
+        drive.corrupt(A, 2, 4095, 0x80);
+        drive.corrupt(A, 2, 4096, 0x01);
+        let found = read(&mut drive, A, 0, 4);
+        let mut expected = frames(1, 4);
+        expected[2].data[4095] ^= 0x80;
+        expected[2].oob[0] ^= 0x01;
+        assert_eq!(found.status, Status::Success);
+        assert!(same(&found.frames, &expected));
+    }
+}
+
+#[test]
+fn failed_zones_stay_failed_and_a_dead_drive_answers_gone() {
+    let mut drive = heap();
+    append(&mut drive, A, 1, 2);
+    append(&mut drive, B, 2, 2);
+    drive.fail_zone(A, ZoneState::ReadOnly);
+    drive.fail_zone(B, ZoneState::Offline);
+    let mut drive = EmulatedDrive::from_heap(drive.heap_snapshot().unwrap()).unwrap();
+    assert_eq!(append(&mut drive, A, 1, 1).status, Status::ZoneIsReadOnly);
+    assert!(same(&read(&mut drive, A, 0, 2).frames, &frames(1, 2)));
+    assert_eq!(read(&mut drive, B, 0, 1).status, Status::ZoneIsOffline);
+    submit(&mut drive, 1, A, Op::Read { offset: 0, frames: frames(0, 2) });
+    drive.die();
+    submit(&mut drive, 2, A, Op::Flush);
+    let gone = settle(&mut drive, 2);
+    assert!(gone.iter().all(|completion| completion.status == Status::DeviceGone));
+    assert_eq!(gone[0].frames.len(), 2, "frames come home");
+}
+
+fn problem(result: Result<EmulatedDrive, DriveError>) -> DriveProblem {
+    result.expect_err("this drive cannot be opened").problem
+}
+
+#[test]
+fn every_reason_not_to_open_has_a_name() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = place.path().join("drive");
+    assert!(matches!(problem(EmulatedDrive::open(&path)), DriveProblem::NotFound));
+    assert!(matches!(problem(EmulatedDrive::open(place.path())), DriveProblem::NotAFile));
+    let drive = EmulatedDrive::create(&path, &options()).unwrap();
+    assert!(matches!(problem(EmulatedDrive::open(&path)), DriveProblem::InUse));
+    assert!(matches!(problem(EmulatedDrive::create(&path, &options())), DriveProblem::AlreadyExists));
+    drop(drive);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(length - 1).unwrap();
+    assert!(matches!(problem(EmulatedDrive::open(&path)), DriveProblem::TooShort { .. }));
+    file.set_len(length).unwrap();
+    file.write_all_at(&[0xff], 4096 + 8 + 4).unwrap();
+    let error = EmulatedDrive::open(&path).expect_err("zone 1 has a damaged entry");
+    assert!(matches!(error.problem, DriveProblem::CorruptZone { zone: 1, fault: EntryError::BadCheck }));
+    let message = error.to_string();
+    assert!(message.contains(path.to_str().unwrap()) && message.contains("zone 1"), "{message}");
+    assert_eq!(describe(&path).unwrap().zones.damaged, 1);
+    file.write_all_at(b"something else", 0).unwrap();
+    assert!(matches!(problem(EmulatedDrive::open(&path)), DriveProblem::NotADrive));
+    file.set_len(100).unwrap();
+    assert!(matches!(problem(EmulatedDrive::open(&path)), DriveProblem::TooShort { bytes: 100, .. }));
+}
+
+#[test]
+fn impossible_drives_are_not_created() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = place.path().join("drive");
+    let with_geometry = |change: fn(&mut Geometry)| {
+        let mut options = options();
+        change(&mut options.geometry);
+        match problem(EmulatedDrive::create(&path, &options)) {
+            DriveProblem::Geometry(error) => error,
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(with_geometry(|g| g.zones = 2), GeometryError::TooFewZones { zones: 2 });
+    assert_eq!(with_geometry(|g| g.zone_capacity_blocks = 0), GeometryError::NoCapacity);
+    assert!(matches!(with_geometry(|g| g.zone_size_blocks = 199), GeometryError::CapacityOverSize { .. }));
+    assert_eq!(with_geometry(|g| g.open_zones_max = 0), GeometryError::NoOpenZones);
+    assert_eq!(
+        with_geometry(|g| g.active_zones_max = 1),
+        GeometryError::OpenOverActive { open: 2, active: 1 }
+    );
+    assert_eq!(with_geometry(|g| g.append_blocks_max = 0), GeometryError::NoAppend);
+    assert_eq!(with_geometry(|g| g.transfer_blocks_max = 0), GeometryError::NoTransfer);
+    let small_blocks = CreateOptions { block_bytes: 512, ..options() };
+    let refused = problem(EmulatedDrive::create(&path, &small_blocks));
+    assert!(matches!(refused, DriveProblem::BlockFormat { block_bytes: 512, oob_bytes: 64 }));
+    let nowhere = EmulatedDrive::create(&place.path().join("none/drive"), &options());
+    assert!(matches!(problem(nowhere), DriveProblem::NoDirectory));
+    assert!(!path.exists(), "nothing is left behind");
+}

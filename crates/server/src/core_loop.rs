@@ -1,0 +1,360 @@
+//! The loop: one thread, one ring, one volume, many clients.
+//!
+//! One *turn* is: what the kernel has completed -> requests parsed -> the volume's turn -> answers
+//! queued -> operations submitted. Between turns the thread sleeps in the kernel until a
+//! completion, the volume's deadline or the end of its patience with a client.
+//!
+//! ```text
+//! ring --completions--> clients --parts--> desk --requests--> volume
+//!   ^--receive, send--- clients <-answers- desk <--replies---
+//! ```
+//!
+//! Nothing here blocks, and nobody can make it wait for one client: a client that cannot go on,
+//! for lack of bytes, frames or room for replies, is left alone until that changes. Those that
+//! wait for frames wait in one queue, first come, first served, a part at a time.
+//!
+//! Stopping: listeners close, requests that have arrived are finished, the volume is flushed.
+
+mod client;
+mod desk;
+mod inbox;
+mod outbox;
+mod question;
+mod slab;
+mod stopping;
+mod traffic;
+mod watch;
+mod write_gate;
+
+use crate::config::{ConfigError, ServerConfig, WallClock};
+use crate::listen::Listener;
+use crate::ring::{Completion, Event, OperationId, Ring};
+use crate::stop::Stop;
+use array::request::{Reply, Volume};
+use base::time::{Instant, Nanos};
+use client::{Client, Pause};
+use desk::Desk;
+use question::Question;
+use slab::{Key, Slab};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use stopping::Phase;
+use thiserror::Error;
+
+/// Turns of the volume within one turn of the loop, so that a volume with a lot to do does not
+/// keep its clients waiting.
+const VOLUME_TURNS_MAX: u32 = 64;
+
+/// Pause after a failed accept, usually for lack of descriptors.
+const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
+
+/// What the server needs besides its configuration and the volume.
+#[derive(Debug)]
+pub struct Service {
+    /// Where clients come in.
+    pub listeners: Vec<Listener>,
+    /// Where questions come in, see [`crate::control`].
+    pub control: Option<Listener>,
+    /// Descriptors that become readable when the volume has something to do: eventfds, or the
+    /// rings of drives. The loop polls them edge by edge and never reads them.
+    pub wake_fds: Vec<OwnedFd>,
+    /// Ends the service.
+    pub stop: Stop,
+    /// The clock of server, volume and drives.
+    pub clock: WallClock,
+}
+
+/// Why the server ended other than as asked.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The volume leaves its clients no frames.
+    #[error("the volume's frame pool leaves its clients fewer than two frames: enlarge it")]
+    NoFrames,
+    /// No io_uring.
+    #[error(
+        "io_uring does not work here: {0} (Linux 6.0 or later is needed; see /proc/sys/kernel/io_uring_disabled)"
+    )]
+    Ring(#[from] io::Error),
+    /// The last flush failed: acknowledged writes may not survive a power failure.
+    #[error("the volume could not be flushed before leaving")]
+    FinalFlush,
+    /// The last flush did not end in time.
+    #[error("the volume did not finish its last flush within the stop limit")]
+    FinalFlushTimeout,
+}
+
+/// Serves `volume` until asked to stop.
+///
+/// # Errors
+/// When the service cannot begin, when the kernel refuses to work for us, or when the volume
+/// cannot be flushed at the end.
+pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Volume) -> Result<(), RunError> {
+    config.validate()?;
+    let mut server = Server::new(config, service, volume)?;
+    server.open_doors()?;
+    while server.phase != Phase::Done {
+        server.turn()?;
+        let timeout = server.time_to_wait();
+        server.ring.wait(timeout)?;
+    }
+    server.leave()
+}
+
+/// Who waits for an operation of the ring.
+#[derive(Clone, Copy, Debug)]
+enum Token {
+    Door(usize),
+    ControlDoor,
+    Wake(usize),
+    Stop,
+    Client(Key),
+    Question(Key),
+}
+
+/// A listener and its accept operation.
+#[derive(Debug)]
+struct Door {
+    listener: Listener,
+    fd: Rc<OwnedFd>,
+    accepting: Option<OperationId>,
+    retry_due: Option<Instant>,
+}
+
+impl Door {
+    fn new(mut listener: Listener) -> Door {
+        let fd = Rc::new(listener.take_fd());
+        Door { listener, fd, accepting: None, retry_due: None }
+    }
+}
+
+struct Server<'a> {
+    config: &'a ServerConfig,
+    clock: WallClock,
+    ring: Ring<Token>,
+    desk: Desk<'a>,
+    doors: Vec<Door>,
+    control: Option<Door>,
+    wake_fds: Vec<Rc<OwnedFd>>,
+    stop: Rc<OwnedFd>,
+    phase: Phase,
+    is_stop_asked: bool,
+    clients: Slab<Client>,
+    clients_seen: u64,
+    questions: Slab<Question>,
+    /// Clients with bytes to parse, and clients with something to send.
+    ready: Vec<Key>,
+    dirty: Vec<Key>,
+    volume_is_busy: bool,
+    /// When somebody's patience may end; an earlier look does no harm.
+    next_sweep: Option<Instant>,
+    last_completion: Instant,
+    completions: Vec<Completion<Token>>,
+    replies: Vec<Reply>,
+    keys: Vec<Key>,
+}
+
+impl<'a> Server<'a> {
+    fn new(
+        config: &'a ServerConfig,
+        service: Service,
+        volume: &'a mut dyn Volume,
+    ) -> Result<Server<'a>, RunError> {
+        let now = service.clock.now();
+        Ok(Server {
+            config,
+            clock: service.clock,
+            ring: Ring::new()?,
+            desk: Desk::new(volume, now).ok_or(RunError::NoFrames)?,
+            doors: service.listeners.into_iter().map(Door::new).collect(),
+            control: service.control.map(Door::new),
+            wake_fds: service.wake_fds.into_iter().map(Rc::new).collect(),
+            stop: Rc::new(service.stop.into_fd()),
+            phase: Phase::Serving,
+            is_stop_asked: false,
+            clients: Slab::new(),
+            clients_seen: 0,
+            questions: Slab::new(),
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            volume_is_busy: false,
+            next_sweep: None,
+            last_completion: now,
+            completions: Vec::new(),
+            replies: Vec::new(),
+            keys: Vec::new(),
+        })
+    }
+
+    fn open_doors(&mut self) -> io::Result<()> {
+        for index in 0..self.doors.len() {
+            log::info!("serving on {}", self.doors[index].listener.place());
+            self.accept_at(Token::Door(index))?;
+        }
+        if self.control.is_some() {
+            self.accept_at(Token::ControlDoor)?;
+        }
+        for (index, fd) in self.wake_fds.iter().enumerate() {
+            self.ring.poll(fd, Token::Wake(index))?;
+        }
+        self.ring.poll(&self.stop, Token::Stop)?;
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        self.desk.now = self.clock.now();
+        self.take_completions()?;
+        self.advance_phase()?;
+        self.serve_ready()?;
+        self.turn_volume();
+        self.serve_waiting()?;
+        self.send_answers()?;
+        self.sweep()
+    }
+
+    /// How long the thread may sleep; zero when there is work, nothing when only a completion
+    /// can bring some.
+    fn time_to_wait(&self) -> Option<Nanos> {
+        let now = self.desk.now;
+        let has_clients_to_serve = !self.ready.is_empty() || !self.dirty.is_empty();
+        let has_work = self.volume_is_busy || has_clients_to_serve || self.phase_is_over();
+        let spins = self.config.spin.0 > 0 && now.since(self.last_completion) < self.config.spin;
+        if has_work || spins {
+            return Some(Nanos(0));
+        }
+        let dues = [self.desk.volume.next_deadline(), self.next_sweep, self.phase.due()];
+        dues.into_iter().flatten().min().map(|due| due.since(now))
+    }
+
+    fn take_completions(&mut self) -> io::Result<()> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.completions(&mut completions);
+        if !completions.is_empty() {
+            self.last_completion = self.desk.now;
+        }
+        for completion in completions.drain(..) {
+            self.on_completion(completion)?;
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn on_completion(&mut self, completion: Completion<Token>) -> io::Result<()> {
+        let Completion { token, event, more } = completion;
+        match (token, event) {
+            (Token::Door(_) | Token::ControlDoor, Event::Accepted(result)) => {
+                self.on_accepted(token, result, more)
+            }
+            (Token::Wake(index), Event::Readable(result)) => self.on_wake(index, result, more),
+            (Token::Stop, Event::Readable(_)) => {
+                self.is_stop_asked = true;
+                Ok(())
+            }
+            (Token::Client(key), event) => self.on_client_event(key, event),
+            (Token::Question(key), event) => self.on_question_event(key, event),
+            (token, event) => unreachable!("{token:?} never starts what ends in {event:?}"),
+        }
+    }
+
+    /// The volume has something to do, and gets its turn anyway.
+    fn on_wake(&mut self, index: usize, result: io::Result<()>, more: bool) -> io::Result<()> {
+        if let Err(error) = result {
+            log::error!("wake descriptor {index} cannot be polled: {error}");
+        } else if !more && self.phase != Phase::Done {
+            self.ring.poll(&self.wake_fds[index], Token::Wake(index))?;
+        }
+        Ok(())
+    }
+
+    /// Parses what clients have sent.
+    fn serve_ready(&mut self) -> io::Result<()> {
+        let mut ready = std::mem::take(&mut self.ready);
+        for key in ready.drain(..) {
+            if let Some(client) = self.clients.at(key) {
+                client.is_ready = false;
+                self.serve(key)?;
+            }
+        }
+        // Serving one client does not make another ready.
+        assert!(self.ready.is_empty());
+        self.ready = ready;
+        Ok(())
+    }
+
+    /// Gives the volume its turns and its answers to the clients.
+    fn turn_volume(&mut self) {
+        self.volume_is_busy = true;
+        let mut turns_left = VOLUME_TURNS_MAX;
+        while self.volume_is_busy && turns_left > 0 {
+            turns_left -= 1;
+            self.volume_is_busy = self.desk.volume.turn(self.desk.now, &mut self.replies);
+            self.volume_is_busy |= !self.replies.is_empty();
+            let mut replies = std::mem::take(&mut self.replies);
+            for reply in replies.drain(..) {
+                self.on_reply(reply);
+            }
+            self.replies = replies;
+            self.desk.advance();
+        }
+    }
+
+    /// Gives the clients that wait for frames what there is, in the order they came.
+    fn serve_waiting(&mut self) -> io::Result<()> {
+        while let Some(&key) = self.desk.waiting.front() {
+            let wanted = self.clients.at(key).and_then(|client| client.pause);
+            let Some(Pause::Frames(count)) = wanted else {
+                self.desk.waiting.pop_front();
+                continue;
+            };
+            if usize::try_from(count).is_ok_and(|count| count > self.desk.frames_available()) {
+                break;
+            }
+            self.desk.waiting.pop_front();
+            self.desk.granted = Some(key);
+            self.serve(key)?;
+            self.desk.granted = None;
+            // It may have submitted something.
+            self.volume_is_busy = true;
+        }
+        Ok(())
+    }
+
+    /// Closes the connections we have lost patience with.
+    fn sweep(&mut self) -> io::Result<()> {
+        let now = self.desk.now;
+        if self.next_sweep.is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        self.next_sweep = None;
+        self.reopen_doors(now)?;
+        let mut keys = std::mem::take(&mut self.keys);
+        self.clients.keys(&mut keys);
+        for key in keys.drain(..) {
+            let Some(client) = self.clients.at(key) else { continue };
+            let due = client.due();
+            match client.overdue(now) {
+                Some(reason) => self.drop_client(key, &reason),
+                None => self.look_again(due),
+            }
+        }
+        self.questions.keys(&mut keys);
+        for key in keys.drain(..) {
+            let due = self.questions.at(key).map(|question| question.due);
+            if due.is_some_and(|due| due <= now) {
+                self.close_question(key);
+            } else {
+                self.look_again(due);
+            }
+        }
+        self.keys = keys;
+        Ok(())
+    }
+
+    /// Makes sure that a sweep comes at `due`.
+    fn look_again(&mut self, due: Option<Instant>) {
+        self.next_sweep = [self.next_sweep, due].into_iter().flatten().min();
+    }
+}

@@ -1,0 +1,323 @@
+//! The desk: between clients, who ask for byte ranges, and the volume, which answers for blocks.
+//!
+//! A client's request is an *operation*; it goes to the volume in *parts* of at most
+//! `part_blocks_max` blocks, so that no request needs more frames than the pool can spare, and
+//! is answered when all of them are. A request id names the operation and, for reads, where in it
+//! the part begins.
+//!
+//! ```text
+//! id   | merge:1 | first block of the part:31 | operation:32 |
+//! ```
+//!
+//! Invariants: an operation exists while parts are pending or its client still issues some. One
+//! frame is always left for the merges (see `write_gate`), which could otherwise wait for frames
+//! that wait for them.
+
+use super::slab::{Key, Slab};
+use super::write_gate::{MERGE_ID, Merge, WriteGate};
+use crate::nbd::transmission::{ByteRange, Cut};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
+use base::frame::Frame;
+use base::time::Instant;
+use std::collections::VecDeque;
+
+/// Longest part: 1 MiB. Long enough to stream, short enough to share the pool.
+const PART_BLOCKS_MAX: usize = 256;
+
+/// Parts the pool is good for at least: one client cannot take it all.
+const PARTS_PER_POOL: usize = 8;
+
+/// Frames that clients leave for merges.
+pub(crate) const FRAMES_RESERVED: usize = 1;
+
+/// Empty vectors kept for payloads.
+const SPARE_VECTORS_MAX: usize = 1024;
+
+/// The id of the flush before the server leaves.
+const FINAL_FLUSH: RequestId = RequestId(u64::MAX);
+
+/// What an operation does, as far as its answer is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperationKind {
+    /// Blocks come back.
+    Read,
+    /// Passes the write gate.
+    Change,
+    /// A flush.
+    Flush,
+}
+
+/// A client's request.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    client: Key,
+    cookie: u64,
+    kind: OperationKind,
+    range: ByteRange,
+    parts_pending: u32,
+    /// More parts may come.
+    is_issuing: bool,
+    has_failed: bool,
+}
+
+/// What a client is told.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) client: Key,
+    pub(crate) cookie: u64,
+    pub(crate) kind: OperationKind,
+    pub(crate) range: ByteRange,
+    /// For reads, the block of the range that the part begins with.
+    pub(crate) first_block: u64,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) has_failed: bool,
+    /// The last answer to this operation.
+    pub(crate) is_last: bool,
+}
+
+/// See the module.
+pub(crate) struct Desk<'v> {
+    pub(crate) volume: &'v mut dyn Volume,
+    pub(crate) now: Instant,
+    pub(crate) size_bytes: u64,
+    pub(crate) part_blocks_max: u64,
+    operations: Slab<Operation>,
+    gate: WriteGate,
+    /// Clients that wait for frames, and who of them has the word.
+    pub(crate) waiting: VecDeque<Key>,
+    pub(crate) granted: Option<Key>,
+    spare_vectors: Vec<Vec<Frame>>,
+    final_flush: Option<Outcome>,
+}
+
+impl<'v> Desk<'v> {
+    /// A desk for `volume`; `None` when its pool is too small for anything.
+    pub(crate) fn new(volume: &'v mut dyn Volume, now: Instant) -> Option<Desk<'v>> {
+        let frames = volume.client_frames_available().checked_sub(FRAMES_RESERVED)?;
+        let part_blocks_max = (frames / PARTS_PER_POOL).clamp(1, PART_BLOCKS_MAX);
+        if frames < part_blocks_max {
+            return None;
+        }
+        let size_bytes = volume.blocks().checked_mul(base::units::BLOCK_BYTES_U64)?;
+        Some(Desk {
+            volume,
+            now,
+            size_bytes,
+            part_blocks_max: u64::try_from(part_blocks_max).expect("at most 256"),
+            operations: Slab::new(),
+            gate: WriteGate::default(),
+            waiting: VecDeque::new(),
+            granted: None,
+            spare_vectors: Vec::new(),
+            final_flush: None,
+        })
+    }
+
+    /// Frames all clients together can have.
+    pub(crate) fn frames_available(&self) -> usize {
+        self.volume.client_frames_available().saturating_sub(FRAMES_RESERVED)
+    }
+
+    /// Whether `client` may take `count` frames now. Those who wait come first.
+    pub(crate) fn may_take(&mut self, client: Key, count: u64) -> bool {
+        let is_turn = self.waiting.is_empty() || self.granted == Some(client);
+        let fits = usize::try_from(count).is_ok_and(|count| count <= self.frames_available());
+        if is_turn && fits {
+            self.granted = None;
+        }
+        is_turn && fits
+    }
+
+    /// Begins an operation.
+    pub(crate) fn open(&mut self, client: Key, cookie: u64, kind: OperationKind, range: ByteRange) -> Key {
+        let operation =
+            Operation { client, cookie, kind, range, parts_pending: 0, is_issuing: true, has_failed: false };
+        self.operations.insert(operation)
+    }
+
+    /// No more parts will come; what there was has failed as a whole. True when the operation
+    /// has ended by this, false when the answers to its parts will end it.
+    pub(crate) fn abandon(&mut self, operation: Key) -> bool {
+        let entry = self.operations.at(operation).expect("clients abandon what they have opened");
+        entry.is_issuing = false;
+        entry.has_failed = true;
+        let has_ended = entry.parts_pending == 0;
+        if has_ended {
+            self.operations.remove(operation);
+        }
+        has_ended
+    }
+
+    /// Parts of the operation that are not answered.
+    pub(crate) fn parts_pending(&mut self, operation: Key) -> u32 {
+        self.operations.at(operation).map_or(0, |operation| operation.parts_pending)
+    }
+
+    /// Asks for `blocks` blocks of a read, beginning `first_block` blocks into it.
+    pub(crate) fn read_part(&mut self, operation: Key, first_block: u64, blocks: u64) {
+        let entry = self.operations.at(operation).expect("parts belong to open operations");
+        let is_last = first_block + blocks == entry.range.blocks();
+        let lba = entry.range.first_block().plus(first_block);
+        let blocks = u32::try_from(blocks).expect("a part is at most 256 blocks");
+        self.count_part(operation, is_last);
+        let id = RequestId(u64::from(operation.index()) | (first_block << 32));
+        self.volume.submit(self.now, Request { id, op: RequestOp::Read { lba, blocks } });
+    }
+
+    /// Writes a part; the payload of a merge is one frame, with the bytes in their places.
+    pub(crate) fn write_part(
+        &mut self,
+        operation: Key,
+        cut: Cut,
+        mut frames: Vec<Frame>,
+        force_unit_access: bool,
+        is_last: bool,
+    ) {
+        self.count_part(operation, is_last);
+        match cut {
+            Cut::Whole { lba, .. } => {
+                self.submit_change(operation, RequestOp::Write { lba, frames, force_unit_access });
+            }
+            Cut::Merge { lba, from, to } => {
+                assert!(frames.len() == 1);
+                let payload = frames.pop();
+                self.keep_vector(frames);
+                let operation = operation.index();
+                let merge = Merge { operation, lba, from, to, payload, force_unit_access };
+                self.gate.merge(self.now, self.volume, merge);
+            }
+        }
+    }
+
+    /// Makes all of the operation's range zeros.
+    pub(crate) fn zero(&mut self, operation: Key, range: ByteRange, force_unit_access: bool) {
+        let mut rest = range;
+        while rest.from < rest.to {
+            let cut = Cut::first(rest, u64::MAX);
+            rest.from += cut.bytes();
+            self.count_part(operation, rest.from == rest.to);
+            match cut {
+                Cut::Whole { lba, blocks } => {
+                    self.submit_change(operation, RequestOp::Trim { lba, blocks, force_unit_access });
+                }
+                Cut::Merge { lba, from, to } => {
+                    let operation = operation.index();
+                    let merge = Merge { operation, lba, from, to, payload: None, force_unit_access };
+                    self.gate.merge(self.now, self.volume, merge);
+                }
+            }
+        }
+    }
+
+    /// Flushes the volume.
+    pub(crate) fn flush(&mut self, operation: Key) {
+        self.count_part(operation, true);
+        let id = RequestId(u64::from(operation.index()));
+        self.volume.submit(self.now, Request { id, op: RequestOp::Flush });
+    }
+
+    /// Flushes the volume before the server leaves; see [`Desk::final_flush_outcome`].
+    pub(crate) fn begin_final_flush(&mut self) {
+        self.volume.submit(self.now, Request { id: FINAL_FLUSH, op: RequestOp::Flush });
+    }
+
+    pub(crate) fn final_flush_outcome(&self) -> Option<Outcome> {
+        self.final_flush
+    }
+
+    /// Lets merges start that could not for lack of frames.
+    pub(crate) fn advance(&mut self) {
+        self.gate.advance(self.now, self.volume);
+    }
+
+    /// Takes a reply of the volume; the answer, if there is one, is for a client.
+    pub(crate) fn on_reply(&mut self, reply: Reply) -> Option<Answer> {
+        if reply.id == FINAL_FLUSH {
+            self.final_flush = Some(reply.outcome);
+            return None;
+        }
+        if reply.id.0 & MERGE_ID != 0 {
+            let done = self.gate.on_merge_reply(self.now, self.volume, reply)?;
+            return self.on_part_done(done.operation, done.outcome, 0, Vec::new());
+        }
+        let index = u32::try_from(reply.id.0 & u64::from(u32::MAX)).expect("masked to 32 bits");
+        let key = self.operations.key_at(index).expect("operations outlive their parts");
+        let kind = self.operations.at(key).map(|operation| operation.kind);
+        let mut frames = reply.frames;
+        if kind == Some(OperationKind::Change) {
+            self.gate.on_write_reply(self.now, self.volume);
+        }
+        if kind != Some(OperationKind::Read) || reply.outcome != Outcome::Done {
+            self.volume.frames().give_many(&mut frames);
+            self.keep_vector(std::mem::take(&mut frames));
+        }
+        self.on_part_done(index, reply.outcome, reply.id.0 >> 32, frames)
+    }
+
+    /// An empty vector for frames, with capacity if there is one.
+    pub(crate) fn spare_vector(&mut self) -> Vec<Frame> {
+        self.spare_vectors.pop().unwrap_or_default()
+    }
+
+    /// Keeps a vector for later; its frames have gone elsewhere.
+    pub(crate) fn keep_vector(&mut self, vector: Vec<Frame>) {
+        assert!(vector.is_empty());
+        if vector.capacity() > 0 && self.spare_vectors.len() < SPARE_VECTORS_MAX {
+            self.spare_vectors.push(vector);
+        }
+    }
+
+    /// Takes the frames of a part, which [`Desk::may_take`] allowed.
+    pub(crate) fn take_frames(&mut self, blocks: u64, into: &mut Vec<Frame>) {
+        let count = usize::try_from(blocks).expect("a part is at most 256 blocks");
+        self.volume.frames().take_many(count, into);
+    }
+
+    fn submit_change(&mut self, operation: Key, op: RequestOp) {
+        let id = RequestId(u64::from(operation.index()));
+        self.gate.submit(self.now, self.volume, Request { id, op });
+    }
+
+    fn count_part(&mut self, operation: Key, is_last: bool) {
+        let entry = self.operations.at(operation).expect("parts belong to open operations");
+        assert!(entry.is_issuing);
+        entry.parts_pending += 1;
+        entry.is_issuing = !is_last;
+    }
+
+    fn on_part_done(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        first_block: u64,
+        frames: Vec<Frame>,
+    ) -> Option<Answer> {
+        let key = self.operations.key_at(index).expect("operations outlive their parts");
+        let operation = self.operations.at(key).expect("the key is fresh");
+        assert!(operation.parts_pending > 0);
+        operation.parts_pending -= 1;
+        let part_failed = outcome == Outcome::IoError;
+        operation.has_failed |= part_failed;
+        let is_read = operation.kind == OperationKind::Read;
+        let answer = Answer {
+            client: operation.client,
+            cookie: operation.cookie,
+            kind: operation.kind,
+            range: operation.range,
+            first_block,
+            frames,
+            has_failed: if is_read { part_failed } else { operation.has_failed },
+            is_last: operation.parts_pending == 0 && !operation.is_issuing,
+        };
+        if answer.is_last {
+            self.operations.remove(key);
+        }
+        (is_read || answer.is_last).then_some(answer)
+    }
+}
+
+impl std::fmt::Debug for Desk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("operations", &self.operations).field("gate", &self.gate).finish_non_exhaustive()
+    }
+}

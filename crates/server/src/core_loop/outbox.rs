@@ -1,0 +1,53 @@
+//! What a client is to be sent.
+//!
+//! Answers of one turn gather in `queued` and leave in one call; while the kernel sends them, the
+//! next gather in the other transfer.
+
+use crate::transfer::Transfer;
+use base::frame::FramePool;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) queued: Box<Transfer>,
+    spare: Option<Box<Transfer>>,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Outbox {
+        Outbox { queued: Box::default(), spare: Some(Box::default()) }
+    }
+
+    /// Whether a send is in flight.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.spare.is_none()
+    }
+
+    /// Whether everything is sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.is_sending() && self.queued.is_done()
+    }
+
+    /// What is queued leaves; `None` when there is nothing or a send is in flight.
+    pub(crate) fn leave(&mut self) -> Option<Box<Transfer>> {
+        if self.queued.is_done() {
+            return None;
+        }
+        let empty = self.spare.take()?;
+        Some(std::mem::replace(&mut self.queued, empty))
+    }
+
+    /// A transfer is sent; its frames go home. Returns how many they were.
+    pub(crate) fn come_home(&mut self, mut transfer: Box<Transfer>, pool: &mut FramePool) -> usize {
+        assert!(transfer.is_done());
+        let frames_count = transfer.frames.len();
+        transfer.clear(pool);
+        self.spare = Some(transfer);
+        frames_count
+    }
+
+    /// The client has gone; frames go home. Those the kernel has come with its completion.
+    pub(crate) fn close(&mut self, pool: &mut FramePool) {
+        self.queued.clear(pool);
+    }
+}

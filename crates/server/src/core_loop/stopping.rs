@@ -1,0 +1,141 @@
+//! Leaving in good order.
+//!
+//! ```text
+//! Serving --asked--> Draining --nobody left--> Flushing --flushed--> Done
+//!                    (at most stop_limit)      (at most stop_limit)
+//! ```
+
+use super::{RunError, Server};
+use array::request::Outcome;
+use base::time::{Instant, Nanos};
+use std::io;
+
+/// Time for the kernel to give back the buffers of closed connections.
+const HOMECOMING_ROUNDS_MAX: u32 = 40;
+const HOMECOMING_ROUND: Nanos = Nanos(25_000_000);
+
+/// Where the service stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Open.
+    Serving,
+    /// The doors are closed; clients are answered what they have asked.
+    Draining {
+        /// Those left then are cut off.
+        due: Instant,
+    },
+    /// The last flush is in flight.
+    Flushing {
+        /// It is given up then.
+        due: Instant,
+    },
+    /// Over.
+    Done,
+}
+
+impl Phase {
+    pub(super) fn due(self) -> Option<Instant> {
+        match self {
+            Phase::Draining { due } | Phase::Flushing { due } => Some(due),
+            Phase::Serving | Phase::Done => None,
+        }
+    }
+}
+
+impl Server<'_> {
+    /// Moves on if it is time to.
+    pub(super) fn advance_phase(&mut self) -> io::Result<()> {
+        let now = self.desk.now;
+        match self.phase {
+            Phase::Serving if self.phase_is_over() => {
+                self.close_doors()?;
+                self.phase = Phase::Draining { due: now + self.config.stop_limit };
+                self.drain_clients()
+            }
+            Phase::Draining { due } if self.phase_is_over() || now >= due => {
+                self.drop_clients();
+                self.desk.begin_final_flush();
+                self.phase = Phase::Flushing { due: now + self.config.stop_limit };
+                Ok(())
+            }
+            Phase::Flushing { due } if self.phase_is_over() || now >= due => {
+                self.phase = Phase::Done;
+                Ok(())
+            }
+            Phase::Serving | Phase::Draining { .. } | Phase::Flushing { .. } | Phase::Done => Ok(()),
+        }
+    }
+
+    /// Whether the phase has nothing left to wait for.
+    pub(super) fn phase_is_over(&self) -> bool {
+        match self.phase {
+            Phase::Serving => self.is_stop_asked,
+            Phase::Draining { .. } => self.clients.len() == 0,
+            Phase::Flushing { .. } => self.desk.final_flush_outcome().is_some(),
+            Phase::Done => true,
+        }
+    }
+
+    fn close_doors(&mut self) -> io::Result<()> {
+        log::info!("stopping: {} clients are connected", self.clients.len());
+        for door in self.doors.drain(..).chain(self.control.take()) {
+            if let Some(id) = door.accepting {
+                self.ring.cancel(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells all clients to finish: those between requests have only answers to wait for.
+    fn drain_clients(&mut self) -> io::Result<()> {
+        let mut keys = std::mem::take(&mut self.keys);
+        self.clients.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.serve_last(key)?;
+        }
+        self.keys = keys;
+        Ok(())
+    }
+
+    fn serve_last(&mut self, key: super::slab::Key) -> io::Result<()> {
+        let Some(client) = self.clients.at(key) else { return Ok(()) };
+        client.finish_if_resting();
+        if !client.inbox.is_receiving() && client.pause.is_none() {
+            self.serve(key)?;
+        }
+        self.mark_dirty(key);
+        Ok(())
+    }
+
+    fn drop_clients(&mut self) {
+        if self.clients.len() > 0 {
+            log::warn!("stopping: {} clients are cut off with requests in flight", self.clients.len());
+        }
+        let mut keys = std::mem::take(&mut self.keys);
+        self.clients.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.end_client(key);
+        }
+        self.questions.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.close_question(key);
+        }
+        self.keys = keys;
+    }
+
+    /// Waits for the kernel to be done with our buffers and says how it went.
+    pub(super) fn leave(mut self) -> Result<(), RunError> {
+        for _ in 0..HOMECOMING_ROUNDS_MAX {
+            if self.ring.transfers_in_flight() == 0 {
+                break;
+            }
+            self.ring.wait(Some(HOMECOMING_ROUND))?;
+            self.take_completions()?;
+        }
+        match self.desk.final_flush_outcome() {
+            Some(Outcome::Done) => Ok(()),
+            Some(Outcome::IoError) => Err(RunError::FinalFlush),
+            None => Err(RunError::FinalFlushTimeout),
+        }
+    }
+}

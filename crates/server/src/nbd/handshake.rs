@@ -1,0 +1,400 @@
+//! Fixed newstyle negotiation: bytes in, bytes out, and at the end an agreement.
+//!
+//! ```text
+//! server greeting -> client flags -> { option -> reply }* -> Agreed | HungUp
+//! ```
+//!
+//! The machine takes whole messages: fed with less, it consumes nothing and waits. Options that
+//! are too long to keep are skipped as their bytes arrive, so a client cannot make the server
+//! hold more than [`OPTION_DATA_BYTES_MAX`] for it.
+
+use super::codec::{self, CodecError, OptionHeader, OptionKind, handshake_flags, info, option_reply};
+use super::transmission::{PAYLOAD_BYTES_MAX, transmission_flags};
+use base::units::BLOCK_BYTES_U64;
+use thiserror::Error;
+
+/// Longest data of an option that is looked at. The longest sensible one is INFO with a name of
+/// 4,096 bytes, the limit of the protocol for strings, and a few kinds of information.
+pub const OPTION_DATA_BYTES_MAX: u32 = 4096 + 256;
+
+/// Longest data of an option that is skipped with an answer; a client that announces more is not
+/// negotiating.
+pub const OPTION_SKIP_BYTES_MAX: u32 = 1 << 20;
+
+/// An export: a name under which clients find the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportConfig {
+    /// What the client asks for. The first export also answers to the empty name.
+    pub name: String,
+    /// A sentence for `nbdinfo --list`.
+    pub description: String,
+}
+
+/// What negotiation agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// Which of the exports.
+    pub export_index: usize,
+    /// Reads are answered in structured chunks.
+    pub structured: bool,
+}
+
+/// Where the negotiation stands after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The next message is not complete.
+    NeedMore,
+    /// Requests follow.
+    Agreed(Agreement),
+    /// The client said good-bye; send what is queued and close.
+    HungUp,
+}
+
+/// Why a negotiation ends without an agreement.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HandshakeError {
+    /// Not NBD, or out of step.
+    #[error("{0}")]
+    Codec(#[from] CodecError),
+    /// The protocol forbids to go on.
+    #[error("the client set unknown handshake flags {0:#x}")]
+    ClientFlags(u32),
+    /// Too long even to skip.
+    #[error("the client announced an option of {0} bytes; the limit is {OPTION_SKIP_BYTES_MAX}")]
+    OptionLength(u32),
+    /// `EXPORT_NAME` has no way to say no but hanging up.
+    #[error("the client asked for the export `{0}`, which does not exist (EXPORT_NAME can only hang up)")]
+    NoSuchExport(String),
+}
+
+/// What the client is negotiating about.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// The names; the first is the default.
+    pub exports: &'a [ExportConfig],
+    /// Size of the volume.
+    pub size_bytes: u64,
+}
+
+/// One client's negotiation.
+#[derive(Clone, Debug)]
+pub struct Handshake {
+    stage: Stage,
+    zeroes: bool,
+    structured: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    ClientFlags,
+    Option,
+    /// Data of a refused option still arrives; its answer is out already.
+    Skip {
+        bytes_left: usize,
+    },
+}
+
+impl Handshake {
+    /// Begins: the greeting goes to `out`.
+    #[must_use]
+    pub fn new(out: &mut Vec<u8>) -> Handshake {
+        codec::push_greeting(out);
+        Handshake { stage: Stage::ClientFlags, zeroes: true, structured: false }
+    }
+
+    /// Takes at most one message from the front of `bytes`; returns how many bytes it took and
+    /// where the negotiation stands. `NeedMore` with bytes taken means: call again.
+    ///
+    /// # Errors
+    /// When the connection must be closed without further answer.
+    pub fn step(
+        &mut self,
+        bytes: &[u8],
+        offer: Offer<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), HandshakeError> {
+        let result = match self.stage {
+            Stage::ClientFlags => self.take_client_flags(bytes),
+            Stage::Option => self.take_option(bytes, offer, out),
+            Stage::Skip { bytes_left } => {
+                let taken = bytes_left.min(bytes.len());
+                let left = bytes_left - taken;
+                self.stage = if left == 0 { Stage::Option } else { Stage::Skip { bytes_left: left } };
+                Ok((taken, Progress::NeedMore))
+            }
+        };
+        match result {
+            Err(HandshakeError::Codec(CodecError::Incomplete)) => Ok((0, Progress::NeedMore)),
+            other => other,
+        }
+    }
+
+    fn take_client_flags(&mut self, bytes: &[u8]) -> Result<(usize, Progress), HandshakeError> {
+        let flags = codec::parse_client_flags(bytes)?;
+        let fixed = u32::from(handshake_flags::FIXED_NEWSTYLE);
+        let no_zeroes = u32::from(handshake_flags::NO_ZEROES);
+        if flags & !(fixed | no_zeroes) != 0 {
+            return Err(HandshakeError::ClientFlags(flags));
+        }
+        self.zeroes = flags & no_zeroes == 0;
+        self.stage = Stage::Option;
+        Ok((4, Progress::NeedMore))
+    }
+
+    fn take_option(
+        &mut self,
+        bytes: &[u8],
+        offer: Offer<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), HandshakeError> {
+        let header = codec::parse_option(bytes)?;
+        if header.length > OPTION_DATA_BYTES_MAX {
+            return self.refuse_long(header, out);
+        }
+        let data_bytes = usize::try_from(header.length).map_err(|_| CodecError::Malformed)?;
+        let rest = &bytes[codec::OPTION_BYTES..];
+        let data = rest.get(..data_bytes).ok_or(CodecError::Incomplete)?;
+        let progress = self.answer(header.kind, data, offer, out)?;
+        Ok((codec::OPTION_BYTES + data_bytes, progress))
+    }
+
+    /// Says no to an option that is too long to be kept and skips its data.
+    fn refuse_long(
+        &mut self,
+        header: OptionHeader,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Progress), HandshakeError> {
+        if header.length > OPTION_SKIP_BYTES_MAX || header.kind == OptionKind::ExportName {
+            return Err(HandshakeError::OptionLength(header.length));
+        }
+        codec::push_option_reply(out, header.kind, option_reply::ERR_TOO_BIG, b"the option is too long");
+        let bytes_left = usize::try_from(header.length).map_err(|_| CodecError::Malformed)?;
+        self.stage = Stage::Skip { bytes_left };
+        Ok((codec::OPTION_BYTES, Progress::NeedMore))
+    }
+
+    fn answer(
+        &mut self,
+        kind: OptionKind,
+        data: &[u8],
+        offer: Offer<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, HandshakeError> {
+        match kind {
+            OptionKind::ExportName => self.export_name(data, offer, out),
+            OptionKind::Abort => {
+                codec::push_option_reply(out, kind, option_reply::ACK, &[]);
+                Ok(Progress::HungUp)
+            }
+            OptionKind::Info | OptionKind::Go => Ok(self.describe(kind, data, offer, out)),
+            OptionKind::List => Ok(list(data, offer, out)),
+            OptionKind::StructuredReply => Ok(self.use_structured(data, out)),
+            OptionKind::Other(_) => {
+                codec::push_option_reply(out, kind, option_reply::ERR_UNSUP, b"the option is not supported");
+                Ok(Progress::NeedMore)
+            }
+        }
+    }
+
+    fn export_name(
+        &self,
+        data: &[u8],
+        offer: Offer<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, HandshakeError> {
+        let name = codec::parse_name(data)?;
+        let Some(export_index) = find(offer, &name) else {
+            return Err(HandshakeError::NoSuchExport(name));
+        };
+        codec::push_export(out, offer.size_bytes, transmission_flags(self.structured), self.zeroes);
+        Ok(Progress::Agreed(self.agreement(export_index)))
+    }
+
+    fn use_structured(&mut self, data: &[u8], out: &mut Vec<u8>) -> Progress {
+        if data.is_empty() {
+            self.structured = true;
+            codec::push_option_reply(out, OptionKind::StructuredReply, option_reply::ACK, &[]);
+        } else {
+            push_invalid(out, OptionKind::StructuredReply);
+        }
+        Progress::NeedMore
+    }
+
+    /// INFO and GO: what the client asked to know, then ACK.
+    fn describe(
+        &self,
+        kind: OptionKind,
+        data: &[u8],
+        offer: Offer<'_>,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let Ok(request) = codec::parse_info_request(data) else {
+            push_invalid(out, kind);
+            return Progress::NeedMore;
+        };
+        let Some(export_index) = find(offer, &request.name) else {
+            let text = format!("there is no export named `{}`", request.name);
+            codec::push_option_reply(out, kind, option_reply::ERR_UNKNOWN, text.as_bytes());
+            return Progress::NeedMore;
+        };
+        let mut export = info::EXPORT.to_be_bytes().to_vec();
+        codec::push_export(&mut export, offer.size_bytes, transmission_flags(self.structured), false);
+        codec::push_option_reply(out, kind, option_reply::INFO, &export);
+        for wanted in request.kinds {
+            if let Some(data) = information(wanted, &offer.exports[export_index]) {
+                codec::push_option_reply(out, kind, option_reply::INFO, &data);
+            }
+        }
+        codec::push_option_reply(out, kind, option_reply::ACK, &[]);
+        match kind {
+            OptionKind::Go => Progress::Agreed(self.agreement(export_index)),
+            _ => Progress::NeedMore,
+        }
+    }
+
+    fn agreement(&self, export_index: usize) -> Agreement {
+        Agreement { export_index, structured: self.structured }
+    }
+}
+
+fn find(offer: Offer<'_>, name: &str) -> Option<usize> {
+    if name.is_empty() && !offer.exports.is_empty() {
+        return Some(0);
+    }
+    offer.exports.iter().position(|export| export.name == name)
+}
+
+fn push_invalid(out: &mut Vec<u8>, kind: OptionKind) {
+    codec::push_option_reply(out, kind, option_reply::ERR_INVALID, b"the option's data is malformed");
+}
+
+fn list(data: &[u8], offer: Offer<'_>, out: &mut Vec<u8>) -> Progress {
+    if !data.is_empty() {
+        push_invalid(out, OptionKind::List);
+        return Progress::NeedMore;
+    }
+    for export in offer.exports {
+        let name_bytes = u32::try_from(export.name.len()).expect("config limits names to 4,096 bytes");
+        let mut entry = name_bytes.to_be_bytes().to_vec();
+        entry.extend(export.name.as_bytes());
+        entry.extend(export.description.as_bytes());
+        codec::push_option_reply(out, OptionKind::List, option_reply::SERVER, &entry);
+    }
+    codec::push_option_reply(out, OptionKind::List, option_reply::ACK, &[]);
+    Progress::NeedMore
+}
+
+/// One piece of optional information; `None` for kinds we do not have or always send.
+fn information(kind: u16, export: &ExportConfig) -> Option<Vec<u8>> {
+    let mut data = kind.to_be_bytes().to_vec();
+    match kind {
+        info::NAME => data.extend(export.name.as_bytes()),
+        info::DESCRIPTION => data.extend(export.description.as_bytes()),
+        info::BLOCK_SIZE => {
+            // Any byte range is served, whole blocks without reading first.
+            data.extend(1_u32.to_be_bytes());
+            data.extend(u32::try_from(BLOCK_BYTES_U64).expect("a block is 4 KiB").to_be_bytes());
+            data.extend(PAYLOAD_BYTES_MAX.to_be_bytes());
+        }
+        _ => return None,
+    }
+    Some(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn exports() -> Vec<ExportConfig> {
+        let named = |name: &str| ExportConfig { name: name.to_owned(), description: "a volume".to_owned() };
+        vec![named("one"), named("two")]
+    }
+
+    fn option(kind: u32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = codec::OPTION_MAGIC.to_be_bytes().to_vec();
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    /// Feeds `bytes` in pieces of `step` and returns the last progress and the output.
+    fn feed(bytes: &[u8], step: usize) -> (Result<Progress, HandshakeError>, Vec<u8>) {
+        let exports = exports();
+        let offer = Offer { exports: &exports, size_bytes: 1 << 20 };
+        let mut out = Vec::new();
+        let mut machine = Handshake::new(&mut out);
+        let (mut held, mut progress) = (Vec::new(), Progress::NeedMore);
+        for piece in bytes.chunks(step) {
+            held.extend(piece);
+            loop {
+                match machine.step(&held, offer, &mut out) {
+                    Ok((taken, next)) => {
+                        held.drain(..taken);
+                        progress = next;
+                        if taken == 0 || progress != Progress::NeedMore {
+                            break;
+                        }
+                    }
+                    Err(error) => return (Err(error), out),
+                }
+            }
+        }
+        (Ok(progress), out)
+    }
+
+    #[test]
+    fn go_agrees_however_the_bytes_arrive() {
+        let mut bytes = 3_u32.to_be_bytes().to_vec();
+        bytes.extend(option(99, b"junk"));
+        bytes.extend(option(8, &[]));
+        bytes.extend(option(7, &[0, 0, 0, 3, b't', b'w', b'o', 0, 1, 0, 3]));
+        let whole = feed(&bytes, bytes.len());
+        assert_eq!(whole.0, Ok(Progress::Agreed(Agreement { export_index: 1, structured: true })));
+        for step in [1, 3, 17] {
+            assert_eq!(feed(&bytes, step), whole);
+        }
+    }
+
+    #[test]
+    fn an_unknown_export_is_named() {
+        let mut bytes = 3_u32.to_be_bytes().to_vec();
+        bytes.extend(option(7, &[0, 0, 0, 1, b'x', 0, 0]));
+        let (progress, out) = feed(&bytes, 64);
+        assert_eq!(progress, Ok(Progress::NeedMore));
+        assert!(String::from_utf8_lossy(&out).contains("no export named `x`"));
+        let mut old = 3_u32.to_be_bytes().to_vec();
+        old.extend(option(1, b"x"));
+        assert_eq!(feed(&old, 64).0, Err(HandshakeError::NoSuchExport("x".to_owned())));
+    }
+
+    #[test]
+    fn long_options_are_skipped_and_absurd_ones_end_it() {
+        let mut bytes = 3_u32.to_be_bytes().to_vec();
+        bytes.extend(option(6, &[0; 100_000]));
+        bytes.extend(option(2, &[]));
+        assert_eq!(feed(&bytes, 4096).0, Ok(Progress::HungUp));
+        let mut absurd = 3_u32.to_be_bytes().to_vec();
+        absurd.extend(codec::OPTION_MAGIC.to_be_bytes());
+        absurd.extend([0, 0, 0, 6, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(feed(&absurd, 64).0, Err(HandshakeError::OptionLength(u32::MAX)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            options in proptest::collection::vec(
+                (0_u32..12, proptest::collection::vec(any::<u8>(), 0..40)), 0..8),
+            tail in proptest::collection::vec(any::<u8>(), 0..64),
+            step in 1_usize..40,
+        ) {
+            let mut bytes = 3_u32.to_be_bytes().to_vec();
+            for (kind, data) in options {
+                bytes.extend(option(kind, &data));
+            }
+            bytes.extend(tail);
+            let _ = feed(&bytes, step);
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The only door to io_uring: safe operations that own what the kernel works on.
+//!
+//! An operation takes its socket (`Rc<OwnedFd>`) and its [`Transfer`] along and its
+//! [`Completion`] brings the transfer back. Until then nobody else can reach the buffers, and the
+//! descriptor cannot be closed and its number reused. A ring that is dropped with operations in
+//! flight leaks their buffers rather than free memory the kernel may still write to.
+//!
+//! Invariant: `in_flight[i]` is occupied exactly while the kernel may post completions for it.
+
+use crate::transfer::{Piece, Transfer};
+use base::time::Nanos;
+use io_uring::{IoUring, opcode, squeue, types};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+
+/// Longest list of buffers the kernel takes in one call (UIO_MAXIOV).
+const IOVECS_MAX: usize = 1024;
+
+/// Operations that may be queued before the kernel is told; the ring submits early when full.
+const SUBMISSIONS_MAX: u32 = 512;
+
+/// Completions that may be waiting. The kernel keeps more for us if they come (FEAT_NODROP).
+const COMPLETIONS_MAX: u32 = 4096;
+
+/// The ring's name for an operation in flight, for [`Ring::cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationId(usize);
+
+/// How an operation ended, or, for those that repeat, went this time.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection was accepted.
+    Accepted(io::Result<OwnedFd>),
+    /// A descriptor has become readable.
+    Readable(io::Result<()>),
+    /// Bytes were received; zero is the end of the stream.
+    Received(io::Result<usize>, Box<Transfer>),
+    /// Bytes were sent.
+    Sent(io::Result<usize>, Box<Transfer>),
+}
+
+/// What the kernel has to say about an operation.
+#[derive(Debug)]
+pub struct Completion<T> {
+    /// Who started it.
+    pub token: T,
+    /// What happened.
+    pub event: Event,
+    /// The operation goes on and will complete again.
+    pub more: bool,
+}
+
+/// A message as the kernel reads it; boxed, because the kernel keeps its address. The header comes
+/// first, so that a pointer to the message is a pointer to its header.
+#[repr(C)]
+struct Message {
+    header: libc::msghdr,
+    iovecs: Vec<libc::iovec>,
+}
+
+enum Work {
+    Accept,
+    Poll,
+    /// Raw pointers, not boxes: moving a box asserts that nobody else has its address.
+    Receive(*mut Transfer, *mut Message),
+    Send(*mut Transfer, *mut Message),
+}
+
+struct InFlight<T> {
+    token: T,
+    work: Work,
+    /// Keeps the descriptor open and its number taken.
+    _fd: Rc<OwnedFd>,
+}
+
+/// Completions of cancellations carry nothing anybody waits for.
+const CANCELLATION: u64 = u64::MAX;
+
+/// An io_uring whose operations own their buffers. `T` is the caller's name for who waits.
+pub struct Ring<T> {
+    uring: IoUring,
+    in_flight: Vec<Option<InFlight<T>>>,
+    vacant: Vec<usize>,
+    spare_messages: Vec<*mut Message>,
+    /// Entries taken off the completion queue, waiting to be interpreted.
+    raw: Vec<(u64, i32, u32)>,
+}
+
+impl<T: Copy> Ring<T> {
+    /// A ring for the calling thread.
+    ///
+    /// # Errors
+    /// When the kernel has no io_uring, or forbids it.
+    pub fn new() -> io::Result<Ring<T>> {
+        let mut tuned = IoUring::builder();
+        tuned.setup_cqsize(COMPLETIONS_MAX).setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        let uring = tuned.build(SUBMISSIONS_MAX).or_else(|_| IoUring::new(SUBMISSIONS_MAX))?;
+        Ok(Ring {
+            uring,
+            in_flight: Vec::new(),
+            vacant: Vec::new(),
+            spare_messages: Vec::new(),
+            raw: Vec::new(),
+        })
+    }
+
+    /// Sends and receives in flight.
+    #[must_use]
+    pub fn transfers_in_flight(&self) -> usize {
+        let moves = |slot: &&InFlight<T>| matches!(slot.work, Work::Receive(..) | Work::Send(..));
+        self.in_flight.iter().flatten().filter(moves).count()
+    }
+
+    /// Accepts connections until cancelled.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn accept(&mut self, listener: &Rc<OwnedFd>, token: T) -> io::Result<OperationId> {
+        let id = self.reserve(listener, token, Work::Accept);
+        let fd = types::Fd(listener.as_raw_fd());
+        self.push(opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build(), id)
+    }
+
+    /// Tells, each time, that `fd` has become readable, until cancelled.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn poll(&mut self, fd: &Rc<OwnedFd>, token: T) -> io::Result<OperationId> {
+        let id = self.reserve(fd, token, Work::Poll);
+        let events = u32::from(libc::POLLIN.unsigned_abs());
+        self.push(opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), events).multi(true).build(), id)
+    }
+
+    /// Receives into the pieces left of `transfer`, as many bytes as there are.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn receive(
+        &mut self,
+        socket: &Rc<OwnedFd>,
+        mut transfer: Box<Transfer>,
+        token: T,
+    ) -> io::Result<OperationId> {
+        let message = self.message(&mut transfer);
+        let id = self.reserve(socket, token, Work::Receive(Box::into_raw(transfer), message));
+        let fd = types::Fd(socket.as_raw_fd());
+        let header = message.cast::<libc::msghdr>();
+        self.push(opcode::RecvMsg::new(fd, header).build(), id)
+    }
+
+    /// Sends the pieces left of `transfer`, or the first [`IOVECS_MAX`] of them.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn send(
+        &mut self,
+        socket: &Rc<OwnedFd>,
+        mut transfer: Box<Transfer>,
+        token: T,
+    ) -> io::Result<OperationId> {
+        let message = self.message(&mut transfer);
+        let id = self.reserve(socket, token, Work::Send(Box::into_raw(transfer), message));
+        let fd = types::Fd(socket.as_raw_fd());
+        let header = message.cast::<libc::msghdr>().cast_const();
+        let flags = libc::MSG_NOSIGNAL.unsigned_abs();
+        self.push(opcode::SendMsg::new(fd, header).flags(flags).build(), id)
+    }
+
+    /// Asks the kernel to end an operation; its completion still comes.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn cancel(&mut self, id: OperationId) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(user_data(id)).build().user_data(CANCELLATION);
+        self.push_entry(&entry)
+    }
+
+    /// Submits what is queued and waits for a completion, at most for `timeout`. `Some(0)` does
+    /// not wait.
+    ///
+    /// # Errors
+    /// When the kernel refuses to work for us; interruptions and timeouts are not errors.
+    pub fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
+        let result = match timeout {
+            Some(Nanos(0)) => self.uring.submit(),
+            None => self.uring.submit_and_wait(1),
+            Some(Nanos(nanos)) => {
+                let subsec = u32::try_from(nanos % 1_000_000_000).expect("less than 10^9");
+                let timespec = types::Timespec::new().sec(nanos / 1_000_000_000).nsec(subsec);
+                let args = types::SubmitArgs::new().timespec(&timespec);
+                self.uring.submitter().submit_with_args(1, &args)
+            }
+        };
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // EBUSY: completions must be taken first, which the caller is about to do.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Takes the completions there are.
+    pub fn completions(&mut self, into: &mut Vec<Completion<T>>) {
+        let mut raw = std::mem::take(&mut self.raw);
+        raw.extend(self.uring.completion().map(|entry| (entry.user_data(), entry.result(), entry.flags())));
+        for (user_data, result, flags) in raw.drain(..) {
+            if user_data != CANCELLATION {
+                into.push(self.complete(user_data, result, io_uring::cqueue::more(flags)));
+            }
+        }
+        self.raw = raw;
+    }
+
+    fn complete(&mut self, user_data: u64, result: i32, more: bool) -> Completion<T> {
+        let index = usize::try_from(user_data).expect("an index we chose");
+        let slot = self.in_flight[index].as_ref().expect("completions come for operations in flight");
+        let token = slot.token;
+        let count = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+        let event = match slot.work {
+            Work::Accept => Event::Accepted(count.map(|_| adopt(result))),
+            Work::Poll => Event::Readable(count.map(|_| ())),
+            Work::Receive(transfer, message) => Event::Received(count, self.reclaim(transfer, message)),
+            Work::Send(transfer, message) => Event::Sent(count, self.reclaim(transfer, message)),
+        };
+        if !more {
+            self.in_flight[index] = None;
+            self.vacant.push(index);
+        }
+        Completion { token, event, more }
+    }
+
+    /// Takes a transfer back from the kernel.
+    #[allow(unsafe_code)]
+    fn reclaim(&mut self, transfer: *mut Transfer, message: *mut Message) -> Box<Transfer> {
+        self.spare_messages.push(message);
+        // SAFETY: the pointer came from `Box::into_raw` in `receive` or `send`; sends and receives
+        // complete exactly once, so the kernel is done with it and nobody else reclaims it.
+        // WHY: only the kernel knows when it is done; ownership has to pass through it as a pointer.
+        unsafe { Box::from_raw(transfer) }
+    }
+
+    /// The kernel's description of the pieces left of `transfer`.
+    #[allow(unsafe_code)]
+    fn message(&mut self, transfer: &mut Transfer) -> *mut Message {
+        let raw = self.spare_messages.pop().unwrap_or_else(|| Box::into_raw(Box::new(Message::new())));
+        // SAFETY: spare messages come from `Box::into_raw` and belong to no operation in flight.
+        // WHY: messages are reused, so that an operation does not allocate.
+        let message = unsafe { &mut *raw };
+        message.describe(transfer);
+        raw
+    }
+
+    fn reserve(&mut self, fd: &Rc<OwnedFd>, token: T, work: Work) -> OperationId {
+        let operation = Some(InFlight { token, work, _fd: Rc::clone(fd) });
+        if let Some(index) = self.vacant.pop() {
+            self.in_flight[index] = operation;
+            return OperationId(index);
+        }
+        self.in_flight.push(operation);
+        OperationId(self.in_flight.len() - 1)
+    }
+
+    fn push(&mut self, entry: squeue::Entry, id: OperationId) -> io::Result<OperationId> {
+        self.push_entry(&entry.user_data(user_data(id)))?;
+        Ok(id)
+    }
+
+    #[allow(unsafe_code)]
+    fn push_entry(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: the entry's descriptor and buffers are owned by `in_flight` (see the module's
+        // invariant) until its last completion; a ring dropped before that leaks them.
+        // WHY: io_uring is the one system call per turn this server is built around.
+        while unsafe { self.uring.submission().push(entry) }.is_err() {
+            self.uring.submit()?;
+        }
+        Ok(())
+    }
+}
+
+impl Message {
+    #[allow(unsafe_code)]
+    fn new() -> Message {
+        // SAFETY: `msghdr` is integers and pointers, for which zero is a value.
+        // WHY: it has private padding on some targets and no constructor.
+        let header = unsafe { std::mem::zeroed() };
+        Message { header, iovecs: Vec::new() }
+    }
+
+    fn describe(&mut self, transfer: &mut Transfer) {
+        self.iovecs.clear();
+        let count = transfer.pieces_left().len().min(IOVECS_MAX);
+        assert!(count > 0, "an operation on no bytes would look like the end of the stream");
+        for index in 0..count {
+            let piece: Piece = transfer.pieces_left()[index];
+            let slice = transfer.slice_mut(piece);
+            self.iovecs.push(libc::iovec { iov_base: slice.as_mut_ptr().cast(), iov_len: slice.len() });
+        }
+        self.header.msg_iov = self.iovecs.as_mut_ptr();
+        self.header.msg_iovlen = count;
+    }
+}
+
+/// Takes ownership of a descriptor that the kernel just made for us.
+#[allow(unsafe_code)]
+fn adopt(fd: i32) -> OwnedFd {
+    // SAFETY: a successful accept returns a new descriptor that nobody else knows of.
+    // WHY: io_uring returns it as a number.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn user_data(id: OperationId) -> u64 {
+    u64::try_from(id.0).expect("an index fits 64 bits")
+}

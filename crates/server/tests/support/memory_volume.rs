@@ -1,0 +1,184 @@
+//! A volume in memory: what the server is tested and measured against.
+//!
+//! It answers at once, or, with a delay, late and out of order. It is strict where an engine
+//! would be: requests beyond the end, empty ones, and two changes of one block at a time while a
+//! merge is under way are found by the tests that read back what they wrote.
+
+use array::request::{Outcome, Reply, Request, RequestOp, Volume};
+use base::frame::FramePool;
+use base::time::{Instant, Nanos};
+use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a test may look at and change while the server runs in another thread.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Requests accepted.
+    pub submitted: AtomicU64,
+    /// Flushes carried out.
+    pub flushes: AtomicU64,
+    /// Writes and trims with FUA carried out.
+    pub forced: AtomicU64,
+    /// No request is answered while this is set.
+    pub is_held: AtomicBool,
+    /// Reads and writes of this block fail.
+    pub bad_block: AtomicU64,
+    /// Frames that were out when the volume was dropped.
+    pub frames_out_at_end: AtomicU64,
+}
+
+/// Options of a [`MemoryVolume`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub blocks: u64,
+    pub frames_max: usize,
+    /// Requests take up to this long, in a random order.
+    pub delay_max: Nanos,
+}
+
+pub struct MemoryVolume {
+    data: Vec<u8>,
+    pool: FramePool,
+    pending: Vec<(Instant, Request)>,
+    frames_promised: usize,
+    options: Options,
+    random: u64,
+    shared: Arc<Shared>,
+}
+
+impl MemoryVolume {
+    pub fn new(options: Options) -> (MemoryVolume, Arc<Shared>) {
+        let shared = Arc::new(Shared { bad_block: AtomicU64::new(u64::MAX), ..Shared::default() });
+        let bytes = usize::try_from(options.blocks).unwrap() * BLOCK_BYTES;
+        let volume = MemoryVolume {
+            data: vec![0; bytes],
+            pool: FramePool::new(options.frames_max),
+            pending: Vec::new(),
+            frames_promised: 0,
+            options,
+            random: 0x9e37_79b9_7f4a_7c15,
+            shared: Arc::clone(&shared),
+        };
+        (volume, shared)
+    }
+
+    fn delay(&mut self) -> Nanos {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        Nanos(if self.options.delay_max.0 == 0 { 0 } else { self.random % self.options.delay_max.0 })
+    }
+
+    fn range(&self, lba: Lba, blocks: u64) -> (std::ops::Range<usize>, Outcome) {
+        assert!(blocks > 0);
+        assert!(lba.0 + blocks <= self.options.blocks);
+        let bad = self.shared.bad_block.load(Ordering::Relaxed);
+        let outcome = if (lba.0..lba.0 + blocks).contains(&bad) { Outcome::IoError } else { Outcome::Done };
+        let from = lba.index() * BLOCK_BYTES;
+        (from..from + usize::try_from(blocks * BLOCK_BYTES_U64).unwrap(), outcome)
+    }
+
+    fn carry_out(&mut self, request: Request) -> Reply {
+        let mut reply = Reply { id: request.id, outcome: Outcome::Done, frames: Vec::new() };
+        match request.op {
+            RequestOp::Read { lba, blocks } => {
+                let (range, outcome) = self.range(lba, blocks.into());
+                self.frames_promised -= usize::try_from(blocks).unwrap();
+                reply.outcome = outcome;
+                if outcome == Outcome::Done {
+                    for block in self.data[range].chunks_exact(BLOCK_BYTES) {
+                        let mut frame = self.pool.take();
+                        frame.data.copy_from_slice(block);
+                        reply.frames.push(frame);
+                    }
+                }
+            }
+            RequestOp::Write { lba, mut frames, force_unit_access } => {
+                let (range, outcome) = self.range(lba, u64::try_from(frames.len()).unwrap());
+                reply.outcome = outcome;
+                if outcome == Outcome::Done {
+                    for (block, frame) in self.data[range].chunks_exact_mut(BLOCK_BYTES).zip(&frames) {
+                        block.copy_from_slice(&frame.data);
+                    }
+                }
+                self.count_forced(force_unit_access);
+                self.pool.give_many(&mut frames);
+                reply.frames = frames;
+            }
+            RequestOp::Trim { lba, blocks, force_unit_access } => {
+                let (range, outcome) = self.range(lba, blocks);
+                reply.outcome = outcome;
+                self.data[range].fill(0);
+                self.count_forced(force_unit_access);
+            }
+            RequestOp::Flush => {
+                self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        reply
+    }
+
+    fn count_forced(&self, force_unit_access: bool) {
+        self.shared.forced.fetch_add(u64::from(force_unit_access), Ordering::Relaxed);
+    }
+}
+
+impl Drop for MemoryVolume {
+    fn drop(&mut self) {
+        let out = u64::try_from(self.pool.frames_out()).unwrap();
+        self.shared.frames_out_at_end.store(out, Ordering::Relaxed);
+    }
+}
+
+impl Volume for MemoryVolume {
+    fn blocks(&self) -> u64 {
+        self.options.blocks
+    }
+
+    fn frames(&mut self) -> &mut FramePool {
+        &mut self.pool
+    }
+
+    fn client_frames_available(&self) -> usize {
+        self.pool.available() - self.frames_promised
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        self.shared.submitted.fetch_add(1, Ordering::Relaxed);
+        if let RequestOp::Read { blocks, .. } = request.op {
+            self.frames_promised += usize::try_from(blocks).unwrap();
+            assert!(self.frames_promised <= self.pool.available());
+        }
+        let due = now + self.delay();
+        self.pending.push((due, request));
+    }
+
+    fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        if self.shared.is_held.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        if self.options.delay_max.0 > 0 {
+            pending.sort_by_key(|(due, _)| *due);
+        }
+        let ripe = pending.partition_point(|(due, _)| *due <= now);
+        for (_, request) in pending.drain(..ripe) {
+            let reply = self.carry_out(request);
+            replies.push(reply);
+        }
+        self.pending = pending;
+        false
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let held = self.shared.is_held.load(Ordering::Relaxed);
+        let first = self.pending.iter().map(|(due, _)| *due).min();
+        // While requests are held, look every millisecond whether they still are.
+        if held { first.map(|due| due + Nanos(1_000_000)) } else { first }
+    }
+
+    fn control(&mut self, _now: Instant, line: &str) -> String {
+        format!("you said: {line}\n")
+    }
+}
