@@ -151,7 +151,13 @@ impl Shard {
     }
 
     /// A drive has completed a command.
-    pub fn on_completion(&mut self, now: Instant, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
+    pub fn on_completion(
+        &mut self,
+        now: Instant,
+        drive: DriveIndex,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
         match Waiter::from_token(completion.token) {
             Waiter::Chunk { slot, part } => self.on_chunk(slot, part, completion, fx),
             Waiter::Header { slot, .. } => self.on_header(slot, drive.index(), completion, fx),
@@ -245,7 +251,9 @@ impl Shard {
     /// turns until this is false before it takes clients.
     #[must_use]
     pub fn has_recovery_debt(&self) -> bool {
-        self.segments.iter().any(|(_, segment)| segment.state == segment::SegmentState::Condemned && !segment.damaged)
+        self.segments
+            .iter()
+            .any(|(_, segment)| segment.state == segment::SegmentState::Condemned && !segment.damaged)
     }
 
     fn stream(&mut self, stream: Stream) -> &mut StreamWriter {

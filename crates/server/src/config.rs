@@ -23,6 +23,8 @@ pub struct ServerConfig {
     pub stall_limit: Nanos,
     /// Time an established connection may rest; zero is for ever.
     pub idle_limit: Nanos,
+    /// Rest after which a client's big receive buffer (256 KiB) is given up for a small one.
+    pub staging_rest: Nanos,
     /// Time for requests in flight when stopping, and again for the final flush.
     pub stop_limit: Nanos,
     /// How long to look for work before sleeping; costs processor time, saves wake-ups.
@@ -37,6 +39,7 @@ impl Default for ServerConfig {
             handshake_limit: Nanos(10 * SECOND.0),
             stall_limit: Nanos(30 * SECOND.0),
             idle_limit: Nanos(0),
+            staging_rest: Nanos(5 * SECOND.0),
             stop_limit: Nanos(10 * SECOND.0),
             spin: Nanos(0),
         }
@@ -105,7 +108,9 @@ impl WallClock {
     /// After 584 years.
     #[must_use]
     pub fn now(self) -> Instant {
-        Instant(u64::try_from(self.origin.elapsed().as_nanos()).expect("the server is younger than 584 years"))
+        Instant(
+            u64::try_from(self.origin.elapsed().as_nanos()).expect("the server is younger than 584 years"),
+        )
     }
 }
 

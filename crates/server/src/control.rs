@@ -54,8 +54,8 @@ pub fn ask(path: &Path, line: &str) -> Result<String, AskError> {
     if line.len() >= LINE_BYTES_MAX || line.contains('\n') {
         return Err(AskError::BadLine);
     }
-    let mut stream = UnixStream::connect(path)
-        .map_err(|source| AskError::NoServer { path: path.to_owned(), source })?;
+    let mut stream =
+        UnixStream::connect(path).map_err(|source| AskError::NoServer { path: path.to_owned(), source })?;
     stream.set_read_timeout(Some(ASK_LIMIT))?;
     stream.set_write_timeout(Some(ASK_LIMIT))?;
     stream.write_all(format!("{line}\n").as_bytes())?;

@@ -290,6 +290,7 @@ impl<'a> Server<'a> {
         let mut turns_left = VOLUME_TURNS_MAX;
         while self.volume_is_busy && turns_left > 0 {
             turns_left -= 1;
+            self.desk.advance();
             self.volume_is_busy = self.desk.volume.turn(self.desk.now, &mut self.replies);
             self.volume_is_busy |= !self.replies.is_empty();
             let mut replies = std::mem::take(&mut self.replies);
@@ -297,7 +298,6 @@ impl<'a> Server<'a> {
                 self.on_reply(reply);
             }
             self.replies = replies;
-            self.desk.advance();
         }
     }
 
@@ -334,6 +334,11 @@ impl<'a> Server<'a> {
         self.clients.keys(&mut keys);
         for key in keys.drain(..) {
             let Some(client) = self.clients.at(key) else { continue };
+            if client.give_up_staging(now)
+                && let Some(id) = client.receiving
+            {
+                self.ring.cancel(id)?;
+            }
             let due = client.due();
             match client.overdue(now) {
                 Some(reason) => self.drop_client(key, &reason),

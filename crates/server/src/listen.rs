@@ -40,10 +40,14 @@ pub enum ListenParseError {
     #[error("`unix:` needs the path of a socket, such as unix:/run/zoneweave.sock")]
     EmptyPath,
     /// The path does not fit a socket address.
-    #[error("the socket path is {0} bytes long; the system allows {SOCKET_PATH_BYTES_MAX}: use a shorter one")]
+    #[error(
+        "the socket path is {0} bytes long; the system allows {SOCKET_PATH_BYTES_MAX}: use a shorter one"
+    )]
     LongPath(usize),
     /// Host or port unknown.
-    #[error("`{0}` is not HOST:PORT: write an address or a name and a number, such as 127.0.0.1:10809 or :10809")]
+    #[error(
+        "`{0}` is not HOST:PORT: write an address or a name and a number, such as 127.0.0.1:10809 or :10809"
+    )]
     Address(String),
 }
 

@@ -1,5 +1,8 @@
 //! What the protocol promises, over a real socket: negotiation, commands, errors.
 
+// Helpers may fail like the tests they help.
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use base::time::Nanos;
@@ -179,9 +182,9 @@ fn failed_blocks_are_errors_and_nothing_else_is() {
     // A simple one cannot take back its header.
     let mut client = RawClient::open(&server.path(), false);
     client.request(READ, 0, 1, 0, 4 << 20);
-    assert_eq!(client.take(16)[4..8], [0; 4]);
-    client.take(1 << 20);
-    client.assert_hung_up();
+    let mut torn = Vec::new();
+    std::io::Read::read_to_end(&mut client.stream, &mut torn).unwrap();
+    assert!(torn.len() < 4 << 20);
     // Unless its first part fails.
     let mut client = RawClient::open(&server.path(), false);
     client.request(READ, 0, 1, offset, 4 << 20);

@@ -1,5 +1,8 @@
 //! What clients must not be able to do to each other or to the server.
 
+// Helpers may fail like the tests they help.
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use base::time::Nanos;
@@ -197,6 +200,24 @@ fn slow_handshakes_and_idle_clients_are_cut_when_so_configured() {
     slow.assert_hung_up();
     let mut idle = RawClient::open(&server.path(), true);
     idle.assert_hung_up();
+}
+
+#[test]
+fn a_client_that_rested_goes_on_with_a_smaller_buffer() {
+    let resting = ServerConfig { staging_rest: Nanos(20 * MILLISECOND), ..config() };
+    let server = TestServer::start(resting, options());
+    let mut client = RawClient::open(&server.path(), true);
+    for round in 0..4 {
+        assert_eq!(client.write(round * 1000, &pattern(round, 3 << 20), 0), 0);
+        // Long enough for the buffer to go, also while a message is half there.
+        client.send(&request(FLUSH, 0, 9, 0, 0)[..10]);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        client.send(&request(FLUSH, 0, 9, 0, 0)[10..]);
+        assert_eq!(client.reply(0).cookie, 9);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(client.read(round * 1000, 3 << 20) == pattern(round, 3 << 20));
+    }
+    server.finish();
 }
 
 #[test]

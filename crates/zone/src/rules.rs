@@ -249,7 +249,9 @@ impl ZoneTable {
             ZoneState::Full => Err(Status::ZoneIsFull),
             ZoneState::ReadOnly => Err(Status::ZoneIsReadOnly),
             ZoneState::Offline => Err(Status::ZoneIsOffline),
-            ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => Ok(()),
+            ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => {
+                Ok(())
+            }
         }
     }
 

@@ -79,7 +79,9 @@ impl Layout {
         let room = capacity_blocks.checked_sub(HEADER_BLOCKS)?;
         // d blocks of data need ceil(d / 204) of footer: start from an upper bound and step down.
         let mut stripes = room / chunk_blocks;
-        while stripes > 0 && stripes * chunk_blocks + (stripes * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK) > room {
+        while stripes > 0
+            && stripes * chunk_blocks + (stripes * chunk_blocks).div_ceil(ENTRIES_PER_BLOCK) > room
+        {
             stripes -= 1;
         }
         (stripes > 0).then_some(Layout { code, level, chunk_blocks, group_stripes, stripes })
@@ -103,8 +105,7 @@ impl Layout {
             Level::Raid0 | Level::Raid4 => piece,
             Level::Raid5 => {
                 let first_parity = members - 1 - stripe as usize % members;
-                let from_parity =
-                    if piece < data { self.code.parity_count() + piece } else { piece - data };
+                let from_parity = if piece < data { self.code.parity_count() + piece } else { piece - data };
                 (first_parity + from_parity) % members
             }
         }

@@ -108,7 +108,8 @@ pub fn check(
     now: Instant,
     mut progress: impl FnMut(u64),
 ) -> CheckReport {
-    let mut check = Check { shard, drives, now, written: Vec::new(), entries_matched: 0, report: CheckReport::default() };
+    let mut check =
+        Check { shard, drives, now, written: Vec::new(), entries_matched: 0, report: CheckReport::default() };
     check.report.stripes_to_complete = mount.stripes_completed;
     for drive in 0..shard.config.members {
         if !shard.membership.is_active(drive) {
@@ -204,7 +205,8 @@ impl Check<'_> {
             self.report.blocks_checked += 1;
             let place = self.shard.place_at(slot, location);
             let good = completion.status == Status::Success
-                && place.is_some_and(|place| completion.frames.iter().all(|frame| block_is_whole(frame, &place)));
+                && place
+                    .is_some_and(|place| completion.frames.iter().all(|frame| block_is_whole(frame, &place)));
             if good {
                 self.match_entry(&completion.frames[0], location);
             } else {
@@ -282,7 +284,8 @@ impl Check<'_> {
         if offset >= written {
             return true;
         }
-        let completion = self.execute(drive.index(), zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
+        let completion =
+            self.execute(drive.index(), zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
         let Some(frame) = completion.frames.first() else { return false };
         let protected = Protected::from_bytes(&frame.oob);
         protected.is_some_and(|protected| Name::of(&protected, &self.shard.index) == Some(name))

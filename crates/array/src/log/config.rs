@@ -178,7 +178,11 @@ impl ArrayConfig {
         let members_min = self.level.parity_count() + 1;
         let members_min = if self.level == Level::Raid0 { 1 } else { members_min.max(2) };
         if self.members < members_min || self.members > MEMBERS_MAX {
-            return Err(ConfigError::Members { level: self.level.code(), members: self.members, members_min });
+            return Err(ConfigError::Members {
+                level: self.level.code(),
+                members: self.members,
+                members_min,
+            });
         }
         let blocks_max =
             CHUNK_BLOCKS_MAX.min(self.geometry.append_blocks_max).min(self.geometry.transfer_blocks_max);

@@ -95,7 +95,10 @@ impl Shard {
                         self.seal_filling(Stream::Gc, fx);
                     }
                     self.place_moves(now, fx);
-                    if !self.moves.is_empty() || self.moves_pending > 0 || self.segments.get(victim).readers > 0 {
+                    if !self.moves.is_empty()
+                        || self.moves_pending > 0
+                        || self.segments.get(victim).readers > 0
+                    {
                         return;
                     }
                     if self.segments.get(victim).live_blocks > 0 {
@@ -142,7 +145,8 @@ impl Shard {
         let stripe_blocks = self.streams[1].layout.stripe_data_blocks();
         let waiting = u32::try_from(self.moves.len()).expect("bounded by the loads") / stripe_blocks;
         let short = GC_START_SEGMENTS.saturating_sub(self.segments.free_segments());
-        let allowed = (LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS)).clamp(LOADS_MIN, LOADS_MAX);
+        let allowed =
+            (LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS)).clamp(LOADS_MIN, LOADS_MAX);
         allowed.saturating_sub(waiting)
     }
 
@@ -174,7 +178,9 @@ impl Shard {
             if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
                 return;
             }
-            let Some(Move { frame, protected, name, from, data_crc }) = self.moves.pop_front() else { return };
+            let Some(Move { frame, protected, name, from, data_crc }) = self.moves.pop_front() else {
+                return;
+            };
             // Overwritten while it waited: not worth a write.
             if self.index.get(name) != Some(from) {
                 self.frames.give(frame);
@@ -183,7 +189,12 @@ impl Shard {
             self.moves_pending += 1;
             self.counters.moved_blocks_written += 1;
             let origin = Origin::Moved(from);
-            self.place(Stream::Gc, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
+            self.place(
+                Stream::Gc,
+                now,
+                Placement { frame, protected, name: Some(name), origin, data_crc },
+                fx,
+            );
         }
     }
 }

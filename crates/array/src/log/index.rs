@@ -29,12 +29,8 @@ impl Name {
     #[must_use]
     pub fn of(protected: &Protected, index: &Index) -> Option<Name> {
         match protected.kind {
-            Kind::User => {
-                (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
-            }
-            Kind::Tombstone => {
-                (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba))
-            }
+            Kind::User => (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba))),
+            Kind::Tombstone => (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba)),
             Kind::Mapping | Kind::Padding => None,
         }
     }
@@ -121,7 +117,10 @@ impl Index {
     pub fn mapped(&self) -> impl Iterator<Item = (Name, Pba)> + '_ {
         let blocks = (0..).zip(&self.blocks).map(|(lba, entry)| (Name::Block(Lba(lba)), *entry));
         let tombstones = (0..).zip(&self.tombstones).map(|(region, entry)| (Name::Tombstone(region), *entry));
-        blocks.chain(tombstones).filter(|(_, entry)| *entry != UNMAPPED).map(|(name, entry)| (name, Pba(entry)))
+        blocks
+            .chain(tombstones)
+            .filter(|(_, entry)| *entry != UNMAPPED)
+            .map(|(name, entry)| (name, Pba(entry)))
     }
 
     /// Blocks of the volume that hold data.

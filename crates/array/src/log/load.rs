@@ -133,7 +133,14 @@ impl Shard {
     }
 
     /// A drive has answered for one piece.
-    pub(super) fn on_load(&mut self, slot: u32, part: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+    pub(super) fn on_load(
+        &mut self,
+        slot: u32,
+        part: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);

@@ -115,7 +115,12 @@ impl Shard {
             assert!(offset < self.config.geometry.zone_capacity_blocks, "mount leaves room for records");
             position.next += 1;
             self.membership.records_pending += 1;
-            fx.command(drive, zone, Waiter::Superblock { slot: 0, part }, Op::Write { offset, frames: vec![frame] });
+            fx.command(
+                drive,
+                zone,
+                Waiter::Superblock { slot: 0, part },
+                Op::Write { offset, frames: vec![frame] },
+            );
         }
     }
 
@@ -143,8 +148,12 @@ impl Shard {
 
     /// Chunks that wait for a zone of a failed drive will never be written.
     fn drop_waiting_chunks(&mut self, drive: usize, fx: &mut Effects) {
-        let slots: Vec<u32> =
-            self.segments.iter().filter(|(_, segment)| segment.writer.is_some()).map(|(slot, _)| slot).collect();
+        let slots: Vec<u32> = self
+            .segments
+            .iter()
+            .filter(|(_, segment)| segment.writer.is_some())
+            .map(|(slot, _)| slot)
+            .collect();
         for segment in slots {
             let waiting: Vec<WaitingChunk> =
                 self.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();

@@ -112,7 +112,10 @@ impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MountError::NoSuperblock => {
-                write!(f, "no drive holds a Zoneweave superblock: create an array first, or check the drive paths")
+                write!(
+                    f,
+                    "no drive holds a Zoneweave superblock: create an array first, or check the drive paths"
+                )
             }
             MountError::ForeignDrive { place, .. } => write!(
                 f,
@@ -197,7 +200,11 @@ struct Session {
 }
 
 impl Session {
-    fn begin(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant, writable: bool) -> Result<Session, MountError> {
+    fn begin(
+        devices: Vec<Option<Box<dyn ZonedDevice>>>,
+        now: Instant,
+        writable: bool,
+    ) -> Result<Session, MountError> {
         let found = superblocks::assemble(devices, now)?;
         let config = superblocks::config_of(&found.record, &found.drives)?;
         Ok(Session {

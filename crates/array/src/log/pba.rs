@@ -97,7 +97,8 @@ mod tests {
             for drive in [0, members - 1] {
                 for zone in [0, zones - 1] {
                     for offset in [0, capacity - 1] {
-                        let location = Location { drive: DriveIndex::at(drive), zone: ZoneIndex(zone), offset };
+                        let location =
+                            Location { drive: DriveIndex::at(drive), zone: ZoneIndex(zone), offset };
                         assert_eq!(format.unpack(format.pack(location)), location);
                         assert_ne!(format.pack(location).0, u32::MAX);
                     }

@@ -104,7 +104,8 @@ impl Shard {
     fn run_from(&self, slot: u32, first: u32, pba: Pba) -> Run {
         let read = self.reads.get(slot);
         let location = self.pba.unpack(pba);
-        let blocks_max = PART_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max).min(read.blocks - first);
+        let blocks_max =
+            PART_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max).min(read.blocks - first);
         let mut blocks = 1;
         while blocks < blocks_max {
             let lba = read.lba.plus(u64::from(first + blocks));
@@ -118,7 +119,14 @@ impl Shard {
     }
 
     /// A drive has answered for the blocks from `part` on.
-    pub(super) fn on_read(&mut self, slot: u32, part: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+    pub(super) fn on_read(
+        &mut self,
+        slot: u32,
+        part: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
         let Completion { status, frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
@@ -170,7 +178,8 @@ impl Shard {
 
     /// The block cannot be read directly: rebuild it from its stripe.
     fn queue_rebuild(&mut self, read: u32, block: u32, location: Location, fx: &mut Effects) {
-        let segment = self.segments.owner(location.drive, location.zone).expect("an address lies in a segment");
+        let segment =
+            self.segments.owner(location.drive, location.zone).expect("an address lies in a segment");
         self.segments.get_mut(segment).readers += 1;
         let read_request = self.reads.get_mut(read);
         read_request.parts_pending += 1;

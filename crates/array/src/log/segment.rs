@@ -105,13 +105,20 @@ impl Segment {
         }
     }
 
-    /// The drive is missing: records its chunk of a stripe in the slot of the stripe's own number,
-    /// where a rebuild will put it.
-    pub fn place_missing(&mut self, drive: usize, stripe: u32) {
-        let group_start = self.layout.group_start(self.layout.group_of(stripe));
-        if let Some(table) = &mut self.table {
-            table.set(drive, stripe, stripe - group_start);
-        }
+    /// The drive is missing: gives its chunk of a stripe a slot that no other has, where a rebuild
+    /// will put it. That is the slot of the stripe's own number, unless the drive failed in the
+    /// middle of the group and another chunk had landed there.
+    pub fn place_missing(&mut self, drive: usize, stripe: u32) -> u32 {
+        let Some(table) = &mut self.table else { return stripe };
+        let group = self.layout.group_of(stripe);
+        let start = self.layout.group_start(group);
+        let slots = start..start + self.layout.group_len(group);
+        let mut candidates = std::iter::once(stripe).chain(slots);
+        let slot = candidates
+            .find(|slot| table.stripe_within(drive, *slot).is_none())
+            .expect("a group has as many slots as stripes");
+        table.set(drive, slot, stripe - start);
+        slot
     }
 
     /// True while its headers are not durable.
@@ -124,7 +131,9 @@ impl Segment {
     #[must_use]
     pub fn is_changing(&self) -> bool {
         match self.state {
-            SegmentState::Opening { .. } | SegmentState::Sealing { .. } | SegmentState::Resetting { .. } => true,
+            SegmentState::Opening { .. } | SegmentState::Sealing { .. } | SegmentState::Resetting { .. } => {
+                true
+            }
             SegmentState::Open | SegmentState::Sealed | SegmentState::Condemned => false,
         }
     }

@@ -30,7 +30,8 @@ impl Shard {
                 return;
             };
             self.streams[index].segment = Some(segment);
-            if self.segments.get(segment).is_opening() || !self.segments.writer_mut(segment).has_room(&layout) {
+            if self.segments.get(segment).is_opening() || !self.segments.writer_mut(segment).has_room(&layout)
+            {
                 return;
             }
             self.streams[index].sealed.pop_front();
@@ -83,7 +84,12 @@ impl Shard {
             header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frame.data);
             self.counters.metadata_blocks_written += 1;
             headers_pending += 1;
-            fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames: vec![frame] });
+            fx.command(
+                drive,
+                *zone,
+                Waiter::Header { slot, part },
+                Op::Write { offset: 0, frames: vec![frame] },
+            );
         }
         assert!(headers_pending > 0);
         self.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
@@ -112,7 +118,13 @@ impl Shard {
 
     /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
     /// nothing, which is how recovery tells one being made or erased from one that counts.
-    pub(super) fn on_header(&mut self, slot: SegmentSlot, drive: usize, mut completion: Completion, fx: &mut Effects) {
+    pub(super) fn on_header(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        mut completion: Completion,
+        fx: &mut Effects,
+    ) {
         self.frames.give_many(&mut completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
@@ -194,11 +206,15 @@ impl Shard {
         let segment = self.segments.get_mut(slot);
         let layout = segment.layout;
         let Some(writer) = &segment.writer else { return };
-        if segment.state != SegmentState::Open || !writer.is_exhausted(&layout) || writer.stripes_pending() > 0 {
+        if segment.state != SegmentState::Open
+            || !writer.is_exhausted(&layout)
+            || writer.stripes_pending() > 0
+        {
             return;
         }
         let stream = segment.stream;
-        segment.state = SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
+        segment.state =
+            SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
         if self.stream(stream).segment == Some(slot) {
             self.stream(stream).segment = None;
         }
@@ -254,7 +270,13 @@ impl Shard {
     }
 
     /// Footer blocks are durable.
-    pub(super) fn on_footer(&mut self, slot: SegmentSlot, drive: usize, mut completion: Completion, fx: &mut Effects) {
+    pub(super) fn on_footer(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        mut completion: Completion,
+        fx: &mut Effects,
+    ) {
         self.frames.give_many(&mut completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
@@ -263,7 +285,13 @@ impl Shard {
     }
 
     /// A zone is full.
-    pub(super) fn on_finish(&mut self, slot: SegmentSlot, drive: usize, completion: &Completion, fx: &mut Effects) {
+    pub(super) fn on_finish(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) {
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
@@ -303,7 +331,13 @@ impl Shard {
 
     /// A zone is empty again. One that has gone read-only or offline is given up; a drive that
     /// refuses for another reason is no longer believed.
-    pub(super) fn on_reset(&mut self, slot: SegmentSlot, drive: usize, completion: &Completion, fx: &mut Effects) {
+    pub(super) fn on_reset(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) {
         match completion.status {
             Status::Success => {}
             Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {

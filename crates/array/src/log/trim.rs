@@ -119,7 +119,14 @@ impl Shard {
     }
 
     /// Writes the tombstone of one region, unless the trim changes nothing there.
-    fn place_tombstone(&mut self, slot: u32, region: u64, range: &Range<u64>, now: Instant, fx: &mut Effects) {
+    fn place_tombstone(
+        &mut self,
+        slot: u32,
+        region: u64,
+        range: &Range<u64>,
+        now: Instant,
+        fx: &mut Effects,
+    ) {
         let blocks = intersect(range, &region_range(region, self.index.blocks()));
         if self.index.is_unmapped(&blocks) {
             return;

@@ -155,7 +155,12 @@ impl Shard {
             self.in_flight.begin(lba);
             self.counters.user_blocks_written += 1;
             let name = Some(Name::Block(lba));
-            self.place(Stream::User, now, Placement { frame, protected, name, origin: Origin::Request(slot), data_crc }, fx);
+            self.place(
+                Stream::User,
+                now,
+                Placement { frame, protected, name, origin: Origin::Request(slot), data_crc },
+                fx,
+            );
         }
         let request = self.requests.get_mut(slot);
         let Work::Write { frames, .. } = &request.work else { unreachable!("a write") };
@@ -235,7 +240,8 @@ impl Shard {
         for (parity, piece) in parities.iter_mut().enumerate() {
             for row in 0..self.config.chunk_blocks as usize {
                 let mut frame = self.frames.take();
-                let mut sources: [&Block; base::erasure::PIECES_MAX] = [&data[0][row].data; base::erasure::PIECES_MAX];
+                let mut sources: [&Block; base::erasure::PIECES_MAX] =
+                    [&data[0][row].data; base::erasure::PIECES_MAX];
                 for (source, piece) in sources.iter_mut().zip(data.iter()) {
                     *source = &piece[row].data;
                 }
@@ -265,7 +271,7 @@ impl Shard {
             }),
         };
         match landed {
-            Some(landed) if status == Status::Success => {
+            Some(landed) if status == Status::Success && self.membership.is_active(drive) => {
                 let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
                 let rows = self.stripes.get(slot).pieces[piece].iter().map(|frame| {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
@@ -288,14 +294,12 @@ impl Shard {
         self.piece_done(slot, fx);
     }
 
-    /// A piece of a stripe is on no active drive. In the stripe table it gets the slot of its own
-    /// number, which is free by the same rule on every missing drive.
+    /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
     pub(super) fn lose_piece(&mut self, slot: u32, piece: usize, drive: usize) {
         let stripe = self.stripes.get_mut(slot);
         stripe.pieces_lost += 1;
-        stripe.landed_slots[piece] = stripe.stripe;
-        let (segment, number) = (stripe.segment, stripe.stripe);
-        self.segments.get_mut(segment).place_missing(drive, number);
+        stripe.landed_slots[piece] =
+            self.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
 
     /// One piece less to wait for.
@@ -427,7 +431,9 @@ impl Shard {
             let waiter = Waiter::Chunk { slot: chunk.slot, part: chunk.piece };
             let op = match mode {
                 WriteMode::Append => zone::device::Op::Append { frames },
-                WriteMode::Write => zone::device::Op::Write { offset: layout.slot_offset(chunk.stripe), frames },
+                WriteMode::Write => {
+                    zone::device::Op::Write { offset: layout.slot_offset(chunk.stripe), frames }
+                }
             };
             fx.command(drive, zone, waiter, op);
         }

@@ -102,8 +102,9 @@ impl World {
     pub fn new(shape: &Shape, seed: u64) -> World {
         let config = shape.config();
         let random = Random::from_seed(seed);
-        let devices: Vec<Option<Device>> =
-            (0..config.members).map(|m| Some(Device::new(config.geometry, uuid(m), seed + m as u64))).collect();
+        let devices: Vec<Option<Device>> = (0..config.members)
+            .map(|m| Some(Device::new(config.geometry, uuid(m), seed + m as u64)))
+            .collect();
         let mut drives = DriveSet::new(boxed(&devices));
         let members: Vec<[u8; 16]> = (0..config.members).map(uuid).collect();
         format(&mut drives, &config, &members).unwrap();
@@ -300,7 +301,10 @@ impl World {
             }
             let stamp = stamp_of(&reply.frames[0].data, lba);
             let allowed = self.oracle.allowed(lba);
-            assert!(allowed.contains(&stamp), "after the crash block {lba} reads {stamp}, allowed {allowed:?}");
+            assert!(
+                allowed.contains(&stamp),
+                "after the crash block {lba} reads {stamp}, allowed {allowed:?}"
+            );
             self.oracle.observe(lba, stamp);
             self.volume.frames().give_many(&mut reply.frames);
         }
@@ -311,7 +315,11 @@ impl World {
         let media: Vec<Option<Device>> = self
             .devices
             .iter()
-            .map(|device| device.as_ref().map(|device| Device::from_media(device.with(|drive| drive.heap_snapshot().unwrap()), 1)))
+            .map(|device| {
+                device
+                    .as_ref()
+                    .map(|device| Device::from_media(device.with(|drive| drive.heap_snapshot().unwrap()), 1))
+            })
             .collect();
         let (shard, mut drives, report) = mount_read_only(boxed(&media), self.now).unwrap();
         check(&shard, &mut drives, &report, self.now, |_| {})

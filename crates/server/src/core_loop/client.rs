@@ -11,17 +11,21 @@
 //! allow. With structured replies its parts are answered in any order; a simple reply cannot be
 //! cut, so such a read is alone on its connection and its parts follow one another.
 
-use super::desk::{Answer, Desk, OperationKind};
-use super::inbox::{Inbox, STAGED_PAYLOAD_BYTES_MAX};
+mod answers;
+mod requests;
+
+use super::desk::Desk;
+use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::slab::Key;
 use super::watch::Watch;
 use crate::config::ServerConfig;
-use crate::nbd::codec::{self, CodecError, ErrorCode, REQUEST_BYTES, RequestHeader};
+use crate::nbd::codec::{CodecError, ErrorCode};
 use crate::nbd::handshake::{Handshake, HandshakeError, Offer, Progress};
-use crate::nbd::transmission::{self, ByteRange, Command, Cut, Refusal};
+use crate::nbd::transmission::ByteRange;
+use crate::ring::OperationId;
 use base::time::Instant;
-use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64};
+use base::units::BLOCK_BYTES;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -35,8 +39,6 @@ const REPLY_HEADER_BYTES_MAX: usize = 256 << 10;
 
 /// Data of reads that may be on its way to one client: 16 MiB.
 const REPLY_FRAMES_MAX: usize = 4096;
-
-const TEXT_IO_ERROR: &str = "the volume cannot read or write the data";
 
 /// Why a connection is closed without further answer.
 #[derive(Debug, Error)]
@@ -120,6 +122,10 @@ pub(crate) struct Client {
     frames_owed: usize,
     handshake_due: Option<Instant>,
     idle_due: Option<Instant>,
+    /// When a big staging buffer is given up for lack of use; see [`Client::give_up_staging`].
+    shrink_due: Option<Instant>,
+    is_shrinking: bool,
+    pub(crate) receiving: Option<OperationId>,
     receive_watch: Watch,
     send_watch: Watch,
 }
@@ -143,6 +149,9 @@ impl Client {
             frames_owed: 0,
             handshake_due: Some(now + config.handshake_limit),
             idle_due: None,
+            shrink_due: None,
+            is_shrinking: false,
+            receiving: None,
             receive_watch: Watch::default(),
             send_watch: Watch::default(),
         }
@@ -179,6 +188,7 @@ impl Client {
     fn watch_for_bytes(&mut self, now: Instant, config: &ServerConfig) {
         let is_resting = matches!(self.stage, Stage::Header) && self.inbox.staged().is_empty();
         self.idle_due = None;
+        self.shrink_due = (is_resting && self.inbox.has_big_staging()).then_some(now + config.staging_rest);
         if is_resting {
             self.receive_watch.disarm();
             if config.idle_limit.0 > 0 && self.operations_count == 0 {
@@ -250,159 +260,6 @@ impl Client {
         Ok(Step::Again)
     }
 
-    /// Looks at the next request; takes it only if it can be carried out now.
-    fn step_header(&mut self, key: Key, desk: &mut Desk<'_>) -> Result<Step, HangUp> {
-        let replies_wait = self.outbox.queued.bytes.len() > REPLY_HEADER_BYTES_MAX;
-        if replies_wait || self.operations_count >= OPERATIONS_MAX {
-            return Ok(Step::Pause(Pause::Answers));
-        }
-        let header = match codec::parse_request(self.inbox.staged()) {
-            Ok(header) => header,
-            Err(CodecError::Incomplete) => return Ok(Step::NeedBytes),
-            Err(error) => return Err(error.into()),
-        };
-        match transmission::admit(&header, desk.size_bytes, self.structured) {
-            Ok(command) => Ok(self.begin(key, desk, &header, command)),
-            Err(Refusal::HangUp) => Err(HangUp::LongPayload(header.length)),
-            Err(Refusal::Reply { error, text, payload_bytes }) => {
-                let bytes_left = usize::try_from(payload_bytes).expect("usize has at least 32 bits");
-                self.inbox.consume(REQUEST_BYTES);
-                self.stage = Stage::Skip { bytes_left, cookie: header.cookie, error, text };
-                Ok(Step::Again)
-            }
-        }
-    }
-
-    fn begin(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, command: Command) -> Step {
-        let range = ByteRange::of(header);
-        match command {
-            Command::Read { one_chunk } => return self.begin_read(key, desk, header, one_chunk),
-            Command::Write { force_unit_access } => {
-                let payload_bytes = usize::try_from(header.length).expect("usize has at least 32 bits");
-                let is_staged = self.inbox.staged().len() - REQUEST_BYTES >= payload_bytes;
-                if payload_bytes <= STAGED_PAYLOAD_BYTES_MAX && !is_staged {
-                    return Step::NeedBytes;
-                }
-                let operation = self.open(key, desk, header, OperationKind::Change);
-                self.stage = Stage::Payload { operation, rest: range, force_unit_access };
-            }
-            Command::Zero { force_unit_access } => {
-                let operation = self.open(key, desk, header, OperationKind::Change);
-                desk.zero(operation, range, force_unit_access);
-            }
-            Command::Flush => {
-                let operation = self.open(key, desk, header, OperationKind::Flush);
-                desk.flush(operation);
-            }
-            Command::Nothing => {
-                self.inbox.consume(REQUEST_BYTES);
-                self.push_nothing(header);
-            }
-            Command::Disconnect => {
-                self.inbox.consume(REQUEST_BYTES);
-                self.stage = Stage::Closing;
-            }
-        }
-        Step::Again
-    }
-
-    /// Takes the request off staging and opens an operation for it.
-    fn open(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, kind: OperationKind) -> Key {
-        self.inbox.consume(REQUEST_BYTES);
-        self.operations_count += 1;
-        desk.open(key, header.cookie, kind, ByteRange::of(header))
-    }
-
-    fn begin_read(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, one_chunk: bool) -> Step {
-        let range = ByteRange::of(header);
-        let is_long = range.blocks() > desk.part_blocks_max;
-        if is_long && one_chunk {
-            self.inbox.consume(REQUEST_BYTES);
-            self.push_error(header.cookie, ErrorCode::Overflow, "too long to be sent in one chunk");
-            return Step::Again;
-        }
-        if is_long && !self.structured && self.operations_count > 0 {
-            return Step::Pause(Pause::Answers);
-        }
-        if !is_long {
-            if let Some(pause) = self.read_must_wait(key, desk, range.blocks()) {
-                return Step::Pause(pause);
-            }
-            let operation = self.open(key, desk, header, OperationKind::Read);
-            self.read_part(desk, operation, 0, range.blocks());
-            return Step::Again;
-        }
-        let operation = self.open(key, desk, header, OperationKind::Read);
-        self.stage = Stage::Reading { operation, range, next_block: 0 };
-        Step::Again
-    }
-
-    /// Whether a read of `blocks` must wait for the client or for the pool.
-    fn read_must_wait(&self, key: Key, desk: &mut Desk<'_>, blocks: u64) -> Option<Pause> {
-        let count = usize::try_from(blocks).expect("a part is at most 256 blocks");
-        if self.frames_owed > 0 && self.frames_owed + count > REPLY_FRAMES_MAX {
-            return Some(Pause::Answers);
-        }
-        if desk.may_take(key, blocks) { None } else { Some(Pause::Frames(blocks)) }
-    }
-
-    fn read_part(&mut self, desk: &mut Desk<'_>, operation: Key, first_block: u64, blocks: u64) {
-        self.frames_owed += usize::try_from(blocks).expect("a part is at most 256 blocks");
-        desk.read_part(operation, first_block, blocks);
-    }
-
-    fn step_reading(
-        &mut self,
-        key: Key,
-        desk: &mut Desk<'_>,
-        operation: Key,
-        range: ByteRange,
-        next_block: u64,
-    ) -> Step {
-        let blocks_left = range.blocks() - next_block;
-        if !self.structured && (blocks_left == 0 || desk.parts_pending(operation) > 0) {
-            return Step::Pause(Pause::Answers);
-        }
-        let blocks = blocks_left.min(desk.part_blocks_max);
-        if let Some(pause) = self.read_must_wait(key, desk, blocks) {
-            return Step::Pause(pause);
-        }
-        self.read_part(desk, operation, next_block, blocks);
-        // The stage of a simple read ends with its last answer, that of a structured one now.
-        let is_over = self.structured && blocks == blocks_left;
-        let next_block = next_block + blocks;
-        self.stage = if is_over { Stage::Header } else { Stage::Reading { operation, range, next_block } };
-        Step::Again
-    }
-
-    fn step_payload(
-        &mut self,
-        key: Key,
-        desk: &mut Desk<'_>,
-        operation: Key,
-        mut rest: ByteRange,
-        force_unit_access: bool,
-    ) -> Step {
-        if self.inbox.part().is_none() {
-            let cut = Cut::first(rest, desk.part_blocks_max);
-            if !desk.may_take(key, cut.blocks()) {
-                return Step::Pause(Pause::Frames(cut.blocks()));
-            }
-            self.inbox.begin_part(cut, |frames| desk.take_frames(cut.blocks(), frames));
-        }
-        if !self.inbox.fill_part() {
-            return Step::NeedBytes;
-        }
-        let cut = self.inbox.part().expect("it was just filled").cut;
-        let frames = self.inbox.end_part(desk.spare_vector());
-        rest.from += cut.bytes();
-        let is_last = rest.from == rest.to;
-        desk.write_part(operation, cut, frames, force_unit_access, is_last);
-        self.stage =
-            if is_last { Stage::Header } else { Stage::Payload { operation, rest, force_unit_access } };
-        Step::Again
-    }
-
     /// Whether a receive should be in flight.
     pub(crate) fn wants_bytes(&self) -> bool {
         self.pause.is_none() && !self.inbox.is_receiving() && !matches!(self.stage, Stage::Closing)
@@ -432,8 +289,29 @@ impl Client {
         }
     }
 
+    /// Whether a client at rest should give back its big staging buffer now. The kernel has it: the
+    /// receive must be cancelled, and [`Client::shrink`] called when it has come home.
+    pub(crate) fn give_up_staging(&mut self, now: Instant) -> bool {
+        let is_due = self.shrink_due.is_some_and(|due| due <= now) && self.inbox.is_receiving();
+        if is_due {
+            self.shrink_due = None;
+            self.is_shrinking = true;
+        }
+        is_due
+    }
+
+    /// The receive was cancelled; true when that was to give up the staging buffer.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let is_asked = std::mem::take(&mut self.is_shrinking);
+        if is_asked {
+            self.inbox.shrink();
+        }
+        is_asked
+    }
+
     /// Bytes were received.
     pub(crate) fn on_received(&mut self, now: Instant, config: &ServerConfig, count: usize) {
+        self.is_shrinking = false;
         self.receive_watch.progress(now, config.stall_limit, count);
     }
 
@@ -448,80 +326,6 @@ impl Client {
         self.send_watch.disarm();
         assert!(self.frames_owed >= frames_count);
         self.frames_owed -= frames_count;
-    }
-
-    /// Queues an answer of the volume.
-    pub(crate) fn on_answer(&mut self, answer: Answer, desk: &mut Desk<'_>) -> Result<(), HangUp> {
-        if answer.is_last {
-            assert!(self.operations_count > 0);
-            self.operations_count -= 1;
-        }
-        if answer.kind == OperationKind::Read {
-            self.answer_read(answer, desk)
-        } else {
-            self.answer_change(&answer);
-            Ok(())
-        }
-    }
-
-    fn answer_change(&mut self, answer: &Answer) {
-        if answer.has_failed {
-            self.push_error(answer.cookie, ErrorCode::Io, TEXT_IO_ERROR);
-        } else {
-            // Also with structured replies: the protocol leaves it to us, and it is shorter.
-            self.outbox.queued.push_bytes(|out| codec::push_simple_reply(out, answer.cookie, None));
-        }
-    }
-
-    fn answer_read(&mut self, answer: Answer, desk: &mut Desk<'_>) -> Result<(), HangUp> {
-        if answer.has_failed {
-            return self.answer_failed_read(&answer, desk);
-        }
-        let blocks = u64::try_from(answer.frames.len()).expect("a part is at most 256 blocks");
-        let cookie = answer.cookie;
-        if self.structured {
-            let (offset, bytes) = part_bytes(answer.range, answer.first_block, blocks);
-            let push = |out: &mut Vec<u8>| codec::push_data_chunk(out, cookie, answer.is_last, offset, bytes);
-            self.outbox.queued.push_bytes(push);
-        } else if answer.first_block == 0 {
-            self.outbox.queued.push_bytes(|out| codec::push_simple_reply(out, cookie, None));
-        }
-        let mut frames = answer.frames;
-        for (index, frame) in (answer.first_block..).zip(frames.drain(..)) {
-            let (from, to) = answer.range.within_block(index);
-            self.outbox.queued.push_frame(frame, from, to);
-        }
-        desk.keep_vector(frames);
-        self.end_simple_read(answer.is_last);
-        Ok(())
-    }
-
-    fn answer_failed_read(&mut self, answer: &Answer, desk: &mut Desk<'_>) -> Result<(), HangUp> {
-        // The blocks it would have had: those of its part.
-        let blocks = (answer.range.blocks() - answer.first_block).min(desk.part_blocks_max);
-        self.frames_owed -= usize::try_from(blocks).expect("a part is at most 256 blocks");
-        if self.structured {
-            let (cookie, is_last) = (answer.cookie, answer.is_last);
-            self.outbox.queued.push_bytes(|out| {
-                codec::push_error_chunk(out, cookie, is_last, ErrorCode::Io, TEXT_IO_ERROR);
-            });
-            return Ok(());
-        }
-        if answer.first_block > 0 {
-            return Err(HangUp::TornReply);
-        }
-        if !answer.is_last {
-            self.abandon_stage(desk);
-        }
-        self.push_error(answer.cookie, ErrorCode::Io, TEXT_IO_ERROR);
-        self.end_simple_read(true);
-        Ok(())
-    }
-
-    fn end_simple_read(&mut self, is_last: bool) {
-        if is_last && !self.structured && matches!(self.stage, Stage::Reading { .. }) {
-            self.stage = Stage::Header;
-        }
     }
 
     /// No more parts will come of what the client is in the middle of.
@@ -556,8 +360,9 @@ impl Client {
 
     /// When patience with this client may end.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let dues = [self.handshake_due, self.idle_due, self.receive_watch.due(), self.send_watch.due()];
-        dues.into_iter().flatten().min()
+        let watched = [self.receive_watch.due(), self.send_watch.due()];
+        let dues = [self.handshake_due, self.idle_due, self.shrink_due].into_iter().chain(watched);
+        dues.flatten().min()
     }
 
     /// Why patience with this client has ended, if it has.
@@ -573,39 +378,6 @@ impl Client {
         }
         self.idle_due.is_some_and(|due| due <= now && self.operations_count == 0).then_some(HangUp::Idle)
     }
-
-    fn push_error(&mut self, cookie: u64, error: ErrorCode, text: &str) {
-        let structured = self.structured;
-        self.outbox.queued.push_bytes(|out| {
-            if structured {
-                codec::push_error_chunk(out, cookie, true, error, text);
-            } else {
-                codec::push_simple_reply(out, cookie, Some(error));
-            }
-        });
-    }
-
-    /// Success without data: a chunk for reads, which structured replies demand.
-    fn push_nothing(&mut self, header: &RequestHeader) {
-        let cookie = header.cookie;
-        let as_chunk = self.structured && header.command == codec::CommandKind::Read;
-        self.outbox.queued.push_bytes(|out| {
-            if as_chunk {
-                let none = codec::ChunkHeader { done: true, kind: codec::chunk::NONE, cookie, length: 0 };
-                codec::push_chunk(out, none);
-            } else {
-                codec::push_simple_reply(out, cookie, None);
-            }
-        });
-    }
-}
-
-/// Where the bytes of a part begin, and how many of them the client asked for.
-fn part_bytes(range: ByteRange, first_block: u64, blocks: u64) -> (u64, u32) {
-    let block_from = (range.first_block().0 + first_block) * BLOCK_BYTES_U64;
-    let from = range.from.max(block_from);
-    let to = range.to.min(block_from + blocks * BLOCK_BYTES_U64);
-    (from, u32::try_from(to - from).expect("a part is at most 1 MiB"))
 }
 
 const _: () = assert!(REPLY_FRAMES_MAX * BLOCK_BYTES == 16 << 20);

@@ -318,6 +318,9 @@ impl<'v> Desk<'v> {
 
 impl std::fmt::Debug for Desk<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("operations", &self.operations).field("gate", &self.gate).finish_non_exhaustive()
+        f.debug_struct("Desk")
+            .field("operations", &self.operations)
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
     }
 }

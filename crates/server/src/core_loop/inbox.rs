@@ -64,11 +64,19 @@ pub(crate) struct Inbox {
     part: Option<Part>,
     /// The last receive filled all the room there was.
     is_cramped: bool,
+    staging_bytes: usize,
 }
 
 impl Inbox {
     pub(crate) fn new() -> Inbox {
-        Inbox { transfer: Some(Box::default()), from: 0, to: 0, part: None, is_cramped: false }
+        Inbox {
+            transfer: Some(Box::default()),
+            from: 0,
+            to: 0,
+            part: None,
+            is_cramped: false,
+            staging_bytes: 0,
+        }
     }
 
     /// Whether a receive is in flight.
@@ -158,6 +166,19 @@ impl Inbox {
         self.transfer = Some(transfer);
     }
 
+    /// Whether the staging buffer has grown.
+    pub(crate) fn has_big_staging(&self) -> bool {
+        self.staging_bytes > STAGING_SMALL_BYTES
+    }
+
+    /// Gives up an empty staging buffer; the next receive begins with a small one.
+    pub(crate) fn shrink(&mut self) {
+        assert!(self.from == self.to);
+        let transfer = self.transfer.as_mut().expect("the receive was cancelled");
+        transfer.bytes = Vec::new();
+        (self.from, self.to, self.staging_bytes) = (0, 0, 0);
+    }
+
     /// The client has gone; frames go home. Those the kernel has come with its completion.
     pub(crate) fn close(&mut self, pool: &mut FramePool) {
         if let Some(transfer) = &mut self.transfer {
@@ -175,6 +196,7 @@ impl Inbox {
         } else if self.is_cramped {
             transfer.bytes.resize(STAGING_BYTES, 0);
         }
-        assert!(self.to < transfer.bytes.len());
+        self.staging_bytes = transfer.bytes.len();
+        assert!(self.to < self.staging_bytes);
     }
 }

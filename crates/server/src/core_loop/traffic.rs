@@ -158,7 +158,9 @@ impl Server<'_> {
         };
         let count = *result.as_ref().unwrap_or(&0);
         client.inbox.come_home(transfer, count);
+        client.receiving = None;
         match result {
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) && client.shrink() => {}
             Ok(0) => client.on_end_of_stream(&mut self.desk),
             Ok(count) => client.on_received(self.desk.now, self.config, count),
             Err(error) => return self.drop_client(key, &HangUp::Io(error)),
@@ -226,7 +228,7 @@ impl Server<'_> {
         if client.wants_bytes() {
             let then_staging = client.payload_ends_with_part();
             let transfer = client.inbox.leave(then_staging);
-            self.ring.receive(&client.socket, transfer, Token::Client(key))?;
+            client.receiving = Some(self.ring.receive(&client.socket, transfer, Token::Client(key))?);
         }
         let due = client.due();
         self.look_again(due);

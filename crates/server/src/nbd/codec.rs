@@ -276,7 +276,9 @@ pub enum CodecError {
     #[error("the message is not complete yet")]
     Incomplete,
     /// The stream is out of step or the peer speaks another protocol.
-    #[error("expected the magic number {expected:#x}, got {found:#x}: not an NBD client, or a stream out of step")]
+    #[error(
+        "expected the magic number {expected:#x}, got {found:#x}: not an NBD client, or a stream out of step"
+    )]
     Magic {
         /// What the protocol says.
         expected: u64,

@@ -221,13 +221,7 @@ impl Handshake {
     }
 
     /// INFO and GO: what the client asked to know, then ACK.
-    fn describe(
-        &self,
-        kind: OptionKind,
-        data: &[u8],
-        offer: Offer<'_>,
-        out: &mut Vec<u8>,
-    ) -> Progress {
+    fn describe(&self, kind: OptionKind, data: &[u8], offer: Offer<'_>, out: &mut Vec<u8>) -> Progress {
         let Ok(request) = codec::parse_info_request(data) else {
             push_invalid(out, kind);
             return Progress::NeedMore;

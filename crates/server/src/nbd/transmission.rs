@@ -270,7 +270,10 @@ mod tests {
     fn long_and_odd_requests_are_refused() {
         let size = 1 << 40;
         let long = PAYLOAD_BYTES_MAX + 1;
-        assert_eq!(error_of(admit(&request(CommandKind::Read, 0, long), size, true)), Some(ErrorCode::Invalid));
+        assert_eq!(
+            error_of(admit(&request(CommandKind::Read, 0, long), size, true)),
+            Some(ErrorCode::Invalid)
+        );
         assert_eq!(admit(&request(CommandKind::Write, 0, long), size, true), Err(Refusal::HangUp));
         assert_eq!(
             error_of(admit(&request(CommandKind::Other(7), 0, 1), size, true)),

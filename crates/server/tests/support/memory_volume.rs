@@ -50,7 +50,7 @@ pub struct MemoryVolume {
 impl MemoryVolume {
     pub fn new(options: Options) -> (MemoryVolume, Arc<Shared>) {
         let shared = Arc::new(Shared { bad_block: AtomicU64::new(u64::MAX), ..Shared::default() });
-        let bytes = usize::try_from(options.blocks).unwrap() * BLOCK_BYTES;
+        let bytes = count(options.blocks) * BLOCK_BYTES;
         let volume = MemoryVolume {
             data: vec![0; bytes],
             pool: FramePool::new(options.frames_max),
@@ -76,7 +76,7 @@ impl MemoryVolume {
         let bad = self.shared.bad_block.load(Ordering::Relaxed);
         let outcome = if (lba.0..lba.0 + blocks).contains(&bad) { Outcome::IoError } else { Outcome::Done };
         let from = lba.index() * BLOCK_BYTES;
-        (from..from + usize::try_from(blocks * BLOCK_BYTES_U64).unwrap(), outcome)
+        (from..from + count(blocks * BLOCK_BYTES_U64), outcome)
     }
 
     fn carry_out(&mut self, request: Request) -> Reply {
@@ -84,7 +84,7 @@ impl MemoryVolume {
         match request.op {
             RequestOp::Read { lba, blocks } => {
                 let (range, outcome) = self.range(lba, blocks.into());
-                self.frames_promised -= usize::try_from(blocks).unwrap();
+                self.frames_promised -= count(blocks.into());
                 reply.outcome = outcome;
                 if outcome == Outcome::Done {
                     for block in self.data[range].chunks_exact(BLOCK_BYTES) {
@@ -95,7 +95,7 @@ impl MemoryVolume {
                 }
             }
             RequestOp::Write { lba, mut frames, force_unit_access } => {
-                let (range, outcome) = self.range(lba, u64::try_from(frames.len()).unwrap());
+                let (range, outcome) = self.range(lba, number(frames.len()));
                 reply.outcome = outcome;
                 if outcome == Outcome::Done {
                     for (block, frame) in self.data[range].chunks_exact_mut(BLOCK_BYTES).zip(&frames) {
@@ -124,9 +124,17 @@ impl MemoryVolume {
     }
 }
 
+fn count(number: u64) -> usize {
+    usize::try_from(number).expect("the machine has 64 bits")
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).expect("the machine has 64 bits")
+}
+
 impl Drop for MemoryVolume {
     fn drop(&mut self) {
-        let out = u64::try_from(self.pool.frames_out()).unwrap();
+        let out = number(self.pool.frames_out());
         self.shared.frames_out_at_end.store(out, Ordering::Relaxed);
     }
 }
@@ -147,7 +155,7 @@ impl Volume for MemoryVolume {
     fn submit(&mut self, now: Instant, request: Request) {
         self.shared.submitted.fetch_add(1, Ordering::Relaxed);
         if let RequestOp::Read { blocks, .. } = request.op {
-            self.frames_promised += usize::try_from(blocks).unwrap();
+            self.frames_promised += count(blocks.into());
             assert!(self.frames_promised <= self.pool.available());
         }
         let due = now + self.delay();

@@ -1,5 +1,6 @@
 //! What the integration tests share: a server in a thread and a client made of raw sockets.
-#![allow(dead_code)]
+// Each test file uses its share of this, and a helper may fail like the test it helps.
+#![allow(dead_code, clippy::unwrap_used)]
 
 pub mod memory_volume;
 pub mod raw_client;
@@ -46,8 +47,7 @@ impl TestServer {
         let control = Some(control::bind(&folder.path().join("control")).unwrap());
         let thread = std::thread::spawn(move || {
             let clock = WallClock::start();
-            let service =
-                Service { listeners: vec![listener], control, wake_fds: Vec::new(), stop, clock };
+            let service = Service { listeners: vec![listener], control, wake_fds: Vec::new(), stop, clock };
             server::run(&config, service, &mut volume)
         });
         TestServer { shared, stop: handle, folder, thread: Some(thread) }
@@ -112,4 +112,3 @@ pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     out.truncate(bytes);
     out
 }
-

@@ -90,6 +90,9 @@ mod tests {
             std::fs::write(path, &expected).expect("docs/FORMAT.md");
             document.clone_from(&expected);
         }
-        assert!(document == expected, "docs/FORMAT.md is stale: ZONEWEAVE_BLESS=1 cargo test -p zoneweave-zone");
+        assert!(
+            document == expected,
+            "docs/FORMAT.md is stale: ZONEWEAVE_BLESS=1 cargo test -p zoneweave-zone"
+        );
     }
 }

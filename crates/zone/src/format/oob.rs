@@ -111,7 +111,11 @@ impl Protected {
     pub fn from_bytes(bytes: &[u8]) -> Option<Protected> {
         let kind = Kind::from_code(bytes[at::KIND])?;
         let padded = bytes[at::KIND_PAD..PROTECTED_BYTES].iter().all(|byte| *byte == 0);
-        padded.then_some(Protected { lba: u64_at(bytes, at::LBA), sequence: u64_at(bytes, at::SEQUENCE), kind })
+        padded.then_some(Protected {
+            lba: u64_at(bytes, at::LBA),
+            sequence: u64_at(bytes, at::SEQUENCE),
+            kind,
+        })
     }
 }
 

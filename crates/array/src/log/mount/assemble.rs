@@ -106,7 +106,8 @@ pub fn run(
 
 fn streams_of(config: &ArrayConfig) -> [StreamWriter; 2] {
     let user_mode = if config.group_stripes == 1 { WriteMode::Write } else { WriteMode::Append };
-    let stream = |layout, mode| StreamWriter { layout, mode, filling: None, sealed: VecDeque::new(), segment: None };
+    let stream =
+        |layout, mode| StreamWriter { layout, mode, filling: None, sealed: VecDeque::new(), segment: None };
     [stream(config.user_layout(), user_mode), stream(config.gc_layout(), WriteMode::Write)]
 }
 
@@ -134,7 +135,8 @@ fn bury_all(
             .iter()
             .find(|segment| segment.header.zones[location.drive.index()] == location.zone)
             .expect("the index points into segments");
-        let frame = repair::read_location(session, segment, location).ok_or(MountError::Tombstone { region })?;
+        let frame =
+            repair::read_location(session, segment, location).ok_or(MountError::Tombstone { region })?;
         newest.bury(region, &frame.data);
     }
     Ok(())
@@ -243,7 +245,8 @@ fn writer_from(segment: &Decided) -> Writer {
             *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
         }
         progress.finished = zone.full;
-        progress.footer_next = zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
+        progress.footer_next =
+            zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
         assert!(zone.written >= HEADER_BLOCKS);
     }
     writer

@@ -84,7 +84,11 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
             }
         }
     }
-    let tail = if sealed { layout.groups() } else { layout.group_of(slots_touched.saturating_sub(1)).saturating_sub(1) };
+    let tail = if sealed {
+        layout.groups()
+    } else {
+        layout.group_of(slots_touched.saturating_sub(1)).saturating_sub(1)
+    };
     let fates: Vec<Fate> = (0..layout.stripes)
         .map(|stripe| {
             let group = layout.group_of(stripe);
@@ -102,7 +106,13 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
 }
 
 /// Damage before the tail was done by the media; in the tail it may be a torn write.
-fn report_damage(session: &mut Session, header: &SegmentHeader, layout: &Layout, tail: u32, damaged: &[(usize, u32)]) {
+fn report_damage(
+    session: &mut Session,
+    header: &SegmentHeader,
+    layout: &Layout,
+    tail: u32,
+    damaged: &[(usize, u32)],
+) {
     for (member, slot) in damaged {
         if layout.group_of(*slot) < tail {
             session.report.damaged_chunks.push(DamagedChunk {

@@ -77,12 +77,18 @@ fn end_slot(segment: &Decided) -> u32 {
 fn has_gaps(segment: &Decided) -> bool {
     (0..segment.layout.members()).filter(|member| segment.zones[*member].is_some()).any(|member| {
         let missing = |stripe: &usize| segment.slots[member][*stripe].is_none();
-        (0..segment.layout.stripes as usize).any(|stripe| segment.fates[stripe] == Fate::Kept && missing(&stripe))
+        (0..segment.layout.stripes as usize)
+            .any(|stripe| segment.fates[stripe] == Fate::Kept && missing(&stripe))
     })
 }
 
 /// Writes what a zone lacks up to slot `end`.
-fn complete_zone(session: &mut Session, segment: &mut Decided, member: usize, end: u32) -> Result<(), MountError> {
+fn complete_zone(
+    session: &mut Session,
+    segment: &mut Decided,
+    member: usize,
+    end: u32,
+) -> Result<(), MountError> {
     let layout = segment.layout;
     let written = segment.zones[member].as_ref().expect("checked by the caller").written;
     if written >= layout.footer_offset() {
@@ -100,7 +106,8 @@ fn complete_zone(session: &mut Session, segment: &mut Decided, member: usize, en
             WriteMode::Write => Some(slot).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept),
             WriteMode::Append => lacking_in_group(segment, member, layout.group_of(slot)),
         };
-        let piece = stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
+        let piece =
+            stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
         match piece {
             Some((stripe, frames)) => {
                 write(session, segment, member, frames)?;
@@ -183,9 +190,15 @@ pub fn read_location(session: &mut Session, segment: &Decided, location: Locatio
     Some(frames.swap_remove(row as usize))
 }
 
-fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost: usize, place: &Place) -> Frame {
+fn decode_row(
+    layout: &zone::stripe::Layout,
+    good: &[(usize, Vec<Frame>)],
+    lost: usize,
+    place: &Place,
+) -> Frame {
     let row = usize::from(place.row);
-    let blocks: Vec<(usize, &Block)> = good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
+    let blocks: Vec<(usize, &Block)> =
+        good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
     let fields: Vec<(usize, &[u8])> =
         good.iter().map(|(piece, frames)| (*piece, &frames[row].oob[..PROTECTED_BYTES])).collect();
     let mut frame = Frame::zeroed();
@@ -237,7 +250,12 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
 
 /// Writes blocks at a zone's write pointer and keeps the zone's entries in step. When mounting
 /// read-only, nothing is written, and the entries show what would be.
-fn write(session: &mut Session, segment: &mut Decided, member: usize, frames: Vec<Frame>) -> Result<(), MountError> {
+fn write(
+    session: &mut Session,
+    segment: &mut Decided,
+    member: usize,
+    frames: Vec<Frame>,
+) -> Result<(), MountError> {
     let zone = segment.zones[member].as_mut().expect("a zone that is there");
     let offset = zone.written;
     for frame in &frames {

@@ -94,7 +94,8 @@ fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountEr
             if !session.is_active(member) {
                 return Ok(Vec::new());
             }
-            let completion = session.drives.execute(session.now, command(member, ZoneIndex(0), Op::Report { count }));
+            let completion =
+                session.drives.execute(session.now, command(member, ZoneIndex(0), Op::Report { count }));
             match completion.status {
                 Status::Success => Ok(completion.report),
                 status => Err(MountError::Drive { member, what: "zone report", status }),
@@ -104,7 +105,10 @@ fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountEr
 }
 
 /// The own header of every zone that has a good one, by member and zone.
-fn read_headers(session: &mut Session, descriptors: &[Vec<ZoneDescriptor>]) -> Vec<Vec<Option<SegmentHeader>>> {
+fn read_headers(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+) -> Vec<Vec<Option<SegmentHeader>>> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     let mut headers = Vec::new();
     for (member, zones) in descriptors.iter().enumerate() {
@@ -149,7 +153,8 @@ fn claim(
         capacity_blocks: capacity,
     };
     let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
-    let members: Vec<usize> = (0..session.config.members).filter(|member| session.is_active(*member)).collect();
+    let members: Vec<usize> =
+        (0..session.config.members).filter(|member| session.is_active(*member)).collect();
     let counts = layout.is_some_and(|layout| layout.stripes == header.stripes)
         && members.iter().all(|member| {
             let zone = header.zones[*member].index();
@@ -161,7 +166,8 @@ fn claim(
         session.report.segments_discarded += 1;
         for member in members {
             let zone = header.zones[member];
-            let is_its_own = own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
+            let is_its_own =
+                own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
             if is_its_own {
                 scan.zones_to_reset.push((member, zone));
             }
@@ -186,7 +192,9 @@ fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
         ZoneState::Offline => return None,
         ZoneState::Full => (true, false),
         ZoneState::ReadOnly => (false, false),
-        ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => (false, true),
+        ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => {
+            (false, true)
+        }
     };
     Some(FoundZone { written: written_blocks(descriptor, capacity), full, writable, entries: Vec::new() })
 }
@@ -229,7 +237,12 @@ fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
 
 /// What the blocks of a zone's data region say of themselves, from the footer when the zone has a
 /// whole one, else from every block.
-fn read_entries(session: &mut Session, segment: &FoundSegment, member: usize, zone: &FoundZone) -> Vec<Option<Entry>> {
+fn read_entries(
+    session: &mut Session,
+    segment: &FoundSegment,
+    member: usize,
+    zone: &FoundZone,
+) -> Vec<Option<Entry>> {
     if zone.full || zone.written >= segment.layout.footer_offset() + segment.layout.footer_blocks() {
         if let Some(entries) = read_footer(session, segment, member) {
             return entries;
@@ -241,7 +254,12 @@ fn read_entries(session: &mut Session, segment: &FoundSegment, member: usize, zo
 fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> Option<Vec<Option<Entry>>> {
     let layout = &segment.layout;
     let zone = segment.header.zones[member];
-    let frames = read_blocks(session, member, zone, layout.footer_offset()..layout.footer_offset() + layout.footer_blocks());
+    let frames = read_blocks(
+        session,
+        member,
+        zone,
+        layout.footer_offset()..layout.footer_offset() + layout.footer_blocks(),
+    );
     let mut entries = Vec::with_capacity(layout.region_blocks() as usize);
     for (index, frame) in (0..).zip(frames) {
         let id = FooterId { array: session.array_tag(), segment: segment.header.segment, zone, index };
@@ -253,7 +271,12 @@ fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> 
     Some(entries.into_iter().map(Some).collect())
 }
 
-fn read_oob(session: &mut Session, segment: &FoundSegment, member: usize, zone: &FoundZone) -> Vec<Option<Entry>> {
+fn read_oob(
+    session: &mut Session,
+    segment: &FoundSegment,
+    member: usize,
+    zone: &FoundZone,
+) -> Vec<Option<Entry>> {
     let layout = segment.layout;
     let mut entries = vec![None; layout.region_blocks() as usize];
     let end = zone.written.min(layout.footer_offset());
@@ -271,7 +294,13 @@ fn read_oob(session: &mut Session, segment: &FoundSegment, member: usize, zone: 
 }
 
 /// The entry of a block whose metadata is whole and says that it belongs where it was read.
-fn entry_of(session: &Session, segment: &FoundSegment, member: usize, offset: u32, frame: &Frame) -> Option<Entry> {
+fn entry_of(
+    session: &Session,
+    segment: &FoundSegment,
+    member: usize,
+    offset: u32,
+    frame: &Frame,
+) -> Option<Entry> {
     let layout = &segment.layout;
     let place = oob::open(&frame.oob)?.place;
     let (slot, row) = layout.slot_at(offset)?;

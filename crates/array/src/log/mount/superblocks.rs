@@ -150,7 +150,11 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
     for member in 0..config.members {
         let position = LogState { zone: ZoneIndex(0), next: 0 };
         write_one(drives, &record, member, position, Instant(0))?;
-        expect_success(drives.execute(Instant(0), command(member, ZoneIndex(0), Op::Flush)), member, "flush")?;
+        expect_success(
+            drives.execute(Instant(0), command(member, ZoneIndex(0), Op::Flush)),
+            member,
+            "flush",
+        )?;
     }
     Ok(())
 }
@@ -160,7 +164,9 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     for member in 0..session.config.members {
-        let Some(mut state) = session.log_positions[member].filter(|_| session.is_active(member)) else { continue };
+        let Some(mut state) = session.log_positions[member].filter(|_| session.is_active(member)) else {
+            continue;
+        };
         let old = state.zone;
         let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity;
         if full {
@@ -179,7 +185,13 @@ pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     Ok(())
 }
 
-fn run(session: &mut Session, member: usize, zone: ZoneIndex, op: Op, what: &'static str) -> Result<(), MountError> {
+fn run(
+    session: &mut Session,
+    member: usize,
+    zone: ZoneIndex,
+    op: Op,
+    what: &'static str,
+) -> Result<(), MountError> {
     let completion = session.drives.execute(session.now, command(member, zone, op));
     expect_success(completion, member, what)
 }
@@ -232,7 +244,13 @@ pub fn written_blocks(descriptor: &ZoneDescriptor, capacity: u32) -> u32 {
 
 /// The last whole record before block `end` of a superblock zone: the newest of that zone, unless
 /// it was torn, then the one before it.
-fn last_record(drives: &mut DriveSet, place: usize, zone: ZoneIndex, end: u32, now: Instant) -> Option<Superblock> {
+fn last_record(
+    drives: &mut DriveSet,
+    place: usize,
+    zone: ZoneIndex,
+    end: u32,
+    now: Instant,
+) -> Option<Superblock> {
     (0..end).rev().find_map(|offset| {
         let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
         let completion = drives.execute(now, command(place, zone, op));

@@ -13,8 +13,7 @@ fn request_bytes(header: &RequestHeader, command: u16) -> Vec<u8> {
 
 #[test]
 fn a_short_request_is_incomplete_and_a_wrong_magic_is_named() {
-    let header =
-        RequestHeader { command: CommandKind::Trim, flags: 1, cookie: 7, offset: 4096, length: 512 };
+    let header = RequestHeader { command: CommandKind::Trim, flags: 1, cookie: 7, offset: 4096, length: 512 };
     let bytes = request_bytes(&header, 4);
     assert_eq!(bytes.len(), REQUEST_BYTES);
     assert_eq!(parse_request(&bytes), Ok(header));
