@@ -1,0 +1,5 @@
+//! Experiments: one file per question, each a command that prints a table or, with `--json`, one
+//! object.
+
+pub mod allocations;
+pub mod null_write;

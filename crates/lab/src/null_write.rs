@@ -1,0 +1,255 @@
+//! What the engine itself costs per write: the real engine over null drives, on one core, in a
+//! closed loop.
+//!
+//! Everything a write needs is done: index, ordering, CRC of data and of metadata, parity, the group
+//! rule, out-of-band metadata, collection when space runs short. Only the drives do nothing, so
+//! what collection reads back from them fails its checksum; the volume is therefore sized and
+//! written so that victims are empty.
+
+use crate::allocations;
+use anyhow::{Context, Result, ensure};
+use array::log::config::{ArrayConfig, Tuning};
+use array::log::volume::LogVolume;
+use array::log::{format, mount};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::frame::Frame;
+use base::random::Random;
+use base::time::Instant;
+use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
+use drive::null::NullDrive;
+use serde::Serialize;
+use std::time::Duration;
+use zone::device::{Command, Completion, Geometry, Op, ZonedDevice};
+use zone::drives::DriveSet;
+use zone::stripe::Level;
+
+/// Requests in flight.
+const QUEUE_DEPTH: u64 = 64;
+/// Writes before measuring: every frame, table and index page has been touched then.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct NullWrite {
+    /// Bytes of each write.
+    pub block_bytes: u64,
+    /// Bytes of each chunk.
+    pub chunk_bytes: u64,
+    /// RAID level.
+    pub level: Level,
+    /// Drives.
+    pub drives: usize,
+    /// Stripes of a group.
+    pub group_stripes: u32,
+    /// How long to measure.
+    pub seconds: f64,
+}
+
+/// What was measured. Figures are per 4-KiB block written by the client.
+#[derive(Clone, Debug, Serialize)]
+pub struct NullWriteReport {
+    /// Time per 4-KiB write.
+    pub ns_per_write: f64,
+    /// 4-KiB writes per second.
+    pub writes_per_second: f64,
+    /// Allocations per 4-KiB write.
+    pub allocations_per_write: f64,
+    /// Instructions per 4-KiB write, where the machine counts them.
+    pub instructions_per_write: Option<f64>,
+    /// Blocks written to drives per block written, parity not counted.
+    pub write_amplification: f64,
+    /// 4-KiB writes measured.
+    pub writes: u64,
+    /// Bytes of each write request.
+    pub block_bytes: u64,
+    /// Bytes of each chunk.
+    pub chunk_bytes: u64,
+    /// RAID level.
+    pub level: u8,
+    /// Drives.
+    pub drives: usize,
+    /// Stripes of a group.
+    pub group_stripes: u32,
+}
+
+/// A null drive that remembers its superblock, which mounting has to find.
+struct NullMember {
+    null: NullDrive,
+    superblock: Option<Box<[u8; BLOCK_BYTES]>>,
+}
+
+impl ZonedDevice for NullMember {
+    fn geometry(&self) -> &Geometry {
+        self.null.geometry()
+    }
+
+    fn submit(&mut self, now: Instant, mut command: Command) {
+        if command.zone.0 == 0 {
+            match &mut command.op {
+                Op::Write { frames, .. } => self.superblock = Some(Box::new(frames[0].data)),
+                Op::Read { frames, .. } => {
+                    if let Some(superblock) = &self.superblock {
+                        frames[0].data = **superblock;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.null.submit(now, command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.null.poll(now, completions);
+    }
+}
+
+/// A client in a closed loop.
+struct Client {
+    volume: LogVolume,
+    random: Random,
+    blocks_per_write: u64,
+    places: u64,
+    next: u64,
+    replies: Vec<Reply>,
+    /// Emptied frame vectors of answered writes.
+    spare: Vec<Vec<Frame>>,
+    answered: u64,
+    clock: u64,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When the array cannot be made like this, or a write fails.
+pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
+    let mut client = client(options)?;
+    for _ in 0..QUEUE_DEPTH {
+        client.write();
+    }
+    client.run_for(WARM_UP)?;
+    let allocations = allocations::count();
+    let answered = client.answered;
+    let started = std::time::Instant::now();
+    client.run_for(Duration::from_secs_f64(options.seconds))?;
+    let elapsed = started.elapsed();
+    let allocations = allocations::count() - allocations;
+    let writes = (client.answered - answered) * client.blocks_per_write;
+    ensure!(writes > 0, "no write was answered within {} s: raise --seconds", options.seconds);
+    let ns_per_write = elapsed.as_secs_f64() * 1e9 / precise(writes);
+    Ok(NullWriteReport {
+        ns_per_write,
+        writes_per_second: 1e9 / ns_per_write,
+        allocations_per_write: precise(allocations) / precise(writes),
+        instructions_per_write: None,
+        write_amplification: client.volume.shard().counters().write_amplification().unwrap_or(0.0),
+        writes,
+        block_bytes: options.block_bytes,
+        chunk_bytes: options.chunk_bytes,
+        level: options.level.code(),
+        drives: options.drives,
+        group_stripes: options.group_stripes,
+    })
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
+fn precise(count: u64) -> f64 {
+    count as f64
+}
+
+fn client(options: &NullWrite) -> Result<Client> {
+    ensure!(
+        options.block_bytes > 0 && options.block_bytes.is_multiple_of(BLOCK_BYTES_U64),
+        "--block {}: must be a multiple of 4096",
+        options.block_bytes
+    );
+    let geometry = Geometry {
+        zones: 256,
+        zone_size_blocks: 16384,
+        zone_capacity_blocks: 12288,
+        open_zones_max: 14,
+        active_zones_max: 14,
+        append_blocks_max: 32,
+        transfer_blocks_max: 64,
+        volatile_cache: false,
+    };
+    let chunk_blocks =
+        u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64).context("--chunk is too large")?;
+    let mut config = ArrayConfig {
+        array: *b"null-write array",
+        level: options.level,
+        members: options.drives,
+        chunk_blocks,
+        group_stripes: options.group_stripes,
+        // 4 GiB: the index is larger than the caches, as in real use.
+        volume_blocks: 1 << 20,
+        geometry,
+    };
+    config.volume_blocks = config.volume_blocks.min(1 << 20);
+    let members: Vec<[u8; 16]> =
+        (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(0); 16]).collect();
+    let drives =
+        members.iter().map(|_| {
+            Some(Box::new(NullMember { null: NullDrive::new(geometry), superblock: None })
+                as Box<dyn ZonedDevice>)
+        });
+    let mut drives = DriveSet::new(drives.collect());
+    format(&mut drives, &config, &members)?;
+    let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), Instant(0))?;
+    let blocks_per_write = options.block_bytes / BLOCK_BYTES_U64;
+    Ok(Client {
+        volume: LogVolume::new(shard, drives),
+        random: Random::from_seed(1),
+        blocks_per_write,
+        places: config.volume_blocks / blocks_per_write,
+        next: 0,
+        replies: Vec::new(),
+        spare: Vec::new(),
+        answered: 0,
+        clock: 0,
+    })
+}
+
+impl Client {
+    fn write(&mut self) {
+        let mut frames = self.spare.pop().unwrap_or_default();
+        let count = usize::try_from(self.blocks_per_write).unwrap_or(1);
+        self.volume.frames().take_many(count, &mut frames);
+        let lba = Lba(self.place() * self.blocks_per_write);
+        let op = RequestOp::Write { lba, frames, force_unit_access: false };
+        self.next += 1;
+        self.volume.submit(Instant(self.clock), Request { id: RequestId(self.next), op });
+    }
+
+    /// Where the next write goes: random within a window that slides over the volume, so that old
+    /// segments hold nothing live when they are collected.
+    fn place(&mut self) -> u64 {
+        let window = (self.places / 16).max(1);
+        let base = (self.next / window) * window;
+        (base + self.random.below(window)) % self.places
+    }
+
+    fn run_for(&mut self, span: Duration) -> Result<()> {
+        let end = std::time::Instant::now() + span;
+        while std::time::Instant::now() < end {
+            for _ in 0..256 {
+                self.turn()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One turn; each answered write is followed by another.
+    fn turn(&mut self) -> Result<()> {
+        self.clock += 1_000;
+        let mut replies = std::mem::take(&mut self.replies);
+        self.volume.turn(Instant(self.clock), &mut replies);
+        for reply in replies.drain(..) {
+            ensure!(reply.outcome == Outcome::Done, "a write failed");
+            self.answered += 1;
+            self.spare.push(reply.frames);
+            self.write();
+        }
+        self.replies = replies;
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! `zoneweave check`: verifies everything an array that is not served holds.
+
+use crate::cli::Query;
+use crate::directory::Directory;
+use crate::status;
+use anyhow::{Result, bail};
+use array::log::check::{CheckReport, Problem, check};
+use array::log::mount_read_only;
+use base::time::Instant;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Checks and reports; exit code 1 when something is wrong.
+pub fn run(options: &Query) -> Result<ExitCode> {
+    let directory = Directory::open(&options.dir)?;
+    if status::ask(&directory, "status")?.is_some() {
+        bail!("{}: the array is being served; stop the server first", options.dir.display());
+    }
+    let drives = directory.open_drives()?;
+    let (shard, mut drives, mount) = mount_read_only(drives.devices, Instant(0))?;
+    let bar = ProgressBar::new(1_000);
+    bar.set_style(ProgressStyle::with_template("checking {wide_bar} {percent} % ({eta})")?);
+    let report = check(&shard, &mut drives, &mount, Instant(0), |permille| bar.set_position(permille));
+    bar.finish_and_clear();
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&as_json(&report))?);
+    } else {
+        print(&report);
+    }
+    Ok(if report.problems_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn as_json(report: &CheckReport) -> Value {
+    json!({
+        "clean": report.problems_count == 0,
+        "stripes_checked": report.stripes_checked,
+        "blocks_checked": report.blocks_checked,
+        "entries_checked": report.entries_checked,
+        "stripes_to_complete": report.stripes_to_complete,
+        "problems_count": report.problems_count,
+        "problems": report.problems.iter().map(problem_as_json).collect::<Vec<Value>>(),
+    })
+}
+
+fn problem_as_json(problem: &Problem) -> Value {
+    match problem {
+        Problem::MemberMissing { drive } => json!({ "kind": "member_missing", "drive": drive.0 }),
+        Problem::BlockDamaged { drive, zone, offset, rebuildable } => json!({
+            "kind": "block_damaged", "drive": drive.0, "zone": zone.0, "offset": offset, "rebuildable": rebuildable
+        }),
+        Problem::ParityMismatch { segment, stripe } => {
+            json!({ "kind": "parity_mismatch", "segment": segment, "stripe": stripe })
+        }
+        Problem::IndexMismatch { lba, drive, zone, offset } => json!({
+            "kind": "index_mismatch", "lba": lba, "drive": drive.0, "zone": zone.0, "offset": offset
+        }),
+        Problem::ZoneOrphaned { drive, zone } => {
+            json!({ "kind": "zone_orphaned", "drive": drive.0, "zone": zone.0 })
+        }
+    }
+}
+
+fn print(report: &CheckReport) {
+    println!(
+        "{} blocks in {} stripes and {} index entries checked",
+        report.blocks_checked, report.stripes_checked, report.entries_checked
+    );
+    if report.stripes_to_complete > 0 {
+        println!(
+            "{} stripes were cut short by a crash; the next start completes them",
+            report.stripes_to_complete
+        );
+    }
+    for problem in &report.problems {
+        println!("  {}", in_words(problem));
+    }
+    let more = report.problems_count - report.problems.len() as u64;
+    if more > 0 {
+        println!("  and {more} more");
+    }
+    match report.problems_count {
+        0 => println!("clean"),
+        count => println!("{count} problems"),
+    }
+}
+
+fn in_words(problem: &Problem) -> String {
+    match problem {
+        Problem::MemberMissing { drive } => format!("drive {drive}: missing, stale or failed"),
+        Problem::BlockDamaged { drive, zone, offset, rebuildable } => {
+            let hope = if *rebuildable { "can be rebuilt" } else { "cannot be rebuilt" };
+            format!("drive {drive} zone {zone} block {offset}: damaged, {hope} from its stripe")
+        }
+        Problem::ParityMismatch { segment, stripe } => {
+            format!("segment {segment:#x} stripe {stripe}: parity does not match its data")
+        }
+        Problem::IndexMismatch { lba, drive, zone, offset } => {
+            format!(
+                "LBA {lba}: indexed at drive {drive} zone {zone} block {offset}, which holds something else"
+            )
+        }
+        Problem::ZoneOrphaned { drive, zone } => {
+            format!("drive {drive} zone {zone}: holds data of no segment with a good header")
+        }
+    }
+}

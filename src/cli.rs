@@ -1,0 +1,224 @@
+//! What can be typed. Names are a contract: scripts rely on them.
+
+use base::units::{BLOCK_BYTES_U64, parse_bytes};
+use clap::{Args, Parser, Subcommand};
+use server::Listen;
+use std::path::PathBuf;
+use zone::stripe::Level;
+
+/// Fault-tolerant block storage over zoned flash drives, in user space.
+#[derive(Debug, Parser)]
+#[command(name = "zoneweave", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Create an array of emulated drives if there is none, and serve it
+    Up(Up),
+    /// Create an array
+    Create(Create),
+    /// Serve an array in the foreground
+    Serve(Serve),
+    /// Show the state of an array, served or not
+    Status(Query),
+    /// Verify an array that is not served: every checksum, parity, the index (exit 1 if inconsistent)
+    Check(Query),
+    /// Act on a drive of an array
+    Drive {
+        #[command(subcommand)]
+        command: DriveCommand,
+    },
+    /// Measure
+    Lab {
+        #[command(subcommand)]
+        command: LabCommand,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Directory of the array
+    #[arg(long, default_value = "./zoneweave-data")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub scheme: Scheme,
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Directory of the array
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub scheme: Scheme,
+    /// Zones of each drive [default: as many as --size needs]
+    #[arg(long)]
+    pub zones: Option<u32>,
+    /// Zone size [default: the zone capacity, rounded up to a power of two]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub zone_size: Option<u32>,
+    /// Zone capacity [default: such that the volume takes about 48 segments]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub zone_capacity: Option<u32>,
+    /// Open and active zones of each drive
+    #[arg(long, default_value_t = 14)]
+    pub max_open: u32,
+    /// Chunk: consecutive bytes of a stripe on one drive
+    #[arg(long, default_value = "4KiB", value_parser = parse_blocks, value_name = "BYTES")]
+    pub chunk: u32,
+    /// Stripes of a group under Zone Append; 1 uses Zone Write
+    #[arg(long, default_value_t = 256)]
+    pub group: u32,
+    /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
+    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
+    pub drives_path: Vec<PathBuf>,
+}
+
+/// What an array is.
+#[derive(Debug, Args)]
+pub struct Scheme {
+    /// Drives of the array [default: 4]
+    #[arg(long)]
+    pub drives: Option<usize>,
+    /// RAID level: raid0, raid4 or raid5 [default: raid5]
+    #[arg(long, value_parser = parse_level)]
+    pub level: Option<Level>,
+    /// Size of the volume [default: 4GiB, or what --zones allow]
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub size: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Directory of the array
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// How an array is served.
+#[derive(Debug, Args)]
+pub struct ServiceOptions {
+    /// Where NBD clients connect: unix:PATH or tcp:HOST:PORT [default: unix:DIR/nbd.sock]
+    #[arg(long)]
+    pub listen: Option<Listen>,
+    /// Cores to use; this version runs a volume on one
+    #[arg(long, default_value_t = 1, value_parser = parse_cores)]
+    pub cores: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct Query {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DriveCommand {
+    /// Mark a drive as failed: the array goes on without it and never believes it again
+    Fail(Fail),
+}
+
+#[derive(Debug, Args)]
+pub struct Fail {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// The drive, as `zoneweave status` numbers it
+    pub drive: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Cost of the engine alone: real engine, null drives, one core, closed loop
+    NullWrite(NullWrite),
+    /// Our server and `nbdkit memory` under the same fio jobs, in turn
+    NbdCompare(NbdCompare),
+}
+
+#[derive(Debug, Args)]
+pub struct NullWrite {
+    /// Size of each write
+    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
+    pub block: u64,
+    /// Chunk size
+    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
+    pub chunk: u64,
+    /// RAID level
+    #[arg(long, default_value = "raid5", value_parser = parse_level)]
+    pub level: Level,
+    /// Drives
+    #[arg(long, default_value_t = 4)]
+    pub drives: usize,
+    /// Stripes of a group
+    #[arg(long, default_value_t = 256)]
+    pub group: u32,
+    /// How long to measure
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct NbdCompare {
+    /// Seconds of each run
+    #[arg(long, default_value_t = 5)]
+    pub seconds: u32,
+    /// Runs of each server
+    #[arg(long, default_value_t = 3)]
+    pub rounds: u32,
+    /// fio's rw: randwrite, randread, write, read
+    #[arg(long, default_value = "randwrite")]
+    pub rw: String,
+    /// fio's bs
+    #[arg(long, default_value = "4k")]
+    pub bs: String,
+    /// fio's iodepth
+    #[arg(long, default_value_t = 64)]
+    pub iodepth: u32,
+    /// Size of the volume
+    #[arg(long, default_value = "1GiB", value_parser = parse_size, value_name = "BYTES")]
+    pub size: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    if bytes == 0 || bytes % BLOCK_BYTES_U64 != 0 {
+        return Err(format!("{bytes} bytes: must be a multiple of 4096 and not zero"));
+    }
+    Ok(bytes)
+}
+
+fn parse_blocks(text: &str) -> Result<u32, String> {
+    let blocks = parse_size(text)? / BLOCK_BYTES_U64;
+    u32::try_from(blocks).map_err(|_| format!("{text}: at most 16 TiB"))
+}
+
+fn parse_level(text: &str) -> Result<Level, String> {
+    match text.to_ascii_lowercase().trim_start_matches("raid").trim_start_matches('-') {
+        "0" => Ok(Level::Raid0),
+        "4" => Ok(Level::Raid4),
+        "5" => Ok(Level::Raid5),
+        "1" | "01" | "10" | "6" => Err(format!("{text} is not in this version: use raid0, raid4 or raid5")),
+        _ => Err(format!("`{text}` is not a RAID level: use raid0, raid4 or raid5")),
+    }
+}
+
+fn parse_cores(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(1) => Ok(1),
+        Ok(0) | Err(_) => Err(format!("`{text}` is not a number of cores")),
+        Ok(_) => Err("this version runs a volume on one core: use --cores 1".to_owned()),
+    }
+}

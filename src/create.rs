@@ -1,0 +1,200 @@
+//! `zoneweave create`: drives, superblocks, `array.toml`, in this order, so that an array that is
+//! named is an array that works.
+
+use crate::cli::{Create, Scheme};
+use crate::directory::{self, ArrayFile, Directory, DriveTable, SchemeTable};
+use anyhow::{Context, Result, bail, ensure};
+use array::log::config::ArrayConfig;
+use base::units::{BLOCK_BYTES_U64, human_bytes};
+use drive::emulated::{CreateOptions, EmulatedDrive};
+use std::path::{Path, PathBuf};
+use zone::device::{Geometry, ZonedDevice};
+use zone::drives::DriveSet;
+use zone::stripe::Level;
+
+const DRIVES: usize = 4;
+const SIZE_BYTES: u64 = 4 << 30;
+/// A volume takes about this many segments unless told otherwise: few enough to be quick to look at,
+/// enough to collect from smoothly.
+const SEGMENTS_WANTED: u64 = 48;
+/// Bounds of the zone capacity chosen, in blocks: 1 MiB to the ZN540's 1,077 MiB.
+const CAPACITY_BLOCKS: (u64, u64) = (256, 275_712);
+/// More zones than any drive we know; beyond, the zones are too small for the volume.
+const ZONES_MAX: u32 = 1 << 17;
+const APPEND_BLOCKS_MAX: u32 = 32;
+const TRANSFER_BLOCKS_MAX: u32 = 64;
+
+/// Creates an array and says so.
+pub fn run(options: &Create) -> Result<()> {
+    let directory = create(options)?;
+    let scheme = &directory.file.scheme;
+    println!(
+        "created {}: {} of {} over {} drives; serve it with `zoneweave serve {}`",
+        directory.path.display(),
+        scheme.size,
+        scheme.level,
+        directory.file.drive.len(),
+        directory.path.display()
+    );
+    Ok(())
+}
+
+/// The options of `create` that `up` leaves at their defaults.
+pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
+    Create {
+        dir: dir.to_owned(),
+        scheme: Scheme { drives: scheme.drives, level: scheme.level, size: scheme.size },
+        zones: None,
+        zone_size: None,
+        zone_capacity: None,
+        max_open: 14,
+        chunk: 1,
+        group: 256,
+        drives_path: Vec::new(),
+    }
+}
+
+/// Creates an array.
+pub fn create(options: &Create) -> Result<Directory> {
+    if directory::exists(&options.dir) {
+        bail!(
+            "{}: holds an array already; use another directory, or remove this one to give up its data",
+            options.dir.display()
+        );
+    }
+    let config = config(options)?;
+    let paths = drive_paths(options, config.members)?;
+    std::fs::create_dir_all(&options.dir).with_context(|| format!("{}", options.dir.display()))?;
+    let uuids: Vec<uuid::Uuid> = paths.iter().map(|_| uuid::Uuid::new_v4()).collect();
+    let mut created = Vec::new();
+    let made = make_drives(&options.dir, &config, &paths, &uuids, &mut created);
+    if let Err(error) = made {
+        // What was made for an array that will not be is removed; what was there before is not.
+        for path in created {
+            let _ = std::fs::remove_file(path);
+        }
+        return Err(error);
+    }
+    let file = ArrayFile {
+        version: 1,
+        uuid: uuid::Uuid::from_bytes(config.array),
+        export: "zoneweave".to_owned(),
+        scheme: SchemeTable {
+            level: format!("raid{}", config.level.code()),
+            chunk: human_bytes(u64::from(config.chunk_blocks) * BLOCK_BYTES_U64),
+            group: config.group_stripes,
+            size: human_bytes(config.volume_blocks * BLOCK_BYTES_U64),
+        },
+        drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid }).collect(),
+    };
+    Directory::create(&options.dir, file)
+}
+
+fn make_drives(
+    dir: &Path,
+    config: &ArrayConfig,
+    paths: &[PathBuf],
+    uuids: &[uuid::Uuid],
+    created: &mut Vec<PathBuf>,
+) -> Result<()> {
+    let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
+    for (path, uuid) in paths.iter().zip(uuids) {
+        let path = dir.join(path);
+        let drive = EmulatedDrive::create(&path, &CreateOptions::new(config.geometry, *uuid.as_bytes()))?;
+        created.push(path);
+        devices.push(Some(Box::new(drive)));
+    }
+    let members: Vec<[u8; 16]> = uuids.iter().map(|uuid| *uuid.as_bytes()).collect();
+    array::log::format(&mut DriveSet::new(devices), config, &members)?;
+    Ok(())
+}
+
+fn drive_paths(options: &Create, members: usize) -> Result<Vec<PathBuf>> {
+    if options.drives_path.is_empty() {
+        return Ok((0..members).map(|index| PathBuf::from(format!("drive-{index}.zns"))).collect());
+    }
+    ensure!(
+        options.drives_path.len() == members,
+        "--drives-path names {} files, --drives asks for {members}",
+        options.drives_path.len()
+    );
+    // array.toml must stay right when the command is run from elsewhere.
+    options.drives_path.iter().map(|path| std::path::absolute(path).context("--drives-path")).collect()
+}
+
+/// The array's configuration: what was asked, and what follows from it.
+fn config(options: &Create) -> Result<ArrayConfig> {
+    let level = options.scheme.level.unwrap_or(Level::Raid5);
+    let from_paths = Some(options.drives_path.len()).filter(|count| *count > 0);
+    let members = options.scheme.drives.or(from_paths).unwrap_or(DRIVES);
+    let data_count = members.saturating_sub(level.parity_count()).max(1) as u64;
+    let size = options.scheme.size.unwrap_or(SIZE_BYTES);
+    let capacity = match options.zone_capacity {
+        Some(capacity) => capacity,
+        None => options.zone_size.map_or_else(|| capacity_for(size, data_count), |size| size / 4 * 3),
+    };
+    let zone_size = options.zone_size.unwrap_or_else(|| capacity.next_power_of_two());
+    ensure!(
+        capacity > 0 && capacity <= zone_size,
+        "--zone-capacity {} exceeds --zone-size {}",
+        human_bytes(u64::from(capacity) * BLOCK_BYTES_U64),
+        human_bytes(u64::from(zone_size) * BLOCK_BYTES_U64)
+    );
+    let mut config = ArrayConfig {
+        array: *uuid::Uuid::new_v4().as_bytes(),
+        level,
+        members,
+        chunk_blocks: options.chunk,
+        group_stripes: options.group,
+        volume_blocks: size / BLOCK_BYTES_U64,
+        geometry: Geometry {
+            zones: options.zones.unwrap_or(u32::MAX),
+            zone_size_blocks: zone_size,
+            zone_capacity_blocks: capacity,
+            open_zones_max: options.max_open,
+            active_zones_max: options.max_open,
+            append_blocks_max: APPEND_BLOCKS_MAX,
+            transfer_blocks_max: TRANSFER_BLOCKS_MAX,
+            volatile_cache: false,
+        },
+    };
+    settle_zones(&mut config, options)?;
+    config.validate()?;
+    Ok(config)
+}
+
+/// Finds the number of zones, or with --zones alone, the size of the volume.
+fn settle_zones(config: &mut ArrayConfig, options: &Create) -> Result<()> {
+    let shape = ArrayConfig {
+        volume_blocks: 1,
+        geometry: Geometry { zones: 64, ..config.geometry },
+        ..config.clone()
+    };
+    shape.validate()?;
+    if options.zones.is_some() {
+        if options.scheme.size.is_none() {
+            config.volume_blocks = config.volume_blocks_max();
+        }
+        return Ok(());
+    }
+    let per_segment = u64::from(shape.user_layout().segment_data_blocks());
+    let guess = config.volume_blocks / per_segment;
+    config.geometry.zones =
+        u32::try_from(guess).context("--size needs too many zones: raise --zone-capacity")?;
+    while config.volume_blocks_max() < config.volume_blocks {
+        ensure!(
+            config.geometry.zones < ZONES_MAX,
+            "--size needs more than {ZONES_MAX} zones: raise --zone-capacity"
+        );
+        config.geometry.zones += 1;
+    }
+    Ok(())
+}
+
+/// A zone capacity, in blocks, that gives about [`SEGMENTS_WANTED`] segments: a multiple of 1 MiB.
+fn capacity_for(size_bytes: u64, data_count: u64) -> u32 {
+    let (capacity_min, capacity_max) = CAPACITY_BLOCKS;
+    let blocks = size_bytes / BLOCK_BYTES_U64 / (SEGMENTS_WANTED * data_count);
+    let rounded = blocks.div_ceil(capacity_min) * capacity_min;
+    u32::try_from(rounded.clamp(capacity_min, capacity_max)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,161 @@
+//! An array's directory: `array.toml` says where the drives are, the drives say all the rest.
+
+use anyhow::{Context, Result, bail, ensure};
+use drive::emulated::EmulatedDrive;
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use zone::device::ZonedDevice;
+
+const VERSION: u32 = 1;
+
+/// Contents of `array.toml`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayFile {
+    /// Version of this file.
+    pub version: u32,
+    /// Identity of the array.
+    pub uuid: uuid::Uuid,
+    /// Name that NBD clients may ask for; the empty name works too.
+    pub export: String,
+    /// What the array was made as. The drives' superblocks have the last word.
+    pub scheme: SchemeTable,
+    /// The drives, in order.
+    pub drive: Vec<DriveTable>,
+}
+
+/// The scheme, for people to read.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchemeTable {
+    /// raid0, raid4 or raid5.
+    pub level: String,
+    /// Chunk size.
+    pub chunk: String,
+    /// Stripes of a group.
+    pub group: u32,
+    /// Size of the volume.
+    pub size: String,
+}
+
+/// One drive.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveTable {
+    /// Its file; relative paths start at the array's directory.
+    pub path: PathBuf,
+    /// Identity of the drive.
+    pub uuid: uuid::Uuid,
+}
+
+/// A directory that holds an array.
+pub struct Directory {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What `array.toml` says.
+    pub file: ArrayFile,
+}
+
+/// The drives as they could be opened.
+pub struct OpenDrives {
+    /// `None` where one is missing or unusable.
+    pub devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    /// Readable when a drive has something to say.
+    pub wake_fds: Vec<OwnedFd>,
+}
+
+/// True when the directory holds an array.
+pub fn exists(path: &Path) -> bool {
+    path.join("array.toml").exists()
+}
+
+impl Directory {
+    /// Reads `array.toml`.
+    pub fn open(path: &Path) -> Result<Directory> {
+        let toml_path = path.join("array.toml");
+        let text = std::fs::read_to_string(&toml_path).with_context(|| {
+            format!(
+                "{}: no array here; make one with `zoneweave create {}`",
+                toml_path.display(),
+                path.display()
+            )
+        })?;
+        let file: ArrayFile = toml::from_str(&text).with_context(|| format!("{}", toml_path.display()))?;
+        if file.version != VERSION {
+            bail!("{}: key `version` is {}, this program reads {VERSION}", toml_path.display(), file.version);
+        }
+        ensure!(!file.drive.is_empty(), "{}: lists no [[drive]]", toml_path.display());
+        Ok(Directory { path: path.to_owned(), file })
+    }
+
+    /// Writes `array.toml` of a new array, last of all its files and all at once.
+    pub fn create(path: &Path, file: ArrayFile) -> Result<Directory> {
+        let text = toml::to_string(&file).context("array.toml")?;
+        let header = "# A Zoneweave array. Drives may move: change their `path`. The rest is for reading;\n\
+                      # what counts is in the drives' superblocks.\n";
+        let temporary = path.join("array.toml.new");
+        std::fs::write(&temporary, format!("{header}{text}"))
+            .with_context(|| format!("{}", temporary.display()))?;
+        std::fs::File::open(&temporary).and_then(|file| file.sync_all()).context("array.toml")?;
+        std::fs::rename(&temporary, path.join("array.toml")).context("array.toml")?;
+        std::fs::File::open(path).and_then(|directory| directory.sync_all()).context("array.toml")?;
+        Ok(Directory { path: path.to_owned(), file })
+    }
+
+    /// File of a drive.
+    pub fn drive_path(&self, index: usize) -> PathBuf {
+        self.path.join(&self.file.drive[index].path)
+    }
+
+    /// Where a server answers questions.
+    pub fn control_path(&self) -> PathBuf {
+        self.path.join("control.sock")
+    }
+
+    /// Where NBD clients connect unless told otherwise.
+    pub fn nbd_path(&self) -> PathBuf {
+        self.path.join("nbd.sock")
+    }
+
+    /// Where counters survive the server.
+    pub fn counters_path(&self) -> PathBuf {
+        self.path.join("counters.json")
+    }
+
+    /// Opens the drives. One that is missing or damaged is left out, with a warning; one that is in
+    /// use by another process is an error.
+    pub fn open_drives(&self) -> Result<OpenDrives> {
+        let mut open = OpenDrives { devices: Vec::new(), wake_fds: Vec::new() };
+        for index in 0..self.file.drive.len() {
+            let device = self.open_drive(index)?;
+            if let Some(fd) = device.as_ref().and_then(EmulatedDrive::wake_fd) {
+                open.wake_fds.push(fd.try_clone_to_owned().context("event descriptor of a drive")?);
+            }
+            open.devices.push(device.map(|device| Box::new(device) as Box<dyn ZonedDevice>));
+        }
+        Ok(open)
+    }
+
+    fn open_drive(&self, index: usize) -> Result<Option<EmulatedDrive>> {
+        let drive = match EmulatedDrive::open(&self.drive_path(index)) {
+            Ok(drive) => drive,
+            Err(error) if matches!(error.problem, drive::emulated::DriveProblem::InUse) => {
+                bail!("{error} (is the array being served, or checked?)")
+            }
+            Err(error) => {
+                log::warn!("drive {index} is left out: {error}");
+                return Ok(None);
+            }
+        };
+        if drive.uuid() != *self.file.drive[index].uuid.as_bytes() {
+            log::warn!(
+                "drive {index} is left out: {} is not the drive that array.toml names (uuid {})",
+                self.drive_path(index).display(),
+                self.file.drive[index].uuid
+            );
+            return Ok(None);
+        }
+        Ok(Some(drive))
+    }
+}

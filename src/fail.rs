@@ -1,0 +1,25 @@
+//! `zoneweave drive fail`: takes a drive out for good.
+
+use crate::cli::Fail;
+use crate::directory::Directory;
+use crate::status;
+use anyhow::Result;
+use array::log::config::Tuning;
+use array::log::{mount, mount_read_only};
+use base::time::Instant;
+
+/// Tells the server, or when there is none, the superblocks of the other drives.
+pub fn run(options: &Fail) -> Result<()> {
+    let directory = Directory::open(&options.dir)?;
+    if status::ask(&directory, &format!("fail {}", options.drive))?.is_none() {
+        let looked = mount_read_only(directory.open_drives()?.devices, Instant(0))?;
+        status::check_can_fail(&looked.0.status(), options.drive)?;
+        drop(looked);
+        let mut drives = directory.open_drives()?;
+        // A member that is not there when the array is mounted is recorded as failed.
+        drives.devices[usize::from(options.drive)] = None;
+        mount(drives.devices, Tuning::default(), Instant(0))?;
+    }
+    println!("drive {} is marked failed; the array runs without it", options.drive);
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
+
+use crate::cli::{Serve, ServiceOptions, Up};
+use crate::create;
+use crate::directory::{self, Directory};
+use crate::status::{self, LifetimeCounters};
+use anyhow::{Context, Result};
+use array::log::config::Tuning;
+use array::log::mount;
+use array::log::volume::LogVolume;
+use array::request::{Reply, Request, Volume};
+use base::frame::FramePool;
+use base::time::{Instant, Nanos};
+use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
+use server::{ExportConfig, Listen, ServerConfig, Service, Stop, WallClock, control};
+use std::path::PathBuf;
+
+/// How often counters are saved, so that a killed server loses few of them.
+const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
+
+/// Creates the array if there is none, then serves it.
+pub fn up(options: &Up) -> Result<()> {
+    let directory = if directory::exists(&options.dir) {
+        let asked = options.scheme.drives.is_some()
+            || options.scheme.level.is_some()
+            || options.scheme.size.is_some();
+        if asked {
+            log::info!(
+                "{} holds an array already: --drives, --level and --size are for new ones",
+                options.dir.display()
+            );
+        }
+        Directory::open(&options.dir)?
+    } else {
+        let directory = create::create(&create::with_defaults(&options.dir, &options.scheme))?;
+        log::info!("created an array in {}", options.dir.display());
+        directory
+    };
+    serve(directory, &options.service)
+}
+
+/// Serves an array.
+pub fn run(options: &Serve) -> Result<()> {
+    serve(Directory::open(&options.dir)?, &options.service)
+}
+
+fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
+    let clock = WallClock::start();
+    let drives = directory.open_drives()?;
+    let (shard, set, report) = mount(drives.devices, Tuning::default(), clock.now())?;
+    status::log_mount(&directory, &shard.status(), &report);
+    let mut volume = LogVolume::new(shard, set);
+    finish_recovery(&mut volume, clock);
+    let listen = match &options.listen {
+        Some(listen) => listen.clone(),
+        None => Listen::Unix(std::path::absolute(directory.nbd_path()).context("the array's directory")?),
+    };
+    let listener = listen.bind()?;
+    let control = control::bind(&directory.control_path())?;
+    let (stop, handle) = Stop::new().context("signal handling")?;
+    handle.on_signals().context("signal handling")?;
+    announce(&listen, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64);
+    let config = ServerConfig {
+        exports: vec![ExportConfig {
+            name: directory.file.export.clone(),
+            description: format!("Zoneweave array {}", directory.file.uuid),
+        }],
+        ..ServerConfig::default()
+    };
+    let service =
+        Service { listeners: vec![listener], control: Some(control), wake_fds: drives.wake_fds, stop, clock };
+    let mut served = ServedArray {
+        lifetime: LifetimeCounters::load(&directory.counters_path()),
+        counters_path: directory.counters_path(),
+        saved_at: clock.now(),
+        directory,
+        volume,
+    };
+    let result = server::run(&config, service, &mut served);
+    served.save_counters();
+    result?;
+    log::info!("stopped; everything written is on the drives");
+    Ok(())
+}
+
+/// Collects what a crash left incomplete before clients come.
+fn finish_recovery(volume: &mut LogVolume, clock: WallClock) {
+    let mut replies = Vec::new();
+    while volume.shard().has_recovery_debt() {
+        if !volume.turn(clock.now(), &mut replies) {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+    }
+}
+
+fn announce(listen: &Listen, export: &str, bytes: u64) {
+    let uri = listen.uri(export);
+    println!("serving {} at {uri}", human_bytes(bytes));
+    println!("  nbdinfo '{uri}'");
+    println!(
+        "  fio --name=verify --ioengine=nbd --uri='{uri}' --rw=randwrite --bs=4k --iodepth=64 --size=256m \
+         --verify=crc32c"
+    );
+}
+
+/// The volume with what an operator may ask of it.
+struct ServedArray {
+    directory: Directory,
+    volume: LogVolume,
+    lifetime: LifetimeCounters,
+    counters_path: PathBuf,
+    saved_at: Instant,
+}
+
+impl ServedArray {
+    fn save_counters(&self) {
+        let total = self.lifetime.plus(self.volume.shard().counters());
+        if let Err(error) = total.save(&self.counters_path) {
+            log::warn!("{}: {error}", self.counters_path.display());
+        }
+    }
+
+    fn answer(&mut self, line: &str) -> Result<String> {
+        match line.split_whitespace().collect::<Vec<&str>>()[..] {
+            ["status"] => {
+                let total = self.lifetime.plus(self.volume.shard().counters());
+                let report = status::report(&self.directory, &self.volume.shard().status(), &total, true);
+                Ok(serde_json::to_string(&report)?)
+            }
+            ["fail", drive] => {
+                let drive: u8 = drive.parse().context("the drive's number")?;
+                status::check_can_fail(&self.volume.shard().status(), drive)?;
+                self.volume.fail_member(DriveIndex(drive));
+                log::warn!("drive {drive} was marked failed");
+                Ok("{}".to_owned())
+            }
+            _ => anyhow::bail!("`{line}` is not a question: ask `status` or `fail N`"),
+        }
+    }
+}
+
+impl Volume for ServedArray {
+    fn blocks(&self) -> u64 {
+        self.volume.shard().blocks()
+    }
+
+    fn frames(&mut self) -> &mut FramePool {
+        self.volume.frames()
+    }
+
+    fn client_frames_available(&self) -> usize {
+        self.volume.shard().client_frames_available()
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        self.volume.submit(now, request);
+    }
+
+    fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        if now.since(self.saved_at) >= COUNTERS_EVERY {
+            self.saved_at = now;
+            self.save_counters();
+        }
+        self.volume.turn(now, replies)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.volume.next_deadline()
+    }
+
+    fn control(&mut self, _now: Instant, line: &str) -> String {
+        match self.answer(line) {
+            Ok(answer) => answer,
+            Err(error) => serde_json::json!({ "error": format!("{error:#}") }).to_string(),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! `zoneweave status`: what an operator wants to know, from the server if there is one, else from
+//! the drives.
+
+use crate::cli::Query;
+use crate::directory::Directory;
+use anyhow::{Context, Result, bail, ensure};
+use array::log::status::{Health, Status};
+use array::log::{Counters, MountReport, mount_read_only};
+use base::time::Instant;
+use base::units::human_bytes;
+use serde::{Deserialize, Serialize};
+use server::control;
+use std::path::Path;
+use zone::format::superblock::MemberState;
+
+/// The JSON object of `zoneweave status --json`.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct StatusReport {
+    /// Identity of the array.
+    pub array: String,
+    /// A server answers for it.
+    pub served: bool,
+    /// clean, degraded or failed.
+    pub state: String,
+    /// raid0, raid4 or raid5.
+    pub level: String,
+    /// The drives.
+    pub members: Vec<MemberReport>,
+    /// Size of the volume.
+    pub capacity_bytes: u64,
+    /// Of which hold data.
+    pub used_bytes: u64,
+    /// Zones in no segment, over all drives.
+    pub free_zones: u64,
+    /// Zones for segments, over all drives.
+    pub total_zones: u64,
+    /// Segments being written.
+    pub open_segments: u64,
+    /// Segments only read.
+    pub sealed_segments: u64,
+    /// Chunk size.
+    pub chunk_bytes: u64,
+    /// Stripes of a group.
+    pub group_stripes: u32,
+    /// Blocks written to drives per block written by clients, parity not counted; null before the
+    /// first write.
+    pub write_amplification: Option<f64>,
+    /// Blocks rebuilt because a drive returned an error or wrong data.
+    pub corrected_errors: u64,
+    /// Blocks rebuilt because their drive is missing.
+    pub degraded_reads: u64,
+    /// Blocks that could be neither read nor rebuilt.
+    pub unreadable_blocks: u64,
+    /// What was counted since the array was created.
+    pub counters: LifetimeCounters,
+}
+
+/// One drive.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct MemberReport {
+    /// Its number.
+    pub index: usize,
+    /// Its file.
+    pub path: String,
+    /// active or failed.
+    pub state: String,
+}
+
+/// Counters over the life of an array, in 4-KiB blocks. Saved every ten seconds and at the end of
+/// service.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct LifetimeCounters {
+    user_blocks_written: u64,
+    user_blocks_read: u64,
+    tombstone_blocks_written: u64,
+    moved_blocks_written: u64,
+    padding_blocks_written: u64,
+    parity_blocks_written: u64,
+    metadata_blocks_written: u64,
+    segments_collected: u64,
+    blocks_corrected: u64,
+    blocks_read_degraded: u64,
+    blocks_unreadable: u64,
+}
+
+impl LifetimeCounters {
+    /// The counters saved last; zeros when there are none.
+    pub fn load(path: &Path) -> LifetimeCounters {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Saves them, all at once.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let temporary = path.with_extension("json.new");
+        std::fs::write(&temporary, serde_json::to_string(self)?)?;
+        std::fs::rename(&temporary, path)?;
+        Ok(())
+    }
+
+    /// These and those of the current service.
+    #[must_use]
+    pub fn plus(&self, now: &Counters) -> LifetimeCounters {
+        LifetimeCounters {
+            user_blocks_written: self.user_blocks_written + now.user_blocks_written,
+            user_blocks_read: self.user_blocks_read + now.user_blocks_read,
+            tombstone_blocks_written: self.tombstone_blocks_written + now.tombstone_blocks_written,
+            moved_blocks_written: self.moved_blocks_written + now.moved_blocks_written,
+            padding_blocks_written: self.padding_blocks_written + now.padding_blocks_written,
+            parity_blocks_written: self.parity_blocks_written + now.parity_blocks_written,
+            metadata_blocks_written: self.metadata_blocks_written + now.metadata_blocks_written,
+            segments_collected: self.segments_collected + now.segments_collected,
+            blocks_corrected: self.blocks_corrected + now.blocks_corrected,
+            blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
+            blocks_unreadable: self.blocks_unreadable + now.blocks_unreadable,
+        }
+    }
+
+    fn write_amplification(&self) -> Option<f64> {
+        let counters = Counters {
+            user_blocks_written: self.user_blocks_written,
+            tombstone_blocks_written: self.tombstone_blocks_written,
+            moved_blocks_written: self.moved_blocks_written,
+            padding_blocks_written: self.padding_blocks_written,
+            metadata_blocks_written: self.metadata_blocks_written,
+            ..Counters::default()
+        };
+        counters.write_amplification()
+    }
+}
+
+/// Prints the status of an array.
+pub fn run(options: &Query) -> Result<()> {
+    let directory = Directory::open(&options.dir)?;
+    let report = match ask_server(&directory)? {
+        Some(report) => report,
+        None => look(&directory)?,
+    };
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(())
+}
+
+/// Asks the server; `None` when there is none.
+fn ask_server(directory: &Directory) -> Result<Option<StatusReport>> {
+    match ask(directory, "status")? {
+        Some(answer) => Ok(Some(serde_json::from_str(&answer).context("the server's answer")?)),
+        None => Ok(None),
+    }
+}
+
+/// One question to the server; `None` when there is none.
+pub fn ask(directory: &Directory, line: &str) -> Result<Option<String>> {
+    let path = directory.control_path();
+    if !path.exists() {
+        return Ok(None);
+    }
+    let Ok(answer) = control::ask(&path, line) else { return Ok(None) };
+    if let Some(error) = serde_json::from_str::<serde_json::Value>(&answer)?.get("error") {
+        bail!("{}", error.as_str().unwrap_or("the server refused"));
+    }
+    Ok(Some(answer))
+}
+
+/// Looks at the drives of an array that is not served. Writes nothing.
+fn look(directory: &Directory) -> Result<StatusReport> {
+    let drives = directory.open_drives()?;
+    let (shard, _, _) = mount_read_only(drives.devices, Instant(0))?;
+    let counters = LifetimeCounters::load(&directory.counters_path());
+    Ok(report(directory, &shard.status(), &counters, false))
+}
+
+/// Puts a status into words.
+pub fn report(
+    directory: &Directory,
+    status: &Status,
+    counters: &LifetimeCounters,
+    served: bool,
+) -> StatusReport {
+    let member = |(index, state): (usize, &MemberState)| MemberReport {
+        index,
+        path: directory
+            .file
+            .drive
+            .get(index)
+            .map_or_else(String::new, |drive| drive.path.display().to_string()),
+        state: match state {
+            MemberState::Active => "active".to_owned(),
+            MemberState::Failed => "failed".to_owned(),
+        },
+    };
+    StatusReport {
+        array: uuid::Uuid::from_bytes(status.array).to_string(),
+        served,
+        state: match status.health {
+            Health::Clean => "clean".to_owned(),
+            Health::Degraded => "degraded".to_owned(),
+            Health::Failed => "failed".to_owned(),
+        },
+        level: format!("raid{}", status.level.code()),
+        members: status.members.iter().enumerate().map(member).collect(),
+        capacity_bytes: status.capacity_bytes,
+        used_bytes: status.used_bytes,
+        free_zones: status.zones_free,
+        total_zones: status.zones_total,
+        open_segments: status.segments_open,
+        sealed_segments: status.segments_sealed,
+        chunk_bytes: status.chunk_bytes,
+        group_stripes: status.group_stripes,
+        write_amplification: counters.write_amplification(),
+        corrected_errors: counters.blocks_corrected,
+        degraded_reads: counters.blocks_read_degraded,
+        unreadable_blocks: counters.blocks_unreadable,
+        counters: *counters,
+    }
+}
+
+fn print(report: &StatusReport) {
+    println!("array            {}", report.array);
+    println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
+    println!("level            {} over {} drives", report.level, report.members.len());
+    println!("chunk, group     {}, {} stripes", human_bytes(report.chunk_bytes), report.group_stripes);
+    println!("capacity         {}", human_bytes(report.capacity_bytes));
+    println!("used             {}", human_bytes(report.used_bytes));
+    println!("zones            {} free of {}", report.free_zones, report.total_zones);
+    println!("segments         {} open, {} sealed", report.open_segments, report.sealed_segments);
+    match report.write_amplification {
+        Some(amplification) => println!("write amplif.    {amplification:.2}"),
+        None => println!("write amplif.    -"),
+    }
+    println!("corrected errors {}", report.corrected_errors);
+    println!("degraded reads   {}", report.degraded_reads);
+    println!("unreadable       {}", report.unreadable_blocks);
+    for member in &report.members {
+        println!("drive {:<2}         {:<7} {}", member.index, member.state, member.path);
+    }
+}
+
+/// Logs what mounting found.
+pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
+    for (index, state) in status.members.iter().enumerate() {
+        if *state == MemberState::Failed {
+            log::warn!(
+                "drive {index} ({}) is not part of the array any more: running degraded",
+                directory.drive_path(index).display()
+            );
+        }
+    }
+    log::info!(
+        "mounted: {} stripes completed, {} never acknowledged, {} segments discarded, {} to be collected first",
+        report.stripes_completed,
+        report.stripes_void,
+        report.segments_discarded,
+        report.segments_condemned
+    );
+    if !report.damaged_chunks.is_empty() {
+        log::warn!("{} chunks are damaged; they are rebuilt when read", report.damaged_chunks.len());
+    }
+    for (drive, zone) in &report.zones_orphaned {
+        log::warn!("zone {zone} of drive {drive} holds data of no known segment; it is left alone");
+    }
+}
+
+/// Refuses to fail a drive that does not exist, or that the array needs.
+pub fn check_can_fail(status: &Status, drive: u8) -> Result<()> {
+    let drive = usize::from(drive);
+    let count = status.members.len();
+    ensure!(drive < count, "drive {drive}: the array has drives 0 to {}", count - 1);
+    ensure!(status.members[drive] == MemberState::Active, "drive {drive} is marked failed already");
+    let failed = status.members.iter().filter(|state| **state == MemberState::Failed).count();
+    ensure!(
+        failed < status.level.parity_count(),
+        "drive {drive} cannot be failed: raid{} with {failed} drives failed would lose data",
+        status.level.code()
+    );
+    Ok(())
+}

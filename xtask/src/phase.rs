@@ -1,0 +1,103 @@
+//! Running programs in view of the developer, and how long each part took.
+
+use crate::root;
+use anyhow::{Context, Result, bail};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Cargo, in the root of the repository; the one that runs us, so that the toolchain is the same.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs `command` with our input and output.
+///
+/// # Errors
+/// When it cannot be started or does not succeed.
+pub fn run(command: &mut Command) -> Result<()> {
+    let line = line_of(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("could not start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// What `command` prints; its errors are shown.
+///
+/// # Errors
+/// As [`run`].
+pub fn output(command: &mut Command) -> Result<String> {
+    let line = line_of(command);
+    println!("$ {line}");
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("could not start `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` failed: {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` did not print text"))
+}
+
+fn line_of(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Names and durations of the parts of a command.
+#[derive(Default)]
+pub struct Phases {
+    done: Vec<(&'static str, Duration, bool)>,
+}
+
+impl Phases {
+    /// Does `work` and takes its time. An error is remembered and returned.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn time(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        println!("== {name}");
+        let started = Instant::now();
+        let result = work();
+        self.done.push((name, started.elapsed(), result.is_ok()));
+        result
+    }
+
+    /// Whether every part succeeded.
+    pub fn all_succeeded(&self) -> bool {
+        self.done.iter().all(|&(_, _, succeeded)| succeeded)
+    }
+
+    /// One line: every part with its time, and whether it succeeded.
+    pub fn summary(&self) -> String {
+        let total: Duration = self.done.iter().map(|&(_, time, _)| time).sum();
+        let parts = self.done.iter().map(|(name, time, succeeded)| {
+            format!("{name} {} {:.1} s", if *succeeded { "ok" } else { "FAILED" }, time.as_secs_f64())
+        });
+        format!("{}; total {:.1} s", parts.collect::<Vec<_>>().join(", "), total.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_returned_and_shown() {
+        let mut phases = Phases::default();
+        phases.time("good", || Ok(())).unwrap();
+        assert!(phases.all_succeeded());
+        assert!(phases.time("bad", || bail!("no")).is_err());
+        assert!(!phases.all_succeeded());
+        assert!(phases.summary().starts_with("good ok 0.0 s, bad FAILED 0.0 s; total"));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error() {
+        assert!(run(&mut Command::new("false")).is_err());
+        assert_eq!(output(Command::new("echo").arg("hello")).unwrap(), "hello\n");
+    }
+}

@@ -1,0 +1,86 @@
+//! `unsafe` only in listed files, and always explained.
+
+use super::Finding;
+use super::source::{Source, mentions};
+
+/// Files that may, and what for. A line here is a decision: take one out before adding one.
+const ALLOWED: &[(&str, &str)] = &[
+    ("crates/base/src/xor.rs", "calls kernels compiled for CPU features that were detected"),
+    (
+        "crates/drive/src/emulated/table_map.rs",
+        "atomic stores into the mapped zone table: no system call per write",
+    ),
+    ("crates/drive/examples/drive_cost.rs", "measures that store"),
+    ("crates/server/src/ring.rs", "io_uring: the kernel owns buffers and descriptors for a while"),
+];
+
+/// How far above `unsafe` its explanation may begin.
+const COMMENT_LINES_MAX: usize = 12;
+
+/// Judges all files.
+pub fn judge(sources: &[Source]) -> Vec<Finding> {
+    judge_with(sources, ALLOWED)
+}
+
+fn judge_with(sources: &[Source], allowed: &[(&str, &str)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources {
+        let is_allowed = allowed.iter().any(|(path, _)| *path == source.path);
+        let uses: Vec<usize> = unsafe_lines(source).collect();
+        if is_allowed && uses.is_empty() {
+            let what =
+                "is listed as having unsafe code and has none: take it out of xtask/src/tidy/unsafe_code.rs";
+            findings.push(Finding::error(source.path, what));
+        }
+        for index in uses {
+            if !is_allowed {
+                let what =
+                    "unsafe code is only in files listed, with a reason, in xtask/src/tidy/unsafe_code.rs";
+                findings.push(Finding::error(source.place(index), what));
+            }
+            findings.extend(unexplained(source, index));
+        }
+    }
+    findings
+}
+
+fn unsafe_lines(source: &Source) -> impl Iterator<Item = usize> {
+    let lines = source.code.iter().enumerate();
+    lines.filter(|(_, line)| mentions(line, "unsafe")).map(|(index, _)| index)
+}
+
+fn unexplained(source: &Source, index: usize) -> Option<Finding> {
+    let near = &source.lines[index.saturating_sub(COMMENT_LINES_MAX)..=index];
+    let has = |word: &str| {
+        near.iter().any(|line| line.trim_start().strip_prefix("//").is_some_and(|text| text.contains(word)))
+    };
+    let missing: Vec<&str> = ["SAFETY:", "WHY:"].into_iter().filter(|word| !has(word)).collect();
+    let what = format!("unsafe without {}: why it is sound, and what it gains", missing.join(" and "));
+    (!missing.is_empty()).then(|| Finding::error(source.place(index), what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::parse;
+    use super::*;
+
+    const EXPLAINED: &str = "// SAFETY: it is.\n// WHY: 3 ns.\nlet a = unsafe { f() };\n";
+
+    fn count(path: &str, text: &str) -> usize {
+        judge_with(&[parse(path, text)], &[("a.rs", "a reason")]).len()
+    }
+
+    #[test]
+    fn unsafe_is_listed_and_explained() {
+        assert_eq!(count("a.rs", EXPLAINED), 0);
+        assert_eq!(count("b.rs", EXPLAINED), 1);
+        assert_eq!(count("a.rs", "unsafe fn f() {}"), 1);
+        assert_eq!(count("a.rs", "// SAFETY: it is.\nunsafe { f() }"), 1);
+    }
+
+    #[test]
+    fn a_file_without_unsafe_is_not_listed() {
+        assert_eq!(count("a.rs", "#![forbid(unsafe_code)] // unsafe\n"), 1);
+        assert_eq!(count("b.rs", "#![forbid(unsafe_code)] // unsafe\n"), 0);
+    }
+}

@@ -1,0 +1,124 @@
+//! The clients that the end-to-end tests drive: which are here, and where to get the others.
+
+use crate::phase::run;
+use anyhow::Result;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How to see whether a tool is here.
+enum Probe {
+    /// A program of this name on the path.
+    Program(&'static str),
+    /// A module of the system's Python, which is the one nbdsh uses.
+    PythonModule(&'static str),
+}
+
+/// A tool, the Debian package that has it and the tests that need it.
+struct Tool {
+    probe: Probe,
+    package: &'static str,
+    tests: &'static str,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool { probe: Probe::Program("fio"), package: "fio", tests: "fio, bench" },
+    Tool { probe: Probe::Program("nbdinfo"), package: "libnbd-bin", tests: "clients" },
+    Tool { probe: Probe::Program("nbdcopy"), package: "libnbd-bin", tests: "clients" },
+    // Debian 12 has nbdfuse in libnbd-bin; later releases have a package of its own.
+    Tool { probe: Probe::Program("nbdfuse"), package: "libnbd-bin", tests: "crash" },
+    Tool { probe: Probe::Program("nbdkit"), package: "nbdkit", tests: "bench" },
+    Tool { probe: Probe::Program("qemu-img"), package: "qemu-utils", tests: "clients" },
+    Tool { probe: Probe::Program("qemu-io"), package: "qemu-utils", tests: "clients" },
+    Tool { probe: Probe::PythonModule("nbd"), package: "python3-libnbd", tests: "clients" },
+    Tool { probe: Probe::Program("fusermount3"), package: "fuse3", tests: "crash" },
+    Tool { probe: Probe::Program("mkfs.ext4"), package: "e2fsprogs", tests: "crash" },
+    Tool { probe: Probe::Program("losetup"), package: "mount", tests: "crash" },
+    Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "hostile" },
+];
+
+impl Tool {
+    fn name(&self) -> &'static str {
+        match self.probe {
+            Probe::Program(name) | Probe::PythonModule(name) => name,
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        match self.probe {
+            Probe::Program(name) => program_is_here(name),
+            Probe::PythonModule(name) => {
+                let mut python = Command::new("/usr/bin/python3");
+                python.args(["-c", &format!("import {name}")]).stderr(Stdio::null());
+                python.status().is_ok_and(|status| status.success())
+            }
+        }
+    }
+}
+
+/// Whether `name` is on the path, or where Debian keeps the administrator's programs.
+pub fn program_is_here(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let administrators = ["/usr/sbin", "/sbin"].map(Into::into);
+    std::env::split_paths(&path).chain(administrators).any(|folder| folder.join(name).is_file())
+}
+
+/// Installs what is missing where that is ours to do, and says what remains missing.
+///
+/// # Errors
+/// When apt fails.
+pub fn provide() -> Result<()> {
+    let missing = packages(&missing_tools());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if is_root() && Path::new("/etc/debian_version").exists() {
+        run(apt().arg("update"))?;
+        run(apt().args(["install", "-y", "--no-install-recommends"]).args(&missing))?;
+    }
+    for tool in missing_tools() {
+        println!(
+            "missing: {} (Debian: apt-get install -y {}); skipped for want of it: {}",
+            tool.name(),
+            tool.package,
+            tool.tests
+        );
+    }
+    Ok(())
+}
+
+fn apt() -> Command {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn missing_tools() -> Vec<&'static Tool> {
+    TOOLS.iter().filter(|tool| !tool.is_here()).collect()
+}
+
+fn packages(tools: &[&Tool]) -> Vec<&'static str> {
+    let mut packages: Vec<_> = tools.iter().map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// Whether we may install packages, mount and detach.
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_found_or_missed_and_packages_named_once() {
+        assert!(program_is_here("sh"));
+        assert!(!program_is_here("no-program-of-this-name"));
+        let tools: Vec<&Tool> = TOOLS.iter().collect();
+        let packages = packages(&tools);
+        assert_eq!(packages.iter().filter(|&&name| name == "libnbd-bin").count(), 1);
+    }
+}
