@@ -19,6 +19,9 @@ const SIZE_BYTES: u64 = 4 << 30;
 const SEGMENTS_WANTED: u64 = 48;
 /// Bounds of the zone capacity chosen, in blocks: 1 MiB to the ZN540's 1,077 MiB.
 const CAPACITY_BLOCKS: (u64, u64) = (256, 275_712);
+/// Space beyond the least that works (10 % over-provisioning): the collector moves about a third of
+/// what it would have to move without. Emulated drives take room only for what is written.
+const SPARE_PERCENT: u64 = 16;
 /// More zones than any drive we know; beyond, the zones are too small for the volume.
 const ZONES_MAX: u32 = 1 << 17;
 const APPEND_BLOCKS_MAX: u32 = 32;
@@ -181,7 +184,8 @@ fn settle_zones(config: &mut ArrayConfig, options: &Create) -> Result<()> {
     let guess = config.volume_blocks / per_segment;
     config.geometry.zones =
         u32::try_from(guess).context("--size needs too many zones: raise --zone-capacity")?;
-    while config.volume_blocks_max() < config.volume_blocks {
+    let wanted = config.volume_blocks + config.volume_blocks * SPARE_PERCENT / 100;
+    while config.volume_blocks_max() < wanted {
         ensure!(
             config.geometry.zones < ZONES_MAX,
             "--size needs more than {ZONES_MAX} zones: raise --zone-capacity"

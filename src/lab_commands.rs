@@ -1,14 +1,14 @@
 //! `zoneweave lab ...`: runs experiments and prints them.
 
-use crate::cli::{LabCommand, NullWrite};
-use anyhow::{Result, bail};
-use lab::null_write;
+use crate::cli::{LabCommand, NbdCompare, NullWrite};
+use anyhow::{Context, Result};
+use lab::{nbd_compare, null_write};
 
 /// Runs an experiment.
 pub fn run(command: &LabCommand) -> Result<()> {
     match command {
         LabCommand::NullWrite(options) => null_write(options),
-        LabCommand::NbdCompare(_) => bail!("not yet"),
+        LabCommand::NbdCompare(options) => nbd_compare(options),
     }
 }
 
@@ -29,5 +29,35 @@ fn null_write(options: &NullWrite) -> Result<()> {
     println!("{:.0} writes/s on one core", report.writes_per_second);
     println!("{:.6} allocations per write", report.allocations_per_write);
     println!("{:.3} write amplification", report.write_amplification);
+    Ok(())
+}
+
+fn nbd_compare(options: &NbdCompare) -> Result<()> {
+    let compare = nbd_compare::NbdCompare {
+        binary: std::env::current_exe().context("this program's path")?,
+        seconds: options.seconds,
+        rounds: options.rounds,
+        rw: options.rw.clone(),
+        bs: options.bs.clone(),
+        iodepth: options.iodepth,
+        size_bytes: options.size,
+    };
+    let report = nbd_compare::run(&compare, |server, run| {
+        eprintln!("{server:<10} {:>8.0} IOPS  {:>6.2} us of server CPU per I/O", run.iops, run.cpu_us_per_io);
+    })?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    println!(
+        "fio nbd {} bs={} iodepth={}, medians of {}:",
+        report.rw, report.bs, report.iodepth, options.rounds
+    );
+    println!("zoneweave  {:>8.0} IOPS  {:>6.2} us of server CPU per I/O", report.iops, report.cpu_us_per_io);
+    println!(
+        "nbdkit     {:>8.0} IOPS  {:>6.2} us of server CPU per I/O",
+        report.peer_iops, report.peer_cpu_us_per_io
+    );
+    println!("ratio      {:>8.2}", report.iops_ratio);
     Ok(())
 }

@@ -59,6 +59,8 @@ impl fmt::Debug for Frame {
 #[derive(Debug)]
 pub struct FramePool {
     free: Vec<Frame>,
+    /// Empty vectors that keep their capacity, so that a command's frames need no allocation.
+    empty: Vec<Vec<Frame>>,
     frames_out: usize,
     frames_max: usize,
 }
@@ -67,7 +69,7 @@ impl FramePool {
     /// A pool that hands out at most `frames_max` frames at a time.
     #[must_use]
     pub fn new(frames_max: usize) -> FramePool {
-        FramePool { free: Vec::new(), frames_out: 0, frames_max }
+        FramePool { free: Vec::new(), empty: Vec::new(), frames_out: 0, frames_max }
     }
 
     /// Frames that can be taken now.
@@ -99,6 +101,20 @@ impl FramePool {
             let frame = self.take();
             into.push(frame);
         }
+    }
+
+    /// A vector of `count` frames.
+    #[must_use]
+    pub fn take_vec(&mut self, count: usize) -> Vec<Frame> {
+        let mut frames = self.empty.pop().unwrap_or_default();
+        self.take_many(count, &mut frames);
+        frames
+    }
+
+    /// A vector of frames comes home.
+    pub fn give_vec(&mut self, mut frames: Vec<Frame>) {
+        self.give_many(&mut frames);
+        self.empty.push(frames);
     }
 
     /// A frame comes home.

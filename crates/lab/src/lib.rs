@@ -2,4 +2,5 @@
 //! object.
 
 pub mod allocations;
+pub mod nbd_compare;
 pub mod null_write;

@@ -13,7 +13,6 @@ use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
-use base::random::Random;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
 use drive::null::NullDrive;
@@ -25,8 +24,13 @@ use zone::stripe::Level;
 
 /// Requests in flight.
 const QUEUE_DEPTH: u64 = 64;
-/// Writes before measuring: every frame, table and index page has been touched then.
-const WARM_UP: Duration = Duration::from_millis(500);
+/// Size of the volume: 4 GiB, so that the index is larger than the caches, as in real use.
+const VOLUME_BLOCKS: u64 = 1 << 20;
+/// Places that are written in scrambled order before the next ones.
+const WINDOW_PLACES: u64 = 1 << 16;
+/// Longest warm-up: it ends when every segment has been collected once, so that every frame, table
+/// and page of the index has been touched.
+const WARM_UP_MAX: Duration = Duration::from_secs(30);
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -106,7 +110,6 @@ impl ZonedDevice for NullMember {
 /// A client in a closed loop.
 struct Client {
     volume: LogVolume,
-    random: Random,
     blocks_per_write: u64,
     places: u64,
     next: u64,
@@ -115,6 +118,7 @@ struct Client {
     spare: Vec<Vec<Frame>>,
     answered: u64,
     clock: u64,
+    segments: u64,
 }
 
 /// Measures.
@@ -126,7 +130,7 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
     for _ in 0..QUEUE_DEPTH {
         client.write();
     }
-    client.run_for(WARM_UP)?;
+    client.warm_up()?;
     let allocations = allocations::count();
     let answered = client.answered;
     let started = std::time::Instant::now();
@@ -156,6 +160,13 @@ fn precise(count: u64) -> f64 {
     count as f64
 }
 
+/// A bijection of `0..window`, a power of two: odd multiplications and a shifted XOR.
+fn scramble(place: u64, window: u64) -> u64 {
+    let bits = window.trailing_zeros();
+    let mixed = place.wrapping_mul(0x9e37_79b1) & (window - 1);
+    (mixed ^ (mixed >> (bits / 2).max(1))).wrapping_mul(0x85eb_ca6b) & (window - 1)
+}
+
 fn client(options: &NullWrite) -> Result<Client> {
     ensure!(
         options.block_bytes > 0 && options.block_bytes.is_multiple_of(BLOCK_BYTES_U64),
@@ -163,7 +174,7 @@ fn client(options: &NullWrite) -> Result<Client> {
         options.block_bytes
     );
     let geometry = Geometry {
-        zones: 256,
+        zones: 8,
         zone_size_blocks: 16384,
         zone_capacity_blocks: 12288,
         open_zones_max: 14,
@@ -180,11 +191,15 @@ fn client(options: &NullWrite) -> Result<Client> {
         members: options.drives,
         chunk_blocks,
         group_stripes: options.group_stripes,
-        // 4 GiB: the index is larger than the caches, as in real use.
-        volume_blocks: 1 << 20,
+        volume_blocks: 1,
         geometry,
     };
-    config.volume_blocks = config.volume_blocks.min(1 << 20);
+    config.validate()?;
+    while config.volume_blocks_max() < VOLUME_BLOCKS + VOLUME_BLOCKS / 8 {
+        config.geometry.zones += 1;
+    }
+    config.volume_blocks = VOLUME_BLOCKS;
+    let geometry = config.geometry;
     let members: Vec<[u8; 16]> =
         (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(0); 16]).collect();
     let drives =
@@ -198,7 +213,6 @@ fn client(options: &NullWrite) -> Result<Client> {
     let blocks_per_write = options.block_bytes / BLOCK_BYTES_U64;
     Ok(Client {
         volume: LogVolume::new(shard, drives),
-        random: Random::from_seed(1),
         blocks_per_write,
         places: config.volume_blocks / blocks_per_write,
         next: 0,
@@ -206,6 +220,7 @@ fn client(options: &NullWrite) -> Result<Client> {
         spare: Vec::new(),
         answered: 0,
         clock: 0,
+        segments: u64::from(config.segments()),
     })
 }
 
@@ -220,12 +235,23 @@ impl Client {
         self.volume.submit(Instant(self.clock), Request { id: RequestId(self.next), op });
     }
 
-    /// Where the next write goes: random within a window that slides over the volume, so that old
-    /// segments hold nothing live when they are collected.
-    fn place(&mut self) -> u64 {
-        let window = (self.places / 16).max(1);
-        let base = (self.next / window) * window;
-        (base + self.random.below(window)) % self.places
+    /// Where the next write goes: every place of a window once, in scrambled order, then the next
+    /// window. So writes are random to the index and the caches, and old segments hold nothing live
+    /// when they are collected.
+    fn place(&self) -> u64 {
+        let window = WINDOW_PLACES.min(1 << self.places.ilog2());
+        let base = self.next / window * window;
+        (base + scramble(self.next % window, window)) % self.places
+    }
+
+    fn warm_up(&mut self) -> Result<()> {
+        let began = std::time::Instant::now();
+        let segments = self.segments;
+        while self.volume.shard().counters().segments_collected < segments {
+            ensure!(began.elapsed() < WARM_UP_MAX, "not warm after {} s", WARM_UP_MAX.as_secs());
+            self.run_for(Duration::from_millis(50))?;
+        }
+        Ok(())
     }
 
     fn run_for(&mut self, span: Duration) -> Result<()> {

@@ -239,6 +239,11 @@ impl StripeTable {
         StripeTable { width, slots, bytes: vec![0; width * entries], filled: vec![0; entries.div_ceil(64)] }
     }
 
+    /// Empties every slot.
+    pub fn clear(&mut self) {
+        self.filled.fill(0);
+    }
+
     /// Records that `slot` of `drive`'s zone holds stripe `within` of the slot's group.
     pub fn set(&mut self, drive: usize, slot: u32, within: u32) {
         let entry = self.entry(drive, slot);

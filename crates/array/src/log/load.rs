@@ -121,8 +121,7 @@ impl Shard {
                 load.pieces[piece] = Piece::Bad;
                 continue;
             };
-            let mut frames = Vec::with_capacity(load.rows as usize);
-            self.frames.take_many(load.rows as usize, &mut frames);
+            let frames = self.frames.take_vec(load.rows as usize);
             load.pieces[piece] = Piece::Good(Vec::new());
             load.pieces_pending += 1;
             let part = u32::try_from(piece).expect("at most 32 members");
@@ -141,7 +140,7 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, mut frames, zone, offset, .. } = completion;
+        let Completion { status, frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
@@ -154,7 +153,7 @@ impl Shard {
         let piece = if whole {
             Piece::Good(frames)
         } else {
-            self.frames.give_many(&mut frames);
+            self.frames.give_vec(frames);
             Piece::Bad
         };
         self.loads.get_mut(slot).pieces[part as usize] = piece;
@@ -241,18 +240,19 @@ impl Shard {
     fn collect_moves(&mut self, load: &mut Load) {
         let data_count = self.config.code().data_count();
         for piece in 0..data_count {
-            if matches!(load.pieces[piece], Piece::Bad) {
-                if let Some(frames) = self.decode_piece(load, piece) {
-                    load.pieces[piece] = Piece::Good(frames);
-                }
+            if matches!(load.pieces[piece], Piece::Bad)
+                && let Some(frames) = self.decode_piece(load, piece)
+            {
+                load.pieces[piece] = Piece::Good(frames);
             }
         }
         for piece in 0..data_count {
             let Piece::Good(frames) = &mut load.pieces[piece] else { continue };
-            let frames = std::mem::take(frames);
-            for (row, frame) in (load.row..).zip(frames) {
+            let mut frames = std::mem::take(frames);
+            for (row, frame) in (load.row..).zip(frames.drain(..)) {
                 self.move_if_live(load, piece, row, frame);
             }
+            self.frames.give_vec(frames);
         }
     }
 
@@ -314,7 +314,7 @@ impl Shard {
     fn give_pieces(&mut self, load: &mut Load) {
         for piece in &mut load.pieces {
             if let Piece::Good(frames) = piece {
-                self.frames.give_many(frames);
+                self.frames.give_vec(std::mem::take(frames));
             }
         }
     }

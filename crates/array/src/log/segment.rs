@@ -157,6 +157,16 @@ pub struct SegmentTable {
     owner: Vec<Vec<SegmentSlot>>,
     /// Oldest free zone first, which spreads wear.
     free: Vec<VecDeque<ZoneIndex>>,
+    spare: Spare,
+}
+
+/// Memory of segments that are gone, for those to come.
+#[derive(Default)]
+pub struct Spare {
+    zones: Vec<Vec<ZoneIndex>>,
+    tables: Vec<StripeTable>,
+    #[allow(clippy::vec_box, reason = "they move between here and segments")]
+    writers: Vec<Box<Writer>>,
 }
 
 impl SegmentTable {
@@ -167,6 +177,7 @@ impl SegmentTable {
             segments: (0..segments_max).map(|_| None).collect(),
             owner: vec![vec![NO_OWNER; zones as usize]; members],
             free: vec![VecDeque::new(); members],
+            spare: Spare::default(),
         }
     }
 
@@ -228,7 +239,27 @@ impl SegmentTable {
     /// # Panics
     /// When a drive has none: callers ask [`SegmentTable::free_segments`] first.
     pub fn take_zones(&mut self) -> Vec<ZoneIndex> {
-        self.free.iter_mut().map(|free| free.pop_front().expect("a free zone on every drive")).collect()
+        let mut zones = self.spare.zones.pop().unwrap_or_default();
+        zones.extend(self.free.iter_mut().map(|free| free.pop_front().expect("a free zone on every drive")));
+        zones
+    }
+
+    /// An empty stripe table. All segments of one mode have one layout, but for those of a crash.
+    pub fn take_table(&mut self, layout: &Layout) -> StripeTable {
+        self.spare.tables.pop().unwrap_or_else(|| StripeTable::new(layout))
+    }
+
+    /// A writer at the start of a segment.
+    pub fn take_writer(&mut self, layout: &Layout) -> Box<Writer> {
+        let mut writer = self.spare.writers.pop().unwrap_or_else(|| Box::new(Writer::new(layout, 0)));
+        writer.restart(layout, 0);
+        writer
+    }
+
+    /// A segment is sealed and needs its writer no more.
+    pub fn drop_writer(&mut self, slot: SegmentSlot) {
+        let writer = self.get_mut(slot).writer.take();
+        self.spare.writers.extend(writer);
     }
 
     /// Puts a segment into an empty slot; it owns its zones from now on.
@@ -251,7 +282,7 @@ impl SegmentTable {
     /// # Panics
     /// When the segment is live or being read.
     pub fn remove(&mut self, slot: SegmentSlot) {
-        let segment = self.segments[slot as usize].take().expect("segment slot in use");
+        let mut segment = self.segments[slot as usize].take().expect("segment slot in use");
         assert!(segment.live_blocks == 0);
         assert!(segment.readers == 0);
         for (drive, zone) in segment.zones.iter().enumerate() {
@@ -259,6 +290,12 @@ impl SegmentTable {
             if segment.zones_retired >> drive & 1 == 0 {
                 self.free_zone(drive, *zone);
             }
+        }
+        segment.zones.clear();
+        self.spare.zones.push(segment.zones);
+        if let Some(mut table) = segment.table {
+            table.clear();
+            self.spare.tables.push(table);
         }
     }
 

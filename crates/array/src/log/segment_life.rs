@@ -2,14 +2,13 @@
 
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::stream_index;
-use crate::log::writer::{WaitingChunk, Writer};
+use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
-use base::frame::Frame;
+
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, FooterId};
 use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
-use zone::stripe::StripeTable;
 
 /// Footer blocks of one command: large enough to be cheap, small enough for every drive.
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
@@ -52,6 +51,8 @@ impl Shard {
         let id = self.next_segment_id;
         self.next_segment_id += 1;
         let zones = self.segments.take_zones();
+        let table = (mode == WriteMode::Append).then(|| self.segments.take_table(&layout));
+        let writer = Some(self.segments.take_writer(&layout));
         let slot = self.segments.insert(Segment {
             id,
             stream,
@@ -64,40 +65,36 @@ impl Shard {
             damaged: false,
             zones_retired: 0,
             void_stripes: Vec::new(),
-            table: (mode == WriteMode::Append).then(|| StripeTable::new(&layout)),
-            writer: Some(Box::new(Writer::new(&layout, 0))),
+            table,
+            writer,
         });
         self.write_headers(slot, fx);
         Some(slot)
     }
 
     fn write_headers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let header = self.header_of(slot);
+        let mut header = self.header_of(slot);
         let mut headers_pending = 0;
         for (drive, zone) in header.zones.iter().enumerate() {
             if !self.membership.is_active(drive) {
                 continue;
             }
             let part = u32::try_from(drive).expect("at most 32 members");
-            let mut frame = self.frames.take();
-            frame.oob.fill(0);
-            header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frame.data);
+            let mut frames = self.frames.take_vec(1);
+            frames[0].oob.fill(0);
+            header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
             self.counters.metadata_blocks_written += 1;
             headers_pending += 1;
-            fx.command(
-                drive,
-                *zone,
-                Waiter::Header { slot, part },
-                Op::Write { offset: 0, frames: vec![frame] },
-            );
+            fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
         }
         assert!(headers_pending > 0);
+        std::mem::swap(&mut self.segments.get_mut(slot).zones, &mut header.zones);
         self.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
     }
 
-    /// The header that describes a segment.
-    pub(super) fn header_of(&self, slot: SegmentSlot) -> SegmentHeader {
-        let segment = self.segments.get(slot);
+    /// The header that describes a segment; takes the segment's list of zones, to be put back.
+    fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
+        let segment = self.segments.get_mut(slot);
         let code = segment.layout.code;
         SegmentHeader {
             array: self.config.array,
@@ -112,7 +109,7 @@ impl Shard {
             chunk_blocks: segment.layout.chunk_blocks,
             group_stripes: segment.layout.group_stripes,
             stripes: segment.layout.stripes,
-            zones: segment.zones.clone(),
+            zones: std::mem::take(&mut segment.zones),
         }
     }
 
@@ -122,10 +119,10 @@ impl Shard {
         &mut self,
         slot: SegmentSlot,
         drive: usize,
-        mut completion: Completion,
+        completion: Completion,
         fx: &mut Effects,
     ) {
-        self.frames.give_many(&mut completion.frames);
+        self.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
@@ -253,17 +250,14 @@ impl Shard {
         let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
         let last = (first + per_command).min(layout.footer_blocks());
         progress.footer_next = last;
-        let frames: Vec<Frame> = (first..last)
-            .map(|index| {
-                let mut frame = self.frames.take();
-                frame.oob.fill(0);
-                let from = (index * ENTRIES_PER_BLOCK) as usize;
-                let to = (from + ENTRIES_PER_BLOCK as usize).min(progress.entries.len());
-                let id = FooterId { array: self.array_tag, segment: id, zone, index };
-                footer::encode(&id, &progress.entries[from..to], &mut frame.data);
-                frame
-            })
-            .collect();
+        let mut frames = self.frames.take_vec((last - first) as usize);
+        for (index, frame) in (first..last).zip(&mut frames) {
+            frame.oob.fill(0);
+            let from = (index * ENTRIES_PER_BLOCK) as usize;
+            let to = (from + ENTRIES_PER_BLOCK as usize).min(progress.entries.len());
+            let id = FooterId { array: self.array_tag, segment: id, zone, index };
+            footer::encode(&id, &progress.entries[from..to], &mut frame.data);
+        }
         self.counters.metadata_blocks_written += frames.len() as u64;
         let op = Op::Write { offset: layout.footer_offset() + first, frames };
         fx.command(drive, zone, Waiter::Footer { slot, part }, op);
@@ -274,10 +268,10 @@ impl Shard {
         &mut self,
         slot: SegmentSlot,
         drive: usize,
-        mut completion: Completion,
+        completion: Completion,
         fx: &mut Effects,
     ) {
-        self.frames.give_many(&mut completion.frames);
+        self.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
@@ -306,7 +300,7 @@ impl Shard {
         *zones_pending -= 1;
         if *zones_pending == 0 {
             segment.state = SegmentState::Sealed;
-            segment.writer = None;
+            self.segments.drop_writer(slot);
         }
     }
 

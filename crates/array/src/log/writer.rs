@@ -95,14 +95,25 @@ impl Writer {
     /// A writer that starts at stripe `next_stripe`, everything before it written.
     #[must_use]
     pub fn new(layout: &Layout, next_stripe: u32) -> Writer {
-        let zones = (0..layout.members())
-            .map(|_| ZoneWriter {
-                landed: next_stripe,
-                entries: vec![Entry::VOID; layout.region_blocks() as usize],
-                ..ZoneWriter::default()
-            })
-            .collect();
-        Writer { next_stripe, group_pending: [0; 2], zones }
+        let zones = (0..layout.members()).map(|_| ZoneWriter::default()).collect();
+        let mut writer = Writer { next_stripe, group_pending: [0; 2], zones };
+        writer.restart(layout, next_stripe);
+        writer
+    }
+
+    /// Makes the writer of one segment, all of it written, that of another; memory is kept.
+    pub fn restart(&mut self, layout: &Layout, next_stripe: u32) {
+        assert!(self.stripes_pending() == 0);
+        self.next_stripe = next_stripe;
+        for zone in &mut self.zones {
+            assert!(zone.waiting.is_empty());
+            zone.in_flight = 0;
+            zone.landed = next_stripe;
+            zone.footer_next = 0;
+            zone.finished = false;
+            zone.entries.clear();
+            zone.entries.resize(layout.region_blocks() as usize, Entry::VOID);
+        }
     }
 
     /// True when a stripe can be given out now.

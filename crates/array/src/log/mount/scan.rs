@@ -76,7 +76,7 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     scan.segments.reverse();
     find_orphans(session, &descriptors, &own, &mut scan);
     for index in 0..scan.segments.len() {
-        let mut segment = std::mem::replace(&mut scan.segments[index].zones, Vec::new());
+        let mut segment = std::mem::take(&mut scan.segments[index].zones);
         for (member, zone) in segment.iter_mut().enumerate() {
             if let Some(zone) = zone {
                 zone.entries = read_entries(session, &scan.segments[index], member, zone);
@@ -243,10 +243,10 @@ fn read_entries(
     member: usize,
     zone: &FoundZone,
 ) -> Vec<Option<Entry>> {
-    if zone.full || zone.written >= segment.layout.footer_offset() + segment.layout.footer_blocks() {
-        if let Some(entries) = read_footer(session, segment, member) {
-            return entries;
-        }
+    let has_footer =
+        zone.full || zone.written >= segment.layout.footer_offset() + segment.layout.footer_blocks();
+    if has_footer && let Some(entries) = read_footer(session, segment, member) {
+        return entries;
     }
     read_oob(session, segment, member, zone)
 }
