@@ -41,7 +41,7 @@ fn xor_blocks_avx2(into: &mut Block, sources: &[&Block]) {
 }
 
 /// The twin the vector kernels are tested against.
-fn xor_blocks_scalar(into: &mut Block, sources: &[&Block]) {
+pub fn xor_blocks_scalar(into: &mut Block, sources: &[&Block]) {
     xor_lanes::<16>(into, sources);
 }
 
