@@ -99,6 +99,8 @@ struct StreamWriter {
     sealed: VecDeque<u32>,
     /// Segment that stripes are written to.
     segment: Option<SegmentSlot>,
+    /// Segments that a crash left with room, to be filled before new ones are opened.
+    unfinished: Vec<SegmentSlot>,
 }
 
 /// The engine: all state of one volume.
@@ -128,6 +130,8 @@ pub struct Shard {
     moves: VecDeque<Move>,
     /// Moved blocks placed in stripes that are not durable.
     moves_pending: u32,
+    /// Stripes that recovery could not complete in place: their blocks are moved.
+    weak: Vec<(SegmentSlot, u32)>,
     membership: Membership,
     frames: FramePool,
     frames_internal_max: usize,
@@ -142,7 +146,10 @@ impl Shard {
     pub fn submit(&mut self, now: Instant, request: Request, fx: &mut Effects) {
         let Request { id, op } = request;
         match op {
-            RequestOp::Read { lba, blocks } => self.start_read(id, lba, blocks, fx),
+            RequestOp::Read { lba, blocks } => {
+                self.start_read(id, lba, blocks, fx);
+                self.start_rebuilds(fx);
+            }
             op => {
                 self.enqueue(id, op);
                 self.admit(now, fx);
@@ -199,6 +206,8 @@ impl Shard {
     /// Moves what waits for something that may have happened: stripes for room, requests for
     /// stripes, the collector for everything.
     fn settle(&mut self, now: Instant, fx: &mut Effects) {
+        self.start_rebuilds(fx);
+        self.move_weak_stripes(fx);
         self.place_moves(now, fx);
         self.advance_gc(now, fx);
         self.pump_stream(Stream::Gc, fx);
@@ -247,13 +256,11 @@ impl Shard {
             && [Stream::User, Stream::Gc].iter().all(|stream| self.stripes.in_use(*stream) == 0)
     }
 
-    /// True while a segment that a crash left incomplete still waits to be collected. A server
-    /// turns until this is false before it takes clients.
+    /// True while blocks that a crash left with less redundancy than promised are being moved. A
+    /// server turns until this is false before it takes clients.
     #[must_use]
     pub fn has_recovery_debt(&self) -> bool {
-        self.segments
-            .iter()
-            .any(|(_, segment)| segment.state == segment::SegmentState::Condemned && !segment.damaged)
+        !self.weak.is_empty() || !self.loads.is_empty() || !self.moves.is_empty() || self.moves_pending > 0
     }
 
     fn stream(&mut self, stream: Stream) -> &mut StreamWriter {

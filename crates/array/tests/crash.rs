@@ -1,5 +1,7 @@
 //! Random work, crashes and lost drives against an oracle.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
+
 mod support;
 
 use base::random::Random;

@@ -1,5 +1,6 @@
 //! What a command costs on each drive: nanoseconds per one-block append, write and read, and of the
-//! two ways to store an entry of the zone table.
+//! two ways to store an entry of the zone table. Commands go to four zones in turn; with 4 in flight
+//! there is nothing to run together, with 32 there are up to 8 commands per run.
 //!
 //! `cargo run --release -p zoneweave-drive --example drive_cost [directory ...]` (default /dev/shm)
 
@@ -23,7 +24,7 @@ const GEOMETRY: Geometry = Geometry {
     transfer_blocks_max: 64,
     volatile_cache: false,
 };
-const QUEUE_DEPTH: usize = 32;
+const DEPTHS: [usize; 2] = [4, 32];
 const START: base::time::Instant = base::time::Instant(0);
 
 fn main() {
@@ -31,22 +32,25 @@ fn main() {
     if directories.is_empty() {
         directories.push("/dev/shm".into());
     }
-    measure("null", &mut NullDrive::new(GEOMETRY), 100);
-    measure("null (dyn)", &mut NullDrive::new(GEOMETRY) as &mut dyn ZonedDevice, 100);
-    measure("heap", &mut EmulatedDrive::on_heap(GEOMETRY, [0; 16]).unwrap(), 2);
+    for depth in DEPTHS {
+        measure("null", &mut NullDrive::new(GEOMETRY), (100, depth));
+        measure("null (dyn)", &mut NullDrive::new(GEOMETRY) as &mut dyn ZonedDevice, (100, depth));
+        measure("heap", &mut EmulatedDrive::on_heap(GEOMETRY, [0; 16]).unwrap(), (4, depth));
+    }
     for directory in directories {
         let place = tempfile::tempdir_in(&directory).unwrap();
         let path = place.path().join("drive");
         let mut drive = EmulatedDrive::create(&path, &CreateOptions::new(GEOMETRY, [0; 16])).unwrap();
-        measure(&directory, &mut drive, 2);
+        DEPTHS.iter().for_each(|depth| measure(&directory, &mut drive, (4, *depth)));
         measure_table(&directory, &place.path().join("table"));
     }
 }
 
-/// Fills, reads and resets half the zones, `rounds` times after one round of warming up.
-fn measure<D: ZonedDevice + ?Sized>(name: &str, device: &mut D, rounds: u32) {
+/// Fills, reads and resets half the zones, `rounds` times after one round of warming up, with
+/// `depth` commands in flight.
+fn measure<D: ZonedDevice + ?Sized>(name: &str, device: &mut D, (rounds, depth): (u32, usize)) {
     let mut bench = Bench { device, frames: Vec::new(), completions: Vec::new() };
-    bench.frames.extend((0..QUEUE_DEPTH).map(|_| vec![Frame::zeroed()]));
+    bench.frames.extend((0..depth).map(|_| vec![Frame::zeroed()]));
     bench.round();
     let mut sum = [0.0; 4];
     for _ in 0..rounds {
@@ -56,7 +60,7 @@ fn measure<D: ZonedDevice + ?Sized>(name: &str, device: &mut D, rounds: u32) {
     }
     let [append, write, read, reset] = sum;
     println!(
-        "{name:12} append {append:7.1} ns   write {write:7.1} ns   read {read:7.1} ns   reset of a full zone {reset:9.0} ns"
+        "{name:12} {depth:2} in flight   append {append:7.1} ns   write {write:7.1} ns   read {read:7.1} ns   reset {reset:4.0} ns"
     );
 }
 

@@ -35,8 +35,10 @@ impl Asked {
     /// The completion of an append: `outcome` holds the first block written.
     #[inline]
     pub(crate) fn appended(self, outcome: Result<u32, Status>, frames: Vec<Frame>) -> Completion {
-        let offset = outcome.unwrap_or(0);
-        Asked { offset, ..self }.done(outcome.map(|_| ()), frames)
+        match outcome {
+            Ok(offset) => Asked { offset, ..self }.done(Ok(()), frames),
+            Err(status) => self.done(Err(status), frames),
+        }
     }
 
     /// The completion of a command that has no answer but its status.

@@ -3,7 +3,9 @@
 //! not at all, or is a reset that has happened or has not.
 //!
 //! The process is this test program started again, with the drive's path in the environment. It
-//! says on its standard output what it is about to do and what has completed.
+//! says on its standard output what it is about to do and what has completed. It spends most of its
+//! time in the drive, with several commands in flight, so that many kills hit a run half done: of
+//! 40 kills five do when the write pointer is stored before the blocks, and the test fails.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,6 +14,7 @@ use base::random::Random;
 use base::time::Instant;
 use base::units::ZoneIndex;
 use drive::emulated::{CreateOptions, EmulatedDrive};
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -19,7 +22,8 @@ use std::time::Duration;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 
 const PATH_VARIABLE: &str = "ZONEWEAVE_KILL_WRITER_PATH";
-const KILLS: u64 = 12;
+const ZONES: usize = 4;
+const KILLS: u64 = 40;
 const GEOMETRY: Geometry = Geometry {
     zones: 4,
     zone_size_blocks: 512,
@@ -36,8 +40,8 @@ const GEOMETRY: Geometry = Geometry {
 struct Known {
     /// Seeds of the blocks that completed.
     seeds: Vec<u64>,
-    /// What was begun and may or may not have happened.
-    begun: Option<Begun>,
+    /// What was begun, in its order, and may or may not have happened.
+    begun: VecDeque<Begun>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +63,7 @@ fn a_killed_writer_loses_nothing_that_completed() {
         let mut known = vec![Known::default(); GEOMETRY.zones as usize];
         let mut completed = 0;
         for _ in 0..KILLS {
-            completed += run_and_kill(&path, Duration::from_micros(500 + random.below(40_000)), &mut known);
+            completed += run_and_kill(&path, Duration::from_micros(200 + random.below(20_000)), &mut known);
             check(&path, &mut known);
         }
         println!("{directory}: {completed} commands completed before {KILLS} kills");
@@ -100,14 +104,14 @@ fn note(line: &str, known: &mut [Known]) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
     let number = |word: &str| word.parse::<u64>().unwrap();
     match words[..] {
-        [">", zone, "reset", "."] => known[zone_index(zone)].begun = Some(Begun::Reset),
+        [">", zone, "reset", "."] => known[zone_index(zone)].begun.push_back(Begun::Reset),
         [">", zone, "append", seed, count, "."] => {
             let seeds = (number(seed)..number(seed) + number(count)).collect();
-            known[zone_index(zone)].begun = Some(Begun::Append(seeds));
+            known[zone_index(zone)].begun.push_back(Begun::Append(seeds));
         }
         ["<", zone, "."] => {
             let zone = &mut known[zone_index(zone)];
-            match zone.begun.take().expect("what completes was begun") {
+            match zone.begun.pop_front().expect("what completes was begun") {
                 Begun::Append(seeds) => zone.seeds.extend(seeds),
                 Begun::Reset => zone.seeds.clear(),
             }
@@ -132,12 +136,12 @@ fn check(path: &Path, known: &mut [Known]) {
             ZoneState::Full => GEOMETRY.zone_capacity_blocks,
             _ => report.write_pointer,
         };
-        match zone.begun.take() {
-            None => {}
-            Some(Begun::Append(seeds)) if written as usize > zone.seeds.len() => zone.seeds.extend(seeds),
-            Some(Begun::Append(_)) => {}
-            Some(Begun::Reset) if written == 0 => zone.seeds.clear(),
-            Some(Begun::Reset) => {}
+        for begun in zone.begun.drain(..) {
+            match begun {
+                Begun::Append(seeds) if zone.seeds.len() < written as usize => zone.seeds.extend(seeds),
+                Begun::Reset if written == 0 => zone.seeds.clear(),
+                Begun::Append(_) | Begun::Reset => {}
+            }
         }
         assert_eq!(written as usize, zone.seeds.len(), "zone {index}");
         let frames = (0..GEOMETRY.zone_capacity_blocks).map(|_| frame(1)).collect();
@@ -149,46 +153,106 @@ fn check(path: &Path, known: &mut [Known]) {
     }
 }
 
+/// What the writer knows and keeps.
+struct Writer {
+    drive: EmulatedDrive,
+    random: Random,
+    next_seed: u64,
+    /// Blocks left in each zone.
+    room: [u64; ZONES],
+    frames: Vec<Frame>,
+    completions: Vec<Completion>,
+}
+
 /// Appends to and resets all zones in turn, for ever.
 fn write_until_killed(path: &Path) -> ! {
     let mut drive = EmulatedDrive::open(path).unwrap();
-    let mut random = Random::from_seed(u64::from(std::process::id()));
-    // Seeds differ between runs, so that a stale block is not mistaken for a new one.
-    let mut seed = u64::from(std::process::id()) << 32;
+    let report = run(&mut drive, 0, Op::Report { count: GEOMETRY.zones }).report;
+    let room = std::array::from_fn(|zone| match report[zone].state {
+        ZoneState::Full => 0,
+        _ => u64::from(GEOMETRY.zone_capacity_blocks - report[zone].write_pointer),
+    });
+    let mut writer = Writer {
+        drive,
+        random: Random::from_seed(u64::from(std::process::id())),
+        // Seeds differ between runs, so that a stale block is not mistaken for a new one.
+        next_seed: u64::from(std::process::id()) << 24,
+        room,
+        frames: Vec::new(),
+        completions: Vec::new(),
+    };
     loop {
-        let zone = u32::try_from(random.below(u64::from(GEOMETRY.zones) - 1)).unwrap();
-        let report = run(&mut drive, zone, Op::Report { count: 1 }).report[0];
-        let room = match report.state {
-            ZoneState::Full => 0,
-            _ => GEOMETRY.zone_capacity_blocks - report.write_pointer,
-        };
-        let op = if room == 0 || random.chance(1, 40) {
-            say(&format!("> {zone} reset .\n"));
-            Op::Reset
-        } else {
-            let count = (1 + random.below(40)).min(u64::from(room));
-            say(&format!("> {zone} append {seed} {count} .\n"));
-            let frames = (seed..seed + count).map(frame).collect();
-            seed += count;
-            Op::Append { frames }
-        };
-        assert_eq!(run(&mut drive, zone, op).status, Status::Success);
-        say(&format!("< {zone} .\n"));
+        writer.batch();
     }
 }
 
-/// One write to the pipe per line: the line is out before anything else happens.
-fn say(line: &str) {
+impl Writer {
+    /// A few commands in flight together. A reset is alone in its zone.
+    fn batch(&mut self) {
+        let mut begun = String::new();
+        let mut reset = [false; ZONES];
+        let count = 1 + self.random.below(12);
+        for _ in 0..count {
+            let zone = self.random.index(ZONES - 1);
+            if reset[zone] {
+                continue;
+            }
+            let op = if self.room[zone] == 0 || self.random.chance(1, 40) {
+                if begun.contains(&format!("> {zone} ")) {
+                    continue;
+                }
+                reset[zone] = true;
+                self.room[zone] = u64::from(GEOMETRY.zone_capacity_blocks);
+                begun += &format!("> {zone} reset .\n");
+                Op::Reset
+            } else {
+                let count = (1 + self.random.below(40)).min(self.room[zone]);
+                begun += &format!("> {zone} append {} {count} .\n", self.next_seed);
+                self.room[zone] -= count;
+                Op::Append { frames: (0..count).map(|_| self.next_frame()).collect() }
+            };
+            let zone = ZoneIndex(u32::try_from(zone).unwrap());
+            self.drive.submit(Instant(0), Command { token: Token(0), zone, op });
+        }
+        say(&begun);
+        self.drive.poll(Instant(0), &mut self.completions);
+        let mut completed = String::new();
+        for completion in self.completions.drain(..) {
+            assert_eq!(completion.status, Status::Success);
+            completed += &format!("< {} .\n", completion.zone);
+            self.frames.extend(completion.frames);
+        }
+        say(&completed);
+    }
+
+    fn next_frame(&mut self) -> Frame {
+        let mut frame = self.frames.pop().unwrap_or_else(Frame::zeroed);
+        fill(&mut frame, self.next_seed);
+        self.next_seed += 1;
+        frame
+    }
+}
+
+/// The lines are out before anything else happens.
+fn say(lines: &str) {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).unwrap();
+    stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush()).unwrap();
 }
 
 fn frame(seed: u64) -> Frame {
     let mut frame = Frame::zeroed();
-    let mut random = Random::from_seed(seed);
-    random.fill(&mut frame.data);
-    random.fill(&mut frame.oob);
+    fill(&mut frame, seed);
     frame
+}
+
+/// No two 8-byte words of all frames are alike.
+fn fill(frame: &mut Frame, seed: u64) {
+    let body = &mut **frame;
+    for (at, words) in [(0, &mut body.data[..]), (512, &mut body.oob[..])] {
+        for (word, number) in words.chunks_exact_mut(8).zip((seed << 10) + at..) {
+            word.copy_from_slice(&number.to_le_bytes());
+        }
+    }
 }
 
 fn run(drive: &mut EmulatedDrive, zone: u32, op: Op) -> Completion {

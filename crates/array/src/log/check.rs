@@ -5,13 +5,14 @@ use crate::log::index::Name;
 use crate::log::read::block_is_whole;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Location, MountReport, Shard};
+use base::checksum::crc32c;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use base::xor::Block;
 use zone::device::{Command, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
-use zone::format::oob::{PROTECTED_BYTES, Protected};
+use zone::format::oob::{self, Oob, PROTECTED_BYTES, Protected};
 
 /// Problems listed in full; further ones are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
@@ -132,6 +133,13 @@ pub fn check(
     check.report
 }
 
+/// True for a whole block of the segment that is not the one expected: recovery filled a group up
+/// here, or blocks of another chunk landed where a torn one had ended.
+fn is_other_block(frame: &Frame, segment: u64, zone: ZoneIndex) -> bool {
+    oob::open(&frame.oob).is_some_and(|Oob { place, .. }| place.segment == segment && place.zone == zone)
+        && Some(crc32c(&frame.data)) == oob::open(&frame.oob).map(|oob| oob.data_crc)
+}
+
 impl Check<'_> {
     fn read_write_pointers(&mut self, drive: usize) {
         let config = &self.shard.config;
@@ -169,7 +177,7 @@ impl Check<'_> {
                 pieces.push(None);
                 continue;
             }
-            let frames = self.read_chunk(slot, drive, first, &mut damaged);
+            let frames = self.read_chunk((slot, stripe), drive, first, &mut damaged);
             pieces.push(frames);
         }
         let written_at_all = pieces.iter().any(Option::is_some) || !damaged.is_empty();
@@ -187,35 +195,43 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a chunk; `None`, and its bad blocks in `damaged`, when it is not whole.
+    /// Reads a chunk; `None`, and its bad blocks in `damaged`, when it is not whole. A chunk that a
+    /// crash tore and recovery filled up is not whole, and not damaged either.
     fn read_chunk(
         &mut self,
-        slot: SegmentSlot,
+        (slot, stripe): (SegmentSlot, u32),
         drive: usize,
         first: u32,
         damaged: &mut Vec<Location>,
     ) -> Option<Vec<Frame>> {
         let segment = self.shard.segments.get(slot);
-        let (zone, rows) = (segment.zones[drive], segment.layout.chunk_blocks);
+        let (id, zone, rows) = (segment.id, segment.zones[drive], segment.layout.chunk_blocks);
         let mut frames = Vec::new();
-        let mut whole = true;
+        let mut bad = Vec::new();
+        let mut torn = false;
+        let weak = self.shard.weak.contains(&(slot, stripe));
         for offset in first..first + rows {
             let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             self.report.blocks_checked += 1;
+            let frame = completion.frames.into_iter().next().filter(|_| completion.status == Status::Success);
             let place = self.shard.place_at(slot, location);
-            let good = completion.status == Status::Success
-                && place
-                    .is_some_and(|place| completion.frames.iter().all(|frame| block_is_whole(frame, &place)));
-            if good {
-                self.match_entry(&completion.frames[0], location);
-            } else {
-                damaged.push(location);
+            match frame {
+                Some(frame) if place.is_some_and(|place| block_is_whole(&frame, &place)) => {
+                    self.match_entry(&frame, location);
+                    frames.push(frame);
+                }
+                Some(frame) => {
+                    torn |= is_other_block(&frame, id, zone);
+                    bad.push(location);
+                }
+                None => bad.push(location),
             }
-            whole &= good;
-            frames.extend(completion.frames);
         }
-        whole.then_some(frames)
+        if !(weak && torn) {
+            damaged.extend(&bad);
+        }
+        bad.is_empty().then_some(frames)
     }
 
     /// Counts a block that the index points to and that is what it should be.

@@ -19,7 +19,7 @@ pub struct Counters {
     pub metadata_blocks_written: u64,
     /// Segments collected.
     pub segments_collected: u64,
-    /// Blocks rebuilt because a drive returned an error or wrong data.
+    /// Blocks rebuilt and written elsewhere because a drive returned an error or wrong data.
     pub blocks_corrected: u64,
     /// Blocks rebuilt because their drive is missing.
     pub blocks_read_degraded: u64,

@@ -37,6 +37,8 @@ pub struct Move {
     pub from: Pba,
     /// Checksum of its data, verified when it was read.
     pub data_crc: u32,
+    /// It was damaged and rebuilt.
+    pub repaired: bool,
 }
 
 /// What the collector is doing.
@@ -109,6 +111,11 @@ impl Shard {
                         self.flush_devices_for_gc(fx);
                     }
                 }
+                // The flush lost more drives than the array can lose: what was moved may be gone.
+                Gc::Flushing { flushed: true, .. } if self.membership.is_broken() => {
+                    self.gc = Gc::Idle;
+                    return;
+                }
                 Gc::Flushing { victim, flushed: true } => {
                     self.gc = Gc::Resetting;
                     self.reset_segment(victim, fx);
@@ -138,6 +145,20 @@ impl Shard {
         let layout = &victim.layout;
         let gains = victim.live_blocks + layout.stripe_data_blocks() < layout.segment_data_blocks();
         gains.then_some(slot)
+    }
+
+    /// True when there is nothing to collect and nothing under way that may change that.
+    pub(super) fn gc_is_at_a_loss(&self) -> bool {
+        self.gc == Gc::Idle
+            && self.moves.is_empty()
+            && self.moves_pending == 0
+            && self.pick_victim().is_none()
+    }
+
+    /// True when the collector itself can open no segment.
+    pub(super) fn gc_is_starved(&self) -> bool {
+        let waits = !self.streams[1].sealed.is_empty();
+        waits && self.has_no_room(Stream::Gc) && self.segments.free_segments() == 0
     }
 
     /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
@@ -171,6 +192,15 @@ impl Shard {
         self.gc = Gc::Idle;
     }
 
+    /// Loads stripes that recovery could not complete, to move their blocks.
+    pub(super) fn move_weak_stripes(&mut self, fx: &mut Effects) {
+        while self.moves.is_empty() && self.loads.len() < LOADS_MIN as usize {
+            let Some((segment, stripe)) = self.weak.pop() else { return };
+            self.start_move_load(segment, stripe, fx);
+            self.segments.get_mut(segment).readers -= 1;
+        }
+    }
+
     /// Puts blocks that wait to be moved into the collector's stripes.
     pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
         while !self.moves.is_empty() {
@@ -178,7 +208,8 @@ impl Shard {
             if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
                 return;
             }
-            let Some(Move { frame, protected, name, from, data_crc }) = self.moves.pop_front() else {
+            let Some(Move { frame, protected, name, from, data_crc, repaired }) = self.moves.pop_front()
+            else {
                 return;
             };
             // Overwritten while it waited: not worth a write.
@@ -188,7 +219,7 @@ impl Shard {
             }
             self.moves_pending += 1;
             self.counters.moved_blocks_written += 1;
-            let origin = Origin::Moved(from);
+            let origin = if repaired { Origin::Repaired(from) } else { Origin::Moved(from) };
             self.place(
                 Stream::Gc,
                 now,

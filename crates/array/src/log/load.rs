@@ -8,6 +8,7 @@ use crate::log::read::block_is_whole;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
 use base::checksum::crc32c;
+use base::erasure::PIECES_MAX;
 use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
 use base::xor::Block;
@@ -45,9 +46,12 @@ enum Piece {
     Unread,
     /// With its drive, or here and whole.
     Good(Vec<Frame>),
-    /// On no active drive, unreadable, or not what was written.
-    Bad,
+    /// On no active drive, unreadable, or not what was written; these rows of it, one bit each.
+    Bad(u32),
 }
+
+/// Every row of a piece.
+const ALL_ROWS: u32 = u32::MAX;
 
 /// A stripe being loaded.
 #[derive(Debug)]
@@ -77,7 +81,7 @@ impl Shard {
             };
             let piece = segment.layout.piece_of(stripe, drive);
             let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::Unread).collect();
-            pieces[piece] = Piece::Bad;
+            pieces[piece] = Piece::Bad(ALL_ROWS);
             let purpose = Purpose::Rebuild { rebuild, piece };
             let load =
                 Load { segment: rebuild.segment, stripe, row, rows: 1, purpose, pieces, pieces_pending: 0 };
@@ -118,7 +122,7 @@ impl Shard {
             let drive = segment.layout.drive_of(load.stripe, piece);
             let at = segment.slot_of_stripe(drive, load.stripe);
             let Some(at) = at.filter(|_| self.membership.is_active(drive)) else {
-                load.pieces[piece] = Piece::Bad;
+                load.pieces[piece] = Piece::Bad(ALL_ROWS);
                 continue;
             };
             let frames = self.frames.take_vec(load.rows as usize);
@@ -145,16 +149,17 @@ impl Shard {
             self.fail_member(drive, fx);
         }
         let segment = self.loads.get(slot).segment;
-        let whole = status == Status::Success
-            && (offset..).zip(&frames).all(|(offset, frame)| {
-                let location = Location { drive: DriveIndex::at(drive), zone, offset };
-                self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place))
-            });
-        let piece = if whole {
+        let mut rows_bad = if status == Status::Success { 0 } else { ALL_ROWS };
+        for (row, frame) in (0..).zip(&frames) {
+            let location = Location { drive: DriveIndex::at(drive), zone, offset: offset + row };
+            let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
+            rows_bad |= u32::from(!whole) << row;
+        }
+        let piece = if rows_bad == 0 {
             Piece::Good(frames)
         } else {
             self.frames.give_vec(frames);
-            Piece::Bad
+            Piece::Bad(rows_bad)
         };
         self.loads.get_mut(slot).pieces[part as usize] = piece;
         self.piece_loaded(slot, fx);
@@ -201,7 +206,6 @@ impl Shard {
         match (&rebuilt, right) {
             (Some(frame), Some(protected)) => {
                 if self.membership.is_active(rebuild.location.drive.index()) {
-                    self.counters.blocks_corrected += 1;
                     self.queue_repair(rebuild, frame, protected);
                 } else {
                     self.counters.blocks_read_degraded += 1;
@@ -218,7 +222,6 @@ impl Shard {
         }
         self.segments.get_mut(rebuild.segment).readers -= 1;
         self.rebuild_loads -= 1;
-        self.start_rebuilds(fx);
     }
 
     /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the
@@ -232,31 +235,36 @@ impl Shard {
         copy.data = frame.data;
         let data_crc = crc32c(&copy.data);
         let from = self.pba.pack(rebuild.location);
-        self.moves.push_back(Move { frame: copy, protected, name: Name::Block(rebuild.lba), from, data_crc });
+        let name = Name::Block(rebuild.lba);
+        self.moves.push_back(Move { frame: copy, protected, name, from, data_crc, repaired: true });
     }
 
     /// Queues the live data blocks of a loaded stripe for moving. What cannot be decoded stays where
     /// it is, and the collector notices by the segment's live blocks.
     fn collect_moves(&mut self, load: &mut Load) {
         let data_count = self.config.code().data_count();
-        for piece in 0..data_count {
-            if matches!(load.pieces[piece], Piece::Bad)
+        let mut rows_decoded = [0; PIECES_MAX];
+        for (piece, rows_decoded) in rows_decoded.iter_mut().enumerate().take(data_count) {
+            if let Piece::Bad(rows) = load.pieces[piece]
                 && let Some(frames) = self.decode_piece(load, piece)
             {
                 load.pieces[piece] = Piece::Good(frames);
+                *rows_decoded = rows;
             }
         }
-        for piece in 0..data_count {
+        for (piece, rows_decoded) in rows_decoded.iter().enumerate().take(data_count) {
             let Piece::Good(frames) = &mut load.pieces[piece] else { continue };
             let mut frames = std::mem::take(frames);
             for (row, frame) in (load.row..).zip(frames.drain(..)) {
-                self.move_if_live(load, piece, row, frame);
+                let decoded = rows_decoded >> (row - load.row) & 1 == 1;
+                self.move_if_live(load, (piece, row), frame, decoded);
             }
             self.frames.give_vec(frames);
         }
     }
 
-    fn move_if_live(&mut self, load: &Load, piece: usize, row: u32, frame: Frame) {
+    /// Queues a block for moving if the index points to it.
+    fn move_if_live(&mut self, load: &Load, (piece, row): (usize, u32), frame: Frame, decoded: bool) {
         let segment = self.segments.get(load.segment);
         let drive = segment.layout.drive_of(load.stripe, piece);
         // Nothing can point to a chunk that has no place.
@@ -272,7 +280,8 @@ impl Shard {
         match named {
             Some((protected, name)) if self.index.get(name) == Some(from) => {
                 let data_crc = oob::data_crc(&frame.oob);
-                self.moves.push_back(Move { frame, protected, name, from, data_crc });
+                let repaired = decoded && self.membership.is_active(drive);
+                self.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
             }
             _ => self.frames.give(frame),
         }
@@ -288,7 +297,7 @@ impl Shard {
             .enumerate()
             .filter_map(|(piece, state)| match state {
                 Piece::Good(frames) if !frames.is_empty() => Some((piece, frames)),
-                Piece::Good(_) | Piece::Unread | Piece::Bad => None,
+                Piece::Good(_) | Piece::Unread | Piece::Bad(_) => None,
             })
             .collect();
         if good.len() < code.data_count() {

@@ -36,6 +36,8 @@ pub struct MountReport {
     pub stripes_void: u64,
     /// Segments that were neither wholly made nor wholly erased, and are erased.
     pub segments_discarded: u64,
+    /// Stripes that could not be completed in place; their blocks move elsewhere.
+    pub stripes_weak: u64,
     /// Segments that cannot be completed in place and are collected first.
     pub segments_condemned: u64,
     /// Chunks that should be there and are not whole, by place.
@@ -74,6 +76,8 @@ pub enum MountError {
         /// The member.
         member: usize,
     },
+    /// Every member is called failed by another: parts of the array were used apart.
+    SplitBrain,
     /// More members are missing or stale than the array can lose.
     TooFewMembers {
         /// Members that are there and up to date.
@@ -125,6 +129,11 @@ impl fmt::Display for MountError {
             MountError::DuplicateMember { member } => {
                 write!(f, "two drives say they are member {member}: a drive was copied; remove one of them")
             }
+            MountError::SplitBrain => write!(
+                f,
+                "the members accuse one another of having failed: parts of the array were used apart; take out the \
+                 drives whose data you give up"
+            ),
             MountError::TooFewMembers { present, needed, missing } => write!(
                 f,
                 "{present} members are there and up to date, {needed} are needed (missing, stale or failed: \
@@ -161,19 +170,31 @@ pub fn format(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]) -> 
     superblocks::write_first(drives, config, members)
 }
 
-/// Mounts the array on these drives, in any order; `None` where one could not be opened.
+/// Mounts the array on these drives, in any order; `None` where one could not be opened. A drive
+/// that fails a command mounting cannot do without is left out, as if it were missing.
 ///
 /// # Errors
-/// When too few members are there, or they do not fit together. Nothing was changed then, unless
-/// the error is [`MountError::Drive`].
+/// When too few members are there, or they do not fit together. Nothing was changed then.
 pub fn mount(
-    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
     tuning: Tuning,
     now: Instant,
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
-    let mut session = Session::begin(devices, now, true)?;
-    session.record_mount()?;
-    session.finish(tuning)
+    loop {
+        let mut session = Session::begin(devices, now, true)?;
+        match session.recover(tuning) {
+            Ok(shard) => return Ok((shard, session.drives, session.report)),
+            Err(MountError::Drive { member, what, status }) => {
+                let lost = session.record.members.iter().filter(|member| member.state == MemberState::Failed);
+                if lost.count() >= usize::from(session.record.parity_count) {
+                    return Err(MountError::Drive { member, what, status });
+                }
+                session.drives.remove(DriveIndex::at(member));
+                devices = session.drives.into_inner();
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// As [`mount`], but writes nothing: for looking at an array that is not served. The engine it
@@ -185,7 +206,9 @@ pub fn mount_read_only(
     devices: Vec<Option<Box<dyn ZonedDevice>>>,
     now: Instant,
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
-    Session::begin(devices, now, false)?.finish(Tuning::default())
+    let mut session = Session::begin(devices, now, false)?;
+    let shard = session.recover(Tuning::default())?;
+    Ok((shard, session.drives, session.report))
 }
 
 /// One mount in progress.
@@ -225,21 +248,25 @@ impl Session {
         superblocks::write_record(self)
     }
 
-    fn finish(mut self, tuning: Tuning) -> Result<(Shard, DriveSet, MountReport), MountError> {
-        let scan = scan::run(&mut self)?;
+    fn recover(&mut self, tuning: Tuning) -> Result<Shard, MountError> {
+        if self.writable {
+            self.record_mount()?;
+        }
+        let scan = scan::run(self)?;
         let mut segments = Vec::new();
         for found in scan.segments {
-            let mut decided = decide::run(&mut self, found);
+            let mut decided = decide::run(self, found);
             if !decided.sealed {
-                repair::run(&mut self, &mut decided)?;
+                repair::run(self, &mut decided)?;
             }
+            decided.weak = repair::weak_stripes(&decided);
+            self.report.stripes_weak += decided.weak.len() as u64;
             segments.push(decided);
         }
         if self.writable {
-            repair::reset_zones(&mut self, &scan.zones_to_reset)?;
+            repair::reset_zones(self, &scan.zones_to_reset)?;
         }
-        let shard = assemble::run(&mut self, segments, &scan.zones_in_use, tuning)?;
-        Ok((shard, self.drives, self.report))
+        assemble::run(self, segments, &scan.zones_in_use, tuning)
     }
 
     fn is_active(&self, member: usize) -> bool {

@@ -57,6 +57,8 @@ impl Shard {
 
     /// Issues commands for the blocks not looked up yet; answers when all are here.
     fn advance_read(&mut self, slot: u32, fx: &mut Effects) {
+        // One more than there are, so that the read cannot be answered while it is being issued.
+        self.reads.get_mut(slot).parts_pending += 1;
         loop {
             let read = self.reads.get_mut(slot);
             if read.next == read.blocks || read.parts_pending >= PARTS_IN_FLIGHT_MAX {
@@ -75,6 +77,7 @@ impl Shard {
                 Some(pba) => self.read_run(slot, first, pba, fx),
             }
         }
+        self.reads.get_mut(slot).parts_pending -= 1;
         self.answer_read_if_done(slot, fx);
     }
 
@@ -87,7 +90,7 @@ impl Shard {
         if !active {
             for block in 0..run.blocks {
                 let location = Location { offset: run.location.offset + block, ..run.location };
-                self.queue_rebuild(slot, first + block, location, fx);
+                self.queue_rebuild(slot, first + block, location);
             }
             return;
         }
@@ -141,7 +144,7 @@ impl Shard {
                 self.reads.get_mut(slot).frames[block as usize] = Some(frame);
             } else {
                 self.reads.get_mut(slot).stock.push(frame);
-                self.queue_rebuild(slot, block, location, fx);
+                self.queue_rebuild(slot, block, location);
             }
         }
         self.segments.get_mut(segment).readers -= 1;
@@ -176,8 +179,8 @@ impl Shard {
         })
     }
 
-    /// The block cannot be read directly: rebuild it from its stripe.
-    fn queue_rebuild(&mut self, read: u32, block: u32, location: Location, fx: &mut Effects) {
+    /// The block cannot be read directly: it will be rebuilt from its stripe.
+    fn queue_rebuild(&mut self, read: u32, block: u32, location: Location) {
         let segment =
             self.segments.owner(location.drive, location.zone).expect("an address lies in a segment");
         self.segments.get_mut(segment).readers += 1;
@@ -185,7 +188,6 @@ impl Shard {
         read_request.parts_pending += 1;
         let lba = read_request.lba.plus(u64::from(block));
         self.rebuilds.push_back(Rebuild { read, block, lba, segment, location });
-        self.start_rebuilds(fx);
     }
 
     /// A rebuilt block arrives, or none when too little of its stripe was left.

@@ -5,8 +5,8 @@
 //!                  headers     stripes  footers,    garbage     moved and
 //!                  durable     arrive   finish      grows       erased
 //! ```
-//! `Condemned` stands in for `Sealed` when a crash left a segment that cannot be completed in place:
-//! it is only read, and collected before all others.
+//! `Condemned` stands in for `Sealed` when a segment was open at a crash and one of its zones no longer
+//! takes writes: it is only read, and collected before all others.
 //!
 //! Invariants: a zone belongs to at most one segment, or is free, or holds superblocks; `live_blocks`
 //! counts the index entries that point into the segment.

@@ -18,6 +18,11 @@ impl Shard {
     pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
         let index = stream_index(stream);
         while let Some(slot) = self.streams[index].sealed.front().copied() {
+            if self.membership.is_broken() || self.is_out_of_space(stream) {
+                self.streams[index].sealed.pop_front();
+                self.fail_stripe(slot, fx);
+                continue;
+            }
             let layout = self.streams[index].layout;
             let exhausted = self.streams[index]
                 .segment
@@ -25,7 +30,8 @@ impl Shard {
             if exhausted {
                 self.streams[index].segment = None;
             }
-            let Some(segment) = self.streams[index].segment.or_else(|| self.open_segment(stream, fx)) else {
+            let unfinished = self.streams[index].segment.or_else(|| self.streams[index].unfinished.pop());
+            let Some(segment) = unfinished.or_else(|| self.open_segment(stream, fx)) else {
                 return;
             };
             self.streams[index].segment = Some(segment);
@@ -36,6 +42,25 @@ impl Shard {
             self.streams[index].sealed.pop_front();
             self.bind(slot, segment, fx);
         }
+    }
+
+    /// True when clients wait for space that no collection will ever free: zones were given up, or
+    /// hold blocks that can be neither read nor erased. The reserve rules it out otherwise.
+    fn is_out_of_space(&self, stream: Stream) -> bool {
+        stream == Stream::User
+            && self.segments.free_segments() <= GC_RESERVE_SEGMENTS
+            && self.has_no_room(stream)
+            && (self.gc_is_at_a_loss() || self.gc_is_starved())
+            && !self.segments.iter().any(|(_, segment)| segment.is_changing())
+    }
+
+    /// True when a stream's next stripe needs a new segment.
+    pub(super) fn has_no_room(&self, stream: Stream) -> bool {
+        let writer = &self.streams[stream_index(stream)];
+        let used_up = |slot| {
+            self.segments.get(slot).writer.as_ref().is_none_or(|state| state.is_exhausted(&writer.layout))
+        };
+        writer.unfinished.is_empty() && writer.segment.is_none_or(used_up)
     }
 
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.

@@ -20,8 +20,10 @@ use zone::format::oob::Protected;
 pub enum Origin {
     /// A request waits for it.
     Request(u32),
-    /// The collector, or a repair, moves it from here.
+    /// The collector moves it from here.
     Moved(Pba),
+    /// It was found damaged here, rebuilt, and moves.
+    Repaired(Pba),
     /// It fills the stripe up.
     Padding,
 }

@@ -109,13 +109,7 @@ impl Shard {
             };
             *region_next += 1;
         }
-        let request = self.requests.get_mut(slot);
-        request.placed = true;
-        if request.force_unit_access {
-            self.seal_filling(Stream::User, fx);
-        }
-        self.finish_if_durable(slot, fx);
-        true
+        self.request_placed(slot, fx)
     }
 
     /// Writes the tombstone of one region, unless the trim changes nothing there.

@@ -27,9 +27,7 @@ pub struct ClientRequest {
     pub(super) arrival: u64,
     /// It holds its regions and counts as outstanding.
     pub(super) started: bool,
-    /// Every block of it is in a stripe.
-    pub(super) placed: bool,
-    /// Blocks in stripes that are not durable.
+    /// Blocks in stripes that are not durable, and one until all of them are in stripes.
     pub(super) blocks_pending: u64,
     pub(super) force_unit_access: bool,
     pub(super) outcome: Outcome,
@@ -109,8 +107,7 @@ impl Shard {
             work,
             arrival,
             started: false,
-            placed: false,
-            blocks_pending: 0,
+            blocks_pending: 1,
             force_unit_access,
             outcome: Outcome::Done,
         });
@@ -145,7 +142,7 @@ impl Shard {
             let request = self.requests.get_mut(slot);
             let Work::Write { range, frames } = &mut request.work else { unreachable!("a write") };
             let Some(frame) = frames.pop() else {
-                return self.write_placed(slot, fx);
+                return self.request_placed(slot, fx);
             };
             let lba = Lba(range.end - 1 - frames.len() as u64);
             request.blocks_pending += 1;
@@ -164,18 +161,16 @@ impl Shard {
         }
         let request = self.requests.get_mut(slot);
         let Work::Write { frames, .. } = &request.work else { unreachable!("a write") };
-        if frames.is_empty() { self.write_placed(slot, fx) } else { false }
+        if frames.is_empty() { self.request_placed(slot, fx) } else { false }
     }
 
-    /// All blocks of a write are in stripes. A client that waits for this very write gains nothing
+    /// All blocks of a request are in stripes. A client that waits for this very write gains nothing
     /// from waiting for company.
-    fn write_placed(&mut self, slot: u32, fx: &mut Effects) -> bool {
-        let request = self.requests.get_mut(slot);
-        request.placed = true;
-        if request.force_unit_access {
+    pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        if self.requests.get(slot).force_unit_access {
             self.seal_filling(Stream::User, fx);
         }
-        self.finish_if_durable(slot, fx);
+        self.request_block_done(slot, false, fx);
         true
     }
 
@@ -345,6 +340,21 @@ impl Shard {
         self.seal_segment_if_done(segment_slot, fx);
     }
 
+    /// A stripe can be written nowhere: its requests fail.
+    pub(super) fn fail_stripe(&mut self, slot: u32, fx: &mut Effects) {
+        let stripe = self.stripes.get_mut(slot);
+        let mut blocks = std::mem::take(&mut stripe.blocks);
+        for piece in &mut stripe.pieces {
+            self.frames.give_many(piece);
+        }
+        for block in &blocks {
+            self.apply(block, super::Pba(u32::MAX), true, fx);
+        }
+        blocks.clear();
+        self.stripes.get_mut(slot).blocks = blocks;
+        self.stripes.give(slot);
+    }
+
     /// One block of a durable stripe (or of a lost one, when more drives failed than the array can
     /// lose: then nothing points to it and its request fails).
     fn apply(&mut self, block: &StripeBlock, pba: super::Pba, lost: bool, fx: &mut Effects) {
@@ -363,15 +373,18 @@ impl Shard {
                 }
                 self.request_block_done(request, lost, fx);
             }
-            (Origin::Moved(from), Some(name)) => {
+            (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
                 self.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
                 if !lost && self.index.get(name) == Some(from) {
                     self.map(name, pba);
+                    self.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
             }
             (Origin::Padding, _) => {}
-            (Origin::Request(_) | Origin::Moved(_), None) => unreachable!("only padding has no name"),
+            (Origin::Request(_) | Origin::Moved(_) | Origin::Repaired(_), None) => {
+                unreachable!("only padding has no name")
+            }
         }
     }
 
@@ -382,16 +395,15 @@ impl Shard {
         if lost {
             request.outcome = Outcome::IoError;
         }
-        self.finish_if_durable(slot, fx);
+        if request.blocks_pending == 0 {
+            self.request_durable(slot, fx);
+        }
     }
 
-    /// When all of a write or trim is durable: release its regions, tell the flushes that wait for
+    /// All of a write or trim is durable: release its regions, tell the flushes that wait for
     /// it, and answer, after a device flush if it asked for one.
-    pub(super) fn finish_if_durable(&mut self, slot: u32, fx: &mut Effects) {
+    fn request_durable(&mut self, slot: u32, fx: &mut Effects) {
         let request = self.requests.get(slot);
-        if request.blocks_pending > 0 || !request.placed {
-            return;
-        }
         let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
         match &request.work {
             Work::Write { .. } => self.regions.leave_write(regions),

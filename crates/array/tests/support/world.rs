@@ -276,8 +276,11 @@ impl World {
         shard.check_invariants();
         self.volume = LogVolume::new(shard, drives);
         self.report = report;
+        let mut turns = 0;
         while self.volume.shard().has_recovery_debt() {
             self.turn();
+            turns += 1;
+            assert!(turns < 200_000, "recovery never ends");
         }
         self.observe_all();
         self.set_lazy();

@@ -2,6 +2,7 @@
 //! wrong, what to do.
 
 use super::entry::EntryError;
+use base::units::human_bytes;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zone::device::Geometry;
@@ -115,6 +116,19 @@ pub enum DriveProblem {
         active: u32,
         /// The drive's limit.
         active_max: u32,
+    },
+    /// A drive in memory does not fit.
+    #[error(
+        "the drive lies in memory, takes all of its space at once and needs {} more, of which {} are free: use fewer \
+         or smaller zones, enlarge or clean up this file system, or put the drive on a disk",
+        human_bytes(*bytes_needed),
+        human_bytes(*bytes_free)
+    )]
+    NoMemory {
+        /// What it takes beyond what it has.
+        bytes_needed: u64,
+        /// What its file system has left.
+        bytes_free: u64,
     },
     /// The operating system refused.
     #[error("cannot {doing}: {source}")]

@@ -13,6 +13,8 @@ pub(super) struct Faults {
     dead: bool,
     /// Writes yet to fail, by zone.
     writes: Vec<(ZoneIndex, u32)>,
+    /// Blocks of which one write is yet to fail.
+    unwritable: Vec<(ZoneIndex, u32)>,
     /// Blocks that cannot be read.
     unreadable: Vec<(ZoneIndex, u32)>,
 }
@@ -22,26 +24,41 @@ impl Faults {
         self.dead
     }
 
-    /// Whether this write to `zone` fails; counts it.
-    pub(super) fn take_write(&mut self, zone: ZoneIndex) -> Result<(), Status> {
-        match self.writes.iter_mut().find(|(at, count)| *at == zone && *count > 0) {
-            Some((_, count)) => {
-                *count -= 1;
+    /// Whether this write fails; counts it.
+    pub(super) fn take_write(&mut self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
+        if let Some((_, count)) = self.writes.iter_mut().find(|(at, count)| *at == zone && *count > 0) {
+            *count -= 1;
+            return Err(Status::WriteFault);
+        }
+        let hit = self.unwritable.iter().position(|at| touches(at, zone, offset, blocks));
+        match hit {
+            Some(index) => {
+                self.unwritable.remove(index);
                 Err(Status::WriteFault)
             }
             None => Ok(()),
         }
     }
 
+    /// Whether any of the writes to these blocks fails; counts nothing.
+    pub(super) fn check_writes(&self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
+        let counted = self.writes.iter().any(|(at, count)| *at == zone && *count > 0);
+        let hit = self.unwritable.iter().any(|at| touches(at, zone, offset, blocks));
+        if counted || hit { Err(Status::WriteFault) } else { Ok(()) }
+    }
+
     pub(super) fn check_read(&self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
-        let hit =
-            |(at, block): &(ZoneIndex, u32)| *at == zone && *block >= offset && *block - offset < blocks;
-        if self.unreadable.iter().any(hit) { Err(Status::UnrecoveredReadError) } else { Ok(()) }
+        let hit = self.unreadable.iter().any(|at| touches(at, zone, offset, blocks));
+        if hit { Err(Status::UnrecoveredReadError) } else { Ok(()) }
     }
 
     pub(super) fn zone_was_reset(&mut self, zone: ZoneIndex) {
         self.unreadable.retain(|(at, _)| *at != zone);
     }
+}
+
+fn touches(&(at, block): &(ZoneIndex, u32), zone: ZoneIndex, offset: u32, blocks: u32) -> bool {
+    at == zone && block >= offset && block - offset < blocks
 }
 
 impl EmulatedDrive {
@@ -58,6 +75,12 @@ impl EmulatedDrive {
     /// [`Status::WriteFault`]; the write pointer stays.
     pub fn fail_writes(&mut self, zone: ZoneIndex, count: u32) {
         self.faults_mut().writes.push((zone, count));
+    }
+
+    /// The next otherwise valid write or append that reaches the block ends in
+    /// [`Status::WriteFault`]; the write pointer stays.
+    pub fn fail_write_at(&mut self, zone: ZoneIndex, offset: u32) {
+        self.faults_mut().unwritable.push((zone, offset));
     }
 
     /// Reads that touch the block end in [`Status::UnrecoveredReadError`] until its zone is reset.

@@ -2,12 +2,18 @@
 //!
 //! A file is created in an order that leaves no half-made drive: length and zone table first, the
 //! header last. What an interrupted creation leaves is "not a Zoneweave drive".
+//!
+//! On a disk the blocks of a new file are a hole, and a zone takes space when it is first written.
+//! In memory everything is allocated, because a mapped page that cannot be is a SIGBUS later:
+//! creating takes 0.3 s/GiB, opening 0.3 s/GiB, and both say so when the memory is not there.
 
 use super::entry::{ENTRY_BYTES, pack, unpack};
 use super::error::{DriveError, DriveProblem, check_geometry};
 use super::file::FileMedia;
 use super::header::{FileLayout, Header, PAGE_BYTES, check_block_format};
-use super::table_map::TableMap;
+use super::map::SharedMap;
+use super::mapped::MappedMedia;
+use super::media::Media;
 use base::units::ZoneIndex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -48,7 +54,8 @@ pub struct Description {
     pub geometry: Geometry,
     /// Its zones by state.
     pub zones: ZoneCounts,
-    /// Space that the file takes, which is less than its length.
+    /// Space that the file takes: of a drive in memory all its length, of one on a disk what was
+    /// ever written.
     pub allocated_bytes: u64,
 }
 
@@ -87,7 +94,7 @@ pub fn describe(path: &Path) -> Result<Description, DriveError> {
 
 /// A drive's file, locked, with the zones it holds.
 pub(super) struct OpenedFile {
-    pub(super) media: FileMedia,
+    pub(super) media: Media,
     pub(super) header: Header,
     pub(super) zones: Vec<Zone>,
 }
@@ -102,11 +109,18 @@ pub(super) fn open(path: &Path) -> Result<OpenedFile, DriveProblem> {
     }
     let header = read_header(&file)?;
     let layout = FileLayout::new(&header.geometry);
-    allocate_table(&file, &layout)?;
-    let table = TableMap::new(&file, &layout).map_err(DriveProblem::io("map the zone table"))?;
-    let words = (0..header.geometry.zones).map(|zone| table.load(ZoneIndex(zone)));
+    let in_memory = !header.geometry.volatile_cache;
+    allocate(&file, &layout, in_memory)?;
+    let map = if in_memory { SharedMap::of_file } else { SharedMap::of_table };
+    let map = map(&file, layout).map_err(DriveProblem::io("map the file"))?;
+    let words = (0..header.geometry.zones).map(|zone| map.load(ZoneIndex(zone)));
     let zones = unpack_zones(&header.geometry, words)?;
-    Ok(OpenedFile { media: FileMedia { file, path: path.to_owned(), layout, table }, header, zones })
+    let media = if in_memory {
+        Media::Mapped(MappedMedia::new(file, map))
+    } else {
+        Media::File(FileMedia { file, path: path.to_owned(), layout, map })
+    };
+    Ok(OpenedFile { media, header, zones })
 }
 
 /// The zones that the words of a zone table keep. Open ones come back closed.
@@ -152,7 +166,7 @@ fn create_checked(path: &Path, options: &CreateOptions) -> Result<(), DriveProbl
 fn fill_new_file(file: &File, options: &CreateOptions) -> Result<(), DriveProblem> {
     let layout = FileLayout::new(&options.geometry);
     file.set_len(layout.file_bytes()).map_err(DriveProblem::io("set the length of the file"))?;
-    allocate_table(file, &layout)?;
+    allocate(file, &layout, lies_in_memory(file)?)?;
     file.write_all_at(&empty_table(&layout), FileLayout::TABLE_AT)
         .map_err(DriveProblem::io("write the zone table"))?;
     file.sync_all().map_err(DriveProblem::io("write the zone table"))?;
@@ -173,13 +187,28 @@ fn sync_directory_of(path: &Path) -> Result<(), DriveProblem> {
     directory.sync_all().map_err(DriveProblem::io("write the directory of the file"))
 }
 
-/// Takes the space of header and zone table now, so that a store to the mapped table cannot find
-/// the disk full. File systems that cannot allocate have it written out by `create` instead.
-fn allocate_table(file: &File, layout: &FileLayout) -> Result<(), DriveProblem> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, layout.blocks_at()) {
-        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
-        Err(error) => Err(DriveProblem::io("allocate the zone table")(error)),
+/// Takes the space of all that will be mapped now, so that a store to it cannot find the file system
+/// full: header and zone table, and in memory also the blocks. Space that the file has stays as it
+/// is. File systems that cannot allocate have the table written out by `create` instead; among those
+/// in memory that is ramfs, which has no limit.
+fn allocate(file: &File, layout: &FileLayout, in_memory: bool) -> Result<(), DriveProblem> {
+    let bytes = if in_memory { layout.file_bytes() } else { layout.blocks_at() };
+    loop {
+        return match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(Errno::INTR) => continue,
+            Err(Errno::NOSPC) if in_memory => Err(no_memory(file, bytes)?),
+            Err(error) => Err(DriveProblem::io("allocate the zone table")(error)),
+        };
     }
+}
+
+fn no_memory(file: &File, bytes: u64) -> Result<DriveProblem, DriveProblem> {
+    let statfs = rustix::fs::fstatfs(file).map_err(DriveProblem::io("ask for the file system"))?;
+    let bytes_allocated =
+        file.metadata().map_err(DriveProblem::io("read the length of the file"))?.blocks() * 512;
+    let bytes_free = statfs.f_bavail * u64::try_from(statfs.f_bsize).unwrap_or(0);
+    Ok(DriveProblem::NoMemory { bytes_needed: bytes.saturating_sub(bytes_allocated), bytes_free })
 }
 
 fn open_file(path: &Path, options: &OpenOptions) -> Result<File, DriveProblem> {

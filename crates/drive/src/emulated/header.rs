@@ -136,6 +136,12 @@ impl FileLayout {
         FileLayout::TABLE_AT + self.table_bytes()
     }
 
+    /// First byte of a zone's entry in the table.
+    pub(super) fn entry_at(&self, zone: ZoneIndex) -> u64 {
+        assert!(zone.0 < self.zones);
+        FileLayout::TABLE_AT + u64::from(zone.0) * ENTRY_BYTES
+    }
+
     /// First byte of a block of a zone. Zones follow each other at the distance of their capacity.
     pub(super) fn block_at(&self, zone: ZoneIndex, offset: u32) -> u64 {
         assert!(zone.0 < self.zones);
@@ -144,14 +150,10 @@ impl FileLayout {
         self.blocks_at() + block * STRIDE_BYTES
     }
 
-    /// Bytes of the blocks of one zone.
-    pub(super) fn zone_bytes(&self) -> u64 {
-        u64::from(self.capacity_blocks) * STRIDE_BYTES
-    }
-
     /// Length of the file.
     pub(super) fn file_bytes(&self) -> u64 {
-        self.blocks_at() + u64::from(self.zones) * self.zone_bytes()
+        let blocks = u64::from(self.zones) * u64::from(self.capacity_blocks);
+        self.blocks_at() + blocks * STRIDE_BYTES
     }
 }
 

@@ -12,7 +12,7 @@ use zone::rules::Zone;
 
 /// Blocks and zone table of a drive, in memory.
 ///
-/// Bad at: giving memory back. A reset zone keeps what it took for the next time.
+/// Bad at: giving memory back. A zone takes what is written to it and keeps it when it is reset.
 #[derive(Clone, Debug)]
 pub struct HeapMedia {
     pub(super) header: Header,
@@ -41,8 +41,14 @@ impl HeapMedia {
         self.table[zone.index()] = word;
     }
 
-    /// Writes at the write pointer. Whatever lies beyond is left from a write that failed.
-    pub(super) fn write(&mut self, zone: ZoneIndex, offset: u32, frames: &[Frame]) {
+    /// Writes at the write pointer. Whatever lies beyond is left from before a reset or from a write
+    /// that failed.
+    pub(super) fn write<'a>(
+        &mut self,
+        zone: ZoneIndex,
+        offset: u32,
+        frames: impl Iterator<Item = &'a Frame>,
+    ) {
         let bytes = &mut self.zones[zone.index()];
         bytes.truncate(offset as usize * STRIDE);
         assert!(bytes.len() == offset as usize * STRIDE, "every block below the write pointer was written");
@@ -52,18 +58,14 @@ impl HeapMedia {
         }
     }
 
-    pub(super) fn read(&self, zone: ZoneIndex, offset: u32, frames: &mut [Frame]) {
-        let blocks = self.zones[zone.index()][offset as usize * STRIDE..].chunks_exact(STRIDE);
-        assert!(blocks.len() >= frames.len());
-        for (frame, block) in frames.iter_mut().zip(blocks) {
+    pub(super) fn read<'a>(&self, zone: ZoneIndex, offset: u32, frames: impl Iterator<Item = &'a mut Frame>) {
+        let mut blocks = self.zones[zone.index()][offset as usize * STRIDE..].chunks_exact(STRIDE);
+        for frame in frames {
+            let block = blocks.next().expect("every block below the write pointer was written");
             let (data, oob) = block.split_at(BLOCK_BYTES);
             frame.data.copy_from_slice(data);
             frame.oob.copy_from_slice(oob);
         }
-    }
-
-    pub(super) fn discard(&mut self, zone: ZoneIndex) {
-        self.zones[zone.index()].clear();
     }
 
     pub(super) fn flip(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {

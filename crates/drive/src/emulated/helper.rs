@@ -1,16 +1,14 @@
-//! The thread that does what takes long, so that the drive's owner does not wait: flushing to the
-//! disk and giving the space of a reset zone back.
+//! The thread that flushes to the disk, which takes long, so that the drive's owner does not wait.
 //!
 //! ```text
-//!   poll --job--> channel --> thread: fdatasync | punch holes --> channel --answer--> a later poll
-//!                                                            \-> eventfd, for owners that sleep
+//!   poll --flush--> channel --> thread: fdatasync --> channel --answer--> a later poll
+//!                                                \-> eventfd, for owners that sleep
 //! ```
 //! One `fdatasync` serves every flush that was waiting when it began. After one has failed, all
 //! later ones fail: the kernel forgets that pages it could not write are not on the disk, and a
 //! second attempt would succeed without them.
 
-use super::file::{FileMedia, punch};
-use super::header::FileLayout;
+use super::file::FileMedia;
 use crate::answer::Asked;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,27 +18,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use zone::device::Status;
 
-/// Work for the thread, and who waits for it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    pub(super) asked: Asked,
-    pub(super) kind: JobKind,
-}
-
-/// What the thread can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JobKind {
-    Flush,
-    /// Gives the space of the zone back. Nobody may write to the zone until the answer has come.
-    Discard,
-}
-
 /// A helper thread with a file handle of its own.
 #[derive(Debug)]
 pub(super) struct Helper {
     /// `None` only while the helper is being dropped.
-    jobs: Option<Sender<Job>>,
-    answers: Receiver<(Job, Status)>,
+    flushes: Option<Sender<Asked>>,
+    answers: Receiver<(Asked, Status)>,
     wake: OwnedFd,
     pending_count: usize,
     thread: Option<JoinHandle<()>>,
@@ -50,19 +33,18 @@ impl Helper {
     /// Starts the thread for the file of `media`, which it duplicates.
     pub(super) fn start(media: &FileMedia) -> std::io::Result<Helper> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let (jobs, jobs_out) = channel();
+        let (flushes, flushes_out) = channel();
         let (answers_in, answers) = channel();
         let worker = Worker {
             file: media.file.try_clone()?,
             path: media.path.clone(),
-            layout: media.layout,
-            jobs: jobs_out,
+            flushes: flushes_out,
             answers: answers_in,
             wake: wake.try_clone()?,
             flush_failed: false,
         };
         let thread = std::thread::Builder::new().name("drive-helper".into()).spawn(move || worker.run())?;
-        Ok(Helper { jobs: Some(jobs), answers, wake, pending_count: 0, thread: Some(thread) })
+        Ok(Helper { flushes: Some(flushes), answers, wake, pending_count: 0, thread: Some(thread) })
     }
 
     /// Readable while answers wait.
@@ -70,15 +52,15 @@ impl Helper {
         self.wake.as_fd()
     }
 
-    /// Asks for a job to be done; its answer comes out of [`Helper::collect`].
-    pub(super) fn ask(&mut self, job: Job) {
-        let jobs = self.jobs.as_ref().expect("present until dropped");
-        jobs.send(job).expect("the thread lives until the channel closes");
+    /// Asks for a flush; its answer comes out of [`Helper::collect`].
+    pub(super) fn flush(&mut self, asked: Asked) {
+        let flushes = self.flushes.as_ref().expect("present until dropped");
+        flushes.send(asked).expect("the thread lives until the channel closes");
         self.pending_count += 1;
     }
 
-    /// Hands over the answers that have come in. Costs nothing while no job is pending.
-    pub(super) fn collect(&mut self, mut each: impl FnMut(Job, Status)) {
+    /// Hands over the answers that have come in. Costs nothing while no flush is pending.
+    pub(super) fn collect(&mut self, mut each: impl FnMut(Asked, Status)) {
         if self.pending_count == 0 {
             return;
         }
@@ -88,18 +70,18 @@ impl Helper {
             return;
         }
         for _ in 0..u64::from_ne_bytes(count) {
-            let (job, status) = self.answers.try_recv().expect("an answer is sent before it is counted");
+            let (asked, status) = self.answers.try_recv().expect("an answer is sent before it is counted");
             assert!(self.pending_count > 0);
             self.pending_count -= 1;
-            each(job, status);
+            each(asked, status);
         }
     }
 }
 
-/// Waits for the job in progress: the file stays locked as long as the thread holds it.
+/// Waits for the flush in progress: the file stays locked as long as the thread holds it.
 impl Drop for Helper {
     fn drop(&mut self) {
-        drop(self.jobs.take());
+        drop(self.flushes.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -112,32 +94,20 @@ impl Drop for Helper {
 struct Worker {
     file: File,
     path: PathBuf,
-    layout: FileLayout,
-    jobs: Receiver<Job>,
-    answers: Sender<(Job, Status)>,
+    flushes: Receiver<Asked>,
+    answers: Sender<(Asked, Status)>,
     wake: OwnedFd,
     flush_failed: bool,
 }
 
 impl Worker {
     fn run(mut self) {
-        let mut flushes = Vec::new();
-        while let Ok(first) = self.jobs.recv() {
-            let mut next = Some(first);
-            while let Some(job) = next {
-                match job.kind {
-                    JobKind::Flush => flushes.push(job),
-                    JobKind::Discard => {
-                        punch(&self.file, &self.path, &self.layout, job.asked.zone);
-                        self.answer(job, Status::Success);
-                    }
-                }
-                next = self.jobs.try_recv().ok();
-            }
-            if !flushes.is_empty() {
-                let status = self.sync();
-                flushes.drain(..).for_each(|job| self.answer(job, status));
-            }
+        let mut waiting = Vec::new();
+        while let Ok(first) = self.flushes.recv() {
+            waiting.push(first);
+            waiting.extend(self.flushes.try_iter());
+            let status = self.sync();
+            waiting.drain(..).for_each(|asked| self.answer(asked, status));
         }
     }
 
@@ -159,8 +129,8 @@ impl Worker {
     }
 
     /// A drive that is being dropped no longer listens, which is no error.
-    fn answer(&self, job: Job, status: Status) {
-        if self.answers.send((job, status)).is_ok() {
+    fn answer(&self, asked: Asked, status: Status) {
+        if self.answers.send((asked, status)).is_ok() {
             let counted = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
             assert!(counted == Ok(8), "an eventfd counts to 2^64");
         }

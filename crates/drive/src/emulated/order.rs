@@ -9,7 +9,8 @@ use zone::device::{Command, Completion, Op};
 /// How appends in flight are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendOrder {
-    /// Everything is executed and completed in the order of submission.
+    /// Everything is executed and completed in the order of submission, zone by zone: a transfer
+    /// that continues an earlier one of its zone may be executed together with that.
     Submission,
     /// Appends in flight between two polls change places with each other before they are executed,
     /// and all completions of a poll are delivered in another order. A seed gives one sequence.
@@ -38,10 +39,12 @@ impl Order {
 
     /// Puts the commands of one poll in the order of their execution. Only appends move, and only
     /// to places where appends were.
-    pub(super) fn arrange(&mut self, queue: &mut [Command]) {
+    pub(super) fn arrange(&mut self, queue: &mut [Option<Command>]) {
         let Order::Shuffled { random, append_places } = self else { return };
         append_places.clear();
-        let appends = queue.iter().enumerate().filter(|(_, command)| matches!(command.op, Op::Append { .. }));
+        let is_append =
+            |command: &Option<Command>| matches!(command, Some(Command { op: Op::Append { .. }, .. }));
+        let appends = queue.iter().enumerate().filter(|(_, command)| is_append(command));
         append_places.extend(appends.map(|(place, _)| place));
         for last in (1..append_places.len()).rev() {
             queue.swap(append_places[last], append_places[random.index(last + 1)]);

@@ -1,8 +1,9 @@
 //! Behaviour of the emulated drive, on the heap and in files. `tests/model.rs` holds it to a model.
 
 use super::*;
+use base::frame::Frame;
 use std::os::unix::fs::FileExt;
-use zone::device::{Token, ZoneDescriptor};
+use zone::device::{Token, ZoneDescriptor, ZoneState};
 
 const A: ZoneIndex = ZoneIndex(0);
 const B: ZoneIndex = ZoneIndex(1);
@@ -96,8 +97,20 @@ fn a_crash_leaves_what_was_completed_and_closes_what_was_open() {
     assert_eq!(after.uuid(), UUID);
 }
 
+/// A drive on each kind of media, and its name. The directories go away with the first.
+fn one_of_each() -> (Vec<tempfile::TempDir>, Vec<(&'static str, EmulatedDrive)>) {
+    let mut places = Vec::new();
+    let mut drives = vec![("heap", heap())];
+    for directory in ["/dev/shm", "/tmp"] {
+        let place = tempfile::tempdir_in(directory).unwrap();
+        drives.push((directory, EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap()));
+        places.push(place);
+    }
+    (places, drives)
+}
+
 #[test]
-fn a_file_keeps_everything_and_gives_space_back() {
+fn a_file_keeps_everything_and_its_space() {
     for directory in ["/dev/shm", "/tmp"] {
         let place = tempfile::tempdir_in(directory).unwrap();
         let path = place.path().join("drive");
@@ -116,36 +129,136 @@ fn a_file_keeps_everything_and_gives_space_back() {
         let counted = ZoneCounts { empty: 1, active: 2, read_only: 1, ..ZoneCounts::default() };
         assert_eq!((before.uuid, before.zones), (UUID, counted));
         assert_eq!(run(&mut drive, A, Op::Reset).status, Status::Success);
-        let after = describe(&path).unwrap();
-        assert!(
-            before.allocated_bytes - after.allocated_bytes >= 128 * 4096,
-            "{directory}: {before:?} {after:?}"
-        );
+        assert!(same(&read(&mut drive, A, 0, 1).frames, &[Frame::zeroed()]), "no hole, but zeros");
+        assert!(describe(&path).unwrap().allocated_bytes >= before.allocated_bytes, "a zone keeps its space");
         assert!(same(&read(&mut drive, B, 0, 1).frames, &frames(7, 1)), "the neighbour is untouched");
     }
 }
 
 #[test]
-fn commands_for_a_zone_being_reset_wait_and_others_do_not() {
-    let place = tempfile::tempdir_in("/dev/shm").unwrap();
-    let mut drive = EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap();
-    for round in 0..20 {
+fn a_new_drive_takes_all_of_its_memory_and_none_of_its_disk() {
+    for directory in ["/dev/shm", "/tmp"] {
+        let place = tempfile::tempdir_in(directory).unwrap();
+        let path = place.path().join("drive");
+        create(&path, &options()).unwrap();
+        let Description { allocated_bytes, geometry, .. } = describe(&path).unwrap();
+        let length = path.metadata().unwrap().len();
+        let taken = if geometry.volatile_cache { 8192..65536 } else { length..length + 4096 };
+        assert!(taken.contains(&allocated_bytes), "{directory}: {allocated_bytes} of {length}");
+    }
+}
+
+#[test]
+fn commands_behind_a_reset_find_the_zone_empty() {
+    let (_places, drives) = one_of_each();
+    for (name, mut drive) in drives {
         for seed in 0..3 {
             append(&mut drive, A, seed, 64);
         }
         submit(&mut drive, 10, A, Op::Reset);
         for token in 11..14 {
-            submit(&mut drive, token, A, Op::Append { frames: frames(token + round, 50) });
+            submit(&mut drive, token, A, Op::Append { frames: frames(token, 50) });
         }
         submit(&mut drive, 20, B, Op::Report { count: 1 });
         let completions = settle(&mut drive, 5);
         assert!(completions.iter().all(|completion| completion.status == Status::Success));
         for (place, token) in (0_u32..).zip(11..14) {
             let completion = completions.iter().find(|completion| completion.token == Token(token)).unwrap();
-            assert_eq!(completion.offset, 50 * place);
-            assert!(same(&read(&mut drive, A, 50 * place, 50).frames, &frames(token + round, 50)));
+            assert_eq!(completion.offset, 50 * place, "{name}");
+            assert!(same(&read(&mut drive, A, 50 * place, 50).frames, &frames(token, 50)), "{name}");
         }
-        run(&mut drive, A, Op::Reset);
+    }
+}
+
+/// Token, offset and status of each completion.
+fn told(completions: &[Completion]) -> Vec<(u64, u32, Status)> {
+    completions.iter().map(|done| (done.token.0, done.offset, done.status)).collect()
+}
+
+#[test]
+fn transfers_that_continue_each_other_run_together() {
+    let (_places, drives) = one_of_each();
+    for (name, mut drive) in drives {
+        submit(&mut drive, 0, A, Op::Append { frames: frames(0, 2) });
+        submit(&mut drive, 1, B, Op::Append { frames: frames(1, 3) });
+        submit(&mut drive, 2, A, Op::Write { offset: 2, frames: frames(2, 1) });
+        submit(&mut drive, 3, A, Op::Read { offset: 1, frames: frames(0, 2) });
+        submit(&mut drive, 4, B, Op::Append { frames: frames(4, 1) });
+        submit(&mut drive, 5, A, Op::Append { frames: frames(5, 1) });
+        submit(&mut drive, 6, A, Op::Read { offset: 2, frames: frames(0, 1) });
+        submit(&mut drive, 7, A, Op::Read { offset: 3, frames: frames(0, 4) });
+        let completions = settle(&mut drive, 8);
+        let places = [(0, 0), (2, 2), (1, 0), (4, 3), (3, 1), (5, 3), (6, 2), (7, 3)];
+        assert!(
+            told(&completions).iter().copied().eq(places.map(|(t, at)| (t, at, Status::Success))),
+            "{name}"
+        );
+        assert!(same(&completions[4].frames, &[frames(0, 2).remove(1), frames(2, 1).remove(0)]), "{name}");
+        assert!(same(&completions[6].frames, &frames(2, 1)), "{name}");
+        assert!(same(&completions[7].frames[..1], &frames(5, 1)), "{name}");
+        assert!(same(&completions[7].frames[1..], &[(); 3].map(|()| Frame::zeroed())), "{name}");
+        assert!(same(&read(&mut drive, B, 3, 1).frames, &frames(4, 1)), "{name}");
+    }
+}
+
+#[test]
+fn a_fault_in_a_run_hits_the_command_it_belongs_to() {
+    let (_places, drives) = one_of_each();
+    for (name, mut drive) in drives {
+        drive.fail_write_at(A, 3);
+        drive.fail_writes(B, 1);
+        for token in 0..4 {
+            submit(&mut drive, token, A, Op::Append { frames: frames(token, 2) });
+        }
+        submit(&mut drive, 4, A, Op::Write { offset: 6, frames: frames(4, 1) });
+        submit(&mut drive, 5, A, Op::Write { offset: 8, frames: frames(5, 1) });
+        submit(&mut drive, 6, A, Op::Append { frames: frames(6, 65) });
+        submit(&mut drive, 7, A, Op::Append { frames: frames(7, 1) });
+        submit(&mut drive, 8, B, Op::Append { frames: frames(8, 1) });
+        submit(&mut drive, 9, B, Op::Append { frames: frames(9, 1) });
+        let completions = settle(&mut drive, 10);
+        let expected = [
+            (0, 0, Status::Success),
+            (1, 2, Status::WriteFault),
+            (2, 2, Status::Success),
+            (3, 4, Status::Success),
+            (4, 6, Status::Success),
+            (5, 8, Status::ZoneInvalidWrite),
+            (6, 0, Status::InvalidField),
+            (7, 7, Status::Success),
+            (8, 0, Status::WriteFault),
+            (9, 0, Status::Success),
+        ];
+        assert_eq!(told(&completions), expected, "{name}");
+        assert_eq!(describe_zone(&mut drive, A).write_pointer, 8, "{name}");
+        assert!(same(&read(&mut drive, A, 2, 2).frames, &frames(2, 2)), "{name}");
+        assert!(same(&read(&mut drive, A, 7, 1).frames, &frames(7, 1)), "{name}");
+
+        drive.fail_reads(A, 4);
+        for token in 0..4 {
+            let offset = 2 * u32::try_from(token).unwrap();
+            submit(&mut drive, token, A, Op::Read { offset, frames: frames(99, 2) });
+        }
+        let failed: Vec<bool> =
+            settle(&mut drive, 4).iter().map(|read| read.status == Status::UnrecoveredReadError).collect();
+        assert_eq!(failed, [false, false, true, false], "{name}");
+    }
+}
+
+/// 28 of 30 appends of 7 blocks fit, in runs of 9, 9, 9 and 1.
+#[test]
+fn a_run_has_a_limit_and_a_zone_an_end() {
+    let (_places, drives) = one_of_each();
+    for (name, mut drive) in drives {
+        for token in 0..30 {
+            submit(&mut drive, token, A, Op::Append { frames: frames(token, 7) });
+        }
+        let completions = settle(&mut drive, 30);
+        for (block, done) in (0..).step_by(7).zip(&completions[..28]) {
+            assert_eq!((done.status, done.offset), (Status::Success, block), "{name}");
+            assert!(same(&read(&mut drive, A, block, 7).frames, &frames(done.token.0, 7)), "{name}");
+        }
+        assert!(completions[28..].iter().all(|done| done.status == Status::ZoneBoundaryError), "{name}");
     }
 }
 
@@ -180,6 +293,9 @@ fn shuffled(seed: u64) -> Vec<(u64, u32)> {
         submit(&mut drive, token, A, Op::Append { frames: frames(token, 1) });
     }
     let completions = settle(&mut drive, 16);
+    for done in &completions {
+        assert!(same(&read(&mut drive, A, done.offset, 1).frames, &frames(done.token.0, 1)));
+    }
     completions.iter().map(|completion| (completion.token.0, completion.offset)).collect()
 }
 
@@ -229,9 +345,8 @@ fn a_failed_write_leaves_the_zone_as_it_was() {
 
 #[test]
 fn unreadable_and_corrupt_blocks() {
-    let place = tempfile::tempdir_in("/dev/shm").unwrap();
-    let in_file = EmulatedDrive::create(&place.path().join("drive"), &options()).unwrap();
-    for mut drive in [heap(), in_file] {
+    let (_places, drives) = one_of_each();
+    for (_, mut drive) in drives {
         append(&mut drive, A, 1, 4);
         drive.fail_reads(A, 2);
         assert_eq!(read(&mut drive, A, 0, 3).status, Status::UnrecoveredReadError);

@@ -8,7 +8,7 @@ use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, repair};
 use crate::log::pba::{Location, Pba, PbaFormat};
-use crate::log::segment::{Segment, SegmentState, SegmentTable};
+use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
 use crate::log::stripe::{StripeSlots, stream_index};
 use crate::log::trim::RegionLocks;
 use crate::log::writer::Writer;
@@ -48,15 +48,21 @@ pub fn run(
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
     let tables: Vec<Option<StripeTable>> = segments.iter_mut().map(Decided::stripe_table).collect();
     let mut newest = Newest::new(config.volume_blocks);
-    for segment in &segments {
-        gather(segment, &pba, &mut newest);
+    for weak in [true, false] {
+        for segment in &segments {
+            gather(segment, weak, &pba, &mut newest);
+        }
     }
     bury_all(session, &segments, &pba, &mut newest)?;
     let index = newest.index;
     let mut streams = streams_of(&config);
     let mut table = SegmentTable::new(config.members, config.geometry.zones, config.segments());
+    let mut weak = Vec::new();
     for (segment, stripe_table) in segments.iter().zip(tables) {
-        adopt(segment_from(segment, stripe_table), &mut table, &mut streams);
+        let slot = adopt(segment_from(segment, stripe_table), &mut table, &mut streams);
+        weak.extend(segment.weak.iter().map(|stripe| (slot, *stripe)));
+        // Pinned until the stripe is loaded.
+        table.get_mut(slot).readers += u32::try_from(segment.weak.len()).expect("a u32 of stripes");
     }
     free_zones(zones_in_use, &mut table);
     let user_layout = config.user_layout();
@@ -64,6 +70,10 @@ pub fn run(
     let data_blocks = 2 * slots * user_layout.stripe_data_blocks() as usize;
     let frames_internal_max = internal_frames_max(&config);
     let epoch = u64::from(session.record.epoch);
+    let entries =
+        segments.iter().flat_map(|segment| segment.zones.iter().flatten()).flat_map(|zone| &zone.entries);
+    let data = entries.flatten().filter(|entry| matches!(entry.kind, EntryKind::Data(_)));
+    let sequence_max = data.map(|entry| entry.sequence).max().unwrap_or(0);
     let positions = session
         .log_positions
         .iter()
@@ -89,10 +99,11 @@ pub fn run(
         gc: Gc::Idle,
         moves: VecDeque::new(),
         moves_pending: 0,
+        weak,
         membership: Membership::new(session.record.clone(), positions),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
-        next_sequence: (epoch << EPOCH_SHIFT_SEQUENCE) + 1,
+        next_sequence: (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max) + 1,
         next_segment_id: (epoch << EPOCH_SHIFT_SEGMENT) + 1,
         next_arrival: 0,
         counters: Counters::default(),
@@ -106,8 +117,14 @@ pub fn run(
 
 fn streams_of(config: &ArrayConfig) -> [StreamWriter; 2] {
     let user_mode = if config.group_stripes == 1 { WriteMode::Write } else { WriteMode::Append };
-    let stream =
-        |layout, mode| StreamWriter { layout, mode, filling: None, sealed: VecDeque::new(), segment: None };
+    let stream = |layout, mode| StreamWriter {
+        layout,
+        mode,
+        filling: None,
+        sealed: VecDeque::new(),
+        segment: None,
+        unfinished: Vec::new(),
+    };
     [stream(config.user_layout(), user_mode), stream(config.gc_layout(), WriteMode::Write)]
 }
 
@@ -143,11 +160,13 @@ fn bury_all(
 }
 
 /// Offers every data block of the kept stripes to the index; the newest sequence wins. Two copies
-/// with one sequence are the same block before and after a move: the later segment wins.
-fn gather(segment: &Decided, pba: &PbaFormat, newest: &mut Newest) {
+/// with one sequence are the same block before and after a move: the one offered last wins, so weak
+/// stripes are offered first, then those of older segments.
+fn gather(segment: &Decided, weak: bool, pba: &PbaFormat, newest: &mut Newest) {
     let layout = &segment.layout;
     for stripe in 0..layout.stripes {
-        if segment.fates[stripe as usize] != Fate::Kept {
+        let is_weak = segment.weak.binary_search(&stripe).is_ok();
+        if segment.fates[stripe as usize] != Fate::Kept || is_weak != weak {
             continue;
         }
         for piece in 0..layout.code.data_count() {
@@ -252,23 +271,17 @@ fn writer_from(segment: &Decided) -> Writer {
     writer
 }
 
-/// Puts a segment into the table and, when it can be written on, gives it to its stream. A stream
-/// writes one segment; should a crash have left several, the others are collected.
-fn adopt(mut segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 2]) {
+/// Puts a segment into the table and, when it can be written on, gives it to its stream.
+fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 2]) -> SegmentSlot {
     let layout = segment.layout;
     let writable = segment.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&layout));
     let stream = &mut streams[stream_index(segment.stream)];
-    let fits = segment.mode == stream.mode && layout == stream.layout;
-    if writable && (!fits || stream.segment.is_some()) {
-        segment.state = SegmentState::Condemned;
-        segment.writer = None;
-        table.insert(segment);
-        return;
-    }
+    assert!(segment.mode == stream.mode && layout == stream.layout, "the scheme of an array does not change");
     let slot = table.insert(segment);
     if writable {
-        stream.segment = Some(slot);
+        stream.unfinished.push(slot);
     }
+    slot
 }
 
 impl Shard {

@@ -4,7 +4,9 @@
 //! never acknowledged, and is void. Two refinements keep that a stable function of the media:
 //! - Groups before the last two that any zone has entered were complete before the next ones began.
 //!   What is missing there is damage, not a torn write: every whole block counts by itself.
-//! - Unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
+//! - In the last two groups, a chunk that is damaged (and not torn: others lie behind it) may have been
+//!   any of those missing there, and counts for each: better an error than old data.
+//! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
 //!   void stripes it found there stay void.
 //!
 //! A chunk is whole when the metadata of all its blocks is; data damage is found when it is read.
@@ -50,6 +52,8 @@ pub struct Decided {
     pub sealed: bool,
     /// It is not sealed and cannot be completed in place.
     pub condemned: bool,
+    /// Kept stripes that lack a chunk and have no room for it.
+    pub weak: Vec<u32>,
     /// Fate of each stripe.
     pub fates: Vec<Fate>,
     /// Slot of each stripe's whole chunk, by member.
@@ -67,6 +71,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let mut counts = vec![0_usize; stripes];
     let mut closed_by_recovery = vec![false; layout.groups() as usize];
     let mut damaged = Vec::new();
+    let mut group_damaged = vec![vec![false; layout.groups() as usize]; members];
     let mut slots_touched = 0;
     for (member, zone) in zones.iter().enumerate() {
         let Some(zone) = zone else { continue };
@@ -79,7 +84,11 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
                     counts[stripe as usize] += 1;
                 }
                 Chunk::Filler => closed_by_recovery[layout.group_of(slot) as usize] = true,
-                Chunk::Whole(_) | Chunk::Damaged => damaged.push((member, slot)),
+                Chunk::Whole(_) | Chunk::Damaged => {
+                    damaged.push((member, slot));
+                    // The last chunk of a zone may be torn; one with others behind it is damaged.
+                    group_damaged[member][layout.group_of(slot) as usize] |= slot + 1 < touched;
+                }
                 Chunk::Unwritten => {}
             }
         }
@@ -93,16 +102,20 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         .map(|stripe| {
             let group = layout.group_of(stripe);
             let trusted = group < tail && !closed_by_recovery[group as usize];
+            let lost_to_damage = (0..members)
+                .filter(|member| slots[*member][stripe as usize].is_none())
+                .filter(|member| group_damaged[*member][group as usize])
+                .count();
             match counts[stripe as usize] {
                 0 => Fate::Absent,
-                count if count >= layout.code.data_count() || trusted => Fate::Kept,
+                count if count + lost_to_damage >= layout.code.data_count() || trusted => Fate::Kept,
                 _ => Fate::Void,
             }
         })
         .collect();
     session.report.stripes_void += fates.iter().filter(|fate| **fate == Fate::Void).count() as u64;
     report_damage(session, &header, &layout, tail, &damaged);
-    Decided { header, layout, zones, sealed, condemned: false, fates, slots, slots_touched }
+    Decided { header, layout, zones, sealed, condemned: false, weak: Vec::new(), fates, slots, slots_touched }
 }
 
 /// Damage before the tail was done by the media; in the tail it may be a torn write.

@@ -8,9 +8,9 @@
 //! ```
 //! Pieces that a kept stripe lacks are decoded from the others and written: under Zone Append in
 //! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
-//! remains. Nothing is copied elsewhere. Where that is impossible (a torn chunk took the last slot
-//! of its group, a zone no longer takes writes), the segment is condemned: it is only read, and
-//! collected before clients are served.
+//! remains. Where a piece has no room (a torn chunk took the last slot of its group), the stripe is
+//! weak: its blocks are moved elsewhere before clients are served. A segment with a zone that no
+//! longer takes writes is condemned: it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::scan::read_blocks;
@@ -30,9 +30,13 @@ use zone::format::oob::{self, PROTECTED_BYTES, Place, Protected, Role};
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
-    let writable = |zone: &super::scan::FoundZone| zone.writable || zone.full;
-    if !segment.zones.iter().flatten().all(writable) {
-        condemn(session, segment);
+    let takes_writes = |member: usize| match &segment.zones[member] {
+        Some(zone) => zone.writable || zone.full,
+        None => !session.is_active(member),
+    };
+    if !(0..segment.layout.members()).all(takes_writes) {
+        segment.condemned = true;
+        session.report.segments_condemned += 1;
         return Ok(());
     }
     let end = end_slot(segment);
@@ -42,9 +46,6 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
         }
     }
     segment.slots_touched = end;
-    if has_gaps(segment) {
-        condemn(session, segment);
-    }
     Ok(())
 }
 
@@ -55,11 +56,6 @@ pub fn reset_zones(session: &mut Session, zones: &[(usize, ZoneIndex)]) -> Resul
         expect_success(completion, *member, "zone reset")?;
     }
     Ok(())
-}
-
-fn condemn(session: &mut Session, segment: &mut Decided) {
-    segment.condemned = true;
-    session.report.segments_condemned += 1;
 }
 
 /// The slot that all zones are filled up to: the end of the last group any zone has entered, or under
@@ -73,13 +69,14 @@ fn end_slot(segment: &Decided) -> u32 {
     }
 }
 
-/// A kept stripe whose chunk is missing on a member that is there.
-fn has_gaps(segment: &Decided) -> bool {
-    (0..segment.layout.members()).filter(|member| segment.zones[*member].is_some()).any(|member| {
-        let missing = |stripe: &usize| segment.slots[member][*stripe].is_none();
-        (0..segment.layout.stripes as usize)
-            .any(|stripe| segment.fates[stripe] == Fate::Kept && missing(&stripe))
-    })
+/// Kept stripes of which a chunk is missing on a member that is there.
+pub fn weak_stripes(segment: &Decided) -> Vec<u32> {
+    let present = |member: &usize| segment.zones[*member].is_some();
+    let lacks = |member: usize, stripe: u32| segment.slots[member][stripe as usize].is_none();
+    (0..segment.layout.stripes)
+        .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
+        .filter(|stripe| (0..segment.layout.members()).filter(present).any(|member| lacks(member, *stripe)))
+        .collect()
 }
 
 /// Writes what a zone lacks up to slot `end`.

@@ -159,7 +159,9 @@ fn claim(
         && members.iter().all(|member| {
             let zone = header.zones[*member].index();
             let other = own[*member][zone].as_ref().is_some_and(|other| other.segment != header.segment);
-            let empty = descriptors[*member][zone].state == ZoneState::Empty;
+            let descriptor = &descriptors[*member][zone];
+            let offline = descriptor.state == ZoneState::Offline;
+            let empty = !offline && written_blocks(descriptor, capacity) == 0;
             !other && !empty && !scan.zones_in_use[*member][zone]
         });
     if !counts {
@@ -168,8 +170,14 @@ fn claim(
             let zone = header.zones[member];
             let is_its_own =
                 own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
-            if is_its_own {
+            if !is_its_own {
+                continue;
+            }
+            // A zone that was given up when its segment was erased stays given up.
+            if is_resettable(descriptors[member][zone.index()].state) {
                 scan.zones_to_reset.push((member, zone));
+            } else {
+                scan.zones_in_use[member][zone.index()] = true;
             }
         }
         return;
@@ -185,6 +193,10 @@ fn claim(
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     let layout = layout.expect("checked above");
     scan.segments.push(FoundSegment { header, layout, zones, sealed });
+}
+
+fn is_resettable(state: ZoneState) -> bool {
+    !matches!(state, ZoneState::ReadOnly | ZoneState::Offline)
 }
 
 fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
@@ -210,7 +222,7 @@ fn find_orphans(
     let capacity = session.config.geometry.zone_capacity_blocks;
     for (member, zones) in descriptors.iter().enumerate() {
         for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
-            let unusable = matches!(descriptor.state, ZoneState::ReadOnly | ZoneState::Offline);
+            let unusable = !is_resettable(descriptor.state);
             let claimed = scan.zones_in_use[member][zone.index()] || own[member][zone.index()].is_some();
             if unusable {
                 scan.zones_in_use[member][zone.index()] = true;

@@ -57,10 +57,7 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut drives = DriveSet::new(devices);
     let records: Vec<Option<(Superblock, LogState)>> =
         (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
-    // The record of the highest generation speaks for the array that most drives belong to.
-    let votes = |array: &Uuid| records.iter().flatten().filter(|(record, _)| record.array == *array).count();
-    let newest = records.iter().flatten().max_by_key(|(record, _)| (votes(&record.array), record.generation));
-    let mut record = newest.ok_or(MountError::NoSuperblock)?.0.clone();
+    let mut record = spokesman(&records)?;
     let members = record.members.len();
     let mut devices = drives.into_inner();
     let mut by_member: Vec<Option<Box<dyn ZonedDevice>>> = (0..members).map(|_| None).collect();
@@ -93,6 +90,37 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         return Err(MountError::TooFewMembers { present: members - missing.len(), needed, missing });
     }
     Ok(Found { drives: DriveSet::new(by_member), record, log_states })
+}
+
+/// The record that speaks for the array: of the array that most drives belong to, the newest one of
+/// a member that no other calls failed. A member that missed a mount may hold a high generation, if
+/// mounts crashed after only it was told; but those that went on without it say so.
+fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, MountError> {
+    let all = || records.iter().flatten().map(|(record, _)| record);
+    let votes = |array: &Uuid| all().filter(|record| record.array == *array).count();
+    let array = all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)?;
+    let own = || all().filter(|record| record.array == array);
+    let calls_failed = |judge: &Superblock, member: u8| {
+        let index = usize::from(member);
+        judge.members.get(index).is_some_and(|member| member.state == MemberState::Failed)
+    };
+    let accused = |record: &&Superblock| own().any(|judge| calls_failed(judge, record.member));
+    let trusted = own().filter(|record| !accused(record)).max_by_key(|record| record.generation);
+    let Some(trusted) = trusted else {
+        return Err(MountError::SplitBrain);
+    };
+    // Whatever was written before, the next generation is above it.
+    let generation = own().map(|record| record.generation).max().unwrap_or(trusted.generation);
+    let epoch = own().map(|record| record.epoch).max().unwrap_or(trusted.epoch);
+    let mut record = Superblock { generation, epoch, ..trusted.clone() };
+    for judge in own().filter(|record| !accused(record)) {
+        for (member, state) in record.members.iter_mut().zip(&judge.members) {
+            if state.state == MemberState::Failed {
+                member.state = MemberState::Failed;
+            }
+        }
+    }
+    Ok(record)
 }
 
 /// What the record says of the array, checked against the drives.
@@ -160,7 +188,8 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 }
 
 /// Writes the session's record to every active member. A log that is nearly full changes zones: the
-/// other zone is reset, gets the record, and only then is the old one finished.
+/// old one is finished, which keeps its records and frees its place among the active zones, then the
+/// other one is reset and gets the record.
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     for member in 0..session.config.members {
@@ -170,6 +199,7 @@ pub fn write_record(session: &mut Session) -> Result<(), MountError> {
         let old = state.zone;
         let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity;
         if full {
+            run(session, member, old, Op::Finish, "finish of a superblock zone")?;
             let other = ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0);
             run(session, member, other, Op::Reset, "reset of a superblock zone")?;
             state = LogState { zone: other, next: 0 };
@@ -178,9 +208,6 @@ pub fn write_record(session: &mut Session) -> Result<(), MountError> {
         state.next += 1;
         session.log_positions[member] = Some(state);
         run(session, member, ZoneIndex(0), Op::Flush, "flush")?;
-        if full {
-            run(session, member, old, Op::Finish, "finish of a superblock zone")?;
-        }
     }
     Ok(())
 }
