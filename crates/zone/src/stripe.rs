@@ -212,6 +212,9 @@ pub struct LayoutSizes {
     pub capacity_blocks: u32,
 }
 
+/// Slots that [`StripeTable::find`] compares at a time.
+const FIND_STRIDE: u32 = 32;
+
 /// The compact stripe table of one segment under Zone Append (ZapRAID section 3.2): for every slot
 /// of every zone, which stripe of its group lies there, in ceil(log2 G) bits rounded up to bytes,
 /// and one bit that tells a filled slot from an empty one (stripe 0 is a stripe).
@@ -263,10 +266,24 @@ impl StripeTable {
         filled.then_some(u32::from_le_bytes(bytes))
     }
 
-    /// Slot among `slots` of `drive`'s zone that holds stripe `within` of their group.
+    /// Slot among `slots` of `drive`'s zone that holds stripe `within` of their group. `likely` is
+    /// looked at first: a chunk usually lands near its own number.
     #[must_use]
-    pub fn find(&self, drive: usize, mut slots: std::ops::Range<u32>, within: u32) -> Option<u32> {
-        slots.find(|slot| self.stripe_within(drive, *slot) == Some(within))
+    pub fn find(&self, drive: usize, slots: std::ops::Range<u32>, within: u32, likely: u32) -> Option<u32> {
+        let holds = |slot: &u32| self.stripe_within(drive, *slot) == Some(within);
+        if holds(&likely) {
+            return Some(likely);
+        }
+        // The low byte of an entry is compared in strides, which the compiler turns into vectors;
+        // only strides with a match are looked at one by one.
+        let low = within.to_le_bytes()[0];
+        let stride = FIND_STRIDE.min(slots.end - slots.start).max(1);
+        slots.clone().step_by(stride as usize).find_map(|first| {
+            let last = (first + stride).min(slots.end);
+            let bytes =
+                &self.bytes[self.entry(drive, first) * self.width..][..(last - first) as usize * self.width];
+            bytes.contains(&low).then(|| (first..last).find(holds)).flatten()
+        })
     }
 
     /// Bytes of memory the table takes.
@@ -352,9 +369,9 @@ mod tests {
         let mut table = StripeTable::new(&layout);
         table.set(2, 9, 3);
         table.set(2, 8, 7);
-        assert_eq!(table.find(2, 8..16, 3), Some(9));
-        assert_eq!(table.find(2, 8..16, 0), None, "an empty slot is not stripe 0");
-        assert_eq!(table.find(1, 8..16, 3), None);
+        assert_eq!(table.find(2, 8..16, 3, 11), Some(9));
+        assert_eq!(table.find(2, 8..16, 0, 8), None, "an empty slot is not stripe 0");
+        assert_eq!(table.find(1, 8..16, 3, 11), None);
         assert_eq!(table.stripe_within(2, 8), Some(7));
     }
 }

@@ -100,7 +100,7 @@ impl Segment {
             Some(table) => {
                 let group = self.layout.group_of(stripe);
                 let start = self.layout.group_start(group);
-                table.find(drive, start..start + self.layout.group_len(group), stripe - start)
+                table.find(drive, start..start + self.layout.group_len(group), stripe - start, stripe)
             }
         }
     }
