@@ -58,7 +58,7 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         line: "the cost of a write, and NBD beside nbdkit",
         help: "`zoneweave lab null-write --json` and, where fio and nbdkit are, `zoneweave lab nbd-compare \
-               --json`,\nfrom a release build. XTASK_BENCH_ARGS=\"...\" is passed on to both.",
+               --json`,\nfrom a release build. About a minute.",
         run: bench::run,
     },
     Command {

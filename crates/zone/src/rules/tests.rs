@@ -1,3 +1,5 @@
+//! The rules one by one, and under random command sequences.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! The codec against its own encoding, known bytes, and random ones.
+
 use super::*;
 use proptest::prelude::*;
 

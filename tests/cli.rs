@@ -1,0 +1,267 @@
+//! The command line is a contract: what it accepts, refuses, prints and returns.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::nbd::Failure;
+use support::run::Finished;
+use support::scratch::Scratch;
+use support::server::{Server, ask, assert_clean, check, status};
+use support::text;
+
+/// Asserts that a command failed by itself and said all of `words`.
+#[track_caller]
+fn assert_refused(finished: &Finished, words: &[&str]) {
+    let code = finished.code();
+    assert!(code.is_some_and(|code| code != 0), "should fail: {finished}");
+    assert_ne!(code, Some(101), "should not panic: {finished}");
+    for word in words {
+        assert!(finished.stderr.contains(word), "should mention `{word}`: {finished}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_named_with_their_fix() {
+    let scratch = Scratch::new("args");
+    let dir = scratch.join("array");
+    let create = |arguments: &[&str]| ask(&[&["create", text(&dir)], arguments].concat());
+    assert_refused(&create(&["--level", "raid6"]), &["--level", "raid6", "raid5"]);
+    assert_refused(&create(&["--level", "mirror"]), &["--level", "mirror", "raid5"]);
+    assert_refused(&create(&["--size", "lots"]), &["--size", "lots"]);
+    assert_refused(&create(&["--size", "0"]), &["--size", "zero"]);
+    assert_refused(&create(&["--size", "5000"]), &["--size", "4096"]);
+    assert_refused(&create(&["--size", "64MiB", "--drives", "1"]), &["drive"]);
+    assert_refused(&create(&["--size", "64MiB", "--drives", "1000"]), &["drive"]);
+    assert_refused(&create(&["--size", "64MiB", "--chunk", "5000"]), &["--chunk"]);
+    assert_refused(&create(&["--size", "64MiB", "--max-open", "1"]), &["open"]);
+    assert_refused(&create(&["--size", "64MiB", "--group", "0"]), &["group"]);
+    assert_refused(
+        &create(&["--zone-size", "1MiB", "--zone-capacity", "2MiB"]),
+        &["--zone-capacity", "--zone-size"],
+    );
+    assert_refused(&create(&["--zones", "8", "--size", "1TiB"]), &["size"]);
+    assert_refused(&create(&["--size", "64MiB", "--drives", "4", "--drives-path", "a,b"]), &["--drives"]);
+    assert_refused(&create(&["--frobnicate"]), &["--frobnicate"]);
+    assert!(!dir.join("array.toml").exists(), "a refused array leaves nothing");
+    for listen in ["nonsense", "unix:", "tcp:127.0.0.1:99999", "udp:1"] {
+        let up = ask(&["up", "--dir", text(&dir), "--size", "64MiB", "--listen", listen]);
+        assert_refused(&up, &["--listen", listen, "such as"]);
+    }
+    assert_refused(&ask(&["up", "--dir", text(&dir), "--cores", "0"]), &["--cores"]);
+    assert_refused(&ask(&[]), &["create", "serve", "status"]);
+}
+
+#[test]
+fn a_missing_array_is_named_with_the_command_that_makes_one() {
+    let scratch = Scratch::new("none");
+    let dir = scratch.join("nowhere");
+    for arguments in [&["serve"][..], &["status"], &["check"], &["status", "--json"]] {
+        let finished = ask(&[&arguments[..1], &[text(&dir)], &arguments[1..]].concat());
+        assert_refused(&finished, &[text(&dir), "zoneweave create"]);
+    }
+    assert_refused(&ask(&["drive", "fail", text(&dir), "0"]), &[text(&dir), "zoneweave create"]);
+    assert!(!dir.exists(), "asking makes nothing");
+}
+
+#[test]
+fn create_makes_what_was_asked_and_never_overwrites() {
+    let scratch = Scratch::new("create");
+    let dir = scratch.join("array");
+    let options =
+        ["--drives", "5", "--level", "raid4", "--size", "64MiB", "--chunk", "16KiB", "--group", "1"];
+    ask(&[&["create", text(&dir)], &options[..]].concat()).expect("create");
+    assert!(dir.join("array.toml").exists());
+    assert!((0..5).all(|drive| dir.join(format!("drive-{drive}.zns")).exists()));
+    let before = std::fs::read(dir.join("array.toml")).unwrap();
+    assert_refused(&ask(&["create", text(&dir), "--size", "64MiB"]), &[text(&dir), "already"]);
+    assert_eq!(std::fs::read(dir.join("array.toml")).unwrap(), before);
+    let report = status(&dir);
+    assert_eq!(report["level"], "raid4");
+    assert_eq!(report["capacity_bytes"], 64 << 20);
+    assert_eq!(report["chunk_bytes"], 16 << 10);
+    assert_eq!(report["group_stripes"], 1);
+    assert_eq!(report["members"].as_array().unwrap().len(), 5);
+    assert_clean(&dir);
+}
+
+#[test]
+fn drives_may_lie_elsewhere_and_are_not_overwritten() {
+    let scratch = Scratch::new("paths");
+    let paths: Vec<_> = (0..3).map(|drive| scratch.join(&format!("d{drive}"))).collect();
+    let list = paths.iter().map(|path| text(path)).collect::<Vec<_>>().join(",");
+    let dir = scratch.join("array");
+    let create = |dir: &str| ask(&["create", dir, "--size", "64MiB", "--drives-path", &list]);
+    create(text(&dir)).expect("create");
+    assert!(paths.iter().all(|path| path.exists()));
+    assert_clean(&dir);
+    // Another array must not take the drives of this one.
+    assert_refused(&create(text(&scratch.join("other"))), &[text(&paths[0])]);
+    assert_clean(&dir);
+}
+
+/// Keys that scripts rely on.
+const KEYS: &[&str] = &[
+    "array",
+    "served",
+    "state",
+    "level",
+    "members",
+    "capacity_bytes",
+    "used_bytes",
+    "free_zones",
+    "total_zones",
+    "open_segments",
+    "sealed_segments",
+    "chunk_bytes",
+    "group_stripes",
+    "write_amplification",
+    "corrected_errors",
+    "degraded_reads",
+    "unreadable_blocks",
+    "counters",
+];
+
+#[track_caller]
+fn assert_keys(report: &Value) {
+    for key in KEYS {
+        assert!(report.get(key).is_some(), "status has no `{key}`: {report:#}");
+    }
+    for member in report["members"].as_array().expect("a list of members") {
+        assert!(["index", "path", "state"].iter().all(|key| member.get(key).is_some()), "{member}");
+    }
+}
+
+#[test]
+fn status_answers_served_or_not_and_counts() {
+    let scratch = Scratch::new("status");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "64MiB"]);
+    let mut client = server.client();
+    client.write(0, &vec![7; 1 << 20]).unwrap();
+    client.flush().unwrap();
+    let served = status(&dir);
+    assert_keys(&served);
+    assert_eq!(served["served"], true);
+    assert_eq!(served["state"], "clean");
+    assert_eq!(served["used_bytes"], 1 << 20);
+    assert!(served["write_amplification"].as_f64().is_some_and(|factor| factor >= 1.0), "{served:#}");
+    assert_refused(&ask(&["check", text(&dir)]), &["stop the server"]);
+    drop(client);
+    server.stop();
+    let unserved = status(&dir);
+    assert_keys(&unserved);
+    assert_eq!(unserved["served"], false);
+    assert_eq!(unserved["used_bytes"], 1 << 20);
+    assert_eq!(unserved["counters"], served["counters"], "counters survive the server");
+    let words = ask(&["status", text(&dir)]).expect("status");
+    assert!(words.contains("clean") && words.contains("64 MiB"), "{words}");
+    assert_clean(&dir);
+}
+
+#[test]
+fn a_killed_server_leaves_an_array_that_can_be_asked_and_served() {
+    let scratch = Scratch::new("killed");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "64MiB"]);
+    server.client().write(4096, &[9; 4096]).unwrap();
+    server.kill_9();
+    assert_eq!(status(&dir)["served"], false);
+    let server = Server::serve(&dir);
+    assert!(server.client().read(4096, 4096).unwrap() == [9; 4096]);
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn a_killed_server_is_replaced_at_once() {
+    let scratch = Scratch::new("replace");
+    let dir = scratch.join("array");
+    let mut server = Server::up(&dir, &["--size", "64MiB"]);
+    // The kernel may still close the dead server's sockets when the next one starts.
+    for round in 0..8_u8 {
+        let mut client = server.client();
+        client.write(0, &[round; 4096]).unwrap();
+        server.kill_9_at_once();
+        server = Server::serve(&dir);
+        assert!(server.client().read(0, 4096).unwrap() == [round; 4096]);
+    }
+    server.stop();
+}
+
+#[test]
+fn one_server_at_a_time() {
+    let scratch = Scratch::new("twice");
+    let dir = scratch.join("array");
+    let mut server = Server::up(&dir, &["--size", "64MiB"]);
+    let other = format!("unix:{}", text(&scratch.join("other.sock")));
+    assert_refused(&ask(&["serve", text(&dir), "--listen", &other]), &["drive-0.zns"]);
+    server.assert_alive();
+    assert!(server.client().read(0, 4096).is_ok());
+    server.stop();
+}
+
+#[test]
+fn drives_are_failed_online() {
+    let scratch = Scratch::new("fail");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "64MiB"]);
+    let mut client = server.client();
+    client.write(0, &vec![5; 1 << 20]).unwrap();
+    assert_refused(&ask(&["drive", "fail", text(&dir), "4"]), &["4"]);
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    assert_eq!(status(&dir)["state"], "degraded");
+    assert_eq!(status(&dir)["members"][1]["state"], "failed");
+    assert_refused(&ask(&["drive", "fail", text(&dir), "2"]), &["lose data"]);
+    assert!(client.read(0, 1 << 20).unwrap() == vec![5; 1 << 20]);
+    client.write(1 << 20, &vec![6; 1 << 20]).unwrap();
+    drop(client);
+    server.stop();
+    let server = Server::serve(&dir);
+    assert_eq!(status(&dir)["members"][1]["state"], "failed", "it is never believed again");
+    assert!(server.client().read(1 << 20, 1 << 20).unwrap() == vec![6; 1 << 20]);
+    assert!(status(&dir)["degraded_reads"].as_u64().unwrap() > 0);
+    server.stop();
+    let (code, report) = check(&dir);
+    assert_eq!(code, Some(1), "an array without its redundancy is not clean: {report:#}");
+    assert_eq!(report["problems"][0]["kind"], "member_missing");
+    assert_eq!(report["problems_count"], 1, "{report:#}");
+}
+
+#[test]
+fn drives_are_failed_offline() {
+    let scratch = Scratch::new("failoff");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "64MiB"]);
+    server.client().write(0, &vec![5; 1 << 20]).unwrap();
+    server.stop();
+    ask(&["drive", "fail", text(&dir), "0"]).expect("drive fail");
+    assert_eq!(status(&dir)["members"][0]["state"], "failed");
+    assert_refused(&ask(&["drive", "fail", text(&dir), "0"]), &["already"]);
+    assert_refused(&ask(&["drive", "fail", text(&dir), "3"]), &["lose data"]);
+    assert_refused(&ask(&["drive", "fail", text(&dir), "9"]), &["0 to 3"]);
+    let server = Server::serve(&dir);
+    assert!(server.client().read(0, 1 << 20).unwrap() == vec![5; 1 << 20]);
+    server.stop();
+}
+
+#[test]
+fn raid0_survives_its_server_but_not_a_drive() {
+    let scratch = Scratch::new("raid0");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "64MiB", "--level", "raid0", "--drives", "2"]);
+    server.client().write(0, &vec![5; 1 << 20]).unwrap();
+    assert_refused(&ask(&["drive", "fail", text(&dir), "0"]), &["lose data"]);
+    server.kill_9();
+    let server = Server::serve(&dir);
+    assert!(server.client().read(0, 1 << 20).unwrap() == vec![5; 1 << 20]);
+    match server.client().read(64 << 20, 4096) {
+        Err(Failure::Answered(_)) => {}
+        other => panic!("a read beyond the end: {other:?}"),
+    }
+    server.stop();
+    assert_clean(&dir);
+    std::fs::remove_file(dir.join("drive-1.zns")).unwrap();
+    assert_refused(&ask(&["serve", text(&dir)]), &["drive"]);
+}

@@ -1,0 +1,195 @@
+//! Bits that rot: a read is right or fails, never wrong; what can be rebuilt is rebuilt.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use base::random::Random;
+use std::collections::BTreeSet;
+use std::path::Path;
+use support::nbd::{Client, EIO, Failure};
+use support::random;
+use support::run::{SOON, run_for};
+use support::scratch::Scratch;
+use support::server::{Server, assert_clean, check, status, zoneweave};
+use support::stamp::{BLOCK_BYTES_U64, push_block, stamp_of};
+use support::text;
+
+const BLOCKS: u64 = 32 * 256;
+const WRITE_BLOCKS: u64 = 64;
+
+/// Distance of blocks in a drive's file: data and metadata.
+const STRIDE: usize = 4160;
+const PAGE_BYTES: usize = 4096;
+const TABLE_ENTRY_BYTES: usize = 8;
+/// The first zones of a drive hold its superblocks, of which one record is all there is to lose.
+const SUPERBLOCK_ZONES: usize = 2;
+
+/// Blocks spoiled in a drive's file.
+struct Spoiled {
+    zones: BTreeSet<u64>,
+    count: usize,
+}
+
+/// What the volume holds: the stamp of each block, never 0, and never the same twice.
+struct Contents {
+    stamps: Vec<u64>,
+    stamp_last: u64,
+}
+
+impl Contents {
+    fn write(&mut self, client: &mut Client, first: u64) {
+        self.stamp_last += 1;
+        let mut data = Vec::new();
+        for lba in first..first + WRITE_BLOCKS {
+            push_block(&mut data, lba, self.stamp_last);
+            self.stamps[usize::try_from(lba).unwrap()] = self.stamp_last;
+        }
+        client.write(first * BLOCK_BYTES_U64, &data).unwrap();
+    }
+
+    /// Writes all blocks anew.
+    fn write_all(&mut self, client: &mut Client) {
+        (0..BLOCKS).step_by(64).for_each(|first| self.write(client, first));
+    }
+
+    /// Reads every block alone; returns how many failed. None may be wrong.
+    #[track_caller]
+    fn count_unreadable(&self, client: &mut Client) -> u64 {
+        let (mut unreadable, mut wrong) = (0, Vec::new());
+        for (lba, &stamp) in (0..).zip(&self.stamps) {
+            match client.read(lba * BLOCK_BYTES_U64, 4096) {
+                Ok(data) if stamp_of(lba, &data) == Some(stamp) => {}
+                Ok(data) => wrong.push((lba, stamp_of(lba, &data), stamp)),
+                Err(Failure::Answered(error)) => {
+                    assert_eq!(error, EIO, "block {lba}");
+                    unreadable += 1;
+                }
+                Err(Failure::Broken(error)) => panic!("block {lba}: {error}"),
+            }
+        }
+        let shown = &wrong[..wrong.len().min(8)];
+        assert!(wrong.is_empty(), "{} blocks are wrong (block, found, expected): {shown:?}", wrong.len());
+        unreadable
+    }
+}
+
+/// Writes every block twice over in random order, so that collection has been at work, and stops.
+fn filled_array(dir: &Path, random: &mut Random) -> Contents {
+    let server = Server::up(dir, &["--size", "32MiB"]);
+    let mut client = server.client();
+    let mut contents = Contents { stamps: vec![0; usize::try_from(BLOCKS).unwrap()], stamp_last: 0 };
+    contents.write_all(&mut client);
+    for _ in 0..2 * BLOCKS / WRITE_BLOCKS {
+        let first = random.below(BLOCKS / WRITE_BLOCKS) * WRITE_BLOCKS;
+        contents.write(&mut client, first);
+    }
+    client.flush().unwrap();
+    server.stop();
+    assert_clean(dir);
+    contents
+}
+
+/// Flips bits in `share` of a hundred of the written blocks of a drive.
+fn spoil(path: &Path, share: u64, random: &mut Random) -> Spoiled {
+    let mut bytes = std::fs::read(path).unwrap();
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    // The header says how many zones there are and how much each holds.
+    let (zones, capacity) = (number(20), number(28));
+    let data_at = PAGE_BYTES + (zones * TABLE_ENTRY_BYTES).next_multiple_of(PAGE_BYTES);
+    let mut spoiled = Spoiled { zones: BTreeSet::new(), count: 0 };
+    for block in SUPERBLOCK_ZONES * capacity..zones * capacity {
+        let at = data_at + block * STRIDE;
+        let is_written = bytes[at..at + STRIDE].iter().any(|&byte| byte != 0);
+        if !is_written || !random.chance(share, 100) {
+            continue;
+        }
+        for _ in 0..1 + random.below(8) {
+            bytes[at + random.index(STRIDE)] ^= 1 << random.below(8);
+        }
+        spoiled.zones.insert((block / capacity) as u64);
+        spoiled.count += 1;
+    }
+    assert!(spoiled.count > 100, "only {} blocks spoiled: is the layout another?", spoiled.count);
+    std::fs::write(path, bytes).unwrap();
+    println!("{} blocks of {} spoiled", spoiled.count, path.display());
+    spoiled
+}
+
+#[test]
+fn one_rotten_drive_is_corrected() {
+    let mut random = random(21);
+    let scratch = Scratch::new("rot");
+    let dir = scratch.join("array");
+    let contents = filled_array(&dir, &mut random);
+    let spoiled = spoil(&dir.join("drive-2.zns"), 20, &mut random);
+    let (code, report) = check(&dir);
+    assert_eq!(code, Some(1), "check of {} spoiled blocks: {report:#}", spoiled.count);
+    assert_places(&report, 2, &spoiled);
+    let words = run_for(SOON, zoneweave().args(["check", text(&dir)]));
+    assert!(words.stdout.contains("drive 2 zone"), "places are named: {words}");
+    let server = Server::serve(&dir);
+    assert_eq!(contents.count_unreadable(&mut server.client()), 0, "all can be rebuilt\n{}", server.log());
+    let report = status(&dir);
+    assert!(report["corrected_errors"].as_u64().unwrap() > 0, "{report:#}");
+    assert_eq!(report["unreadable_blocks"], 0, "{report:#}");
+    server.stop();
+    // Saved at the end of service.
+    assert!(status(&dir)["corrected_errors"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn rot_beside_a_missing_drive_is_never_wrong_data() {
+    let mut random = random(22);
+    let scratch = Scratch::new("rotmiss");
+    let dir = scratch.join("array");
+    let mut contents = filled_array(&dir, &mut random);
+    std::fs::remove_file(dir.join("drive-0.zns")).unwrap();
+    let spoiled = spoil(&dir.join("drive-3.zns"), 10, &mut random);
+    let (code, report) = check(&dir);
+    assert_eq!(code, Some(1), "{report:#}");
+    assert!(report["problems"].as_array().unwrap().iter().any(|problem| problem["kind"] == "member_missing"));
+    assert_places(&report, 3, &spoiled);
+    let mut server = Server::serve(&dir);
+    let unreadable = contents.count_unreadable(&mut server.client());
+    println!("{unreadable} of {BLOCKS} blocks fail");
+    assert!(unreadable > 0, "{} blocks were beyond rescue", spoiled.count);
+    assert!(unreadable < BLOCKS / 2, "one block in ten was spoiled");
+    // The array goes on: what is written now can be read.
+    let mut client = server.client();
+    contents.write_all(&mut client);
+    assert_eq!(contents.count_unreadable(&mut client), 0, "everything was written anew\n{}", server.log());
+    server.assert_alive();
+    server.kill_9();
+    let server = Server::serve(&dir);
+    assert_eq!(contents.count_unreadable(&mut server.client()), 0, "after a crash\n{}", server.log());
+    server.stop();
+}
+
+#[test]
+fn a_spoiled_header_makes_a_drive_missing_not_wrong() {
+    let mut random = random(23);
+    let scratch = Scratch::new("rothead");
+    let dir = scratch.join("array");
+    let contents = filled_array(&dir, &mut random);
+    let path = dir.join("drive-1.zns");
+    let mut bytes = std::fs::read(&path).unwrap();
+    random.fill(&mut bytes[..PAGE_BYTES]);
+    std::fs::write(&path, bytes).unwrap();
+    let server = Server::serve(&dir);
+    assert_eq!(status(&dir)["state"], "degraded");
+    assert_eq!(contents.count_unreadable(&mut server.client()), 0);
+    server.stop();
+}
+
+/// Asserts that check names places of the spoiled zones of `drive`, and nothing of other drives.
+#[track_caller]
+fn assert_places(report: &serde_json::Value, drive: u64, spoiled: &Spoiled) {
+    let problems = report["problems"].as_array().unwrap();
+    let damaged: Vec<_> = problems.iter().filter(|problem| problem["kind"] == "block_damaged").collect();
+    assert!(!damaged.is_empty(), "no place is named: {report:#}");
+    for problem in damaged {
+        assert_eq!(problem["drive"], drive, "{problem}");
+        assert!(spoiled.zones.contains(&problem["zone"].as_u64().unwrap()), "{problem}");
+    }
+}

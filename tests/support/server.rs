@@ -1,0 +1,168 @@
+//! The real binary: `zoneweave` as a child that serves, and as a command that answers.
+
+use super::nbd::Client;
+use super::run::{Finished, SOON, kill, run_for, until, wait_for};
+use super::text;
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// Lines of the server's log shown with a failure.
+const LOG_LINES_SHOWN: usize = 30;
+
+/// The binary under test.
+pub fn zoneweave() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_zoneweave"))
+}
+
+/// Runs the binary with these arguments.
+pub fn ask(arguments: &[&str]) -> Finished {
+    run_for(SOON, zoneweave().args(arguments))
+}
+
+/// `zoneweave status --json`.
+#[track_caller]
+pub fn status(dir: &Path) -> Value {
+    let output = ask(&["status", text(dir), "--json"]).expect("status");
+    serde_json::from_str(&output).unwrap_or_else(|error| panic!("status is not JSON: {error}\n{output}"))
+}
+
+/// `zoneweave check --json`: exit code and answer. A whole array may take a while.
+#[track_caller]
+pub fn check(dir: &Path) -> (Option<i32>, Value) {
+    let finished = run_for(SOON * 3, zoneweave().args(["check", text(dir), "--json"]));
+    let answer = serde_json::from_str(&finished.stdout);
+    (finished.code(), answer.unwrap_or_else(|error| panic!("check is not JSON: {error}\n{finished}")))
+}
+
+/// Asserts that an array that is not served is clean.
+#[track_caller]
+pub fn assert_clean(dir: &Path) {
+    let (code, report) = check(dir);
+    assert_eq!(code, Some(0), "check: {report:#}");
+    assert_eq!(report["clean"], true, "check: {report:#}");
+}
+
+/// A server, killed with its owner.
+pub struct Server {
+    child: Child,
+    dir: PathBuf,
+    log: PathBuf,
+}
+
+impl Server {
+    /// `zoneweave up`: makes the array in `dir` if there is none.
+    #[track_caller]
+    pub fn up(dir: &Path, options: &[&str]) -> Server {
+        Server::start(dir, &[&["up", "--dir", text(dir)], options].concat())
+    }
+
+    /// `zoneweave serve`.
+    #[track_caller]
+    pub fn serve(dir: &Path) -> Server {
+        Server::start(dir, &["serve", text(dir)])
+    }
+
+    #[track_caller]
+    fn start(dir: &Path, arguments: &[&str]) -> Server {
+        let socket = dir.join("nbd.sock");
+        let log = dir.with_extension("log");
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        let listen = format!("unix:{}", text(&socket));
+        let mut command = zoneweave();
+        command.args(arguments).args(["--listen", &listen]).stdin(Stdio::null());
+        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let mut server = Server { child, dir: dir.to_owned(), log };
+        let mut ended = None;
+        let answered = until(SOON, || {
+            ended = server.child.try_wait().unwrap();
+            ended.is_some() || Client::open(&socket).is_ok()
+        });
+        assert!(answered && ended.is_none(), "the server did not start ({ended:?})\n{}", server.log());
+        server
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("nbd.sock")
+    }
+
+    pub fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", text(&self.socket()))
+    }
+
+    /// A client of our own.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        match Client::open(&self.socket()) {
+            Ok(client) => client,
+            Err(error) => panic!("{error}\n{}", self.log()),
+        }
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it in the middle of whatever it does, and waits until its socket is gone too: the
+    /// kernel takes a moment after the process to close what io_uring had in hand.
+    pub fn kill_9(self) {
+        let socket = self.socket();
+        self.kill_9_at_once();
+        assert!(
+            until(SOON, || UnixStream::connect(&socket).is_err()),
+            "somebody serves a dead server's socket"
+        );
+    }
+
+    /// As [`Server::kill_9`], without waiting for more than the process.
+    pub fn kill_9_at_once(mut self) {
+        kill(&mut self.child);
+    }
+
+    /// Ends it as an operator does; it must not fail.
+    #[track_caller]
+    pub fn stop(mut self) {
+        let status = self.terminate();
+        assert!(status.is_some_and(|status| status.success()), "stopping: {status:?}\n{}", self.log());
+    }
+
+    fn terminate(&mut self) -> Option<ExitStatus> {
+        let process = self.child.id().to_string();
+        run_for(SOON, Command::new("kill").args(["-TERM", &process])).expect("kill -TERM");
+        wait_for(SOON, &mut self.child)
+    }
+
+    /// Asserts that it is still there.
+    #[track_caller]
+    pub fn assert_alive(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        assert!(ended.is_none(), "the server ended: {ended:?}\n{}", self.log());
+    }
+
+    /// The end of its log, for messages.
+    pub fn log(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+        format!("--- log of the server\n{}", shown.join("\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            kill(&mut self.child);
+        }
+        if std::thread::panicking() {
+            println!("{}", self.log());
+        }
+    }
+}
+
+/// Waits a moment that is part of the test, such as the one before a kill.
+pub fn let_run(time: Duration) {
+    std::thread::sleep(time);
+}
