@@ -21,6 +21,8 @@ pub struct ServerConfig {
     /// A client that owes us the rest of a message, or does not take its replies, must make some
     /// progress within this time.
     pub stall_limit: Nanos,
+    /// The same while other clients wait for the memory it holds.
+    pub shortage_limit: Nanos,
     /// Time an established connection may rest; zero is for ever.
     pub idle_limit: Nanos,
     /// Rest after which a client's big receive buffer (256 KiB) is given up for a small one.
@@ -38,6 +40,7 @@ impl Default for ServerConfig {
             connections_max: 4096,
             handshake_limit: Nanos(10 * SECOND.0),
             stall_limit: Nanos(30 * SECOND.0),
+            shortage_limit: Nanos(SECOND.0),
             idle_limit: Nanos(0),
             staging_rest: Nanos(5 * SECOND.0),
             stop_limit: Nanos(10 * SECOND.0),
@@ -59,7 +62,9 @@ pub enum ConfigError {
     #[error("the export name `{0}` is configured twice")]
     DuplicateName(String),
     /// A limit of zero admits nobody.
-    #[error("connections_max, handshake_limit, stall_limit and stop_limit must be greater than zero")]
+    #[error(
+        "connections_max, handshake_limit, stall_limit, shortage_limit and stop_limit must be greater than zero"
+    )]
     ZeroLimit,
 }
 
@@ -80,7 +85,7 @@ impl ServerConfig {
                 return Err(ConfigError::DuplicateName(export.name.clone()));
             }
         }
-        let limits = [self.handshake_limit, self.stall_limit, self.stop_limit];
+        let limits = [self.handshake_limit, self.stall_limit, self.shortage_limit, self.stop_limit];
         if self.connections_max == 0 || limits.contains(&Nanos(0)) {
             return Err(ConfigError::ZeroLimit);
         }

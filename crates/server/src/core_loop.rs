@@ -151,6 +151,8 @@ struct Server<'a> {
     volume_is_busy: bool,
     /// When somebody's patience may end; an earlier look does no harm.
     next_sweep: Option<Instant>,
+    /// Since when clients wait for frames that others hold.
+    short_since: Option<Instant>,
     last_completion: Instant,
     completions: Vec<Completion<Token>>,
     replies: Vec<Reply>,
@@ -182,6 +184,7 @@ impl<'a> Server<'a> {
             dirty: Vec::new(),
             volume_is_busy: false,
             next_sweep: None,
+            short_since: None,
             last_completion: now,
             completions: Vec::new(),
             replies: Vec::new(),
@@ -225,7 +228,8 @@ impl<'a> Server<'a> {
         if has_work || spins {
             return Some(Nanos(0));
         }
-        let dues = [self.desk.volume.next_deadline(), self.next_sweep, self.phase.due()];
+        let relief = self.short_since.map(|since| since + self.config.shortage_limit);
+        let dues = [self.desk.volume.next_deadline(), self.next_sweep, self.phase.due(), relief];
         dues.into_iter().flatten().min().map(|due| due.since(now))
     }
 
@@ -310,7 +314,8 @@ impl<'a> Server<'a> {
                 continue;
             };
             if usize::try_from(count).is_ok_and(|count| count > self.desk.frames_available()) {
-                break;
+                self.relieve_shortage();
+                return Ok(());
             }
             self.desk.waiting.pop_front();
             self.desk.granted = Some(key);
@@ -319,7 +324,28 @@ impl<'a> Server<'a> {
             // It may have submitted something.
             self.volume_is_busy = true;
         }
+        self.short_since = None;
         Ok(())
+    }
+
+    /// When clients have waited for frames too long, cuts off those that hold frames and do not
+    /// move: while memory is short, patience is.
+    fn relieve_shortage(&mut self) {
+        let now = self.desk.now;
+        let since = *self.short_since.get_or_insert(now);
+        if now.since(since) < self.config.shortage_limit {
+            return;
+        }
+        self.short_since = Some(now);
+        let mut keys = std::mem::take(&mut self.keys);
+        self.clients.keys(&mut keys);
+        for key in keys.drain(..) {
+            let idle = self.clients.at(key).and_then(|client| client.holds_frames_idly(now, self.config));
+            if let Some(reason) = idle {
+                self.drop_client(key, &reason);
+            }
+        }
+        self.keys = keys;
     }
 
     /// Closes the connections we have lost patience with.

@@ -365,6 +365,17 @@ impl Client {
         dues.flatten().min()
     }
 
+    /// Why this client goes when others wait for the frames it holds, if it should.
+    pub(crate) fn holds_frames_idly(&self, now: Instant, config: &ServerConfig) -> Option<HangUp> {
+        let is_idle = |watch: &Watch| {
+            watch.idle_for(now, config.stall_limit).is_some_and(|idle| idle >= config.shortage_limit)
+        };
+        if self.frames_owed > 0 && is_idle(&self.send_watch) {
+            return Some(HangUp::SlowReader);
+        }
+        is_idle(&self.receive_watch).then_some(HangUp::SlowSender)
+    }
+
     /// Why patience with this client has ended, if it has.
     pub(crate) fn overdue(&self, now: Instant) -> Option<HangUp> {
         if self.handshake_due.is_some_and(|due| due <= now) {

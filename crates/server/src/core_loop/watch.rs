@@ -43,6 +43,11 @@ impl Watch {
         self.due
     }
 
+    /// How long something has been owed without progress, of a watch with this limit.
+    pub(crate) fn idle_for(&self, now: Instant, limit: Nanos) -> Option<Nanos> {
+        self.due.map(|due| now.since(Instant(due.0 - limit.0)))
+    }
+
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due <= now)
     }
@@ -59,6 +64,7 @@ mod tests {
         watch.arm(Instant(0), limit);
         watch.progress(Instant(9), limit, PROGRESS_BYTES_MIN - 1);
         assert!(watch.is_over(Instant(10)));
+        assert_eq!(watch.idle_for(Instant(7), limit), Some(Nanos(7)));
         watch.progress(Instant(9), limit, 1);
         assert!(!watch.is_over(Instant(10)));
         assert_eq!(watch.due(), Some(Instant(19)));
