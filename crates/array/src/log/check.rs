@@ -2,7 +2,6 @@
 //! against the media. Reads everything, writes nothing.
 
 use crate::log::index::Name;
-use crate::log::read::block_is_whole;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Location, MountReport, Shard};
 use base::checksum::crc32c;
@@ -12,7 +11,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use base::xor::Block;
 use zone::device::{Command, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
-use zone::format::oob::{self, Oob, PROTECTED_BYTES, Protected};
+use zone::format::oob::{self, Oob, PROTECTED_BYTES, Protected, block_is_whole};
 
 /// Problems listed in full; further ones are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;

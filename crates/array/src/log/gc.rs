@@ -9,7 +9,7 @@
 //! reads it, and the moved copies have left the drives' volatile caches.
 
 use crate::log::index::Name;
-use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
@@ -131,7 +131,9 @@ impl Shard {
         if self.membership.is_broken() {
             return None;
         }
-        let candidates = || self.segments.iter().filter(|(_, segment)| !segment.damaged);
+        // What could not be read stays where it is until it is overwritten.
+        let collectable = |segment: &Segment| !segment.damaged || segment.live_blocks == 0;
+        let candidates = || self.segments.iter().filter(|(_, segment)| collectable(segment));
         let condemned = candidates().find(|(_, segment)| segment.state == SegmentState::Condemned);
         if let Some((slot, _)) = condemned {
             return Some(slot);

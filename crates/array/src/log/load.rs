@@ -4,7 +4,6 @@
 
 use crate::log::gc::Move;
 use crate::log::index::Name;
-use crate::log::read::block_is_whole;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
 use base::checksum::crc32c;
@@ -13,7 +12,7 @@ use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
 use base::xor::Block;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, PROTECTED_BYTES, Protected};
+use zone::format::oob::{self, PROTECTED_BYTES, Protected, block_is_whole};
 
 /// A block that a read waits for.
 #[derive(Clone, Copy, Debug)]

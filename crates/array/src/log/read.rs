@@ -7,11 +7,10 @@ use crate::log::load::Rebuild;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Name, Pba, Shard, Waiter};
 use crate::request::{Outcome, Reply, RequestId};
-use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::Lba;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, Kind, Oob, Place, Protected, Role};
+use zone::format::oob::{Kind, Place, Protected, Role, block_is_whole};
 
 /// Commands of one request in flight at once; a large read must not keep others from the drives.
 const PARTS_IN_FLIGHT_MAX: u32 = 64;
@@ -218,11 +217,4 @@ impl Shard {
         }
         fx.replies.push(Reply { id, outcome, frames });
     }
-}
-
-/// True when metadata and data of a frame check out and say that they belong to `place`.
-#[must_use]
-pub fn block_is_whole(frame: &Frame, place: &Place) -> bool {
-    let Some(Oob { place: found, data_crc }) = oob::open(&frame.oob) else { return false };
-    found == *place && crc32c(&frame.data) == data_crc
 }

@@ -8,6 +8,7 @@
 use crate::record_fields;
 use base::bytes::{put, u16_at, u32_at, u64_at};
 use base::checksum::crc32c;
+use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
 
 record_fields! { OOB_BYTES;
@@ -196,6 +197,13 @@ pub fn open(oob: &[u8; OOB_BYTES]) -> Option<Oob> {
         },
         data_crc: u32_at(oob, at::DATA_CRC),
     })
+}
+
+/// True when metadata and data of a frame check out and say that they belong to `place`.
+#[must_use]
+pub fn block_is_whole(frame: &Frame, place: &Place) -> bool {
+    let Some(Oob { place: found, data_crc }) = open(&frame.oob) else { return false };
+    found == *place && crc32c(&frame.data) == data_crc
 }
 
 /// Records the checksum of data that was decoded, in metadata that is not sealed.

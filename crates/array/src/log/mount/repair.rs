@@ -17,7 +17,6 @@ use crate::log::mount::scan::read_blocks;
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::pba::Location;
-use crate::log::read::block_is_whole;
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
 use base::units::ZoneIndex;
@@ -26,7 +25,7 @@ use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
-use zone::format::oob::{self, PROTECTED_BYTES, Place, Protected, Role};
+use zone::format::oob::{self, PROTECTED_BYTES, Place, Protected, Role, block_is_whole};
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
