@@ -51,6 +51,11 @@ impl Contents {
         client.write(first * BLOCK_BYTES_U64, &data).unwrap();
     }
 
+    /// Writes all blocks.
+    fn write_all(&mut self, client: &mut Client) {
+        (0..BLOCKS).step_by(64).for_each(|first| self.write(client, first));
+    }
+
     /// Reads every block alone; returns how many failed. None may be wrong.
     #[track_caller]
     fn count_unreadable(&self, client: &mut Client) -> u64 {
