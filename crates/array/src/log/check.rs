@@ -11,7 +11,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use base::xor::Block;
 use zone::device::{Command, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
-use zone::format::oob::{self, Oob, PROTECTED_BYTES, Protected, block_is_whole};
+use zone::format::oob::{self, Bound, PROTECTED_BYTES, Protected, block_is_whole};
 
 /// Problems listed in full; further ones are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
@@ -134,9 +134,9 @@ pub fn check(
 
 /// True for a whole block of the segment that is not the one expected: recovery filled a group up
 /// here, or blocks of another chunk landed where a torn one had ended.
-fn is_other_block(frame: &Frame, segment: u64, zone: ZoneIndex) -> bool {
-    oob::open(&frame.oob).is_some_and(|Oob { place, .. }| place.segment == segment && place.zone == zone)
-        && Some(crc32c(&frame.data)) == oob::open(&frame.oob).map(|oob| oob.data_crc)
+fn is_other_block(frame: &Frame, segment: u64, bound: &Bound) -> bool {
+    oob::open(&frame.oob, bound)
+        .is_some_and(|oob| oob.place.segment == segment && oob.data_crc == crc32c(&frame.data))
 }
 
 impl Check<'_> {
@@ -205,6 +205,7 @@ impl Check<'_> {
     ) -> Option<Vec<Frame>> {
         let segment = self.shard.segments.get(slot);
         let (id, zone, rows) = (segment.id, segment.zones[drive], segment.layout.chunk_blocks);
+        let group = segment.layout.group_of(stripe);
         let mut frames = Vec::new();
         let mut bad = Vec::new();
         let mut torn = false;
@@ -221,7 +222,8 @@ impl Check<'_> {
                     frames.push(frame);
                 }
                 Some(frame) => {
-                    torn |= is_other_block(&frame, id, zone);
+                    let bound = Bound { array: self.shard.array_tag, zone, group };
+                    torn |= is_other_block(&frame, id, &bound);
                     bad.push(location);
                 }
                 None => bad.push(location),

@@ -29,7 +29,9 @@ impl Name {
     #[must_use]
     pub fn of(protected: &Protected, index: &Index) -> Option<Name> {
         match protected.kind {
-            Kind::User => (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba))),
+            Kind::User | Kind::Lost => {
+                (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
+            }
             Kind::Tombstone => (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba)),
             Kind::Mapping | Kind::Padding => None,
         }

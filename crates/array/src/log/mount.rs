@@ -8,20 +8,22 @@
 //!    recovery decides the same.
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
 //!    groups is filled.
-//! 5. `assemble`: index, free zones, writers.
+//! 5. `witness`: what metadata beyond rescue said is asked of its neighbours.
+//! 6. `assemble`: index, free zones, writers.
 
 mod assemble;
 mod decide;
 mod repair;
 mod scan;
 mod superblocks;
+mod witness;
 
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, ConfigError, Tuning};
 use base::time::Instant;
 use base::units::DriveIndex;
 use std::fmt;
-use zone::device::ZonedDevice;
+use zone::device::{Status, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::format::superblock::{MemberState, Superblock, Uuid};
 
@@ -108,7 +110,7 @@ pub enum MountError {
         /// What it was asked.
         what: &'static str,
         /// What it answered.
-        status: zone::device::Status,
+        status: Status,
     },
 }
 
@@ -220,6 +222,8 @@ struct Session {
     log_positions: Vec<Option<superblocks::LogState>>,
     writable: bool,
     report: MountReport,
+    /// A member that vanished while it was read.
+    vanished: Option<usize>,
 }
 
 impl Session {
@@ -238,6 +242,7 @@ impl Session {
             log_positions: found.log_states,
             writable,
             report: MountReport::default(),
+            vanished: None,
         })
     }
 
@@ -253,6 +258,7 @@ impl Session {
             self.record_mount()?;
         }
         let scan = scan::run(self)?;
+        self.expect_all_there()?;
         let mut segments = Vec::new();
         for found in scan.segments {
             let mut decided = decide::run(self, found);
@@ -260,13 +266,25 @@ impl Session {
                 repair::run(self, &mut decided)?;
             }
             decided.weak = repair::weak_stripes(&decided);
+            decided.beyond_rescue = repair::beyond_rescue(&decided);
             self.report.stripes_weak += decided.weak.len() as u64;
+            decided.place_damaged();
+            witness::run(self, &mut decided);
             segments.push(decided);
         }
+        self.expect_all_there()?;
         if self.writable {
             repair::reset_zones(self, &scan.zones_to_reset)?;
         }
         assemble::run(self, segments, &scan.zones_in_use, tuning)
+    }
+
+    /// What a drive did not answer because it is gone is not damage: mounting begins anew without it.
+    fn expect_all_there(&self) -> Result<(), MountError> {
+        match self.vanished {
+            Some(member) => Err(MountError::Drive { member, what: "read", status: Status::DeviceGone }),
+            None => Ok(()),
+        }
     }
 
     fn is_active(&self, member: usize) -> bool {

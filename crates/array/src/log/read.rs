@@ -173,7 +173,7 @@ impl Shard {
             stripe,
             group: segment.layout.group_of(stripe),
             piece: u8::try_from(piece).expect("at most 32 members"),
-            row: u16::try_from(row).expect("at most 16 blocks"),
+            row: u8::try_from(row).expect("at most 16 blocks"),
             role: if piece < segment.layout.code.data_count() { Role::Data } else { Role::Parity },
         })
     }

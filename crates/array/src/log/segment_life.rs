@@ -200,6 +200,7 @@ impl Shard {
         let code = layout.code;
         let chunk_blocks = layout.chunk_blocks as usize;
         let parity = piece.checked_sub(code.data_count());
+        let neighbour = oob::neighbour_of(piece, code.data_count());
         let mut place = Place {
             array: self.array_tag,
             segment: segment.id,
@@ -218,7 +219,8 @@ impl Shard {
                     code.parity_checksum(parity, crcs)
                 }
             };
-            oob::seal(&mut frame.oob, &place, data_crc);
+            let neighbour = stripe.blocks[neighbour * chunk_blocks + row].protected;
+            oob::seal(&mut frame.oob, &place, data_crc, Some(neighbour));
             place.row += 1;
         }
     }

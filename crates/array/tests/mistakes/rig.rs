@@ -15,7 +15,7 @@ use base::time::Instant;
 use base::units::{Lba, ZoneIndex};
 use zone::device::{Command, Completion, Geometry, Op, Token, ZoneDescriptor, ZonedDevice};
 use zone::drives::DriveSet;
-use zone::format::oob::{self, Kind, Oob, Protected, Role};
+use zone::format::oob::{self, Bound, Kind, Oob, Protected, Role};
 use zone::stripe::Level;
 
 /// Turns after which a request counts as stuck.
@@ -256,12 +256,21 @@ impl Rig {
         for (zone, descriptor) in (0..).map(ZoneIndex).zip(report(device)) {
             for offset in 0..descriptor.write_pointer.min(capacity) {
                 let Some(frame) = read_block(device, zone, offset) else { break };
-                let Some(oob) = oob::open(&frame.oob) else { continue };
+                let Some(oob) = self.opened(zone, offset, &frame) else { continue };
                 let protected = Protected::from_bytes(&frame.oob);
                 found.push(Stored { member, zone, offset, oob, protected, bytes: frame.oob });
             }
         }
         found
+    }
+
+    /// The metadata of a block of some segment's data region.
+    fn opened(&self, zone: ZoneIndex, offset: u32, frame: &Frame) -> Option<Oob> {
+        let array = u64::from_le_bytes(self.config.array[..8].try_into().unwrap());
+        [self.config.user_layout(), self.config.gc_layout()].iter().find_map(|layout| {
+            let (slot, _) = layout.slot_at(offset)?;
+            oob::open(&frame.oob, &Bound { array, zone, group: layout.group_of(slot) })
+        })
     }
 
     /// All copies of user blocks on the media.

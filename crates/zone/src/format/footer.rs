@@ -101,6 +101,15 @@ impl Entry {
         Some(bytes)
     }
 
+    /// The protected fields of a data block; `None` for any other.
+    #[must_use]
+    pub fn protected(&self) -> Option<Protected> {
+        match self.kind {
+            EntryKind::Data(kind) => Some(Protected { lba: self.lba, sequence: self.sequence, kind }),
+            EntryKind::Parity(_) | EntryKind::Void => None,
+        }
+    }
+
     fn encode(self, bytes: &mut [u8]) {
         let kind = match self.kind {
             EntryKind::Data(kind) => u32::from(kind.code()) << KIND_SHIFT,

@@ -2,11 +2,18 @@
 //!
 //! The first 24 bytes are *protected*: parity blocks carry the erasure code of those of their data
 //! blocks, so that LBA, sequence and kind of a lost block can be rebuilt with its data. The rest is
-//! identity. The CRC covers all of it, zone and group included: under Zone Append the exact offset
-//! is unknown when the command leaves, its group is not.
+//! identity, and a copy of the protected fields of a *neighbour* in the stripe: when more metadata of
+//! a stripe is lost than parity can rebuild, it is still known which blocks those were, and they are
+//! refused instead of older copies being read.
+//!
+//! ```text
+//!   D0 (of D1)   D1 (of D2)   D2 (of D0)   P (of D0)      any two of these may be lost
+//! ```
+//! The CRC also covers what every reader knows already: array, zone and group. Under Zone Append the
+//! exact offset is unknown when the command leaves, its group is not.
 
 use crate::record_fields;
-use base::bytes::{put, u16_at, u32_at, u64_at};
+use base::bytes::{put, u32_at, u64_at};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
@@ -14,18 +21,18 @@ use base::units::{OOB_BYTES, ZoneIndex};
 record_fields! { OOB_BYTES;
     LBA: 0, 8, "logical block address; region number for tombstones, all ones for padding (protected)";
     SEQUENCE: 8, 8, "sequence of the write, unique per block, monotonic across mounts (protected)";
-    KIND: 16, 1, "1 user, 2 mapping, 3 tombstone, 4 padding (protected)";
+    KIND: 16, 1, "1 user, 2 mapping, 3 tombstone, 4 padding, 5 lost (protected)";
     KIND_PAD: 17, 7, "zero (protected)";
     SEGMENT: 24, 8, "segment id";
     STRIPE: 32, 4, "stripe within the segment";
     ROLE: 36, 1, "1 data, 2 parity, 3 filler (recovery closed the group; carries nothing)";
     PIECE: 37, 1, "piece of the stripe: 0..k data, k..k+m parity";
-    ROW: 38, 2, "block within the chunk";
+    ROW: 38, 1, "block within the chunk";
+    NEIGHBOUR_KIND: 39, 1, "kind of the neighbour, 0 when it is not known. The neighbour of data piece p is data piece (p + 1) mod k, that of parity piece k + j is data piece j mod k, same row";
     DATA_CRC: 40, 4, "CRC32C of the block's data";
-    META_CRC: 44, 4, "CRC32C of these 64 bytes with this field zero";
-    ARRAY: 48, 8, "first 8 bytes of the array UUID";
-    ZONE: 56, 4, "zone the block was written to";
-    GROUP: 60, 4, "stripe group the block was written to";
+    META_CRC: 44, 4, "CRC32C of these 64 bytes with this field zero, followed by the first 8 bytes of the array UUID (8), the zone (4) and the stripe group (4) the block was written to";
+    NEIGHBOUR_LBA: 48, 8, "LBA of the neighbour";
+    NEIGHBOUR_SEQUENCE: 56, 8, "sequence of the neighbour";
 }
 
 /// Bytes at the start that parity protects.
@@ -44,6 +51,8 @@ pub enum Kind {
     Tombstone,
     /// Fills a stripe that was sealed before it was full.
     Padding,
+    /// Stands for a block whose contents are beyond rescue: reading it fails.
+    Lost,
 }
 
 impl Kind {
@@ -55,6 +64,7 @@ impl Kind {
             Kind::Mapping => 2,
             Kind::Tombstone => 3,
             Kind::Padding => 4,
+            Kind::Lost => 5,
         }
     }
 
@@ -66,6 +76,7 @@ impl Kind {
             2 => Some(Kind::Mapping),
             3 => Some(Kind::Tombstone),
             4 => Some(Kind::Padding),
+            5 => Some(Kind::Lost),
             _ => None,
         }
     }
@@ -136,9 +147,28 @@ pub struct Place {
     /// Piece of the stripe.
     pub piece: u8,
     /// Block within the chunk.
-    pub row: u16,
+    pub row: u8,
     /// What it is to its stripe.
     pub role: Role,
+}
+
+/// What the checksum covers and the block does not store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// First 8 bytes of the array UUID.
+    pub array: u64,
+    /// Zone the block lies in.
+    pub zone: ZoneIndex,
+    /// Stripe group within the segment.
+    pub group: u32,
+}
+
+impl Place {
+    /// The part that is not stored.
+    #[must_use]
+    pub fn bound(&self) -> Bound {
+        Bound { array: self.array, zone: self.zone, group: self.group }
+    }
 }
 
 /// Metadata read back and found whole.
@@ -148,10 +178,28 @@ pub struct Oob {
     pub place: Place,
     /// CRC32C of the block's data.
     pub data_crc: u32,
+    /// What its neighbour's metadata says.
+    pub neighbour: Option<Protected>,
+}
+
+/// The data piece whose protected fields a piece repeats, of a stripe with `data_count` data pieces.
+#[must_use]
+pub fn neighbour_of(piece: usize, data_count: usize) -> usize {
+    if piece < data_count { (piece + 1) % data_count } else { (piece - data_count) % data_count }
+}
+
+fn meta_crc(oob: &[u8; OOB_BYTES], bound: &Bound) -> u32 {
+    let mut bytes = [0; OOB_BYTES + 16];
+    put(&mut bytes, 0, oob);
+    put(&mut bytes, at::META_CRC, &[0; 4]);
+    put(&mut bytes, OOB_BYTES, &bound.array.to_le_bytes());
+    put(&mut bytes, OOB_BYTES + 8, &bound.zone.0.to_le_bytes());
+    put(&mut bytes, OOB_BYTES + 12, &bound.group.to_le_bytes());
+    crc32c(&bytes)
 }
 
 /// Writes the metadata of a block. The protected bytes must be in place already.
-pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32) {
+pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: Option<Protected>) {
     put(oob, at::SEGMENT, &place.segment.to_le_bytes());
     put(oob, at::STRIPE, &place.stripe.to_le_bytes());
     oob[at::ROLE] = match place.role {
@@ -160,22 +208,19 @@ pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32) {
         Role::Filler => 3,
     };
     oob[at::PIECE] = place.piece;
-    put(oob, at::ROW, &place.row.to_le_bytes());
+    oob[at::ROW] = place.row;
     put(oob, at::DATA_CRC, &data_crc.to_le_bytes());
-    put(oob, at::META_CRC, &[0; 4]);
-    put(oob, at::ARRAY, &place.array.to_le_bytes());
-    put(oob, at::ZONE, &place.zone.0.to_le_bytes());
-    put(oob, at::GROUP, &place.group.to_le_bytes());
-    let crc = crc32c(oob);
+    oob[at::NEIGHBOUR_KIND] = neighbour.map_or(0, |neighbour| neighbour.kind.code());
+    put(oob, at::NEIGHBOUR_LBA, &neighbour.map_or(0, |neighbour| neighbour.lba).to_le_bytes());
+    put(oob, at::NEIGHBOUR_SEQUENCE, &neighbour.map_or(0, |neighbour| neighbour.sequence).to_le_bytes());
+    let crc = meta_crc(oob, &place.bound());
     put(oob, at::META_CRC, &crc.to_le_bytes());
 }
 
-/// Reads metadata; `None` when the checksum or a code is wrong.
+/// Reads the metadata of a block read from `bound`; `None` when the checksum or a code is wrong.
 #[must_use]
-pub fn open(oob: &[u8; OOB_BYTES]) -> Option<Oob> {
-    let mut bytes = *oob;
-    put(&mut bytes, at::META_CRC, &[0; 4]);
-    if crc32c(&bytes) != u32_at(oob, at::META_CRC) {
+pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
+    if meta_crc(oob, bound) != u32_at(oob, at::META_CRC) {
         return None;
     }
     let role = match oob[at::ROLE] {
@@ -184,25 +229,31 @@ pub fn open(oob: &[u8; OOB_BYTES]) -> Option<Oob> {
         3 => Role::Filler,
         _ => return None,
     };
+    let neighbour = Kind::from_code(oob[at::NEIGHBOUR_KIND]).map(|kind| Protected {
+        lba: u64_at(oob, at::NEIGHBOUR_LBA),
+        sequence: u64_at(oob, at::NEIGHBOUR_SEQUENCE),
+        kind,
+    });
     Some(Oob {
         place: Place {
-            array: u64_at(oob, at::ARRAY),
+            array: bound.array,
             segment: u64_at(oob, at::SEGMENT),
-            zone: ZoneIndex(u32_at(oob, at::ZONE)),
+            zone: bound.zone,
             stripe: u32_at(oob, at::STRIPE),
-            group: u32_at(oob, at::GROUP),
+            group: bound.group,
             piece: oob[at::PIECE],
-            row: u16_at(oob, at::ROW),
+            row: oob[at::ROW],
             role,
         },
         data_crc: u32_at(oob, at::DATA_CRC),
+        neighbour,
     })
 }
 
 /// True when metadata and data of a frame check out and say that they belong to `place`.
 #[must_use]
 pub fn block_is_whole(frame: &Frame, place: &Place) -> bool {
-    let Some(Oob { place: found, data_crc }) = open(&frame.oob) else { return false };
+    let Some(Oob { place: found, data_crc, .. }) = open(&frame.oob, &place.bound()) else { return false };
     found == *place && crc32c(&frame.data) == data_crc
 }
 
@@ -237,21 +288,47 @@ mod tests {
     #[test]
     fn metadata_comes_back_and_every_bit_counts() {
         let protected = Protected { lba: 42, sequence: 1 << 41, kind: Kind::User };
+        let neighbour = Some(Protected { lba: 43, sequence: 1 << 42, kind: Kind::Tombstone });
         let mut oob = [0; OOB_BYTES];
         oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
-        seal(&mut oob, &place(), 0xabcd);
-        assert_eq!(open(&oob), Some(Oob { place: place(), data_crc: 0xabcd }));
+        seal(&mut oob, &place(), 0xabcd, neighbour);
+        let bound = place().bound();
+        assert_eq!(open(&oob, &bound), Some(Oob { place: place(), data_crc: 0xabcd, neighbour }));
         assert_eq!(Protected::from_bytes(&oob), Some(protected));
         for bit in 0..OOB_BYTES * 8 {
             let mut damaged = oob;
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(open(&damaged), None, "bit {bit}");
+            assert_eq!(open(&damaged, &bound), None, "bit {bit}");
+        }
+        for wrong in
+            [Bound { array: 9, ..bound }, Bound { zone: ZoneIndex(9), ..bound }, Bound { group: 9, ..bound }]
+        {
+            assert_eq!(open(&oob, &wrong), None, "{wrong:?}");
         }
     }
 
     #[test]
     fn zeros_are_not_metadata() {
-        assert_eq!(open(&[0; OOB_BYTES]), None);
+        assert_eq!(open(&[0; OOB_BYTES], &place().bound()), None);
         assert_eq!(Protected::from_bytes(&[0; PROTECTED_BYTES]), None);
+    }
+
+    /// What makes the neighbours worth their bytes: of any m + 1 lost pieces, the fields of every data
+    /// piece follow from what is left (m of them from parity).
+    #[test]
+    fn neighbours_tell_of_one_piece_more_than_parity() {
+        for data_count in 2..8 {
+            for (a, b) in (0..=data_count).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                let is_left = |piece: &usize| *piece != a && *piece != b;
+                let told = |lost: usize| {
+                    (0..=data_count).filter(is_left).any(|piece| neighbour_of(piece, data_count) == lost)
+                };
+                // Parity gives the second once the first is known.
+                let parity_left = is_left(&data_count);
+                let known = usize::from(told(a)) + usize::from(told(b)) + usize::from(parity_left);
+                let lost = usize::from(a < data_count) + usize::from(b < data_count);
+                assert!(known >= lost, "{data_count}+1 without {a} and {b}");
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWSUPER1`";
-    VERSION: 8, 4, "format version, 1";
+    VERSION: 8, 4, "format version, 2";
     CRC: 12, 4, "CRC32C of the record with this field zero";
     ARRAY: 16, 16, "array UUID";
     DRIVE: 32, 16, "UUID of the drive that holds this record";

@@ -40,13 +40,13 @@ struct Newest {
 /// When a tombstone cannot be read: what it hides would come back to life.
 pub fn run(
     session: &mut Session,
-    mut segments: Vec<Decided>,
+    segments: Vec<Decided>,
     zones_in_use: &[Vec<bool>],
     tuning: Tuning,
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
-    let tables: Vec<Option<StripeTable>> = segments.iter_mut().map(Decided::stripe_table).collect();
+    let tables: Vec<Option<StripeTable>> = segments.iter().map(Decided::stripe_table).collect();
     let mut newest = Newest::new(config.volume_blocks);
     for weak in [true, false] {
         for segment in &segments {
@@ -255,7 +255,7 @@ fn is_hole(segment: &Decided, stripe: u32) -> bool {
 fn writer_from(segment: &Decided) -> Writer {
     let layout = &segment.layout;
     let mut writer = Writer::new(layout, segment.slots_touched);
-    for (progress, zone) in writer.zones.iter_mut().zip(&segment.zones) {
+    for (member, (progress, zone)) in writer.zones.iter_mut().zip(&segment.zones).enumerate() {
         let Some(zone) = zone else { continue };
         for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
             let void = |found: &Entry| {
@@ -263,12 +263,29 @@ fn writer_from(segment: &Decided) -> Writer {
             };
             *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
         }
+        keep_names_of_lost(segment, member, &mut progress.entries);
         progress.finished = zone.full;
         progress.footer_next =
             zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
         assert!(zone.written >= HEADER_BLOCKS);
     }
     writer
+}
+
+/// The footer is to name blocks beyond rescue too, or older copies of them would be read after the next
+/// mount. What can be rebuilt moves elsewhere, and its damaged chunk counts as a filler.
+fn keep_names_of_lost(segment: &Decided, member: usize, entries: &mut [Entry]) {
+    let layout = &segment.layout;
+    for stripe in &segment.beyond_rescue {
+        let Some(slot) = segment.slots[member][*stripe as usize] else { continue };
+        let piece = layout.piece_of(*stripe, member);
+        let first = (slot * layout.chunk_blocks) as usize;
+        for (row, entry) in (0..layout.chunk_blocks).zip(&mut entries[first..]) {
+            if let Some(known) = segment.entry(*stripe, piece, row) {
+                *entry = known;
+            }
+        }
+    }
 }
 
 /// Puts a segment into the table and, when it can be written on, gives it to its stream.

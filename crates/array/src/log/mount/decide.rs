@@ -4,8 +4,8 @@
 //! never acknowledged, and is void. Two refinements keep that a stable function of the media:
 //! - Groups before the last two that any zone has entered were complete before the next ones began.
 //!   What is missing there is damage, not a torn write: every whole block counts by itself.
-//! - In the last two groups, a chunk that is damaged (and not torn: others lie behind it) may have been
-//!   any of those missing there, and counts for each: better an error than old data.
+//! - In the last two groups, a chunk that is damaged may have been any of those missing there, and counts
+//!   for each: better an error than old data. One that is torn holds whole blocks, only not all of them.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
 //!   void stripes it found there stay void.
 //!
@@ -14,10 +14,11 @@
 use crate::log::mount::scan::{FoundSegment, FoundZone};
 use crate::log::mount::{DamagedChunk, Session};
 use base::units::DriveIndex;
+use std::collections::BTreeMap;
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{SegmentHeader, WriteMode};
-use zone::format::oob::Role;
+use zone::format::oob::{PROTECTED_BYTES, Role};
 use zone::stripe::{Layout, StripeTable};
 
 /// What became of a stripe.
@@ -36,8 +37,10 @@ pub enum Fate {
 enum Chunk {
     Unwritten,
     Whole(u32),
+    /// Filled up by recovery, or torn.
     Filler,
-    Damaged,
+    /// Blocks of it are not whole; of this stripe, where a block of it says so.
+    Damaged(Option<u32>),
 }
 
 /// A segment with its stripes decided.
@@ -54,12 +57,16 @@ pub struct Decided {
     pub condemned: bool,
     /// Kept stripes that lack a chunk and have no room for it.
     pub weak: Vec<u32>,
+    /// Kept stripes with fewer whole chunks than it takes to rebuild the others.
+    pub beyond_rescue: Vec<u32>,
     /// Fate of each stripe.
     pub fates: Vec<Fate>,
     /// Slot of each stripe's whole chunk, by member.
     pub slots: Vec<Vec<Option<u32>>>,
     /// First slot after the last that any zone has touched.
     pub slots_touched: u32,
+    /// What neighbours say of data blocks whose own metadata is lost, by stripe, piece and row.
+    pub told: BTreeMap<(u32, usize, u32), Entry>,
 }
 
 /// Decides the stripes of a segment.
@@ -84,10 +91,9 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
                     counts[stripe as usize] += 1;
                 }
                 Chunk::Filler => closed_by_recovery[layout.group_of(slot) as usize] = true,
-                Chunk::Whole(_) | Chunk::Damaged => {
+                Chunk::Whole(_) | Chunk::Damaged(_) => {
                     damaged.push((member, slot));
-                    // The last chunk of a zone may be torn; one with others behind it is damaged.
-                    group_damaged[member][layout.group_of(slot) as usize] |= slot + 1 < touched;
+                    group_damaged[member][layout.group_of(slot) as usize] = true;
                 }
                 Chunk::Unwritten => {}
             }
@@ -115,7 +121,19 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         .collect();
     session.report.stripes_void += fates.iter().filter(|fate| **fate == Fate::Void).count() as u64;
     report_damage(session, &header, &layout, tail, &damaged);
-    Decided { header, layout, zones, sealed, condemned: false, weak: Vec::new(), fates, slots, slots_touched }
+    Decided {
+        header,
+        layout,
+        zones,
+        sealed,
+        condemned: false,
+        weak: Vec::new(),
+        beyond_rescue: Vec::new(),
+        fates,
+        slots,
+        slots_touched,
+        told: BTreeMap::new(),
+    }
 }
 
 /// Damage before the tail was done by the media; in the tail it may be a torn write.
@@ -144,15 +162,16 @@ fn slots_written(layout: &Layout, zone: &FoundZone) -> u32 {
 
 fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
     let first = (slot * layout.chunk_blocks) as usize;
-    let rows = &zone.entries[first..first + layout.chunk_blocks as usize];
-    let written = layout.slot_offset(slot) < zone.written;
-    match rows[0] {
-        _ if !written => Chunk::Unwritten,
+    let written = zone.written.saturating_sub(layout.slot_offset(slot)).min(layout.chunk_blocks);
+    let rows = &zone.entries[first..first + written as usize];
+    let stripe = rows.iter().flatten().find(|entry| entry.kind != EntryKind::Void).map(|entry| entry.stripe);
+    let is_of_it = |row: &Option<Entry>| row.is_some_and(|row| Some(row.stripe) == stripe);
+    match stripe {
+        _ if rows.is_empty() => Chunk::Unwritten,
         _ if rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
-        Some(entry) if rows.iter().all(|row| row.is_some_and(|row| row.stripe == entry.stripe)) => {
-            Chunk::Whole(entry.stripe)
-        }
-        _ => Chunk::Damaged,
+        _ if rows.iter().any(Option::is_none) => Chunk::Damaged(stripe),
+        Some(stripe) if written == layout.chunk_blocks && rows.iter().all(is_of_it) => Chunk::Whole(stripe),
+        _ => Chunk::Filler,
     }
 }
 
@@ -160,13 +179,12 @@ impl Decided {
     /// The stripe table of an append segment: where whole chunks are, and for chunks of kept stripes
     /// that are not there, the slot of their number on missing members, or a slot that holds
     /// nothing whole where the member is present but damaged.
-    pub fn stripe_table(&mut self) -> Option<StripeTable> {
+    pub fn stripe_table(&self) -> Option<StripeTable> {
         if self.header.mode == WriteMode::Write {
             return None;
         }
         let mut table = StripeTable::new(&self.layout);
         for member in 0..self.layout.members() {
-            self.place_damaged(member);
             for stripe in 0..self.layout.stripes {
                 if self.fates[stripe as usize] != Fate::Kept {
                     continue;
@@ -182,13 +200,40 @@ impl Decided {
         Some(table)
     }
 
-    /// Gives chunks of kept stripes that a present member lacks a slot of their group that no whole
-    /// chunk has (damaged, or torn and filled up): reads there fail their check and rebuild the block.
-    fn place_damaged(&mut self, member: usize) {
+    /// Gives chunks of kept stripes that a present member lacks the slot where a block of them was found,
+    /// or else one of their group that no whole chunk has (damaged, or torn and filled up): what is read
+    /// there fails its check and is rebuilt.
+    pub fn place_damaged(&mut self) {
+        for member in 0..self.layout.members() {
+            match self.header.mode {
+                WriteMode::Write => self.place_at_their_own_slots(member),
+                WriteMode::Append => self.place_in_groups(member),
+            }
+        }
+    }
+
+    fn place_at_their_own_slots(&mut self, member: usize) {
+        let Some(zone) = &self.zones[member] else { return };
+        for stripe in 0..slots_written(&self.layout, zone) {
+            if self.fates[stripe as usize] == Fate::Kept {
+                self.slots[member][stripe as usize].get_or_insert(stripe);
+            }
+        }
+    }
+
+    fn place_in_groups(&mut self, member: usize) {
         let Some(zone) = &self.zones[member] else { return };
         let mut taken = vec![false; self.layout.stripes as usize];
         for slot in self.slots[member].iter().flatten() {
             taken[*slot as usize] = true;
+        }
+        for slot in 0..slots_written(&self.layout, zone) {
+            let Chunk::Damaged(Some(stripe)) = chunk_at(&self.layout, zone, slot) else { continue };
+            let place = &mut self.slots[member][stripe as usize];
+            if self.fates[stripe as usize] == Fate::Kept && place.is_none() {
+                *place = Some(slot);
+                taken[slot as usize] = true;
+            }
         }
         for stripe in 0..self.layout.stripes {
             if self.fates[stripe as usize] != Fate::Kept || self.slots[member][stripe as usize].is_some() {
@@ -198,7 +243,7 @@ impl Decided {
             let mut range = start..start + self.layout.group_len(self.layout.group_of(stripe));
             let free = range.find(|slot| {
                 let chunk = chunk_at(&self.layout, zone, *slot);
-                !taken[*slot as usize] && matches!(chunk, Chunk::Damaged | Chunk::Filler)
+                !taken[*slot as usize] && matches!(chunk, Chunk::Damaged(_) | Chunk::Filler)
             });
             if let Some(slot) = free {
                 taken[slot as usize] = true;
@@ -218,12 +263,28 @@ impl Decided {
         }
     }
 
-    /// Metadata of one row of a kept stripe's data piece: read, or decoded from k others.
+    /// Metadata of one row of a kept stripe's data piece: read, told by a neighbour, or decoded from k
+    /// others.
     pub fn data_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
-        if let Some(entry) = self.entry_of_piece(stripe, piece, row) {
-            return Some(entry);
+        self.entry_of_piece(stripe, piece, row).or_else(|| {
+            let decoded = self.decode_entry(stripe, piece, row)?;
+            Entry::from_protected(&decoded, Role::Data, stripe)
+        })
+    }
+
+    /// Metadata of one row of any piece of a kept stripe.
+    pub fn entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+        if piece < self.layout.code.data_count() {
+            return self.data_entry(stripe, piece, row);
         }
-        let fields: Vec<(usize, [u8; zone::format::oob::PROTECTED_BYTES])> = (0..self.layout.members())
+        self.entry_of_piece(stripe, piece, row).or_else(|| {
+            let decoded = self.decode_entry(stripe, piece, row)?;
+            Entry::from_protected(&decoded, Role::Parity, stripe)
+        })
+    }
+
+    fn decode_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<[u8; PROTECTED_BYTES]> {
+        let fields: Vec<(usize, [u8; PROTECTED_BYTES])> = (0..self.layout.members())
             .filter_map(|other| {
                 let entry = self.entry_of_piece(stripe, other, row)?;
                 Some((other, entry.protected_bytes()?))
@@ -232,14 +293,18 @@ impl Decided {
         if fields.len() < self.layout.code.data_count() {
             return None;
         }
-        let mut decoded = [0; zone::format::oob::PROTECTED_BYTES];
+        let mut decoded = [0; PROTECTED_BYTES];
         let fields: Vec<(usize, &[u8])> = fields.iter().map(|(piece, field)| (*piece, &field[..])).collect();
         self.layout.code.decode_field(piece, &fields, &mut decoded);
-        Entry::from_protected(&decoded, Role::Data, stripe)
+        Some(decoded)
     }
 
-    /// Metadata of one row of a piece, as it was read.
+    /// Metadata of one row of a piece, as it was read or told.
     fn entry_of_piece(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
+        self.read_entry(stripe, piece, row).or_else(|| self.told.get(&(stripe, piece, row)).copied())
+    }
+
+    fn read_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
         let member = self.layout.drive_of(stripe, piece);
         let slot = self.slots[member][stripe as usize]?;
         let zone = self.zones[member].as_ref()?;

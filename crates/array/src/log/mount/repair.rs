@@ -25,7 +25,7 @@ use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
-use zone::format::oob::{self, PROTECTED_BYTES, Place, Protected, Role, block_is_whole};
+use zone::format::oob::{self, Bound, PROTECTED_BYTES, Place, Protected, Role, block_is_whole};
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
@@ -75,6 +75,15 @@ pub fn weak_stripes(segment: &Decided) -> Vec<u32> {
     (0..segment.layout.stripes)
         .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
         .filter(|stripe| (0..segment.layout.members()).filter(present).any(|member| lacks(member, *stripe)))
+        .collect()
+}
+
+/// Kept stripes of which fewer chunks are whole than it takes to rebuild the others.
+pub fn beyond_rescue(segment: &Decided) -> Vec<u32> {
+    let data_count = segment.layout.code.data_count();
+    (0..segment.layout.stripes)
+        .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
+        .filter(|stripe| whole_members(segment, *stripe).count() < data_count)
         .collect()
 }
 
@@ -163,8 +172,17 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
         return None;
     }
     let place = place_of(session, segment, member, stripe);
-    let rows = 0..u16::try_from(layout.chunk_blocks).expect("at most 16 blocks");
-    Some(rows.map(|row| decode_row(layout, &good, lost, &Place { row, ..place })).collect())
+    let rows = 0..u8::try_from(layout.chunk_blocks).expect("at most 16 blocks");
+    let neighbour = oob::neighbour_of(lost, layout.code.data_count());
+    let frames = rows.map(|row| {
+        let neighbour = segment.data_entry(stripe, neighbour, u32::from(row));
+        let mut frame = decode_row(layout, &good, lost, usize::from(row));
+        let data_crc = crc32c(&frame.data);
+        let neighbour = neighbour.and_then(|entry| entry.protected());
+        oob::seal(&mut frame.oob, &Place { row, ..place }, data_crc, neighbour);
+        frame
+    });
+    Some(frames.collect())
 }
 
 /// Reads the block at a location of a segment, or decodes it from its stripe.
@@ -176,7 +194,7 @@ pub fn read_location(session: &mut Session, segment: &Decided, location: Locatio
     if session.is_active(member) {
         let blocks = location.offset..location.offset + 1;
         let frame = read_blocks(session, member, location.zone, blocks).pop().flatten();
-        let row = u16::try_from(row).expect("at most 16 blocks");
+        let row = u8::try_from(row).expect("at most 16 blocks");
         let place = Place { row, ..place_of(session, segment, member, stripe) };
         if let Some(frame) = frame.filter(|frame| block_is_whole(frame, &place)) {
             return Some(frame);
@@ -186,13 +204,7 @@ pub fn read_location(session: &mut Session, segment: &Decided, location: Locatio
     Some(frames.swap_remove(row as usize))
 }
 
-fn decode_row(
-    layout: &zone::stripe::Layout,
-    good: &[(usize, Vec<Frame>)],
-    lost: usize,
-    place: &Place,
-) -> Frame {
-    let row = usize::from(place.row);
+fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost: usize, row: usize) -> Frame {
     let blocks: Vec<(usize, &Block)> =
         good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
     let fields: Vec<(usize, &[u8])> =
@@ -200,13 +212,11 @@ fn decode_row(
     let mut frame = Frame::zeroed();
     layout.code.decode(lost, &blocks, &mut frame.data);
     layout.code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
-    let data_crc = crc32c(&frame.data);
-    oob::seal(&mut frame.oob, place, data_crc);
     frame
 }
 
 /// What the metadata of a member's piece of a stripe says, row 0.
-fn place_of(session: &Session, segment: &Decided, member: usize, stripe: u32) -> Place {
+pub fn place_of(session: &Session, segment: &Decided, member: usize, stripe: u32) -> Place {
     let layout = &segment.layout;
     let piece = layout.piece_of(stripe, member);
     Place {
@@ -238,7 +248,7 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
         .map(|_| {
             let mut frame = Frame::zeroed();
             frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
-            oob::seal(&mut frame.oob, &place, crc32c_zero_block());
+            oob::seal(&mut frame.oob, &place, crc32c_zero_block(), None);
             frame
         })
         .collect()
@@ -252,10 +262,13 @@ fn write(
     member: usize,
     frames: Vec<Frame>,
 ) -> Result<(), MountError> {
+    let array = session.array_tag();
     let zone = segment.zones[member].as_mut().expect("a zone that is there");
     let offset = zone.written;
     for frame in &frames {
-        let oob = oob::open(&frame.oob).expect("metadata sealed above");
+        let slot = (zone.written - HEADER_BLOCKS) / segment.layout.chunk_blocks;
+        let bound = Bound { array, zone: segment.header.zones[member], group: segment.layout.group_of(slot) };
+        let oob = oob::open(&frame.oob, &bound).expect("metadata sealed above");
         let entry = Entry::from_protected(&frame.oob, oob.place.role, oob.place.stripe);
         zone.entries[(zone.written - HEADER_BLOCKS) as usize] = entry;
         zone.written += 1;

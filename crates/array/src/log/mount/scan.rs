@@ -14,7 +14,7 @@ use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
 use zone::format::header::{SegmentHeader, WriteMode};
-use zone::format::oob::{self, Role};
+use zone::format::oob::{self, Bound, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
 
@@ -244,7 +244,8 @@ fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
     let op = Op::Read { offset: HEADER_BLOCKS, frames: vec![Frame::zeroed()] };
     let completion = session.drives.execute(session.now, command(member, zone, op));
     let array = session.array_tag();
-    completion.frames.iter().any(|frame| oob::open(&frame.oob).is_some_and(|oob| oob.place.array == array))
+    let bound = Bound { array, zone, group: 0 };
+    completion.frames.iter().any(|frame| oob::open(&frame.oob, &bound).is_some())
 }
 
 /// What the blocks of a zone's data region say of themselves, from the footer when the zone has a
@@ -305,7 +306,8 @@ fn read_oob(
     entries
 }
 
-/// The entry of a block whose metadata is whole and says that it belongs where it was read.
+/// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
+/// the end of a torn chunk.
 fn entry_of(
     session: &Session,
     segment: &FoundSegment,
@@ -314,12 +316,11 @@ fn entry_of(
     frame: &Frame,
 ) -> Option<Entry> {
     let layout = &segment.layout;
-    let place = oob::open(&frame.oob)?.place;
     let (slot, row) = layout.slot_at(offset)?;
-    let identified = place.array == session.array_tag()
-        && place.segment == segment.header.segment
-        && place.zone == segment.header.zones[member];
-    if !identified {
+    let group = layout.group_of(slot);
+    let bound = Bound { array: session.array_tag(), zone: segment.header.zones[member], group };
+    let place = oob::open(&frame.oob, &bound)?.place;
+    if place.segment != segment.header.segment {
         return None;
     }
     if place.role == Role::Filler {
@@ -328,12 +329,11 @@ fn entry_of(
     let static_place = segment.header.mode == WriteMode::Append || place.stripe == slot;
     let belongs = place.stripe < layout.stripes
         && static_place
-        && layout.group_of(place.stripe) == layout.group_of(slot)
-        && place.group == layout.group_of(slot)
+        && layout.group_of(place.stripe) == group
         && usize::from(place.piece) == layout.piece_of(place.stripe, member)
         && u32::from(place.row) == row;
     if !belongs {
-        return None;
+        return Some(Entry::VOID);
     }
     Entry::from_protected(&frame.oob, place.role, place.stripe)
 }
@@ -360,6 +360,9 @@ pub fn read_blocks(
         if completion.status == Status::Success {
             read.extend(completion.frames.into_iter().map(Some));
             continue;
+        }
+        if completion.status == Status::DeviceGone {
+            session.vanished = Some(member);
         }
         // One bad block fails the command: ask for each alone.
         for (offset, frame) in (completion.offset..).zip(completion.frames) {
