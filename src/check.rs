@@ -4,7 +4,7 @@ use crate::cli::Query;
 use crate::directory::Directory;
 use crate::status;
 use anyhow::{Result, bail};
-use array::log::check::{CheckReport, Problem, check};
+use array::log::check::{CheckReport, Problem, Record, check};
 use array::log::mount_read_only;
 use base::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -55,9 +55,21 @@ fn problem_as_json(problem: &Problem) -> Value {
         Problem::IndexMismatch { lba, drive, zone, offset } => json!({
             "kind": "index_mismatch", "lba": lba, "drive": drive.0, "zone": zone.0, "offset": offset
         }),
+        Problem::RecordDamaged { record, drive, zone, offset } => json!({
+            "kind": "record_damaged", "record": record_name(*record), "drive": drive.0, "zone": zone.0, "offset": offset
+        }),
+        Problem::BlockLost { lba } => json!({ "kind": "block_lost", "lba": lba }),
         Problem::ZoneOrphaned { drive, zone } => {
             json!({ "kind": "zone_orphaned", "drive": drive.0, "zone": zone.0 })
         }
+    }
+}
+
+fn record_name(record: Record) -> &'static str {
+    match record {
+        Record::Superblock => "superblock",
+        Record::Header => "header",
+        Record::Footer => "footer",
     }
 }
 
@@ -100,6 +112,10 @@ fn in_words(problem: &Problem) -> String {
                 "LBA {lba}: indexed at drive {drive} zone {zone} block {offset}, which holds something else"
             )
         }
+        Problem::RecordDamaged { record, drive, zone, offset } => {
+            format!("drive {drive} zone {zone} block {offset}: damaged {}", record_name(*record))
+        }
+        Problem::BlockLost { lba } => format!("LBA {lba}: lost for good until it is written or trimmed"),
         Problem::ZoneOrphaned { drive, zone } => {
             format!("drive {drive} zone {zone}: holds data of no segment with a good header")
         }

@@ -49,8 +49,10 @@ pub struct StatusReport {
     pub corrected_errors: u64,
     /// Blocks rebuilt because their drive is missing.
     pub degraded_reads: u64,
-    /// Blocks that could be neither read nor rebuilt.
+    /// Reads of blocks that could be neither read nor rebuilt.
     pub unreadable_blocks: u64,
+    /// Blocks written off: lost for good until they are written or trimmed.
+    pub lost_blocks: u64,
     /// What was counted since the array was created.
     pub counters: LifetimeCounters,
 }
@@ -82,6 +84,7 @@ pub struct LifetimeCounters {
     blocks_corrected: u64,
     blocks_read_degraded: u64,
     blocks_unreadable: u64,
+    blocks_lost: u64,
 }
 
 impl LifetimeCounters {
@@ -114,6 +117,7 @@ impl LifetimeCounters {
             blocks_corrected: self.blocks_corrected + now.blocks_corrected,
             blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
             blocks_unreadable: self.blocks_unreadable + now.blocks_unreadable,
+            blocks_lost: self.blocks_lost + now.blocks_lost,
         }
     }
 
@@ -215,6 +219,7 @@ pub fn report(
         corrected_errors: counters.blocks_corrected,
         degraded_reads: counters.blocks_read_degraded,
         unreadable_blocks: counters.blocks_unreadable,
+        lost_blocks: counters.blocks_lost,
         counters: *counters,
     }
 }
@@ -235,6 +240,7 @@ fn print(report: &StatusReport) {
     println!("corrected errors {}", report.corrected_errors);
     println!("degraded reads   {}", report.degraded_reads);
     println!("unreadable       {}", report.unreadable_blocks);
+    println!("lost for good    {}", report.lost_blocks);
     for member in &report.members {
         println!("drive {:<2}         {:<7} {}", member.index, member.state, member.path);
     }
@@ -259,6 +265,12 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
     );
     if !report.damaged_chunks.is_empty() {
         log::warn!("{} chunks are damaged; they are rebuilt when read", report.damaged_chunks.len());
+    }
+    for region in &report.regions_doubtful {
+        log::error!(
+            "the record of trimmed blocks of region {region} (32 MiB each) is beyond rescue: blocks of it that may have been \
+             trimmed fail until they are written or trimmed"
+        );
     }
     for (drive, zone) in &report.zones_orphaned {
         log::warn!("zone {zone} of drive {drive} holds data of no known segment; it is left alone");

@@ -20,6 +20,7 @@ mod gc;
 mod in_flight;
 mod index;
 mod load;
+mod lost;
 mod membership;
 mod mount;
 mod pba;
@@ -128,6 +129,8 @@ pub struct Shard {
     rebuild_loads: u32,
     gc: Gc,
     moves: VecDeque<Move>,
+    /// Live blocks of the victim that could not be read, to be written off.
+    write_offs: Vec<(Name, Pba)>,
     /// Moved blocks placed in stripes that are not durable.
     moves_pending: u32,
     /// Stripes that recovery could not complete in place: their blocks are moved.

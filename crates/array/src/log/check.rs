@@ -1,6 +1,8 @@
 //! Checking an array that is not served: every checksum, every stripe's parity, and the index
 //! against the media. Reads everything, writes nothing.
 
+mod records;
+
 use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Location, MountReport, Shard};
@@ -11,7 +13,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use base::xor::Block;
 use zone::device::{Command, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
-use zone::format::oob::{self, Bound, PROTECTED_BYTES, Protected, block_is_whole};
+use zone::format::oob::{self, Bound, Kind, PROTECTED_BYTES, Protected, block_is_whole};
 
 /// Problems listed in full; further ones are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
@@ -53,6 +55,23 @@ pub enum Problem {
         /// Block within the zone.
         offset: u32,
     },
+    /// A superblock record, header or footer is damaged. Copies on other drives, or in the blocks
+    /// themselves, stand in for it.
+    RecordDamaged {
+        /// Which kind.
+        record: Record,
+        /// Member.
+        drive: DriveIndex,
+        /// Zone.
+        zone: ZoneIndex,
+        /// Block within the zone.
+        offset: u32,
+    },
+    /// A block was written off: its contents are lost until it is written or trimmed.
+    BlockLost {
+        /// Logical block.
+        lba: u64,
+    },
     /// A zone holds data of this array that belongs to no segment with a good header.
     ZoneOrphaned {
         /// Member.
@@ -60,6 +79,17 @@ pub enum Problem {
         /// Zone.
         zone: ZoneIndex,
     },
+}
+
+/// What describes an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A record of the superblock log.
+    Superblock,
+    /// A segment's header.
+    Header,
+    /// A block of a segment's footer.
+    Footer,
 }
 
 /// What a check found.
@@ -116,6 +146,9 @@ pub fn check(
             check.report.add(Problem::MemberMissing { drive: DriveIndex::at(drive) });
         }
         check.read_write_pointers(drive);
+        if shard.membership.is_active(drive) {
+            check.check_superblocks(drive);
+        }
     }
     for (drive, zone) in &mount.zones_orphaned {
         check.report.add(Problem::ZoneOrphaned { drive: *drive, zone: *zone });
@@ -123,6 +156,7 @@ pub fn check(
     let segments: Vec<SegmentSlot> = shard.segments.iter().map(|(slot, _)| slot).collect();
     for (done, slot) in (0_u64..).zip(&segments) {
         progress(done * 1_000 / segments.len() as u64);
+        check.check_segment_records(*slot);
         for stripe in 0..shard.segments.get(*slot).layout.stripes {
             check.check_stripe(*slot, stripe);
         }
@@ -242,6 +276,9 @@ impl Check<'_> {
         let pba = self.shard.pba.pack(location);
         if name.is_some_and(|name| self.shard.index.get(name) == Some(pba)) {
             self.entries_matched += 1;
+            if let Some(Protected { lba, kind: Kind::Lost, .. }) = protected {
+                self.report.add(Problem::BlockLost { lba });
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //! reads it, and the moved copies have left the drives' volatile caches.
 
 use crate::log::index::Name;
-use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
@@ -103,9 +103,16 @@ impl Shard {
                     {
                         return;
                     }
-                    if self.segments.get(victim).live_blocks > 0 {
-                        self.segments.get_mut(victim).damaged = true;
+                    if self.membership.is_broken() {
                         self.gc = Gc::Idle;
+                        return;
+                    }
+                    if self.segments.get(victim).live_blocks > 0 {
+                        if !std::mem::replace(&mut self.segments.get_mut(victim).damaged, true) {
+                            self.gc = Gc::Moving { victim, stripe_next: 0, loads: 0 };
+                        } else {
+                            self.write_off(victim);
+                        }
                     } else {
                         self.gc = Gc::Flushing { victim, flushed: false };
                         self.flush_devices_for_gc(fx);
@@ -131,18 +138,16 @@ impl Shard {
         if self.membership.is_broken() {
             return None;
         }
-        // What could not be read stays where it is until it is overwritten.
-        let collectable = |segment: &Segment| !segment.damaged || segment.live_blocks == 0;
-        let candidates = || self.segments.iter().filter(|(_, segment)| collectable(segment));
-        let condemned = candidates().find(|(_, segment)| segment.state == SegmentState::Condemned);
-        if let Some((slot, _)) = condemned {
+        let in_state =
+            |wanted: SegmentState| self.segments.iter().filter(move |(_, segment)| segment.state == wanted);
+        if let Some((slot, _)) = in_state(SegmentState::Condemned).next() {
             return Some(slot);
         }
         if self.segments.free_segments() >= GC_START_SEGMENTS {
             return None;
         }
-        let sealed = candidates().filter(|(_, segment)| segment.state == SegmentState::Sealed);
-        let (slot, victim) = sealed.min_by_key(|(_, segment)| (segment.live_blocks, Reverse(segment.id)))?;
+        let (slot, victim) = in_state(SegmentState::Sealed)
+            .min_by_key(|(_, segment)| (segment.live_blocks, Reverse(segment.id)))?;
         // Moving it takes up to one padded stripe more than it holds.
         let layout = &victim.layout;
         let gains = victim.live_blocks + layout.stripe_data_blocks() < layout.segment_data_blocks();

@@ -12,11 +12,13 @@ use base::units::Lba;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
     lba: u64,
+    /// Lowest sequence that is or was in flight.
+    first: u64,
     applied: u64,
     writes: u32,
 }
 
-const FREE: Slot = Slot { lba: 0, applied: 0, writes: 0 };
+const FREE: Slot = Slot { lba: 0, first: 0, applied: 0, writes: 0 };
 
 /// The table.
 #[derive(Debug)]
@@ -33,15 +35,15 @@ impl InFlight {
         InFlight { slots: vec![FREE; (blocks_max * 2).next_power_of_two()], used: 0 }
     }
 
-    /// A write of `lba` leaves.
+    /// A write of `lba` leaves; sequences only grow.
     ///
     /// # Panics
     /// When more blocks are in flight than the table was made for.
-    pub fn begin(&mut self, lba: Lba) {
+    pub fn begin(&mut self, lba: Lba, sequence: u64) {
         let at = self.find(lba.0);
         if self.slots[at].writes == 0 {
             assert!(self.used * 2 < self.slots.len(), "more blocks in flight than stripe slots");
-            self.slots[at] = Slot { lba: lba.0, applied: 0, writes: 0 };
+            self.slots[at] = Slot { lba: lba.0, first: sequence, applied: 0, writes: 0 };
             self.used += 1;
         }
         self.slots[at].writes += 1;
@@ -62,6 +64,13 @@ impl InFlight {
             self.remove(at);
         }
         newest
+    }
+
+    /// A sequence not above that of any write of `lba` in flight; `None` when there is none.
+    #[must_use]
+    pub fn first(&self, lba: Lba) -> Option<u64> {
+        let slot = &self.slots[self.find(lba.0)];
+        (slot.writes > 0).then_some(slot.first)
     }
 
     /// True when no write is in flight.
@@ -112,12 +121,14 @@ mod tests {
     #[test]
     fn the_newest_wins_in_any_order() {
         let mut table = InFlight::new(4);
-        table.begin(Lba(5));
-        table.begin(Lba(5));
+        table.begin(Lba(5), 10);
+        table.begin(Lba(5), 20);
+        assert_eq!(table.first(Lba(5)), Some(10));
         assert!(table.complete(Lba(5), 20));
         assert!(!table.complete(Lba(5), 10), "older write, completed later");
         assert!(table.is_empty());
-        table.begin(Lba(5));
+        assert_eq!(table.first(Lba(5)), None);
+        table.begin(Lba(5), 21);
         assert!(table.complete(Lba(5), 21));
     }
 
@@ -126,12 +137,12 @@ mod tests {
         #[test]
         fn agrees_with_a_map(steps in proptest::collection::vec((any::<bool>(), 0..24_u64, 1..1000_u64), 1..400)) {
             let mut table = InFlight::new(32);
-            let mut model: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+            let mut model: BTreeMap<u64, (u64, u32, u64)> = BTreeMap::new();
             for (begin, lba, sequence) in steps {
                 if begin {
-                    table.begin(Lba(lba * 64));
-                    model.entry(lba).or_default().1 += 1;
-                } else if let Some((applied, writes)) = model.get_mut(&lba) {
+                    table.begin(Lba(lba * 64), sequence);
+                    model.entry(lba).or_insert((0, 0, sequence)).1 += 1;
+                } else if let Some((applied, writes, _)) = model.get_mut(&lba) {
                     let newest = sequence > *applied;
                     *applied = (*applied).max(sequence);
                     *writes -= 1;
@@ -141,6 +152,7 @@ mod tests {
                     prop_assert_eq!(table.complete(Lba(lba * 64), sequence), newest);
                 }
                 prop_assert_eq!(table.used, model.len());
+                prop_assert_eq!(table.first(Lba(lba * 64)), model.get(&lba).map(|(_, _, first)| *first));
             }
         }
     }

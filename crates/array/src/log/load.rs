@@ -7,12 +7,11 @@ use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
 use base::checksum::crc32c;
-use base::erasure::PIECES_MAX;
 use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
 use base::xor::Block;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, PROTECTED_BYTES, Protected, block_is_whole};
+use zone::format::oob::{self, Kind, PROTECTED_BYTES, Protected, block_is_whole};
 
 /// A block that a read waits for.
 #[derive(Clone, Copy, Debug)]
@@ -39,18 +38,22 @@ enum Purpose {
 }
 
 /// One piece of a stripe being loaded.
-#[derive(Debug)]
-enum Piece {
-    /// Not asked for.
-    Unread,
-    /// With its drive, or here and whole.
-    Good(Vec<Frame>),
-    /// On no active drive, unreadable, or not what was written; these rows of it, one bit each.
-    Bad(u32),
+#[derive(Debug, Default)]
+struct Piece {
+    /// It was asked for, or will not be.
+    asked: bool,
+    /// One frame per row once its drive has answered; none when it is on no active drive.
+    frames: Vec<Frame>,
+    /// Rows that are what was written, one bit each.
+    rows_good: u32,
 }
 
-/// Every row of a piece.
-const ALL_ROWS: u32 = u32::MAX;
+impl Piece {
+    /// The frame of a row that is whole.
+    fn row(&self, row: u32) -> Option<&Frame> {
+        (self.rows_good >> row & 1 == 1).then(|| &self.frames[row as usize])
+    }
+}
 
 /// A stripe being loaded.
 #[derive(Debug)]
@@ -79,8 +82,8 @@ impl Shard {
                 continue;
             };
             let piece = segment.layout.piece_of(stripe, drive);
-            let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::Unread).collect();
-            pieces[piece] = Piece::Bad(ALL_ROWS);
+            let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::default()).collect();
+            pieces[piece].asked = true;
             let purpose = Purpose::Rebuild { rebuild, piece };
             let load =
                 Load { segment: rebuild.segment, stripe, row, rows: 1, purpose, pieces, pieces_pending: 0 };
@@ -94,7 +97,7 @@ impl Shard {
         let segment = self.segments.get_mut(segment_slot);
         segment.readers += 1;
         let layout = segment.layout;
-        let pieces = (0..layout.members()).map(|_| Piece::Unread).collect();
+        let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
         let load = Load {
             segment: segment_slot,
             stripe,
@@ -114,18 +117,14 @@ impl Shard {
         self.loads.get_mut(slot).pieces_pending += 1;
         for piece in 0..count {
             let load = self.loads.get_mut(slot);
-            if !matches!(load.pieces[piece], Piece::Unread) {
+            if std::mem::replace(&mut load.pieces[piece].asked, true) {
                 continue;
             }
             let segment = self.segments.get(load.segment);
             let drive = segment.layout.drive_of(load.stripe, piece);
             let at = segment.slot_of_stripe(drive, load.stripe);
-            let Some(at) = at.filter(|_| self.membership.is_active(drive)) else {
-                load.pieces[piece] = Piece::Bad(ALL_ROWS);
-                continue;
-            };
+            let Some(at) = at.filter(|_| self.membership.is_active(drive)) else { continue };
             let frames = self.frames.take_vec(load.rows as usize);
-            load.pieces[piece] = Piece::Good(Vec::new());
             load.pieces_pending += 1;
             let part = u32::try_from(piece).expect("at most 32 members");
             let op = Op::Read { offset: segment.layout.slot_offset(at) + load.row, frames };
@@ -148,19 +147,13 @@ impl Shard {
             self.fail_member(drive, fx);
         }
         let segment = self.loads.get(slot).segment;
-        let mut rows_bad = if status == Status::Success { 0 } else { ALL_ROWS };
+        let mut rows_good = 0;
         for (row, frame) in (0..).zip(&frames) {
             let location = Location { drive: DriveIndex::at(drive), zone, offset: offset + row };
             let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
-            rows_bad |= u32::from(!whole) << row;
+            rows_good |= u32::from(whole && status == Status::Success) << row;
         }
-        let piece = if rows_bad == 0 {
-            Piece::Good(frames)
-        } else {
-            self.frames.give_vec(frames);
-            Piece::Bad(rows_bad)
-        };
-        self.loads.get_mut(slot).pieces[part as usize] = piece;
+        self.loads.get_mut(slot).pieces[part as usize] = Piece { asked: true, frames, rows_good };
         self.piece_loaded(slot, fx);
     }
 
@@ -172,9 +165,10 @@ impl Shard {
             return;
         }
         let data_count = self.config.code().data_count();
-        let complete = load.pieces[..data_count].iter().all(|piece| matches!(piece, Piece::Good(_)));
-        let all_read = !load.pieces.iter().any(|piece| matches!(piece, Piece::Unread));
-        if complete || all_read {
+        let complete =
+            load.pieces[..data_count].iter().all(|piece| piece.rows_good.count_ones() == load.rows);
+        let all_asked = load.pieces.iter().all(|piece| piece.asked);
+        if complete || all_asked {
             self.finish_load(slot, fx);
         } else {
             self.read_pieces(slot, self.config.members, fx);
@@ -185,7 +179,7 @@ impl Shard {
         let mut load = self.loads.remove(slot);
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
-                let rebuilt = self.decode_piece(&load, piece).map(|mut frames| frames.remove(0));
+                let rebuilt = self.decode_row(&load, piece, 0);
                 self.give_pieces(&mut load);
                 self.finish_rebuild(&rebuild, rebuilt, fx);
             }
@@ -201,7 +195,8 @@ impl Shard {
     /// Answers the read, and has the block written elsewhere when its drive is there but damaged.
     fn finish_rebuild(&mut self, rebuild: &Rebuild, rebuilt: Option<Frame>, fx: &mut Effects) {
         let protected = rebuilt.as_ref().and_then(|frame| Protected::from_bytes(&frame.oob));
-        let right = protected.filter(|protected| protected.lba == rebuild.lba.0);
+        let wanted = |protected: &Protected| protected.kind == Kind::User && protected.lba == rebuild.lba.0;
+        let right = protected.filter(wanted);
         match (&rebuilt, right) {
             (Some(frame), Some(protected)) => {
                 if self.membership.is_active(rebuild.location.drive.index()) {
@@ -227,7 +222,7 @@ impl Shard {
     /// collector has its hands full, the next read repairs it.
     fn queue_repair(&mut self, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
         let waiting_max = LOADS_MAX as usize * self.config.members;
-        if self.moves.len() >= waiting_max {
+        if self.moves.len() >= waiting_max || self.is_writing_off(rebuild.segment) {
             return;
         }
         let mut copy = self.frames.take();
@@ -242,23 +237,29 @@ impl Shard {
     /// it is, and the collector notices by the segment's live blocks.
     fn collect_moves(&mut self, load: &mut Load) {
         let data_count = self.config.code().data_count();
-        let mut rows_decoded = [0; PIECES_MAX];
-        for (piece, rows_decoded) in rows_decoded.iter_mut().enumerate().take(data_count) {
-            if let Piece::Bad(rows) = load.pieces[piece]
-                && let Some(frames) = self.decode_piece(load, piece)
+        let mut decoded = Vec::new();
+        for (piece, row) in (0..data_count).flat_map(|piece| (0..load.rows).map(move |row| (piece, row))) {
+            if load.pieces[piece].row(row).is_none()
+                && let Some(frame) = self.decode_row(load, piece, row)
             {
-                load.pieces[piece] = Piece::Good(frames);
-                *rows_decoded = rows;
+                decoded.push((piece, row, frame));
             }
         }
-        for (piece, rows_decoded) in rows_decoded.iter().enumerate().take(data_count) {
-            let Piece::Good(frames) = &mut load.pieces[piece] else { continue };
-            let mut frames = std::mem::take(frames);
-            for (row, frame) in (load.row..).zip(frames.drain(..)) {
-                let decoded = rows_decoded >> (row - load.row) & 1 == 1;
-                self.move_if_live(load, (piece, row), frame, decoded);
+        for piece in 0..data_count {
+            if load.pieces[piece].frames.is_empty() {
+                continue;
+            }
+            let mut frames = std::mem::take(&mut load.pieces[piece].frames);
+            for (row, frame) in (0..).zip(frames.drain(..)) {
+                match load.pieces[piece].rows_good >> row & 1 {
+                    1 => self.move_if_live(load, (piece, row), frame, false),
+                    _ => self.frames.give(frame),
+                }
             }
             self.frames.give_vec(frames);
+        }
+        for (piece, row, frame) in decoded {
+            self.move_if_live(load, (piece, row), frame, true);
         }
     }
 
@@ -271,7 +272,7 @@ impl Shard {
             self.frames.give(frame);
             return;
         };
-        let offset = segment.layout.slot_offset(at) + row;
+        let offset = segment.layout.slot_offset(at) + load.row + row;
         let location = Location { drive: DriveIndex::at(drive), zone: segment.zones[drive], offset };
         let from = self.pba.pack(location);
         let protected = Protected::from_bytes(&frame.oob);
@@ -286,43 +287,31 @@ impl Shard {
         }
     }
 
-    /// Decodes a piece from the others, data and protected metadata; `None` when fewer than k are
-    /// good.
-    fn decode_piece(&mut self, load: &Load, lost: usize) -> Option<Vec<Frame>> {
+    /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when fewer
+    /// than k are good.
+    fn decode_row(&mut self, load: &Load, lost: usize, row: u32) -> Option<Frame> {
         let code = self.config.code();
-        let good: Vec<(usize, &Vec<Frame>)> = load
-            .pieces
-            .iter()
-            .enumerate()
-            .filter_map(|(piece, state)| match state {
-                Piece::Good(frames) if !frames.is_empty() => Some((piece, frames)),
-                Piece::Good(_) | Piece::Unread | Piece::Bad(_) => None,
-            })
-            .collect();
+        let good: Vec<(usize, &Frame)> =
+            (0..).zip(&load.pieces).filter_map(|(piece, state)| Some((piece, state.row(row)?))).collect();
         if good.len() < code.data_count() {
             return None;
         }
-        let mut decoded = Vec::with_capacity(load.rows as usize);
-        for row in 0..load.rows as usize {
-            let blocks: Vec<(usize, &Block)> =
-                good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
-            let fields: Vec<(usize, &[u8])> =
-                good.iter().map(|(piece, frames)| (*piece, &frames[row].oob[..PROTECTED_BYTES])).collect();
-            let mut frame = self.frames.take();
-            frame.oob.fill(0);
-            code.decode(lost, &blocks, &mut frame.data);
-            code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
-            let data_crc = crc32c(&frame.data);
-            oob::record_data_crc(&mut frame.oob, data_crc);
-            decoded.push(frame);
-        }
-        Some(decoded)
+        let blocks: Vec<(usize, &Block)> = good.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
+        let fields: Vec<(usize, &[u8])> =
+            good.iter().map(|(piece, frame)| (*piece, &frame.oob[..PROTECTED_BYTES])).collect();
+        let mut frame = self.frames.take();
+        frame.oob.fill(0);
+        code.decode(lost, &blocks, &mut frame.data);
+        code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
+        let data_crc = crc32c(&frame.data);
+        oob::record_data_crc(&mut frame.oob, data_crc);
+        Some(frame)
     }
 
     fn give_pieces(&mut self, load: &mut Load) {
         for piece in &mut load.pieces {
-            if let Piece::Good(frames) = piece {
-                self.frames.give_vec(std::mem::take(frames));
+            if !piece.frames.is_empty() {
+                self.frames.give_vec(std::mem::take(&mut piece.frames));
             }
         }
     }

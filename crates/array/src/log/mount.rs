@@ -25,6 +25,7 @@ use base::units::DriveIndex;
 use std::fmt;
 use zone::device::{Status, ZonedDevice};
 use zone::drives::DriveSet;
+use zone::format::FORMAT_VERSION;
 use zone::format::superblock::{MemberState, Superblock, Uuid};
 
 pub use superblocks::identify;
@@ -44,6 +45,9 @@ pub struct MountReport {
     pub segments_condemned: u64,
     /// Chunks that should be there and are not whole, by place.
     pub damaged_chunks: Vec<DamagedChunk>,
+    /// Regions of 32 MiB whose record of trimmed blocks is beyond rescue: what was there before it was
+    /// written may be trimmed or not, and reading it fails.
+    pub regions_doubtful: Vec<u64>,
     /// Zones that hold data of this array but belong to no segment that could be read.
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
 }
@@ -64,6 +68,11 @@ pub struct DamagedChunk {
 pub enum MountError {
     /// No drive holds a superblock.
     NoSuperblock,
+    /// The drives hold superblocks of another format version.
+    Version {
+        /// The version found.
+        found: u32,
+    },
     /// The drives belong to different arrays; the first names the array of most.
     ForeignDrive {
         /// Place of the drive in the list that was given.
@@ -98,11 +107,6 @@ pub enum MountError {
     Config(ConfigError),
     /// The RAID level is not known to this version.
     Level(u8),
-    /// A tombstone and what it could be rebuilt from are damaged: trimmed data would reappear.
-    Tombstone {
-        /// The region of 32 MiB whose tombstone is lost.
-        region: u64,
-    },
     /// A drive failed a command that mounting cannot do without.
     Drive {
         /// The member.
@@ -123,6 +127,11 @@ impl fmt::Display for MountError {
                     "no drive holds a Zoneweave superblock: create an array first, or check the drive paths"
                 )
             }
+            MountError::Version { found } => write!(
+                f,
+                "the array has format version {found}, this zoneweave reads version {FORMAT_VERSION} only: use the \
+                 zoneweave it was made with to copy its data off"
+            ),
             MountError::ForeignDrive { place, .. } => write!(
                 f,
                 "drive {place} of the list belongs to another array: put the right drive there, or take it out to \
@@ -146,11 +155,6 @@ impl fmt::Display for MountError {
             }
             MountError::Config(error) => write!(f, "the superblock describes an unusable array: {error}"),
             MountError::Level(level) => write!(f, "RAID level {level} is not known to this version"),
-            MountError::Tombstone { region } => write!(
-                f,
-                "the record of trimmed blocks of region {region} (32 MiB each) cannot be read or rebuilt: mounting \
-                 would bring trimmed data back; bring a missing drive back"
-            ),
             MountError::Drive { member, what, status } => write!(
                 f,
                 "member {member} answered {status:?} to {what} while mounting: mark it failed (`zoneweave drive \

@@ -65,8 +65,8 @@ pub struct Segment {
     pub live_blocks: u32,
     /// Reads in flight that rely on its contents.
     pub readers: u32,
-    /// Holds blocks that can be read neither directly nor by rebuilding; never collected, so that
-    /// their loss stays visible.
+    /// The collector met blocks here that can be read neither directly nor by rebuilding. It tries once
+    /// more, then writes them off.
     pub damaged: bool,
     /// Drives whose zone could not be reset and is given up, one bit each.
     pub zones_retired: u32,

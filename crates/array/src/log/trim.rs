@@ -25,6 +25,8 @@ use zone::format::oob::{Kind, Protected};
 pub struct RegionLocks {
     writes: Vec<u32>,
     trimming: Vec<bool>,
+    /// The next sequence when the first of those in it came.
+    since: Vec<u64>,
 }
 
 impl RegionLocks {
@@ -32,16 +34,21 @@ impl RegionLocks {
     #[must_use]
     pub fn new(regions: u64) -> RegionLocks {
         let regions = Lba(regions).index();
-        RegionLocks { writes: vec![0; regions], trimming: vec![false; regions] }
+        RegionLocks { writes: vec![0; regions], trimming: vec![false; regions], since: vec![0; regions] }
     }
 
     /// A write enters its regions, or none of them when one is being trimmed.
-    pub fn enter_write(&mut self, regions: Range<u64>) -> bool {
+    pub fn enter_write(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
         let regions = Lba(regions.start).index()..Lba(regions.end).index();
         if self.trimming[regions.clone()].iter().any(|trimming| *trimming) {
             return false;
         }
-        self.writes[regions].iter_mut().for_each(|writes| *writes += 1);
+        for region in regions {
+            if self.writes[region] == 0 {
+                self.since[region] = next_sequence;
+            }
+            self.writes[region] += 1;
+        }
         true
     }
 
@@ -54,12 +61,13 @@ impl RegionLocks {
     }
 
     /// A trim enters its regions, or none of them when one is being written or trimmed.
-    pub fn enter_trim(&mut self, regions: Range<u64>) -> bool {
+    pub fn enter_trim(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
         let regions = Lba(regions.start).index()..Lba(regions.end).index();
         let busy = self.writes[regions.clone()].iter().any(|writes| *writes > 0)
             || self.trimming[regions.clone()].iter().any(|trimming| *trimming);
         if !busy {
-            self.trimming[regions].fill(true);
+            self.trimming[regions.clone()].fill(true);
+            self.since[regions].fill(next_sequence);
         }
         !busy
     }
@@ -70,6 +78,20 @@ impl RegionLocks {
             assert!(*trimming);
             *trimming = false;
         }
+    }
+
+    /// A sequence not above that of the trim in a region; `None` when there is none.
+    #[must_use]
+    pub fn trimmed_since(&self, region: u64) -> Option<u64> {
+        let region = Lba(region).index();
+        self.trimming[region].then(|| self.since[region])
+    }
+
+    /// A sequence not above that of any write or trim in a region; `None` when nobody is in it.
+    #[must_use]
+    pub fn busy_since(&self, region: u64) -> Option<u64> {
+        let region = Lba(region).index();
+        (self.trimming[region] || self.writes[region] > 0).then(|| self.since[region])
     }
 
     /// True when nobody is in any region.
@@ -85,7 +107,7 @@ impl Shard {
         let request = self.requests.get(slot);
         if !request.started {
             let regions = request.regions();
-            if !self.regions.enter_trim(regions) {
+            if !self.regions.enter_trim(regions, self.next_sequence) {
                 // What keeps us out may wait for company in a stripe.
                 self.seal_filling(Stream::User, fx);
                 return false;

@@ -132,7 +132,7 @@ impl Shard {
     fn admit_write(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
         if !self.requests.get(slot).started {
             let regions = self.requests.get(slot).regions();
-            if !self.regions.enter_write(regions) {
+            if !self.regions.enter_write(regions, self.next_sequence) {
                 return false;
             }
             self.requests.get_mut(slot).started = true;
@@ -148,8 +148,8 @@ impl Shard {
             request.blocks_pending += 1;
             let data_crc = crc32c(&frame.data);
             let protected = Protected { lba: lba.0, sequence: self.next_sequence, kind: Kind::User };
+            self.in_flight.begin(lba, self.next_sequence);
             self.next_sequence += 1;
-            self.in_flight.begin(lba);
             self.counters.user_blocks_written += 1;
             let name = Some(Name::Block(lba));
             self.place(

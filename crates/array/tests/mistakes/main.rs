@@ -1,9 +1,10 @@
 //! Mistakes that other systems have made, one test for each: it fails when the mistake is made here
-//! (`docs` section "known mistakes"). Tests in `found` fail at present and are ignored.
+//! (`docs` section "known mistakes").
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 mod found;
+mod lost;
 mod media;
 mod members;
 mod mortal;

@@ -3,7 +3,7 @@
 
 use super::rig::{Rig, Stored, power_cycled, raid5};
 use super::support::world::Shape;
-use array::log::check::Problem;
+use array::log::check::{Problem, Record};
 use array::log::status::Health;
 use base::random::Random;
 use base::units::{DriveIndex, ZoneIndex};
@@ -246,4 +246,30 @@ fn open_zone_that_turned_read_only_loses_data() {
         rig.verify();
         rig.rest();
     }
+}
+
+/// What describes the array rots: nothing is lost, and a check names the places.
+#[test]
+fn damaged_headers_and_footers_pass_a_check() {
+    let mut rig = filled(&raid5(), 3);
+    assert_eq!(rig.check().problems, []);
+    let zone = (2..12).find(|zone| rig.zones(1)[*zone].state == ZoneState::Full).unwrap();
+    let zone = ZoneIndex(zone as u32);
+    let footer = rig.config.user_layout().footer_offset();
+    let damage = [(0, ZoneIndex(0), 0), (1, zone, 0), (1, zone, footer)];
+    for (member, zone, offset) in damage {
+        rig.device(member).with(|drive| drive.corrupt(zone, offset, 100, 1));
+    }
+    let problem = |record, (member, zone, offset): (usize, ZoneIndex, u32)| Problem::RecordDamaged {
+        record,
+        drive: DriveIndex::at(member),
+        zone,
+        offset,
+    };
+    let problems = rig.check().problems;
+    for (record, place) in [Record::Superblock, Record::Header, Record::Footer].into_iter().zip(damage) {
+        assert!(problems.contains(&problem(record, place)), "{record:?}: {problems:?}");
+    }
+    rig.remount();
+    rig.verify();
 }

@@ -132,13 +132,16 @@ impl Superblock {
         put(block, at::CRC, &crc.to_le_bytes());
     }
 
+    /// The format version of a whole record that is not of this one.
+    #[must_use]
+    pub fn other_version(block: &Block) -> Option<u32> {
+        Some(u32_at(block, at::VERSION)).filter(|version| *version != FORMAT_VERSION && is_whole(block))
+    }
+
     /// Reads a record; `None` when the block holds none that is whole and of this version.
     #[must_use]
     pub fn decode(block: &Block) -> Option<Superblock> {
-        let mut bytes = *block;
-        put(&mut bytes, at::CRC, &[0; 4]);
-        let whole = crc32c(&bytes) == u32_at(block, at::CRC);
-        if !whole || &block[..8] != MAGIC || u32_at(block, at::VERSION) != FORMAT_VERSION {
+        if !is_whole(block) || u32_at(block, at::VERSION) != FORMAT_VERSION {
             return None;
         }
         let count = usize::from(block[at::DATA_COUNT]) + usize::from(block[at::PARITY_COUNT]);
@@ -173,6 +176,12 @@ fn member_at(block: &Block, index: usize) -> Option<Member> {
         _ => return None,
     };
     Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), state })
+}
+
+fn is_whole(block: &Block) -> bool {
+    let mut bytes = *block;
+    put(&mut bytes, at::CRC, &[0; 4]);
+    &block[..8] == MAGIC && crc32c(&bytes) == u32_at(block, at::CRC)
 }
 
 #[cfg(test)]

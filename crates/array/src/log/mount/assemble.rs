@@ -3,7 +3,7 @@
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::gc::Gc;
 use crate::log::in_flight::InFlight;
-use crate::log::index::{Index, Name, tombstone_blocks};
+use crate::log::index::{Index, Name, region_range, tombstone_blocks};
 use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, repair};
@@ -37,7 +37,7 @@ struct Newest {
 /// Builds the engine.
 ///
 /// # Errors
-/// When a tombstone cannot be read: what it hides would come back to life.
+/// When a drive vanishes.
 pub fn run(
     session: &mut Session,
     segments: Vec<Decided>,
@@ -98,6 +98,7 @@ pub fn run(
         rebuild_loads: 0,
         gc: Gc::Idle,
         moves: VecDeque::new(),
+        write_offs: Vec::new(),
         moves_pending: 0,
         weak,
         membership: Membership::new(session.record.clone(), positions),
@@ -152,11 +153,15 @@ fn bury_all(
             .iter()
             .find(|segment| segment.header.zones[location.drive.index()] == location.zone)
             .expect("the index points into segments");
-        let frame =
-            repair::read_location(session, segment, location).ok_or(MountError::Tombstone { region })?;
-        newest.bury(region, &frame.data);
+        match repair::read_location(session, segment, location) {
+            Some(frame) => newest.bury(region, &frame.data),
+            None => {
+                session.report.regions_doubtful.push(region);
+                newest.doubt(region, at);
+            }
+        }
     }
-    Ok(())
+    session.expect_all_there()
 }
 
 /// Offers every data block of the kept stripes to the index; the newest sequence wins. Two copies
@@ -213,6 +218,18 @@ impl Newest {
         for lba in blocks {
             if self.blocks[lba.index()] < sequence {
                 self.index.trim(lba);
+            }
+        }
+    }
+
+    /// A region's newest tombstone cannot be read: the index points there for all blocks it may hide, so
+    /// that reading them fails.
+    fn doubt(&mut self, region: u64, tombstone: Pba) {
+        let sequence = self.tombstones[Lba(region).index()];
+        for lba in region_range(region, self.index.blocks()).map(Lba) {
+            let name = Name::Block(lba);
+            if self.blocks[lba.index()] < sequence && self.index.get(name).is_some() {
+                self.index.set(name, tombstone);
             }
         }
     }

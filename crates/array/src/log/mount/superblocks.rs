@@ -57,7 +57,10 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut drives = DriveSet::new(devices);
     let records: Vec<Option<(Superblock, LogState)>> =
         (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
-    let mut record = spokesman(&records)?;
+    let mut record = spokesman(&records).map_err(|error| match other_version(&mut drives, now) {
+        Some(found) if error == MountError::NoSuperblock => MountError::Version { found },
+        _ => error,
+    })?;
     let members = record.members.len();
     let mut devices = drives.into_inner();
     let mut by_member: Vec<Option<Box<dyn ZonedDevice>>> = (0..members).map(|_| None).collect();
@@ -258,6 +261,16 @@ fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(S
         }
     }
     newest
+}
+
+/// The format version of the first superblock that is not of ours.
+fn other_version(drives: &mut DriveSet, now: Instant) -> Option<u32> {
+    let places = (0..drives.len()).flat_map(|place| (0..SUPERBLOCK_ZONES).map(move |zone| (place, zone)));
+    places.into_iter().find_map(|(place, zone)| {
+        let op = Op::Read { offset: 0, frames: vec![Frame::zeroed()] };
+        let completion = drives.execute(now, command(place, ZoneIndex(zone), op));
+        Superblock::other_version(&completion.frames.first()?.data)
+    })
 }
 
 /// Blocks of a zone that may hold data. The write pointer of a full zone is undefined: then all.

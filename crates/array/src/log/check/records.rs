@@ -1,0 +1,83 @@
+//! Checking what describes the array: superblock records, segment headers, footers.
+
+use crate::log::check::{Check, Problem, Record};
+use crate::log::mount::array_tag;
+use crate::log::segment::{SegmentSlot, SegmentState};
+use base::frame::Frame;
+use base::units::{DriveIndex, ZoneIndex};
+use zone::device::{Op, Status};
+use zone::format::SUPERBLOCK_ZONES;
+use zone::format::footer::{self, ENTRIES_PER_BLOCK, FooterId};
+use zone::format::header::SegmentHeader;
+use zone::format::superblock::Superblock;
+
+impl Check<'_> {
+    /// Every record of a member's superblock log must be whole; the newest alone counts, but the others
+    /// are what is left if it rots.
+    pub(super) fn check_superblocks(&mut self, drive: usize) {
+        for zone in (0..SUPERBLOCK_ZONES).map(ZoneIndex) {
+            let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
+            for offset in 0..written {
+                let block = self.read_block(drive, zone, offset);
+                let is_blank = block.as_ref().is_some_and(|frame| frame.data.iter().all(|byte| *byte == 0));
+                if is_blank {
+                    // The rest of a zone that was finished.
+                    break;
+                }
+                let whole = block.is_some_and(|frame| Superblock::decode(&frame.data).is_some());
+                self.expect_record(whole, Record::Superblock, (drive, zone, offset));
+            }
+        }
+    }
+
+    /// The header of every zone of a segment, and the footers once it is sealed.
+    pub(super) fn check_segment_records(&mut self, slot: SegmentSlot) {
+        let segment = self.shard.segments.get(slot);
+        for drive in 0..segment.layout.members() {
+            let zone = segment.zones[drive];
+            let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
+            if !self.shard.membership.is_active(drive) || written == 0 {
+                continue;
+            }
+            let header = self.read_block(drive, zone, 0).and_then(|frame| SegmentHeader::decode(&frame.data));
+            let is_own = |header: &SegmentHeader| header.segment == segment.id && header.zones[drive] == zone;
+            self.expect_record(
+                header.is_some_and(|header| is_own(&header)),
+                Record::Header,
+                (drive, zone, 0),
+            );
+            if segment.state == SegmentState::Sealed {
+                self.check_footer(slot, drive);
+            }
+        }
+    }
+
+    fn check_footer(&mut self, slot: SegmentSlot, drive: usize) {
+        let segment = self.shard.segments.get(slot);
+        let layout = segment.layout;
+        let zone = segment.zones[drive];
+        let array = array_tag(&self.shard.config.array);
+        for index in 0..layout.footer_blocks() {
+            let id = FooterId { array, segment: segment.id, zone, index };
+            let count = (layout.region_blocks() - index * ENTRIES_PER_BLOCK).min(ENTRIES_PER_BLOCK);
+            let offset = layout.footer_offset() + index;
+            let block = self.read_block(drive, zone, offset);
+            let whole =
+                block.is_some_and(|frame| footer::decode(&id, &frame.data, count as usize, &mut Vec::new()));
+            self.expect_record(whole, Record::Footer, (drive, zone, offset));
+        }
+    }
+
+    fn expect_record(&mut self, whole: bool, record: Record, (drive, zone, offset): (usize, ZoneIndex, u32)) {
+        if !whole {
+            self.report.add(Problem::RecordDamaged { record, drive: DriveIndex::at(drive), zone, offset });
+        }
+    }
+
+    /// A block, unless the drive cannot return it.
+    fn read_block(&mut self, drive: usize, zone: ZoneIndex, offset: u32) -> Option<Frame> {
+        self.report.blocks_checked += 1;
+        let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
+        completion.frames.into_iter().next().filter(|_| completion.status == Status::Success)
+    }
+}

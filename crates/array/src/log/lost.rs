@@ -1,0 +1,72 @@
+//! Blocks beyond rescue: a marker takes the place of each, so that the segment they lie in can be erased.
+//!
+//! A marker is a block of kind `Lost`: it moves, is overwritten and trimmed like any other, and reading
+//! it fails. Only the collector writes markers, for what it could not read twice. A lost tombstone is no loss while the engine runs: it is written anew.
+//!
+//! The sequence of a lost block may be as lost as its contents. Its marker must be newer than all older
+//! copies of the block, and older than writes and trims in flight: it takes the sequence before the first
+//! of those, or a new one.
+
+use crate::log::gc::{Gc, Move};
+use crate::log::index::{Name, region_of};
+use crate::log::segment::SegmentSlot;
+use crate::log::{LOADS_MAX, Pba, Shard};
+use base::checksum::crc32c;
+use zone::format::oob::{Kind, PROTECTED_BYTES, Protected};
+
+impl Shard {
+    /// Queues markers for what is still live in a segment that was moved as far as it could be read, some
+    /// at a time.
+    pub(super) fn write_off(&mut self, victim: SegmentSlot) {
+        if self.write_offs.is_empty() {
+            let live = self.index.mapped().filter(|(_, pba)| self.segment_at(*pba) == victim);
+            self.write_offs = live.collect();
+        }
+        let waiting_max = LOADS_MAX as usize * self.config.members;
+        while self.moves.len() < waiting_max {
+            let Some((name, from)) = self.write_offs.pop() else { return };
+            if self.index.get(name) == Some(from) && self.segment_at(from) == victim {
+                let marker = self.marker(name, from);
+                self.moves.push_back(marker);
+            }
+        }
+    }
+
+    /// True while the blocks of a segment are being written off.
+    pub(super) fn is_writing_off(&self, segment: SegmentSlot) -> bool {
+        matches!(self.gc, Gc::Settling { victim } if victim == segment) && self.segments.get(segment).damaged
+    }
+
+    fn sequence_for_marker(&mut self, name: Name) -> u64 {
+        let first_in_flight = match name {
+            Name::Block(lba) => {
+                let trim = self.regions.trimmed_since(region_of(lba.0));
+                [self.in_flight.first(lba), trim].into_iter().flatten().min()
+            }
+            Name::Tombstone(region) => self.regions.busy_since(region),
+        };
+        first_in_flight.unwrap_or_else(|| {
+            self.next_sequence += 1;
+            self.next_sequence
+        }) - 1
+    }
+
+    fn marker(&mut self, name: Name, from: Pba) -> Move {
+        let mut frame = self.frames.take();
+        frame.data.fill(0);
+        let (lba, kind) = match name {
+            Name::Block(lba) => {
+                self.counters.blocks_lost += 1;
+                (lba.0, Kind::Lost)
+            }
+            Name::Tombstone(region) => {
+                self.index.write_tombstone(region, &(0..0), &mut frame.data);
+                (region, Kind::Tombstone)
+            }
+        };
+        let protected = Protected { lba, sequence: self.sequence_for_marker(name), kind };
+        frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+        let data_crc = crc32c(&frame.data);
+        Move { frame, protected, name, from, data_crc, repaired: false }
+    }
+}
