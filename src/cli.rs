@@ -2,7 +2,7 @@
 
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand};
-use server::Listen;
+use server::{CORES_MAX, Listen};
 use std::path::PathBuf;
 use zone::stripe::Level;
 
@@ -106,9 +106,9 @@ pub struct ServiceOptions {
     /// Where NBD clients connect: unix:PATH or tcp:HOST:PORT [default: unix:DIR/nbd.sock]
     #[arg(long)]
     pub listen: Option<Listen>,
-    /// Cores to use; this version runs a volume on one
+    /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
-    pub cores: u32,
+    pub cores: usize,
 }
 
 #[derive(Debug, Args)]
@@ -215,10 +215,7 @@ fn parse_level(text: &str) -> Result<Level, String> {
     }
 }
 
-fn parse_cores(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(1) => Ok(1),
-        Ok(0) | Err(_) => Err(format!("`{text}` is not a number of cores")),
-        Ok(_) => Err("this version runs a volume on one core: use --cores 1".to_owned()),
-    }
+fn parse_cores(text: &str) -> Result<usize, String> {
+    let cores = text.parse().ok().filter(|cores| (1..=CORES_MAX).contains(cores));
+    cores.ok_or_else(|| format!("`{text}` is not a number of cores: use 1 to {CORES_MAX}"))
 }

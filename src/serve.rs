@@ -59,12 +59,14 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let control = control::bind(&directory.control_path())?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
+    warn_of_missing_cores(options.cores);
     announce(&listen, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64);
     let config = ServerConfig {
         exports: vec![ExportConfig {
             name: directory.file.export.clone(),
             description: format!("Zoneweave array {}", directory.file.uuid),
         }],
+        cores: options.cores,
         ..ServerConfig::default()
     };
     let service =
@@ -90,6 +92,15 @@ fn finish_recovery(volume: &mut LogVolume, clock: WallClock) {
         if !volume.turn(clock.now(), &mut replies) {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
+    }
+}
+
+/// More threads than the machine can run at once work, but take turns.
+fn warn_of_missing_cores(asked: usize) {
+    if let Ok(there) = std::thread::available_parallelism()
+        && asked > there.get()
+    {
+        log::warn!("--cores {asked}: the machine runs {there} threads at once, so more bring nothing");
     }
 }
 

@@ -127,6 +127,24 @@ impl FramePool {
         self.free.push(frame);
     }
 
+    /// `count` frames of another pool are out of this one from now on.
+    ///
+    /// # Panics
+    /// When the limit does not allow it.
+    pub fn adopt(&mut self, count: usize) {
+        assert!(count <= self.available(), "{count} frames adopted, {} allowed", self.available());
+        self.frames_out += count;
+    }
+
+    /// `count` frames that are out of this pool are out of another from now on.
+    ///
+    /// # Panics
+    /// When fewer are out.
+    pub fn disown(&mut self, count: usize) {
+        assert!(count <= self.frames_out, "{count} frames disowned, {} are out", self.frames_out);
+        self.frames_out -= count;
+    }
+
     /// All frames of `frames` come home; the vector keeps its capacity.
     pub fn give_many(&mut self, frames: &mut Vec<Frame>) {
         for frame in frames.drain(..) {
@@ -150,6 +168,16 @@ mod tests {
         pool.give_many(&mut more);
         assert_eq!(pool.available(), 2);
         assert!(more.is_empty());
+    }
+
+    #[test]
+    fn frames_change_pools() {
+        let (mut here, mut there) = (FramePool::new(1), FramePool::new(1));
+        let frame = here.take();
+        there.adopt(1);
+        here.disown(1);
+        there.give(frame);
+        assert_eq!((here.available(), there.available()), (1, 1));
     }
 
     #[test]

@@ -9,11 +9,16 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 /// Longest string the NBD protocol allows.
 const NAME_BYTES_MAX: usize = 4096;
 
+/// Most threads that can serve one volume.
+pub const CORES_MAX: usize = 64;
+
 /// Limits and names. [`ServerConfig::default`] is right for most.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Names of the volume; the first also answers to the empty name.
     pub exports: Vec<ExportConfig>,
+    /// Threads that serve clients, from 1 to [`CORES_MAX`]; the first of them has the volume.
+    pub cores: usize,
     /// Clients at a time; more are accepted and closed.
     pub connections_max: usize,
     /// Time for negotiation.
@@ -37,6 +42,7 @@ impl Default for ServerConfig {
     fn default() -> ServerConfig {
         ServerConfig {
             exports: vec![ExportConfig { name: "zoneweave".to_owned(), description: String::new() }],
+            cores: 1,
             connections_max: 4096,
             handshake_limit: Nanos(10 * SECOND.0),
             stall_limit: Nanos(30 * SECOND.0),
@@ -61,6 +67,9 @@ pub enum ConfigError {
     /// Two exports of one name.
     #[error("the export name `{0}` is configured twice")]
     DuplicateName(String),
+    /// Too few or too many threads.
+    #[error("{0} cores are not possible: use 1 to {CORES_MAX}")]
+    Cores(usize),
     /// A limit of zero admits nobody.
     #[error(
         "connections_max, handshake_limit, stall_limit, shortage_limit and stop_limit must be greater than zero"
@@ -84,6 +93,9 @@ impl ServerConfig {
             if self.exports[..index].iter().any(|other| other.name == export.name) {
                 return Err(ConfigError::DuplicateName(export.name.clone()));
             }
+        }
+        if !(1..=CORES_MAX).contains(&self.cores) {
+            return Err(ConfigError::Cores(self.cores));
         }
         let limits = [self.handshake_limit, self.stall_limit, self.shortage_limit, self.stop_limit];
         if self.connections_max == 0 || limits.contains(&Nanos(0)) {
@@ -129,6 +141,10 @@ mod tests {
         assert_eq!(good.validate(), Ok(()));
         let none = ServerConfig { exports: Vec::new(), ..good.clone() };
         assert_eq!(none.validate(), Err(ConfigError::NoExports));
+        for cores in [0, CORES_MAX + 1] {
+            let wrong = ServerConfig { cores, ..good.clone() };
+            assert_eq!(wrong.validate(), Err(ConfigError::Cores(cores)));
+        }
         let twice = ServerConfig { exports: [good.exports.clone(), good.exports.clone()].concat(), ..good };
         assert_eq!(twice.validate(), Err(ConfigError::DuplicateName("zoneweave".to_owned())));
     }

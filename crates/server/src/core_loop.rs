@@ -14,8 +14,14 @@
 //! wait for frames wait in one queue, first come, first served, a part at a time.
 //!
 //! Stopping: listeners close, requests that have arrived are finished, the volume is flushed.
+//!
+//! With more than one core there is one such loop per thread (`cores`), and those that do not have
+//! the volume reach it over a `bridge`.
 
+mod backend;
+mod bridge;
 mod client;
+mod cores;
 mod desk;
 mod inbox;
 mod outbox;
@@ -26,13 +32,20 @@ mod traffic;
 mod watch;
 mod write_gate;
 
+#[cfg(test)]
+#[path = "../tests/support/memory_volume.rs"]
+#[allow(dead_code, missing_docs)]
+mod memory_volume;
+
 use crate::config::{ConfigError, ServerConfig, WallClock};
 use crate::listen::Listener;
 use crate::ring::{Completion, Event, OperationId, Ring};
 use crate::stop::Stop;
 use array::request::{Reply, Volume};
+use backend::Backend;
 use base::time::{Instant, Nanos};
 use client::{Client, Pause};
+use cores::Role;
 use desk::Desk;
 use question::Question;
 use slab::{Key, Slab};
@@ -41,6 +54,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use stopping::Phase;
 use thiserror::Error;
+use write_gate::{Gated, MERGES_ACTIVE_MAX};
 
 /// Turns of the volume within one turn of the loop, so that a volume with a lot to do does not
 /// keep its clients waiting.
@@ -72,13 +86,16 @@ pub enum RunError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The volume leaves its clients no frames.
-    #[error("the volume's frame pool leaves its clients fewer than two frames: enlarge it")]
+    #[error("the volume's frame pool leaves its clients fewer than two frames for each core: enlarge it")]
     NoFrames,
     /// No io_uring.
     #[error(
         "io_uring does not work here: {0} (Linux 6.0 or later is needed; see /proc/sys/kernel/io_uring_disabled)"
     )]
     Ring(#[from] io::Error),
+    /// No threads for more cores.
+    #[error("the threads of more cores cannot be started: {0}")]
+    Cores(#[source] io::Error),
     /// The last flush failed: acknowledged writes may not survive a power failure.
     #[error("the volume could not be flushed before leaving")]
     FinalFlush,
@@ -94,14 +111,11 @@ pub enum RunError {
 /// cannot be flushed at the end.
 pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Volume) -> Result<(), RunError> {
     config.validate()?;
-    let mut server = Server::new(config, service, volume)?;
-    server.open_doors()?;
-    while server.phase != Phase::Done {
-        server.turn()?;
-        let timeout = server.time_to_wait();
-        server.ring.wait(timeout)?;
+    if config.cores > 1 {
+        return cores::run(config, service, volume);
     }
-    server.leave()
+    let mut gated = Gated::new(volume, MERGES_ACTIVE_MAX);
+    Server::new(config, service, &mut gated, Role::First(Vec::new()))?.run()
 }
 
 /// Who waits for an operation of the ring.
@@ -133,6 +147,7 @@ impl Door {
 
 struct Server<'a> {
     config: &'a ServerConfig,
+    role: Role,
     clock: WallClock,
     ring: Ring<Token>,
     desk: Desk<'a>,
@@ -163,11 +178,13 @@ impl<'a> Server<'a> {
     fn new(
         config: &'a ServerConfig,
         service: Service,
-        volume: &'a mut dyn Volume,
+        volume: &'a mut dyn Backend,
+        role: Role,
     ) -> Result<Server<'a>, RunError> {
         let now = service.clock.now();
         Ok(Server {
             config,
+            role,
             clock: service.clock,
             ring: Ring::new()?,
             desk: Desk::new(volume, now).ok_or(RunError::NoFrames)?,
@@ -190,6 +207,16 @@ impl<'a> Server<'a> {
             replies: Vec::new(),
             keys: Vec::new(),
         })
+    }
+
+    fn run(mut self) -> Result<(), RunError> {
+        self.open_doors()?;
+        while self.phase != Phase::Done {
+            self.turn()?;
+            let timeout = self.time_to_wait();
+            self.ring.wait(timeout)?;
+        }
+        self.leave()
     }
 
     fn open_doors(&mut self) -> io::Result<()> {
@@ -220,12 +247,12 @@ impl<'a> Server<'a> {
 
     /// How long the thread may sleep; zero when there is work, nothing when only a completion
     /// can bring some.
-    fn time_to_wait(&self) -> Option<Nanos> {
+    fn time_to_wait(&mut self) -> Option<Nanos> {
         let now = self.desk.now;
         let has_clients_to_serve = !self.ready.is_empty() || !self.dirty.is_empty();
         let has_work = self.volume_is_busy || has_clients_to_serve || self.phase_is_over();
         let spins = self.config.spin.0 > 0 && now.since(self.last_completion) < self.config.spin;
-        if has_work || spins {
+        if has_work || spins || !self.desk.volume.may_sleep() {
             return Some(Nanos(0));
         }
         let relief = self.short_since.map(|since| since + self.config.shortage_limit);
@@ -263,8 +290,9 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// The volume has something to do, and gets its turn anyway.
+    /// The volume has something to do, and gets its turn anyway; or clients were handed over.
     fn on_wake(&mut self, index: usize, result: io::Result<()>, more: bool) -> io::Result<()> {
+        self.take_arrivals()?;
         if let Err(error) = result {
             log::error!("wake descriptor {index} cannot be polled: {error}");
         } else if !more && self.phase != Phase::Done {
@@ -294,7 +322,6 @@ impl<'a> Server<'a> {
         let mut turns_left = VOLUME_TURNS_MAX;
         while self.volume_is_busy && turns_left > 0 {
             turns_left -= 1;
-            self.desk.advance();
             self.volume_is_busy = self.desk.volume.turn(self.desk.now, &mut self.replies);
             self.volume_is_busy |= !self.replies.is_empty();
             let mut replies = std::mem::take(&mut self.replies);

@@ -1,9 +1,9 @@
-//! Serving a volume: NBD clients in front, an engine behind, one thread between them.
+//! Serving a volume: NBD clients in front, an engine behind, a thread or more between them.
 //!
 //! ```text
 //! listen, stop, control   where connections and questions come in
 //! nbd                     the protocol, without I/O
-//! core_loop               the thread: ring, clients, volume
+//! core_loop               a thread: ring, clients, volume or the way to it
 //! ring, transfer          io_uring, and the buffers it owns while it works on them
 //! ```
 //!
@@ -18,7 +18,7 @@ mod ring;
 pub mod stop;
 mod transfer;
 
-pub use config::{ServerConfig, WallClock};
+pub use config::{CORES_MAX, ServerConfig, WallClock};
 pub use core_loop::{RunError, Service, run};
 pub use listen::{Listen, Listener};
 pub use nbd::handshake::ExportConfig;

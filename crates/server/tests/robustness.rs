@@ -108,6 +108,15 @@ fn garbage_with_valid_frames_around_it_does_no_harm_either() {
 }
 
 #[test]
+fn the_range_of_a_flush_is_ignored_whatever_it_is() {
+    let server = TestServer::start(config(), options());
+    let mut client = RawClient::open(&server.path(), true);
+    assert_eq!(client.plain(FLUSH, 0, u64::MAX, u32::MAX), 0);
+    assert_eq!(client.plain(FLUSH, 0, 1, 0), 0);
+    server.finish();
+}
+
+#[test]
 fn truncated_handshakes_and_messages_leave_nothing_behind() {
     let server = TestServer::start(config(), options());
     let whole = [&3_u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0"].concat();
@@ -254,6 +263,23 @@ fn a_stop_does_not_wait_for_ever() {
     server.stop.request();
     server.join();
     stalled.assert_hung_up();
+}
+
+#[test]
+fn a_stop_that_comes_with_a_payload_is_as_good_as_any() {
+    for round in 0..100 {
+        let hasty = ServerConfig { stop_limit: Nanos(MILLISECOND), ..config() };
+        let mut server = TestServer::start(hasty, options());
+        let mut clients: Vec<_> = (0..4).map(|_| RawClient::open(&server.path(), true)).collect();
+        for client in &mut clients {
+            client.request(WRITE, 0, 1, 0, 1 << 20);
+            client.send(&[1; 5000]);
+        }
+        std::thread::sleep(std::time::Duration::from_micros(round % 10 * 20));
+        clients.iter_mut().for_each(|client| client.send(&[1; 5000]));
+        server.stop.request();
+        server.join();
+    }
 }
 
 #[test]

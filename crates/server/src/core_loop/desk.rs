@@ -6,17 +6,18 @@
 //! the part begins.
 //!
 //! ```text
-//! id   | merge:1 | first block of the part:31 | operation:32 |
+//! id   | of the write gate:2 | first block of the part:30 | operation:32 |
 //! ```
 //!
 //! Invariants: an operation exists while parts are pending or its client still issues some. One
 //! frame is always left for the merges (see `write_gate`), which could otherwise wait for frames
-//! that wait for them.
+//! that wait for them. (With more cores the bridge keeps those of merges apart, and it is spare.)
 
+use super::backend::Backend;
 use super::slab::{Key, Slab};
-use super::write_gate::{MERGE_ID, Merge, WriteGate};
+use super::write_gate::{IDS_END, Merge};
 use crate::nbd::transmission::{ByteRange, Cut};
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
 use base::time::Instant;
 use std::collections::VecDeque;
@@ -34,14 +35,14 @@ pub(crate) const FRAMES_RESERVED: usize = 1;
 const SPARE_VECTORS_MAX: usize = 1024;
 
 /// The id of the flush before the server leaves.
-const FINAL_FLUSH: RequestId = RequestId(u64::MAX);
+const FINAL_FLUSH: RequestId = RequestId(IDS_END - 1);
 
 /// What an operation does, as far as its answer is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationKind {
     /// Blocks come back.
     Read,
-    /// Passes the write gate.
+    /// A write, or a trim.
     Change,
     /// A flush.
     Flush,
@@ -77,12 +78,11 @@ pub(crate) struct Answer {
 
 /// See the module.
 pub(crate) struct Desk<'v> {
-    pub(crate) volume: &'v mut dyn Volume,
+    pub(crate) volume: &'v mut dyn Backend,
     pub(crate) now: Instant,
     pub(crate) size_bytes: u64,
     pub(crate) part_blocks_max: u64,
     operations: Slab<Operation>,
-    gate: WriteGate,
     /// Clients that wait for frames, and who of them has the word.
     pub(crate) waiting: VecDeque<Key>,
     pub(crate) granted: Option<Key>,
@@ -92,7 +92,7 @@ pub(crate) struct Desk<'v> {
 
 impl<'v> Desk<'v> {
     /// A desk for `volume`; `None` when its pool is too small for anything.
-    pub(crate) fn new(volume: &'v mut dyn Volume, now: Instant) -> Option<Desk<'v>> {
+    pub(crate) fn new(volume: &'v mut dyn Backend, now: Instant) -> Option<Desk<'v>> {
         let frames = volume.client_frames_available().checked_sub(FRAMES_RESERVED)?;
         let part_blocks_max = (frames / PARTS_PER_POOL).clamp(1, PART_BLOCKS_MAX);
         if frames < part_blocks_max {
@@ -105,7 +105,6 @@ impl<'v> Desk<'v> {
             size_bytes,
             part_blocks_max: u64::try_from(part_blocks_max).expect("at most 256"),
             operations: Slab::new(),
-            gate: WriteGate::default(),
             waiting: VecDeque::new(),
             granted: None,
             spare_vectors: Vec::new(),
@@ -182,9 +181,9 @@ impl<'v> Desk<'v> {
                 assert!(frames.len() == 1);
                 let payload = frames.pop();
                 self.keep_vector(frames);
-                let operation = operation.index();
-                let merge = Merge { operation, lba, from, to, payload, force_unit_access };
-                self.gate.merge(self.now, self.volume, merge);
+                let id = plain_id(operation);
+                let merge = Merge { id, lba, from, to, payload, force_unit_access };
+                self.volume.merge(self.now, merge);
             }
         }
     }
@@ -201,9 +200,9 @@ impl<'v> Desk<'v> {
                     self.submit_change(operation, RequestOp::Trim { lba, blocks, force_unit_access });
                 }
                 Cut::Merge { lba, from, to } => {
-                    let operation = operation.index();
-                    let merge = Merge { operation, lba, from, to, payload: None, force_unit_access };
-                    self.gate.merge(self.now, self.volume, merge);
+                    let id = plain_id(operation);
+                    let merge = Merge { id, lba, from, to, payload: None, force_unit_access };
+                    self.volume.merge(self.now, merge);
                 }
             }
         }
@@ -212,8 +211,7 @@ impl<'v> Desk<'v> {
     /// Flushes the volume.
     pub(crate) fn flush(&mut self, operation: Key) {
         self.count_part(operation, true);
-        let id = RequestId(u64::from(operation.index()));
-        self.volume.submit(self.now, Request { id, op: RequestOp::Flush });
+        self.volume.submit(self.now, Request { id: plain_id(operation), op: RequestOp::Flush });
     }
 
     /// Flushes the volume before the server leaves; see [`Desk::final_flush_outcome`].
@@ -225,9 +223,9 @@ impl<'v> Desk<'v> {
         self.final_flush
     }
 
-    /// Lets merges start that could not for lack of frames.
-    pub(crate) fn advance(&mut self) {
-        self.gate.advance(self.now, self.volume);
+    /// Whether the volume has answered everything.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.operations.len() == 0
     }
 
     /// Takes a reply of the volume; the answer, if there is one, is for a client.
@@ -236,17 +234,10 @@ impl<'v> Desk<'v> {
             self.final_flush = Some(reply.outcome);
             return None;
         }
-        if reply.id.0 & MERGE_ID != 0 {
-            let done = self.gate.on_merge_reply(self.now, self.volume, reply)?;
-            return self.on_part_done(done.operation, done.outcome, 0, Vec::new());
-        }
         let index = u32::try_from(reply.id.0 & u64::from(u32::MAX)).expect("masked to 32 bits");
         let key = self.operations.key_at(index).expect("operations outlive their parts");
         let kind = self.operations.at(key).map(|operation| operation.kind);
         let mut frames = reply.frames;
-        if kind == Some(OperationKind::Change) {
-            self.gate.on_write_reply(self.now, self.volume);
-        }
         if kind != Some(OperationKind::Read) || reply.outcome != Outcome::Done {
             self.volume.frames().give_many(&mut frames);
             self.keep_vector(std::mem::take(&mut frames));
@@ -274,8 +265,7 @@ impl<'v> Desk<'v> {
     }
 
     fn submit_change(&mut self, operation: Key, op: RequestOp) {
-        let id = RequestId(u64::from(operation.index()));
-        self.gate.submit(self.now, self.volume, Request { id, op });
+        self.volume.submit(self.now, Request { id: plain_id(operation), op });
     }
 
     fn count_part(&mut self, operation: Key, is_last: bool) {
@@ -316,11 +306,13 @@ impl<'v> Desk<'v> {
     }
 }
 
+/// The id of a part of anything but a read.
+fn plain_id(operation: Key) -> RequestId {
+    RequestId(u64::from(operation.index()))
+}
+
 impl std::fmt::Debug for Desk<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk")
-            .field("operations", &self.operations)
-            .field("gate", &self.gate)
-            .finish_non_exhaustive()
+        f.debug_struct("Desk").field("operations", &self.operations).finish_non_exhaustive()
     }
 }

@@ -4,6 +4,10 @@
 //! Serving --asked--> Draining --nobody left--> Flushing --flushed--> Done
 //!                    (at most stop_limit)      (at most stop_limit)
 //! ```
+//!
+//! With more cores than one, the first drains until all others have ended, each within the limits
+//! above. Those do not flush: where the first waits for its flush, they wait for the volume's last
+//! answers.
 
 use super::{RunError, Server};
 use array::request::Outcome;
@@ -24,7 +28,7 @@ pub(super) enum Phase {
         /// Those left then are cut off.
         due: Instant,
     },
-    /// The last flush is in flight.
+    /// The last flush is in flight, or the last answers.
     Flushing {
         /// It is given up then.
         due: Instant,
@@ -49,13 +53,21 @@ impl Server<'_> {
         match self.phase {
             Phase::Serving if self.phase_is_over() => {
                 self.close_doors()?;
+                self.role.stop_others();
                 self.phase = Phase::Draining { due: now + self.config.stop_limit };
                 self.drain_clients()
             }
             Phase::Draining { due } if self.phase_is_over() || now >= due => {
                 self.drop_clients();
-                self.desk.begin_final_flush();
-                self.phase = Phase::Flushing { due: now + self.config.stop_limit };
+                let due = now + self.config.stop_limit;
+                if !self.role.is_last() {
+                    self.phase = Phase::Draining { due };
+                    return Ok(());
+                }
+                if self.role.is_first() {
+                    self.desk.begin_final_flush();
+                }
+                self.phase = Phase::Flushing { due };
                 Ok(())
             }
             Phase::Flushing { due } if self.phase_is_over() || now >= due => {
@@ -69,9 +81,10 @@ impl Server<'_> {
     /// Whether the phase has nothing left to wait for.
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
-            Phase::Serving => self.is_stop_asked,
-            Phase::Draining { .. } => self.clients.len() == 0,
-            Phase::Flushing { .. } => self.desk.final_flush_outcome().is_some(),
+            Phase::Serving => self.is_stop_asked || self.role.has_lost_one(),
+            Phase::Draining { .. } => self.clients.len() == 0 && self.role.is_last(),
+            Phase::Flushing { .. } if self.role.is_first() => self.desk.final_flush_outcome().is_some(),
+            Phase::Flushing { .. } => self.desk.is_idle(),
             Phase::Done => true,
         }
     }
@@ -100,7 +113,8 @@ impl Server<'_> {
     fn serve_last(&mut self, key: super::slab::Key) -> io::Result<()> {
         let Some(client) = self.clients.at(key) else { return Ok(()) };
         client.finish_if_resting();
-        if !client.inbox.is_receiving() && client.pause.is_none() {
+        // Those who are ready are served in this turn anyway, and twice would be once too often.
+        if !client.inbox.is_receiving() && client.pause.is_none() && !client.is_ready {
             self.serve(key)?;
         }
         self.mark_dirty(key);
@@ -131,6 +145,12 @@ impl Server<'_> {
             }
             self.ring.wait(Some(HOMECOMING_ROUND))?;
             self.take_completions()?;
+        }
+        if self.config.cores > 1 && self.desk.is_idle() && self.ring.transfers_in_flight() == 0 {
+            debug_assert_eq!(self.desk.volume.frames().frames_out(), 0, "all frames of this core are home");
+        }
+        if !self.role.is_first() {
+            return Ok(());
         }
         match self.desk.final_flush_outcome() {
             Some(Outcome::Done) => Ok(()),

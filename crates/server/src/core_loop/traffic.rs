@@ -2,6 +2,7 @@
 //! and the clients.
 
 use super::client::{Client, HangUp, Pause};
+use super::cores::Newcomer;
 use super::question::{Next, Question};
 use super::slab::Key;
 use super::stopping::Phase;
@@ -81,7 +82,7 @@ impl Server<'_> {
 
     fn welcome(&mut self, token: Token, socket: OwnedFd) -> io::Result<()> {
         let Token::Door(index) = token else { return self.welcome_question(socket) };
-        if self.clients.len() >= self.config.connections_max {
+        if self.clients.len() + self.role.clients_elsewhere() >= self.config.connections_max {
             log::warn!("more than {} clients: a connection is closed", self.config.connections_max);
             return Ok(());
         }
@@ -91,10 +92,29 @@ impl Server<'_> {
             log::warn!("cannot set TCP_NODELAY: {error}");
         }
         self.clients_seen += 1;
-        let client = Client::new(socket, self.clients_seen, self.desk.now, self.config);
-        log::debug!("client {}: connected on {}", client.number, self.doors[index].listener.place());
+        let newcomer = Newcomer { socket, number: self.clients_seen };
+        log::debug!("client {}: connected on {}", newcomer.number, self.doors[index].listener.place());
+        match self.role.hand_over(newcomer, self.clients.len()) {
+            Some(newcomer) => self.seat(newcomer),
+            None => Ok(()),
+        }
+    }
+
+    fn seat(&mut self, newcomer: Newcomer) -> io::Result<()> {
+        let client = Client::new(newcomer.socket, newcomer.number, self.desk.now, self.config);
         let key = self.clients.insert(client);
         self.serve(key)
+    }
+
+    /// Takes the connections that the first loop has handed over.
+    pub(super) fn take_arrivals(&mut self) -> io::Result<()> {
+        while let Some(newcomer) = self.role.next_arrival() {
+            // Once stopping, the socket closes again as it is dropped.
+            if self.phase == Phase::Serving {
+                self.seat(newcomer)?;
+            }
+        }
+        Ok(())
     }
 
     fn welcome_question(&mut self, socket: OwnedFd) -> io::Result<()> {
@@ -288,6 +308,7 @@ impl Server<'_> {
             log::debug!("client {}: gone", client.number);
             client.close(&mut self.desk);
             shut(&client.socket);
+            self.role.on_client_gone();
         }
     }
 }

@@ -13,24 +13,34 @@
 //!
 //! Invariants: a merge is active => no other write is in flight; a write is held => a merge waits
 //! or is active. The two take turns, so neither starves.
+//!
+//! The rule is one of the volume, not of a client or a core: there is one gate per volume, where
+//! the volume is ([`Gated`]).
 
+use super::backend::Backend;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
-use base::frame::Frame;
+use base::frame::{Frame, FramePool};
 use base::time::Instant;
 use base::units::Lba;
 use std::collections::VecDeque;
 
 /// Merges that run together. More would hold more frames and find more neighbours in the way.
-const MERGES_ACTIVE_MAX: usize = 64;
+pub(crate) const MERGES_ACTIVE_MAX: usize = 64;
 
 /// Marks the request ids of merges; the rest of the id is the place among the active ones.
-pub(crate) const MERGE_ID: u64 = 1 << 63;
+const MERGE_ID: u64 = 1 << 63;
+
+/// Marks the request ids of other writes and trims.
+const CHANGE_ID: u64 = 1 << 62;
+
+/// The ids of those who pass the gate are below this.
+pub(crate) const IDS_END: u64 = CHANGE_ID;
 
 /// A write of less than a block.
 #[derive(Debug)]
 pub(crate) struct Merge {
-    /// Whose part it is; comes back when it is done.
-    pub(crate) operation: u32,
+    /// Comes back with the reply.
+    pub(crate) id: RequestId,
     pub(crate) lba: Lba,
     /// First byte to change.
     pub(crate) from: usize,
@@ -41,16 +51,73 @@ pub(crate) struct Merge {
     pub(crate) force_unit_access: bool,
 }
 
-/// A merge that has come to its end.
-#[derive(Debug)]
-pub(crate) struct MergeDone {
-    pub(crate) operation: u32,
-    pub(crate) outcome: Outcome,
+/// A volume behind its gate.
+pub(crate) struct Gated<'v> {
+    volume: &'v mut dyn Volume,
+    gate: WriteGate,
+}
+
+impl<'v> Gated<'v> {
+    /// Merges read into at most `merges_max` frames at a time.
+    pub(crate) fn new(volume: &'v mut dyn Volume, merges_max: usize) -> Gated<'v> {
+        assert!((1..=MERGES_ACTIVE_MAX).contains(&merges_max));
+        Gated { volume, gate: WriteGate { merges_max, ..WriteGate::default() } }
+    }
+}
+
+impl Volume for Gated<'_> {
+    fn blocks(&self) -> u64 {
+        self.volume.blocks()
+    }
+
+    fn frames(&mut self) -> &mut FramePool {
+        self.volume.frames()
+    }
+
+    fn client_frames_available(&self) -> usize {
+        self.volume.client_frames_available()
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        match request.op {
+            RequestOp::Write { .. } | RequestOp::Trim { .. } => self.gate.submit(now, self.volume, request),
+            RequestOp::Read { .. } | RequestOp::Flush => self.volume.submit(now, request),
+        }
+    }
+
+    fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        assert!(replies.is_empty());
+        self.gate.advance(now, self.volume);
+        let is_busy = self.volume.turn(now, replies);
+        let has_replies = !replies.is_empty();
+        replies.retain_mut(|reply| self.gate.on_reply(now, self.volume, reply));
+        // The gate may have submitted something in return.
+        is_busy || has_replies
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.volume.next_deadline()
+    }
+
+    fn control(&mut self, now: Instant, line: &str) -> String {
+        self.volume.control(now, line)
+    }
+}
+
+impl Backend for Gated<'_> {
+    fn merge(&mut self, now: Instant, merge: Merge) {
+        self.gate.merge(now, self.volume, merge);
+    }
+
+    fn may_sleep(&mut self) -> bool {
+        true
+    }
 }
 
 /// All writes and trims pass here.
 #[derive(Debug, Default)]
-pub(crate) struct WriteGate {
+struct WriteGate {
+    merges_max: usize,
     writes_in_flight: usize,
     held: VecDeque<Request>,
     waiting: VecDeque<Merge>,
@@ -61,7 +128,9 @@ pub(crate) struct WriteGate {
 
 impl WriteGate {
     /// Submits a write or trim, now or when the merges are through.
-    pub(crate) fn submit(&mut self, now: Instant, volume: &mut dyn Volume, request: Request) {
+    fn submit(&mut self, now: Instant, volume: &mut dyn Volume, mut request: Request) {
+        assert!(request.id.0 < IDS_END);
+        request.id.0 |= CHANGE_ID;
         if self.active_count > 0 || !self.waiting.is_empty() {
             self.held.push_back(request);
         } else {
@@ -70,21 +139,33 @@ impl WriteGate {
         }
     }
 
+    /// Settles what was waiting for this reply; false when it was for the gate alone.
+    fn on_reply(&mut self, now: Instant, volume: &mut dyn Volume, reply: &mut Reply) -> bool {
+        if reply.id.0 & MERGE_ID != 0 {
+            return self.on_merge_reply(now, volume, reply);
+        }
+        if reply.id.0 & CHANGE_ID != 0 {
+            reply.id.0 &= !CHANGE_ID;
+            self.on_write_reply(now, volume);
+        }
+        true
+    }
+
     /// A write or trim that passed the gate is answered.
-    pub(crate) fn on_write_reply(&mut self, now: Instant, volume: &mut dyn Volume) {
+    fn on_write_reply(&mut self, now: Instant, volume: &mut dyn Volume) {
         assert!(self.writes_in_flight > 0);
         self.writes_in_flight -= 1;
         self.advance(now, volume);
     }
 
     /// Queues a merge.
-    pub(crate) fn merge(&mut self, now: Instant, volume: &mut dyn Volume, merge: Merge) {
+    fn merge(&mut self, now: Instant, volume: &mut dyn Volume, merge: Merge) {
         self.waiting.push_back(merge);
         self.advance(now, volume);
     }
 
     /// Starts what may start. Called after every event, because a batch may also wait for frames.
-    pub(crate) fn advance(&mut self, now: Instant, volume: &mut dyn Volume) {
+    fn advance(&mut self, now: Instant, volume: &mut dyn Volume) {
         if self.writes_in_flight > 0 || self.active_count > 0 {
             return;
         }
@@ -99,29 +180,22 @@ impl WriteGate {
         }
     }
 
-    /// A request of an active merge is answered.
-    pub(crate) fn on_merge_reply(
-        &mut self,
-        now: Instant,
-        volume: &mut dyn Volume,
-        mut reply: Reply,
-    ) -> Option<MergeDone> {
+    /// A request of an active merge is answered; true when that was its last, and `reply` is the
+    /// merge's own.
+    fn on_merge_reply(&mut self, now: Instant, volume: &mut dyn Volume, reply: &mut Reply) -> bool {
         let index = usize::try_from(reply.id.0 & !MERGE_ID).expect("an index we chose");
         if reply.outcome == Outcome::Done
             && let Some(frame) = reply.frames.first_mut()
         {
             let merge = self.active[index].as_mut().expect("replies come for active merges");
             let payload = patch(frame, merge);
-            let op = RequestOp::Write {
-                lba: merge.lba,
-                frames: reply.frames,
-                force_unit_access: merge.force_unit_access,
-            };
+            let frames = std::mem::take(&mut reply.frames);
+            let op = RequestOp::Write { lba: merge.lba, frames, force_unit_access: merge.force_unit_access };
             if let Some(payload) = payload {
                 volume.frames().give(payload);
             }
             volume.submit(now, Request { id: reply.id, op });
-            return None;
+            return false;
         }
         let merge = self.active[index].take().expect("replies come for active merges");
         if let Some(payload) = merge.payload {
@@ -130,11 +204,12 @@ impl WriteGate {
         volume.frames().give_many(&mut reply.frames);
         self.active_count -= 1;
         self.advance(now, volume);
-        Some(MergeDone { operation: merge.operation, outcome: reply.outcome })
+        reply.id = merge.id;
+        true
     }
 
     fn start_batch(&mut self, now: Instant, volume: &mut dyn Volume) {
-        let count_max = MERGES_ACTIVE_MAX.min(volume.client_frames_available());
+        let count_max = self.merges_max.min(volume.client_frames_available());
         self.active.clear();
         for _ in 0..self.waiting.len() {
             let merge = self.waiting.pop_front().expect("the loop counts them");

@@ -141,10 +141,11 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// The range of a request that [`admit`] let through.
+    /// The range of a request that [`admit`] let through. That of a flush means nothing and may be
+    /// any.
     #[must_use]
     pub fn of(header: &RequestHeader) -> ByteRange {
-        ByteRange { from: header.offset, to: header.offset + u64::from(header.length) }
+        ByteRange { from: header.offset, to: header.offset.saturating_add(header.length.into()) }
     }
 
     /// First block touched.

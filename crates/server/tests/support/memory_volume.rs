@@ -14,10 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// What a test may look at and change while the server runs in another thread.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Requests accepted.
+    /// Requests accepted, and answered.
     pub submitted: AtomicU64,
+    pub answered: AtomicU64,
     /// Flushes carried out.
     pub flushes: AtomicU64,
+    /// Writes and trims carried out, and how many of them before the last flush was submitted.
+    pub changes: AtomicU64,
+    pub changes_before_flush: AtomicU64,
     /// Writes and trims with FUA carried out.
     pub forced: AtomicU64,
     /// No request is answered while this is set.
@@ -102,7 +106,7 @@ impl MemoryVolume {
                         block.copy_from_slice(&frame.data);
                     }
                 }
-                self.count_forced(force_unit_access);
+                self.count_change(force_unit_access);
                 self.pool.give_many(&mut frames);
                 reply.frames = frames;
             }
@@ -110,7 +114,7 @@ impl MemoryVolume {
                 let (range, outcome) = self.range(lba, blocks);
                 reply.outcome = outcome;
                 self.data[range].fill(0);
-                self.count_forced(force_unit_access);
+                self.count_change(force_unit_access);
             }
             RequestOp::Flush => {
                 self.shared.flushes.fetch_add(1, Ordering::Relaxed);
@@ -119,7 +123,8 @@ impl MemoryVolume {
         reply
     }
 
-    fn count_forced(&self, force_unit_access: bool) {
+    fn count_change(&self, force_unit_access: bool) {
+        self.shared.changes.fetch_add(1, Ordering::Relaxed);
         self.shared.forced.fetch_add(u64::from(force_unit_access), Ordering::Relaxed);
     }
 }
@@ -154,6 +159,10 @@ impl Volume for MemoryVolume {
 
     fn submit(&mut self, now: Instant, request: Request) {
         self.shared.submitted.fetch_add(1, Ordering::Relaxed);
+        if matches!(request.op, RequestOp::Flush) {
+            let changes = self.shared.changes.load(Ordering::Relaxed);
+            self.shared.changes_before_flush.store(changes, Ordering::Relaxed);
+        }
         if let RequestOp::Read { blocks, .. } = request.op {
             self.frames_promised += count(blocks.into());
             assert!(self.frames_promised <= self.pool.available());
@@ -173,6 +182,7 @@ impl Volume for MemoryVolume {
         let ripe = pending.partition_point(|(due, _)| *due <= now);
         for (_, request) in pending.drain(..ripe) {
             let reply = self.carry_out(request);
+            self.shared.answered.fetch_add(1, Ordering::Relaxed);
             replies.push(reply);
         }
         self.pending = pending;

@@ -66,6 +66,18 @@ impl TestServer {
         wait_until(|| self.shared.submitted.load(Ordering::Relaxed) >= count);
     }
 
+    /// Waits until nothing has been asked of the volume for a while and all is answered: after
+    /// clients have left in the middle, nobody else waits for what they asked.
+    pub fn wait_for_quiet(&self) {
+        let counts =
+            || (self.shared.submitted.load(Ordering::Relaxed), self.shared.answered.load(Ordering::Relaxed));
+        wait_until(|| {
+            let before = counts();
+            std::thread::sleep(Duration::from_millis(50));
+            before.0 == before.1 && counts() == before
+        });
+    }
+
     /// Stops the server and checks that every frame came home.
     pub fn finish(mut self) {
         self.stop.request();

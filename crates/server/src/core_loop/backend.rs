@@ -1,0 +1,23 @@
+//! What a loop stands on: a volume that also takes writes of less than a block.
+//!
+//! ```text
+//! one core     loop -> Gated (write_gate) -> volume
+//! more cores   loop -> Hub    (bridge)    -> Gated -> volume
+//!              loop -> Remote (bridge)    -> Hub, in the first core's thread
+//! ```
+//!
+//! Frames that come with a reply other than that of a read which is done go home to the pool.
+
+use super::write_gate::Merge;
+use array::request::Volume;
+use base::time::Instant;
+
+/// See the module.
+pub(crate) trait Backend: Volume {
+    /// Accepts a write of less than a block. It is answered by a later turn.
+    fn merge(&mut self, now: Instant, merge: Merge);
+
+    /// Asked before the thread sleeps: false when something has come that another turn would take.
+    /// From a true answer on, whatever comes makes a wake descriptor readable.
+    fn may_sleep(&mut self) -> bool;
+}

@@ -1,0 +1,107 @@
+//! The bridge: how the loops of other cores reach the volume, which has one owner.
+//!
+//! A request costs the engine a fraction of what its way through a socket costs, so what is spread
+//! over cores is the front. Requests cross to the engine's thread and replies cross back, both by
+//! moving: frames change owners and are never copied or shared.
+//!
+//! ```text
+//!  core 1, with the engine                      core 2 .. N
+//!
+//!  clients -- desk --+                          clients -- desk -- Remote
+//!                    |                                              |  ^
+//!                   Hub <------- one mailbox of asks ---------------+  |
+//!                    |  +------- one mailbox of replies per core ------+
+//!                  Gated, volume
+//! ```
+//!
+//! Whatever a loop has to say in one turn crosses at once, under a lock that is held for as long
+//! as moving a list takes. A mailbox writes its eventfd only when its reader has said that it goes
+//! to sleep. Nobody waits for room: what can be in a mailbox is bounded by the frames and the
+//! requests that clients may have out.
+//!
+//! Frames: every core has an equal share of what the volume leaves its clients, in a pool of its
+//! own. Those of a write travel with it; a read brings as many blank ones as it asks for, which
+//! are the engine's until they are answered for. Every reply brings back as many frames as its
+//! request brought (see [`Hub`]), so pools neither grow nor shrink, and all together hold no more
+//! than that of one core alone.
+//!
+//! Order: the engine's thread has answered a write before its client can know, so a flush from any
+//! core covers all writes that were answered before it was sent.
+
+mod hub;
+mod mailbox;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+pub(super) use hub::Hub;
+pub(super) use remote::Remote;
+
+use super::desk::FRAMES_RESERVED;
+use super::write_gate::{MERGES_ACTIVE_MAX, Merge};
+use array::request::{Reply, Request, RequestOp, Volume};
+use base::frame::{Frame, FramePool};
+use mailbox::Mailbox;
+use std::io;
+use std::sync::Arc;
+
+/// One frame in so many is for merges, up to as many as can be used.
+const FRAMES_PER_MERGE: usize = 16;
+
+/// What crosses to the engine.
+#[derive(Debug)]
+enum Ask {
+    /// A request, and blank frames in return for those it will be answered with.
+    Request { request: Request, blanks: Vec<Frame> },
+    /// A write of less than a block.
+    Merge(Merge),
+}
+
+impl Ask {
+    /// Makes a request ready to cross.
+    fn new(request: Request, pool: &mut FramePool) -> Ask {
+        let blanks = match request.op {
+            RequestOp::Read { blocks, .. } => {
+                pool.take_vec(usize::try_from(blocks).expect("usize has at least 32 bits"))
+            }
+            RequestOp::Write { .. } | RequestOp::Trim { .. } | RequestOp::Flush => Vec::new(),
+        };
+        Ask::Request { request, blanks }
+    }
+
+    /// Frames that cross with it, and that its reply brings back.
+    fn frames_count(&self) -> usize {
+        match self {
+            Ask::Request { request: Request { op: RequestOp::Write { frames, .. }, .. }, .. } => frames.len(),
+            Ask::Request { blanks, .. } => blanks.len(),
+            Ask::Merge(merge) => usize::from(merge.payload.is_some()),
+        }
+    }
+}
+
+/// An ask, and the number of the [`Remote`] it comes from.
+type AskFrom = (usize, Ask);
+
+/// The two sides of a bridge: the engine's, and those of `remotes_count` other loops. `None` when
+/// the volume has too few frames to share.
+pub(super) fn build(
+    volume: &mut dyn Volume,
+    remotes_count: usize,
+) -> io::Result<Option<(Hub<'_>, Vec<Remote>)>> {
+    let frames = volume.client_frames_available();
+    let merges_max = (frames / FRAMES_PER_MERGE).clamp(1, MERGES_ACTIVE_MAX);
+    let share = frames.saturating_sub(merges_max) / (remotes_count + 1);
+    if share <= FRAMES_RESERVED {
+        return Ok(None);
+    }
+    let blocks = volume.blocks();
+    let asks: Arc<Mailbox<AskFrom>> = Arc::new(Mailbox::new()?);
+    let mut hub = Hub::new(volume, merges_max, share, Arc::clone(&asks));
+    let mut remotes = Vec::new();
+    for number in 0..remotes_count {
+        let replies: Arc<Mailbox<Reply>> = Arc::new(Mailbox::new()?);
+        hub.connect(Arc::clone(&replies));
+        remotes.push(Remote::new(number, blocks, FramePool::new(share), (Arc::clone(&asks), replies)));
+    }
+    Ok(Some((hub, remotes)))
+}

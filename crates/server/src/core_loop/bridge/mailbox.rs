@@ -1,0 +1,112 @@
+//! A mailbox: letters from any thread to one, and a bell for when that one sleeps.
+//!
+//! The reader looks into the tray every turn anyway, so the bell, an eventfd in its ring, is rung
+//! only after it has announced its sleep. Both happen under the lock of the tray, so no letter is
+//! left in front of a sleeper.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Mailbox<T> {
+    tray: Mutex<Tray<T>>,
+    bell: OwnedFd,
+}
+
+#[derive(Debug)]
+struct Tray<T> {
+    letters: Vec<T>,
+    reader_sleeps: bool,
+}
+
+impl<T> Mailbox<T> {
+    pub(super) fn new() -> io::Result<Mailbox<T>> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Mailbox { tray: Mutex::new(Tray { letters: Vec::new(), reader_sleeps: false }), bell })
+    }
+
+    /// Puts all of `letters` behind those that are there.
+    pub(super) fn post(&self, letters: &mut Vec<T>) {
+        let mut tray = self.tray();
+        if tray.letters.is_empty() {
+            std::mem::swap(&mut tray.letters, letters);
+        } else {
+            tray.letters.append(letters);
+        }
+        let must_ring = std::mem::take(&mut tray.reader_sleeps);
+        drop(tray);
+        if must_ring {
+            self.ring();
+        }
+    }
+
+    /// Takes all letters there are into `into`, which is empty.
+    pub(super) fn collect(&self, into: &mut Vec<T>) {
+        assert!(into.is_empty());
+        let mut tray = self.tray();
+        tray.reader_sleeps = false;
+        std::mem::swap(&mut tray.letters, into);
+    }
+
+    /// The reader wants to sleep: true when it may, and the bell will wake it.
+    pub(super) fn may_sleep(&self) -> bool {
+        let mut tray = self.tray();
+        tray.reader_sleeps = tray.letters.is_empty();
+        tray.reader_sleeps
+    }
+
+    /// Wakes the reader.
+    pub(super) fn ring(&self) {
+        if let Err(error) = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()) {
+            // Only a counter that is full refuses, and it is readable.
+            log::warn!("cannot wake another core's thread: {error}");
+        }
+    }
+
+    /// Becomes readable when the bell rings.
+    pub(super) fn bell(&self) -> io::Result<OwnedFd> {
+        self.bell.try_clone()
+    }
+
+    fn tray(&self) -> MutexGuard<'_, Tray<T>> {
+        self.tray.lock().expect("nothing panics while it holds the tray")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rings(mailbox: &Mailbox<u32>) -> u64 {
+        let mut count = [0; 8];
+        rustix::io::read(&mailbox.bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    }
+
+    #[test]
+    fn letters_keep_their_order_and_only_a_sleeper_is_rung_for() {
+        let mailbox = Mailbox::new().unwrap();
+        mailbox.post(&mut vec![1, 2]);
+        mailbox.post(&mut vec![3]);
+        assert!(!mailbox.may_sleep());
+        let mut read = Vec::new();
+        mailbox.collect(&mut read);
+        assert_eq!(read, [1, 2, 3]);
+        assert_eq!(rings(&mailbox), 0);
+        assert!(mailbox.may_sleep());
+        mailbox.post(&mut vec![4]);
+        mailbox.post(&mut vec![5]);
+        assert_eq!(rings(&mailbox), 1);
+    }
+
+    #[test]
+    fn a_reader_that_woke_by_itself_is_not_rung_for() {
+        let mailbox = Mailbox::new().unwrap();
+        assert!(mailbox.may_sleep());
+        mailbox.collect(&mut Vec::new());
+        mailbox.post(&mut vec![1]);
+        assert_eq!(rings(&mailbox), 0);
+    }
+}
