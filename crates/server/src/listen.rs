@@ -13,10 +13,15 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Longest path of a Unix socket (`sun_path` without its final zero).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// How long to wait for the kernel to close the socket of a dead server.
+const DYING_LIMIT: Duration = Duration::from_secs(10);
+const DYING_LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// NBD's port, as registered.
 pub const NBD_PORT: u16 = 10809;
@@ -220,15 +225,34 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
     if !metadata.file_type().is_socket() {
         return Err(BindError::NotASocket(path.to_owned()));
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            log::info!("removing the socket {}, on which nobody answers", path.display());
-            std::fs::remove_file(path).map_err(io_error)
+    let patience_ends = Instant::now() + DYING_LIMIT;
+    loop {
+        match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                log::info!("removing the socket {}, on which nobody answers", path.display());
+                return std::fs::remove_file(path).map_err(io_error);
+            }
+            // A server that was killed may hold its socket a little longer than its drives.
+            Ok(stream) if is_dying(&stream) && Instant::now() < patience_ends => {
+                std::thread::sleep(DYING_LOOK_EVERY);
+            }
+            Ok(_) => return Err(BindError::InUse(path.to_owned())),
+            // Too busy to accept, or not ours to ask: somebody lives there.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(BindError::InUse(path.to_owned()));
+            }
+            Err(error) => return Err(io_error(error)),
         }
-        Ok(_) => Err(BindError::InUse(path.to_owned())),
-        // Too busy to accept, or not ours to ask: somebody lives there.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BindError::InUse(path.to_owned())),
-        Err(error) => Err(io_error(error)),
+    }
+}
+
+/// True when the process that listens at the other end has ended, and only the kernel is not done with it.
+fn is_dying(stream: &UnixStream) -> bool {
+    let Ok(peer) = rustix::net::sockopt::socket_peercred(stream) else { return false };
+    match std::fs::read_to_string(format!("/proc/{}/stat", peer.pid.as_raw_nonzero())) {
+        // `PID (NAME) STATE ...`; the name may hold anything.
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
