@@ -40,7 +40,7 @@
 //! Nothing is allocated per command once the vectors have grown to the owner's queue depth, but for
 //! reports.
 //!
-//! Bad at: timing. It is as fast as it can be, not as fast as a drive.
+//! Bad at: timing. It is as fast as it can be, not as fast as a drive; [`TimedDrive`] is.
 
 mod entry;
 mod error;
@@ -56,12 +56,15 @@ mod media;
 mod order;
 mod queue;
 mod run;
+mod timed;
+pub mod timing;
 
 pub use entry::EntryError;
 pub use error::{DriveError, DriveProblem, GeometryError, ZONES_MIN, check_geometry};
 pub use file_setup::{CreateOptions, Description, ZoneCounts, create, describe};
 pub use heap::HeapMedia;
 pub use order::AppendOrder;
+pub use timed::{Pace, TimedDrive};
 
 use crate::answer::{Asked, frames_of};
 use base::time::Instant;

@@ -2,8 +2,12 @@
 //!
 //! [`emulated`] is a zoned drive in ordinary memory or in an ordinary file, [`null`] a drive that
 //! checks the rules and keeps nothing, which is what the engine's own cost is measured against.
+//! [`timing`] knows how long the commands of real drives take, and [`TimedDrive`] makes an emulated
+//! drive take as long.
 //! The rules themselves live in [`zone::rules`]; nothing here decides what a command may do.
 
 mod answer;
 pub mod emulated;
 pub mod null;
+
+pub use emulated::{TimedDrive, timing};

@@ -1,0 +1,264 @@
+//! A drive's timing as data: what a profile file says, checked.
+//!
+//! A profile is a TOML file; the built-in ones lie in `crates/drive/profiles`. Every number there
+//! carries its source. Times are in microseconds, sizes in bytes. `docs/drive-model.md` explains
+//! what each section does to a command.
+
+use super::curve::Curve;
+use super::sections::{
+    Buffer, Command, GeometrySection, Host, Management, NoiseSection, Program, ReadAhead, ReadSection,
+    SmallBlocks, Suspend, Translation, Zrwa,
+};
+use serde::Deserialize;
+use std::path::Path;
+use thiserror::Error;
+use zone::device::Geometry;
+
+/// Names and texts of the built-in profiles.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("zn540-1tb", include_str!("../../../profiles/zn540-1tb.toml")),
+    ("zn540-4tb", include_str!("../../../profiles/zn540-4tb.toml")),
+    ("j5500z", include_str!("../../../profiles/j5500z.toml")),
+    ("ns8600g", include_str!("../../../profiles/ns8600g.toml")),
+    ("pm1731a", include_str!("../../../profiles/pm1731a.toml")),
+    ("femu-zapraid", include_str!("../../../profiles/femu-zapraid.toml")),
+    ("conventional-nvme", include_str!("../../../profiles/conventional-nvme.toml")),
+];
+
+/// Names alone, in the same order.
+const NAMES: &[&str] =
+    &["zn540-1tb", "zn540-4tb", "j5500z", "ns8600g", "pm1731a", "femu-zapraid", "conventional-nvme"];
+
+/// How long everything takes in one kind of drive.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    name: String,
+    description: String,
+    pub(super) geometry: GeometrySection,
+    pub(super) command: Command,
+    pub(super) small_blocks: Option<SmallBlocks>,
+    pub(super) buffer: Buffer,
+    pub(super) program: Program,
+    pub(super) suspend: Suspend,
+    pub(super) read: ReadSection,
+    pub(super) read_ahead: Option<ReadAhead>,
+    pub(super) management: Management,
+    pub(super) zrwa: Option<Zrwa>,
+    pub(super) noise: NoiseSection,
+    pub(super) translation: Option<Translation>,
+    host: Host,
+}
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ProfileError {
+    /// Neither a built-in name nor a file.
+    #[error("`{asked}` is not a built-in profile ({}) and cannot be read as a file: {reason}", NAMES.join(", "))]
+    NotFound {
+        /// What was asked for.
+        asked: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// The file is not what a profile looks like; the message names line and key.
+    #[error("the profile is not understood: {message}; compare it with crates/drive/profiles/zn540-1tb.toml")]
+    Syntax {
+        /// From the TOML parser.
+        message: String,
+    },
+    /// A number makes no sense.
+    #[error("`{key}` {problem}")]
+    Value {
+        /// Section and key.
+        key: &'static str,
+        /// What is wrong and what it must be.
+        problem: &'static str,
+    },
+}
+
+/// What lies between a program and the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostStack {
+    /// A driver in user space that polls (SPDK).
+    Spdk,
+    /// The kernel's block layer without a scheduler, through io_uring.
+    Kernel,
+    /// The same with mq-deadline, which keeps one write per zone in flight and merges those that
+    /// wait.
+    MqDeadline,
+}
+
+/// What a command costs outside the drive, in microseconds.
+///
+/// The life of a command: `submit_us` after the program asks, the command is at the scheduler (or
+/// the drive); a command of several memory segments then takes `segments_us` to be mapped. When the
+/// drive is done, `complete_us + request_us * requests` later the program knows, where `requests`
+/// is the number of its requests that were merged into the command (1 without merging), and, under
+/// a scheduler that keeps one write per zone in flight, the next command of the zone goes on its
+/// way. The program itself takes `think_us` before it submits again.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct StackCosts {
+    /// From the program to the scheduler or drive.
+    pub submit_us: f64,
+    /// Mapping of a command with more than `segment_bytes`.
+    pub segments_us: f64,
+    /// What is mapped without that cost.
+    pub segment_bytes: u64,
+    /// Per command, from the drive to the program.
+    pub complete_us: f64,
+    /// Per request of the program in the command, from the drive to the program.
+    pub request_us: f64,
+    /// From a completion to the program's next submission.
+    pub think_us: f64,
+    /// Whether writes to one zone go one at a time, and those that wait and continue each other are
+    /// merged.
+    pub merges: bool,
+}
+
+impl Profile {
+    /// A built-in profile.
+    ///
+    /// # Panics
+    /// Never: the tests parse all of them.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Profile> {
+        let (_, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
+        Some(Profile::from_toml(text).expect("built-in profiles are tested"))
+    }
+
+    /// The built-in profiles.
+    #[must_use]
+    pub fn names() -> &'static [&'static str] {
+        NAMES
+    }
+
+    /// A profile from its text.
+    ///
+    /// # Errors
+    /// What is wrong with it, by key.
+    pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile = toml::from_str(text)
+            .map_err(|error| ProfileError::Syntax { message: error.to_string().trim_end().to_owned() })?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// A built-in profile, or else the file of that name.
+    ///
+    /// # Errors
+    /// When there is neither, or the file is not sound.
+    pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
+        if let Some(profile) = Profile::named(name_or_path) {
+            return Ok(profile);
+        }
+        let text = std::fs::read_to_string(Path::new(name_or_path)).map_err(|error| {
+            ProfileError::NotFound { asked: name_or_path.to_owned(), reason: error.to_string() }
+        })?;
+        Profile::from_toml(&text)
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line on which drive this is and how its numbers were found.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The real geometry of the drive, in 4-KiB blocks. A drive without zones appears as one zone.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry.geometry()
+    }
+
+    /// The same drive with other zones. Costs that depend on how full a zone is use the fraction of
+    /// its capacity; padding and everything else that moves data takes its bytes.
+    #[must_use]
+    pub fn with_geometry(&self, geometry: &Geometry) -> Profile {
+        let mut scaled = self.clone();
+        scaled.geometry.take(geometry);
+        scaled
+    }
+
+    /// What a stack costs with this drive, where that is known.
+    #[must_use]
+    pub fn stack(&self, stack: HostStack) -> Option<StackCosts> {
+        match stack {
+            HostStack::Spdk => self.host.spdk,
+            HostStack::Kernel => self.host.kernel,
+            HostStack::MqDeadline => self.host.mq_deadline,
+        }
+    }
+
+    /// Whether the drive has zones; one without translates addresses and collects garbage.
+    #[must_use]
+    pub fn has_zones(&self) -> bool {
+        self.translation.is_none()
+    }
+
+    /// Bytes of a zone's random write area; `None` for drives without.
+    #[must_use]
+    pub fn zrwa_window_bytes(&self) -> Option<u64> {
+        self.zrwa.as_ref().map(|zrwa| zrwa.window_bytes)
+    }
+
+    /// Unit in which a random write area moves on; `None` for drives without.
+    #[must_use]
+    pub fn zrwa_flush_granularity_bytes(&self) -> Option<u64> {
+        self.zrwa.as_ref().map(|zrwa| zrwa.flush_granularity_bytes)
+    }
+
+    /// Sets of dies that share nothing but the command processor.
+    #[must_use]
+    pub fn channel_groups(&self) -> u32 {
+        self.geometry.groups
+    }
+
+    /// The group a zone lives on unless it is opened on another.
+    #[must_use]
+    pub fn group_of(&self, zone: u32) -> u32 {
+        zone % self.geometry.groups
+    }
+
+    fn check(&self) -> Result<(), ProfileError> {
+        self.geometry.check()?;
+        self.command.check()?;
+        self.buffer.check()?;
+        self.program.check(&self.geometry)?;
+        self.suspend.check()?;
+        self.read.check()?;
+        self.management.check()?;
+        self.noise.check()?;
+        self.small_blocks.iter().try_for_each(SmallBlocks::check)?;
+        self.read_ahead.iter().try_for_each(ReadAhead::check)?;
+        self.zrwa.iter().try_for_each(Zrwa::check)?;
+        self.translation.iter().try_for_each(Translation::check)
+    }
+}
+
+/// Fails with the key unless the value is as it must be.
+pub(super) fn demand(holds: bool, key: &'static str, problem: &'static str) -> Result<(), ProfileError> {
+    if holds { Ok(()) } else { Err(ProfileError::Value { key, problem }) }
+}
+
+pub(super) fn demand_curve(curve: &Curve, key: &'static str) -> Result<(), ProfileError> {
+    demand(curve.is_sound(), key, "must be [[bytes, microseconds], ..] with rising bytes and costs >= 0")
+}
+
+pub(super) fn demand_time(micros: f64, key: &'static str) -> Result<(), ProfileError> {
+    let holds = micros.is_finite() && (0.0..1e9).contains(&micros);
+    demand(holds, key, "must be microseconds: at least 0 and below 1e9")
+}
+
+pub(super) fn demand_probability(value: f64, key: &'static str) -> Result<(), ProfileError> {
+    demand((0.0..=1.0).contains(&value), key, "must be a probability: from 0 to 1")
+}
+
+#[cfg(test)]
+mod tests;

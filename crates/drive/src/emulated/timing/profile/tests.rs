@@ -1,0 +1,65 @@
+//! Profiles: the built-in ones are sound, and errors say where.
+
+use super::*;
+
+fn text() -> String {
+    BUILT_IN[0].1.to_owned()
+}
+
+fn problem(text: &str) -> String {
+    Profile::from_toml(text).expect_err("this profile is wrong").to_string()
+}
+
+#[test]
+fn built_in_profiles_are_sound() {
+    assert_eq!(BUILT_IN.len(), NAMES.len());
+    for (name, (built_in, text)) in NAMES.iter().zip(BUILT_IN) {
+        let profile = Profile::from_toml(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((profile.name(), *built_in), (*name, *name));
+        assert!(!profile.description().is_empty());
+        assert!(profile.stack(HostStack::Spdk).is_some());
+        assert!(crate::emulated::check_geometry(&profile.geometry()).is_ok() || !profile.has_zones());
+        assert_eq!(profile.has_zones(), *name != "conventional-nvme");
+    }
+}
+
+#[test]
+fn geometry_is_that_of_the_drive() {
+    let profile = Profile::named("zn540-1tb").unwrap();
+    let geometry = profile.geometry();
+    assert_eq!((geometry.zones, geometry.zone_capacity_blocks), (904, 275_712));
+    assert_eq!((geometry.open_zones_max, geometry.active_zones_max), (14, 14));
+    assert_eq!(profile.zrwa_window_bytes(), Some(1 << 20));
+    assert_eq!((profile.channel_groups(), profile.group_of(7)), (1, 0));
+    assert_eq!(Profile::named("zn540-4tb").unwrap().group_of(7), 1);
+    let small = zone::device::Geometry { zones: 9, zone_capacity_blocks: 100, ..geometry };
+    assert_eq!(profile.with_geometry(&small).geometry(), small);
+}
+
+#[test]
+fn errors_name_the_key() {
+    let wrong = text().replace("open_zones_max = 14", "open_zones_max = 0");
+    assert!(problem(&wrong).contains("`geometry.open_zones_max` must be at least 1"), "{}", problem(&wrong));
+    let wrong = text().replace("[[4096, 5.33], [8192, 4.4]", "[[4096, 5.33], [4096, 4.4]");
+    assert!(problem(&wrong).contains("`command.write_demand_us` must be"), "{}", problem(&wrong));
+    let wrong = text().replace("small_probability = 0.05", "small_probability = 5");
+    assert!(problem(&wrong).contains("`noise.small_probability` must be a probability"));
+    let wrong = text().replace("program_us = 2494.0", "program_ms = 2.494");
+    assert!(problem(&wrong).contains("program_ms"), "{}", problem(&wrong));
+    let wrong = text().replace("program_us = 2494.0", "program_us = \"fast\"");
+    assert!(problem(&wrong).contains("program_us = \"fast\""), "{}", problem(&wrong));
+    let wrong = text().replace("[[0.6667, 45.6], [0.3333, 57.8]]", "[[0.6667, 45.6]]");
+    assert!(problem(&wrong).contains("`read.sense`"));
+    let wrong = text().replace("program_us = 2494.0", "");
+    assert!(problem(&wrong).contains("missing field `program_us`"), "{}", problem(&wrong));
+}
+
+#[test]
+fn profiles_are_found_by_name_or_path() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text().replace("zn540-1tb\"", "mine\"")).unwrap();
+    assert_eq!(Profile::load(file.path().to_str().unwrap()).unwrap().name(), "mine");
+    assert_eq!(Profile::load("zn540-1tb").unwrap().name(), "zn540-1tb");
+    let error = Profile::load("zn541").expect_err("there is no such drive").to_string();
+    assert!(error.contains("zn541") && error.contains("zn540-1tb"), "{error}");
+}

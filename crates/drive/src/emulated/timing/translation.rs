@@ -1,0 +1,209 @@
+//! A conventional drive: any page may be written at any time, so old copies have to be collected.
+//!
+//! ```text
+//!   map: logical page -> place            block 0       block 1       block 2     ...
+//!   places: (block, page), in order      [ . x . x ]   [ x x . x ]   [ free    ]
+//! ```
+//! Pages of the host fill one open block, pages that the collector moves another. When free blocks
+//! run short, admission of writes stops and the collector empties the block with the fewest valid
+//! pages (greedy), until there are enough again. Moving takes program time on the dies, erasing
+//! takes all of them. That is what makes throughput come in waves and lets reads wait behind writes.
+//!
+//! Bad at: memory. It takes 8 bytes per page; the profile's drive is smaller than a real one.
+
+use super::Model;
+use super::die::{Job, Owner};
+use super::profile::Profile;
+use std::collections::VecDeque;
+
+const NOWHERE: u32 = u32::MAX;
+
+/// An open block: where the next page goes.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    block: u32,
+    page: u32,
+}
+
+/// What the translation layer keeps.
+#[derive(Debug)]
+pub(super) struct Ftl {
+    page_bytes: u64,
+    block_pages: u32,
+    /// Place of each logical page.
+    map: Vec<u32>,
+    /// Logical page of each place.
+    pages: Vec<u32>,
+    valid: Vec<u32>,
+    /// Neither free nor open.
+    sealed: Vec<bool>,
+    free: VecDeque<u32>,
+    host: Open,
+    moved: Open,
+    /// Writes wait.
+    pub(super) collecting: bool,
+    /// Writes that may pass all the same: one per block that was emptied.
+    pub(super) passes: u32,
+    /// The block that is emptied, and programs and erasures that are not done.
+    victim: Option<(u32, u32)>,
+}
+
+impl Ftl {
+    /// The empty layer of a drive without zones.
+    pub(super) fn of(profile: &Profile) -> Option<Ftl> {
+        let translation = profile.translation.as_ref()?;
+        let block_bytes = u64::from(translation.block_units) * profile.program.unit_bytes;
+        let capacity = profile.geometry.zone_capacity_bytes;
+        let logical = capacity.div_ceil(translation.page_bytes);
+        let physical = super::noise::scaled(capacity, 1.0 + translation.over_provision);
+        let block_pages = u32::try_from(block_bytes / translation.page_bytes).ok()?.max(1);
+        // At least what collection needs to get anywhere, besides the two open blocks.
+        let spare = u64::from(translation.collect_until_blocks) + 2;
+        let blocks = physical.div_ceil(block_bytes).max(logical.div_ceil(u64::from(block_pages)) + spare);
+        let blocks = u32::try_from(blocks).ok()?;
+        Some(Ftl {
+            page_bytes: translation.page_bytes,
+            block_pages,
+            map: vec![NOWHERE; usize::try_from(logical).ok()?],
+            pages: vec![NOWHERE; blocks as usize * block_pages as usize],
+            valid: vec![0; blocks as usize],
+            sealed: vec![false; blocks as usize],
+            free: (2..blocks).collect(),
+            host: Open { block: 0, page: 0 },
+            moved: Open { block: 1, page: 0 },
+            collecting: false,
+            passes: 0,
+            victim: None,
+        })
+    }
+
+    /// The host has written these bytes.
+    fn written(&mut self, offset_bytes: u64, bytes: u64) {
+        let first = offset_bytes / self.page_bytes;
+        let last = (offset_bytes + bytes.max(1) - 1) / self.page_bytes;
+        for page in first..=last.min(self.map.len() as u64 - 1) {
+            let open = self.put(self.host, u32::try_from(page).expect("pages are counted by a u32"));
+            self.host = open;
+        }
+    }
+
+    /// Puts a logical page at the next place; returns the place after it.
+    fn put(&mut self, open: Open, page: u32) -> Open {
+        let place = open.block * self.block_pages + open.page;
+        let old = std::mem::replace(&mut self.map[page as usize], place);
+        if old != NOWHERE {
+            self.pages[old as usize] = NOWHERE;
+            self.valid[(old / self.block_pages) as usize] -= 1;
+        }
+        self.pages[place as usize] = page;
+        self.valid[open.block as usize] += 1;
+        if open.page + 1 < self.block_pages {
+            return Open { page: open.page + 1, ..open };
+        }
+        self.sealed[open.block as usize] = true;
+        let block = self.free.pop_front().expect("collection begins before the last free block is taken");
+        Open { block, page: 0 }
+    }
+
+    /// Empties the sealed block with the fewest valid pages, in the map; tells it and its pages.
+    fn empty_one(&mut self) -> Option<(u32, u32)> {
+        let sealed = (0..self.valid.len()).filter(|block| self.sealed[*block]);
+        let victim = sealed.min_by_key(|block| self.valid[*block])?;
+        let first = victim * self.block_pages as usize;
+        let mut count = 0;
+        for place in first..first + self.block_pages as usize {
+            let page = self.pages[place];
+            if page != NOWHERE {
+                self.moved = self.put(self.moved, page);
+                count += 1;
+            }
+        }
+        self.sealed[victim] = false;
+        Some((u32::try_from(victim).expect("blocks are counted by a u32"), count))
+    }
+
+    /// Fills the drive and overwrites it at random, without time.
+    fn condition(&mut self, noise: &mut super::noise::Noise, below: usize, stretch_pages: u64) {
+        let logical = self.map.len() as u64;
+        self.written(0, logical * self.page_bytes);
+        let stretches = (logical / stretch_pages).max(1);
+        for _ in 0..stretches * 3 {
+            let first = noise.below(stretches) * stretch_pages;
+            self.written(first * self.page_bytes, stretch_pages * self.page_bytes);
+            while self.free.len() < below + 1 {
+                let Some((block, _)) = self.empty_one() else { return };
+                self.free.push_back(block);
+            }
+        }
+    }
+}
+
+impl Model {
+    /// Whether writes have to wait for the collector.
+    pub(super) fn is_collecting(&self) -> bool {
+        self.translation.as_ref().is_some_and(|ftl| ftl.collecting && ftl.passes == 0)
+    }
+
+    /// A write of a conventional drive has landed: the map follows, and the collector may have to
+    /// begin.
+    pub(super) fn translate(&mut self, offset_bytes: u64, bytes: u64) {
+        let Some(section) = &self.profile.translation else { return };
+        let below = section.collect_below_blocks as usize;
+        let Some(ftl) = &mut self.translation else { return };
+        ftl.written(offset_bytes, bytes);
+        if !ftl.collecting && ftl.free.len() < below {
+            ftl.collecting = true;
+            self.collect();
+        }
+    }
+
+    /// Empties the next block, or lets writes go on.
+    fn collect(&mut self) {
+        let Some(section) = &self.profile.translation else { return };
+        let until = section.collect_until_blocks as usize;
+        let Some(ftl) = &mut self.translation else { return };
+        if ftl.free.len() >= until {
+            ftl.collecting = false;
+            return;
+        }
+        let Some((block, pages)) = ftl.empty_one() else { return };
+        let unit = self.profile.program.unit_bytes;
+        let units = (u64::from(pages) * ftl.page_bytes).div_ceil(unit);
+        let dies = self.dies.len();
+        let jobs = units + dies as u64;
+        ftl.victim = Some((block, u32::try_from(jobs).expect("jobs of one block")));
+        for place in 0..units {
+            let die = usize::try_from(place).expect("units of one block") % dies;
+            self.give(die, Job { bytes: unit, owner: Owner::Collector });
+        }
+        for die in 0..dies {
+            self.give(die, Job { bytes: 0, owner: Owner::Collector });
+        }
+    }
+
+    /// A program or erasure of the collector is done.
+    pub(super) fn collected(&mut self) {
+        let Some(ftl) = &mut self.translation else { return };
+        let Some((block, left)) = &mut ftl.victim else { return };
+        *left -= 1;
+        if *left == 0 {
+            let block = *block;
+            ftl.victim = None;
+            ftl.free.push_back(block);
+            ftl.passes = 1;
+            self.collect();
+            (0..self.profile.geometry.groups).for_each(|group| self.admit(group));
+        }
+    }
+
+    /// Fills a conventional drive and overwrites it at random until collection is in its steady
+    /// state.
+    pub(super) fn condition_translation(&mut self) {
+        let Some(section) = &self.profile.translation else { return };
+        let below = section.collect_below_blocks as usize;
+        let stretch_pages = ((1 << 20) / section.page_bytes).max(1);
+        if let Some(ftl) = &mut self.translation {
+            ftl.condition(&mut self.noise, below, stretch_pages);
+        }
+    }
+}
