@@ -135,6 +135,9 @@ pub struct Shard {
     moves_pending: u32,
     /// Stripes that recovery could not complete in place: their blocks are moved.
     weak: Vec<(SegmentSlot, u32)>,
+    /// Regions whose tombstone recovery could not read: it is written anew before anything is collected.
+    doubtful: Vec<u64>,
+    recording_doubt: bool,
     membership: Membership,
     frames: FramePool,
     frames_internal_max: usize,
@@ -211,6 +214,7 @@ impl Shard {
     fn settle(&mut self, now: Instant, fx: &mut Effects) {
         self.start_rebuilds(fx);
         self.move_weak_stripes(fx);
+        self.record_doubt();
         self.place_moves(now, fx);
         self.advance_gc(now, fx);
         self.pump_stream(Stream::Gc, fx);
@@ -263,7 +267,12 @@ impl Shard {
     /// server turns until this is false before it takes clients.
     #[must_use]
     pub fn has_recovery_debt(&self) -> bool {
-        !self.weak.is_empty() || !self.loads.is_empty() || !self.moves.is_empty() || self.moves_pending > 0
+        let doubts = !self.doubtful.is_empty() || self.recording_doubt;
+        doubts
+            || !self.weak.is_empty()
+            || !self.loads.is_empty()
+            || !self.moves.is_empty()
+            || self.moves_pending > 0
     }
 
     fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
@@ -303,6 +312,7 @@ impl Shard {
             live[self.segment_at(pba) as usize] += 1;
             if let Name::Block(lba) = name {
                 assert!(!self.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
+                assert!(!self.index.is_lost(lba), "block {lba} is both mapped and lost");
             }
         }
         for (slot, segment) in self.segments.iter() {

@@ -309,6 +309,9 @@ impl Check<'_> {
     /// block is damaged, which is reported as such. When the counts differ, finds out which.
     fn check_index(&mut self) {
         let shard = self.shard;
+        for lba in shard.index.lost() {
+            self.report.add(Problem::BlockLost { lba: lba.0 });
+        }
         let mut on_active = 0;
         for (_, pba) in shard.index.mapped() {
             self.report.entries_checked += 1;

@@ -74,6 +74,10 @@ pub enum Gc {
 impl Shard {
     /// Goes on as far as possible.
     pub(super) fn advance_gc(&mut self, now: Instant, fx: &mut Effects) {
+        // Copies that lost blocks had may be erased only once it is recorded that they are lost.
+        if !self.doubtful.is_empty() || self.recording_doubt {
+            return;
+        }
         loop {
             match self.gc {
                 Gc::Idle => {

@@ -66,11 +66,11 @@ impl InFlight {
         newest
     }
 
-    /// A sequence not above that of any write of `lba` in flight; `None` when there is none.
+    /// With writes of `lba` in flight, a sequence below theirs and not below that of its newest durable copy.
     #[must_use]
-    pub fn first(&self, lba: Lba) -> Option<u64> {
+    pub fn sequence_before(&self, lba: Lba) -> Option<u64> {
         let slot = &self.slots[self.find(lba.0)];
-        (slot.writes > 0).then_some(slot.first)
+        (slot.writes > 0).then(|| slot.applied.max(slot.first - 1))
     }
 
     /// True when no write is in flight.
@@ -123,11 +123,12 @@ mod tests {
         let mut table = InFlight::new(4);
         table.begin(Lba(5), 10);
         table.begin(Lba(5), 20);
-        assert_eq!(table.first(Lba(5)), Some(10));
+        assert_eq!(table.sequence_before(Lba(5)), Some(9));
         assert!(table.complete(Lba(5), 20));
+        assert_eq!(table.sequence_before(Lba(5)), Some(20), "a copy of its own, the first write is older");
         assert!(!table.complete(Lba(5), 10), "older write, completed later");
         assert!(table.is_empty());
-        assert_eq!(table.first(Lba(5)), None);
+        assert_eq!(table.sequence_before(Lba(5)), None);
         table.begin(Lba(5), 21);
         assert!(table.complete(Lba(5), 21));
     }
@@ -152,7 +153,8 @@ mod tests {
                     prop_assert_eq!(table.complete(Lba(lba * 64), sequence), newest);
                 }
                 prop_assert_eq!(table.used, model.len());
-                prop_assert_eq!(table.first(Lba(lba * 64)), model.get(&lba).map(|(_, _, first)| *first));
+                let before = model.get(&lba).map(|(applied, _, first)| (*applied).max(first - 1));
+                prop_assert_eq!(table.sequence_before(Lba(lba * 64)), before);
             }
         }
     }

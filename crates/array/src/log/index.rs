@@ -3,13 +3,14 @@
 //! Two kinds of names are mapped: blocks of the volume, and the tombstone block of each region (the
 //! bitmap of its trimmed blocks). Both live in the same stripes and are moved by the same collector.
 //!
-//! Invariants: an unmapped block reads as zeros; a block whose trimmed bit is set is unmapped; a
-//! mapped block is live, and counted in its segment's `live_blocks`.
+//! Invariants: an unmapped block reads as zeros, unless it is lost, then reading it fails; a block that
+//! is trimmed or lost is unmapped; a mapped block is live, and counted in its segment's `live_blocks`.
 
 use crate::log::config::REGION_BLOCKS;
 use crate::log::pba::Pba;
 use base::units::Lba;
 use base::xor::Block;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use zone::format::oob::{Kind, Protected};
 
@@ -43,7 +44,14 @@ pub struct Index {
     blocks: Vec<u32>,
     tombstones: Vec<u32>,
     trimmed: Vec<u64>,
+    /// Blocks of which nobody knows what they hold, nor whether they were trimmed. Rarely any.
+    lost: BTreeSet<Lba>,
 }
+
+/// Where the bitmap of lost blocks begins in a tombstone; that of trimmed ones comes first.
+const LOST_AT: usize = REGION_BYTES;
+/// Bytes of a bitmap of a region's blocks.
+const REGION_BYTES: usize = 1024;
 
 impl Index {
     /// An index in which nothing was ever written.
@@ -55,6 +63,7 @@ impl Index {
             blocks: vec![UNMAPPED; entries],
             tombstones: vec![UNMAPPED; regions],
             trimmed: vec![0; entries.div_ceil(64)],
+            lost: BTreeSet::new(),
         }
     }
 
@@ -80,12 +89,15 @@ impl Index {
         (entry != UNMAPPED).then_some(Pba(entry))
     }
 
-    /// Maps a name and returns where it was before. A written block is no longer trimmed.
+    /// Maps a name and returns where it was before. A written block is no longer trimmed or lost.
     pub fn set(&mut self, name: Name, pba: Pba) -> Option<Pba> {
         let entry = match name {
             Name::Block(lba) => {
                 let index = lba.index();
                 self.trimmed[index / 64] &= !(1 << (index % 64));
+                if !self.lost.is_empty() {
+                    self.lost.remove(&lba);
+                }
                 &mut self.blocks[index]
             }
             Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
@@ -98,8 +110,28 @@ impl Index {
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
         let index = lba.index();
         self.trimmed[index / 64] |= 1 << (index % 64);
+        self.lost.remove(&lba);
         let before = std::mem::replace(&mut self.blocks[index], UNMAPPED);
         (before != UNMAPPED).then_some(Pba(before))
+    }
+
+    /// Unmaps a block and marks it lost; returns where it was.
+    pub fn lose(&mut self, lba: Lba) -> Option<Pba> {
+        let before = self.trim(lba);
+        self.trimmed[lba.index() / 64] &= !(1 << (lba.index() % 64));
+        self.lost.insert(lba);
+        before
+    }
+
+    /// True when nobody knows what a block holds.
+    #[must_use]
+    pub fn is_lost(&self, lba: Lba) -> bool {
+        !self.lost.is_empty() && self.lost.contains(&lba)
+    }
+
+    /// Blocks that are lost, in order.
+    pub fn lost(&self) -> impl Iterator<Item = Lba> + '_ {
+        self.lost.iter().copied()
     }
 
     /// True when a block was trimmed and not written since.
@@ -109,10 +141,14 @@ impl Index {
         self.trimmed[index / 64] >> (index % 64) & 1 == 1
     }
 
-    /// True when no block of the range is mapped.
+    /// True when every block of the range reads as zeros.
     #[must_use]
-    pub fn is_unmapped(&self, range: &Range<u64>) -> bool {
-        self.blocks[Lba(range.start).index()..Lba(range.end).index()].iter().all(|entry| *entry == UNMAPPED)
+    pub fn is_zeros(&self, range: &Range<u64>) -> bool {
+        let none_lost = self.lost.range(Lba(range.start)..Lba(range.end)).next().is_none();
+        none_lost
+            && self.blocks[Lba(range.start).index()..Lba(range.end).index()]
+                .iter()
+                .all(|entry| *entry == UNMAPPED)
     }
 
     /// Every mapped name with its place, in order.
@@ -131,9 +167,15 @@ impl Index {
         self.blocks.iter().filter(|entry| **entry != UNMAPPED).count() as u64
     }
 
-    /// The tombstone block of a region in which the blocks of `trim` join those trimmed before.
+    /// The tombstone block of a region in which the blocks of `trim` join those trimmed before; those that
+    /// are lost stay so.
     pub fn write_tombstone(&self, region: u64, trim: &Range<u64>, bitmap: &mut Block) {
         bitmap.fill(0);
+        let range = region_range(region, self.blocks());
+        for lba in self.lost.range(Lba(range.start)..Lba(range.end)).filter(|lba| !trim.contains(&lba.0)) {
+            let bit = Lba(lba.0 % REGION_BLOCKS).index();
+            bitmap[LOST_AT + bit / 8] |= 1 << (bit % 8);
+        }
         for lba in region_range(region, self.blocks()) {
             if trim.contains(&lba) || self.is_trimmed(Lba(lba)) {
                 let bit = Lba(lba % REGION_BLOCKS).index();
@@ -143,11 +185,29 @@ impl Index {
     }
 }
 
-/// Blocks that a tombstone block's bitmap marks as trimmed.
-pub fn tombstone_blocks(region: u64, volume_blocks: u64, bitmap: &Block) -> impl Iterator<Item = Lba> + '_ {
-    region_range(region, volume_blocks).map(Lba).filter(|lba| {
+/// What a tombstone says of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buried {
+    /// It was trimmed.
+    Trimmed,
+    /// Nobody knows.
+    Lost,
+}
+
+/// Blocks that a tombstone block marks.
+pub fn tombstone_blocks(
+    region: u64,
+    volume_blocks: u64,
+    bitmap: &Block,
+) -> impl Iterator<Item = (Lba, Buried)> + '_ {
+    region_range(region, volume_blocks).map(Lba).filter_map(|lba| {
         let bit = Lba(lba.0 % REGION_BLOCKS).index();
-        bitmap[bit / 8] >> (bit % 8) & 1 == 1
+        let is_set = |at: usize| bitmap[at + bit / 8] >> (bit % 8) & 1 == 1;
+        match () {
+            () if is_set(0) => Some((lba, Buried::Trimmed)),
+            () if is_set(LOST_AT) => Some((lba, Buried::Lost)),
+            () => None,
+        }
     })
 }
 
@@ -186,9 +246,13 @@ mod tests {
     fn a_tombstone_names_its_blocks() {
         let mut index = Index::new(REGION_BLOCKS + 10);
         index.trim(Lba(REGION_BLOCKS + 9));
+        index.lose(Lba(REGION_BLOCKS + 1));
+        index.lose(Lba(REGION_BLOCKS + 2));
         let mut bitmap = [0; BLOCK_BYTES];
         index.write_tombstone(1, &(REGION_BLOCKS - 5..REGION_BLOCKS + 2), &mut bitmap);
-        let blocks: Vec<u64> = tombstone_blocks(1, index.blocks(), &bitmap).map(|lba| lba.0).collect();
-        assert_eq!(blocks, [REGION_BLOCKS, REGION_BLOCKS + 1, REGION_BLOCKS + 9]);
+        let blocks: Vec<(u64, Buried)> =
+            tombstone_blocks(1, index.blocks(), &bitmap).map(|(lba, why)| (lba.0, why)).collect();
+        let expected = [(0, Buried::Trimmed), (1, Buried::Trimmed), (2, Buried::Lost), (9, Buried::Trimmed)];
+        assert_eq!(blocks, expected.map(|(lba, why)| (REGION_BLOCKS + lba, why)));
     }
 }

@@ -1,7 +1,10 @@
 //! Blocks beyond rescue: a marker takes the place of each, so that the segment they lie in can be erased.
 //!
 //! A marker is a block of kind `Lost`: it moves, is overwritten and trimmed like any other, and reading
-//! it fails. Only the collector writes markers, for what it could not read twice. A lost tombstone is no loss while the engine runs: it is written anew.
+//! it fails. Only the collector writes markers, for what it could not read twice. A lost tombstone is no
+//! loss while the engine runs: it is written anew. One that a mount cannot read leaves blocks of which
+//! nobody knows whether they were trimmed: a new one is written that names them as lost, before clients
+//! come and before anything is collected.
 //!
 //! The sequence of a lost block may be as lost as its contents. Its marker must be newer than all older
 //! copies of the block, and older than writes and trims in flight: it takes the sequence before the first
@@ -32,23 +35,41 @@ impl Shard {
         }
     }
 
+    /// Writes tombstones that could not be read anew, with what may have been trimmed as lost.
+    pub(super) fn record_doubt(&mut self) {
+        if self.doubtful.is_empty() && !self.recording_doubt {
+            return;
+        }
+        let waiting_max = LOADS_MAX as usize * self.config.members;
+        while self.moves.len() < waiting_max {
+            let Some(region) = self.doubtful.pop() else { break };
+            self.recording_doubt = true;
+            let name = Name::Tombstone(region);
+            if let Some(from) = self.index.get(name) {
+                let tombstone = self.marker(name, from);
+                self.moves.push_back(tombstone);
+            }
+        }
+        self.recording_doubt = !self.moves.is_empty() || self.moves_pending > 0;
+    }
+
     /// True while the blocks of a segment are being written off.
     pub(super) fn is_writing_off(&self, segment: SegmentSlot) -> bool {
         matches!(self.gc, Gc::Settling { victim } if victim == segment) && self.segments.get(segment).damaged
     }
 
     fn sequence_for_marker(&mut self, name: Name) -> u64 {
-        let first_in_flight = match name {
+        let before = match name {
             Name::Block(lba) => {
-                let trim = self.regions.trimmed_since(region_of(lba.0));
-                [self.in_flight.first(lba), trim].into_iter().flatten().min()
+                let trim = self.regions.sequence_before_trim(region_of(lba.0));
+                self.in_flight.sequence_before(lba).or(trim)
             }
-            Name::Tombstone(region) => self.regions.busy_since(region),
+            Name::Tombstone(region) => self.regions.sequence_before(region),
         };
-        first_in_flight.unwrap_or_else(|| {
+        before.unwrap_or_else(|| {
             self.next_sequence += 1;
-            self.next_sequence
-        }) - 1
+            self.next_sequence - 1
+        })
     }
 
     fn marker(&mut self, name: Name, from: Pba) -> Move {

@@ -66,6 +66,12 @@ impl Shard {
             let first = read.next;
             let lba = read.lba.plus(u64::from(first));
             match self.index.get(Name::Block(lba)) {
+                None if self.index.is_lost(lba) => {
+                    self.counters.blocks_unreadable += 1;
+                    let read = self.reads.get_mut(slot);
+                    read.outcome = Outcome::IoError;
+                    read.next += 1;
+                }
                 None => {
                     let read = self.reads.get_mut(slot);
                     let mut frame = read.stock.pop().expect("one frame per block");

@@ -121,6 +121,12 @@ impl Segment {
         slot
     }
 
+    /// True while stripes given out are not durable: once they are, it is sealed and can be collected.
+    #[must_use]
+    pub fn has_stripes_in_flight(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.stripes_pending() > 0)
+    }
+
     /// True while its headers are not durable.
     #[must_use]
     pub fn is_opening(&self) -> bool {

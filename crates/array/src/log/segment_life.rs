@@ -51,7 +51,10 @@ impl Shard {
             && self.segments.free_segments() <= GC_RESERVE_SEGMENTS
             && self.has_no_room(stream)
             && (self.gc_is_at_a_loss() || self.gc_is_starved())
-            && !self.segments.iter().any(|(_, segment)| segment.is_changing())
+            && !self
+                .segments
+                .iter()
+                .any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
     }
 
     /// True when a stream's next stripe needs a new segment.

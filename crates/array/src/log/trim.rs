@@ -80,18 +80,18 @@ impl RegionLocks {
         }
     }
 
-    /// A sequence not above that of the trim in a region; `None` when there is none.
+    /// While a region is being trimmed, a sequence below that of the trim and above all in it before.
     #[must_use]
-    pub fn trimmed_since(&self, region: u64) -> Option<u64> {
+    pub fn sequence_before_trim(&self, region: u64) -> Option<u64> {
         let region = Lba(region).index();
-        self.trimming[region].then(|| self.since[region])
+        self.trimming[region].then(|| self.since[region] - 1)
     }
 
-    /// A sequence not above that of any write or trim in a region; `None` when nobody is in it.
+    /// While somebody is in a region, a sequence below theirs and above those of trims before.
     #[must_use]
-    pub fn busy_since(&self, region: u64) -> Option<u64> {
+    pub fn sequence_before(&self, region: u64) -> Option<u64> {
         let region = Lba(region).index();
-        (self.trimming[region] || self.writes[region] > 0).then(|| self.since[region])
+        (self.trimming[region] || self.writes[region] > 0).then(|| self.since[region] - 1)
     }
 
     /// True when nobody is in any region.
@@ -144,7 +144,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let blocks = intersect(range, &region_range(region, self.index.blocks()));
-        if self.index.is_unmapped(&blocks) {
+        if self.index.is_zeros(&blocks) {
             return;
         }
         let mut frame = self.frames.take();

@@ -3,7 +3,7 @@
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::gc::Gc;
 use crate::log::in_flight::InFlight;
-use crate::log::index::{Index, Name, region_range, tombstone_blocks};
+use crate::log::index::{Buried, Index, Name, region_range, tombstone_blocks};
 use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, repair};
@@ -101,6 +101,8 @@ pub fn run(
         write_offs: Vec::new(),
         moves_pending: 0,
         weak,
+        doubtful: session.report.regions_doubtful.clone(),
+        recording_doubt: false,
         membership: Membership::new(session.record.clone(), positions),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
@@ -157,7 +159,7 @@ fn bury_all(
             Some(frame) => newest.bury(region, &frame.data),
             None => {
                 session.report.regions_doubtful.push(region);
-                newest.doubt(region, at);
+                newest.doubt(region);
             }
         }
     }
@@ -214,22 +216,25 @@ impl Newest {
     /// Hides the blocks that a region's newest tombstone marks, where they are older.
     fn bury(&mut self, region: u64, bitmap: &base::xor::Block) {
         let sequence = self.tombstones[Lba(region).index()];
-        let blocks: Vec<Lba> = tombstone_blocks(region, self.index.blocks(), bitmap).collect();
-        for lba in blocks {
-            if self.blocks[lba.index()] < sequence {
-                self.index.trim(lba);
+        let blocks: Vec<(Lba, Buried)> = tombstone_blocks(region, self.index.blocks(), bitmap).collect();
+        for (lba, why) in blocks {
+            if self.blocks[lba.index()] >= sequence {
+                continue;
             }
+            match why {
+                Buried::Trimmed => self.index.trim(lba),
+                Buried::Lost => self.index.lose(lba),
+            };
         }
     }
 
-    /// A region's newest tombstone cannot be read: the index points there for all blocks it may hide, so
-    /// that reading them fails.
-    fn doubt(&mut self, region: u64, tombstone: Pba) {
+    /// A region's newest tombstone cannot be read: all blocks it may hide are lost.
+    fn doubt(&mut self, region: u64) {
         let sequence = self.tombstones[Lba(region).index()];
         for lba in region_range(region, self.index.blocks()).map(Lba) {
-            let name = Name::Block(lba);
-            if self.blocks[lba.index()] < sequence && self.index.get(name).is_some() {
-                self.index.set(name, tombstone);
+            let is_mapped = self.index.get(Name::Block(lba)).is_some();
+            if self.blocks[lba.index()] < sequence && is_mapped {
+                self.index.lose(lba);
             }
         }
     }

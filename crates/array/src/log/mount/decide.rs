@@ -4,8 +4,10 @@
 //! never acknowledged, and is void. Two refinements keep that a stable function of the media:
 //! - Groups before the last two that any zone has entered were complete before the next ones began.
 //!   What is missing there is damage, not a torn write: every whole block counts by itself.
-//! - In the last two groups, a chunk that is damaged may have been any of those missing there, and counts
-//!   for each: better an error than old data. One that is torn holds whole blocks, only not all of them.
+//! - In the last two groups, a stripe that every present member has or may have had counts: a chunk that is
+//!   damaged and does not say of which stripe it is may have been any. Better an error than old data; but
+//!   one present member that never had it is proof that it was never acknowledged.
+//! - A torn chunk is not damaged: its blocks are whole, only not all there.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
 //!   void stripes it found there stay void.
 //!
@@ -14,7 +16,7 @@
 use crate::log::mount::scan::{FoundSegment, FoundZone};
 use crate::log::mount::{DamagedChunk, Session};
 use base::units::DriveIndex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{SegmentHeader, WriteMode};
@@ -78,7 +80,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let mut counts = vec![0_usize; stripes];
     let mut closed_by_recovery = vec![false; layout.groups() as usize];
     let mut damaged = Vec::new();
-    let mut group_damaged = vec![vec![false; layout.groups() as usize]; members];
+    let mut damage = Damage::new(&layout);
     let mut slots_touched = 0;
     for (member, zone) in zones.iter().enumerate() {
         let Some(zone) = zone else { continue };
@@ -91,9 +93,14 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
                     counts[stripe as usize] += 1;
                 }
                 Chunk::Filler => closed_by_recovery[layout.group_of(slot) as usize] = true,
-                Chunk::Whole(_) | Chunk::Damaged(_) => {
+                Chunk::Whole(stripe) => {
                     damaged.push((member, slot));
-                    group_damaged[member][layout.group_of(slot) as usize] = true;
+                    damage.add(member, slot, Some(stripe));
+                }
+                Chunk::Damaged(stripe) => {
+                    damaged.push((member, slot));
+                    let own = (header.mode == WriteMode::Write).then_some(slot);
+                    damage.add(member, slot, stripe.or(own));
                 }
                 Chunk::Unwritten => {}
             }
@@ -108,13 +115,14 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         .map(|stripe| {
             let group = layout.group_of(stripe);
             let trusted = group < tail && !closed_by_recovery[group as usize];
-            let lost_to_damage = (0..members)
-                .filter(|member| slots[*member][stripe as usize].is_none())
-                .filter(|member| group_damaged[*member][group as usize])
-                .count();
+            let may_have_been_there = || {
+                let mut lacking = (0..members)
+                    .filter(|member| zones[*member].is_some() && slots[*member][stripe as usize].is_none());
+                lacking.all(|member| damage.may_be_of(member, stripe))
+            };
             match counts[stripe as usize] {
                 0 => Fate::Absent,
-                count if count + lost_to_damage >= layout.code.data_count() || trusted => Fate::Kept,
+                count if count >= layout.code.data_count() || trusted || may_have_been_there() => Fate::Kept,
                 _ => Fate::Void,
             }
         })
@@ -133,6 +141,35 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         slots,
         slots_touched,
         told: BTreeMap::new(),
+    }
+}
+
+/// Chunks that are damaged, by what is known of them.
+struct Damage {
+    layout: Layout,
+    /// Those that say of which stripe they are.
+    of_stripe: Vec<BTreeSet<u32>>,
+    /// Groups with others.
+    in_group: Vec<BTreeSet<u32>>,
+}
+
+impl Damage {
+    fn new(layout: &Layout) -> Damage {
+        let none = vec![BTreeSet::new(); layout.members()];
+        Damage { layout: *layout, of_stripe: none.clone(), in_group: none }
+    }
+
+    fn add(&mut self, member: usize, slot: u32, stripe: Option<u32>) {
+        match stripe {
+            Some(stripe) => self.of_stripe[member].insert(stripe),
+            None => self.in_group[member].insert(self.layout.group_of(slot)),
+        };
+    }
+
+    /// True when a damaged chunk of a member may be that of a stripe.
+    fn may_be_of(&self, member: usize, stripe: u32) -> bool {
+        self.of_stripe[member].contains(&stripe)
+            || self.in_group[member].contains(&self.layout.group_of(stripe))
     }
 }
 
