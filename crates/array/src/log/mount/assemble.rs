@@ -70,10 +70,7 @@ pub fn run(
     let data_blocks = 2 * slots * user_layout.stripe_data_blocks() as usize;
     let frames_internal_max = internal_frames_max(&config);
     let epoch = u64::from(session.record.epoch);
-    let entries =
-        segments.iter().flat_map(|segment| segment.zones.iter().flatten()).flat_map(|zone| &zone.entries);
-    let data = entries.flatten().filter(|entry| matches!(entry.kind, EntryKind::Data(_)));
-    let sequence_max = data.map(|entry| entry.sequence).max().unwrap_or(0);
+    let sequence_max = sequence_max(&segments);
     let positions = session
         .log_positions
         .iter()
@@ -116,6 +113,14 @@ pub fn run(
     };
     shard.count_live();
     Ok(shard)
+}
+
+/// The highest sequence on the media.
+fn sequence_max(segments: &[Decided]) -> u64 {
+    let entries =
+        segments.iter().flat_map(|segment| segment.zones.iter().flatten()).flat_map(|zone| &zone.entries);
+    let data = entries.flatten().filter(|entry| matches!(entry.kind, EntryKind::Data(_)));
+    data.map(|entry| entry.sequence).max().unwrap_or(0)
 }
 
 fn streams_of(config: &ArrayConfig) -> [StreamWriter; 2] {
