@@ -1,7 +1,10 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
+use crate::characterise::Characterise;
+use crate::probe::Probe;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand};
+use lab::array_run::Pattern;
 use server::{CORES_MAX, Listen};
 use std::path::PathBuf;
 use zone::stripe::Level;
@@ -109,6 +112,9 @@ pub struct ServiceOptions {
     /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,
+    /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
+    #[arg(long)]
+    pub profile: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +130,8 @@ pub struct Query {
 pub enum DriveCommand {
     /// Mark a drive as failed: the array goes on without it and never believes it again
     Fail(Fail),
+    /// Measure one operation on a modelled drive in virtual time, or on a real one
+    Probe(Probe),
 }
 
 #[derive(Debug, Args)]
@@ -140,6 +148,10 @@ pub enum LabCommand {
     NullWrite(NullWrite),
     /// Our server and `nbdkit memory` under the same fio jobs, in turn
     NbdCompare(NbdCompare),
+    /// An array on modelled drives in virtual time
+    Array(ArrayRun),
+    /// Every observation of the published characterisation of zoned drives, on a modelled drive
+    Characterise(Characterise),
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +177,56 @@ pub struct NullWrite {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ArrayRun {
+    /// Profile of the drives, by name or as a TOML file
+    #[arg(long, default_value = "zn540-4tb")]
+    pub profile: String,
+    /// RAID level
+    #[arg(long, default_value = "raid5", value_parser = parse_level)]
+    pub level: Level,
+    /// Drives
+    #[arg(long, default_value_t = 4)]
+    pub drives: usize,
+    /// Chunk size
+    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
+    pub chunk: u64,
+    /// Stripes of a group under Zone Append; 1 uses Zone Write
+    #[arg(long, default_value_t = 256)]
+    pub group: u32,
+    /// Size of the volume
+    #[arg(long, default_value = "256MiB", value_parser = parse_size, value_name = "BYTES")]
+    pub size: u64,
+    /// fio's rw: randwrite, randread, write, read
+    #[arg(long, default_value = "randwrite", value_parser = parse_pattern)]
+    pub rw: Pattern,
+    /// fio's bs
+    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
+    pub bs: u64,
+    /// fio's iodepth
+    #[arg(long, default_value_t = 64)]
+    pub iodepth: u32,
+    /// Virtual time to measure
+    #[arg(long, default_value_t = 1.0)]
+    pub seconds: f64,
+    /// Seed of drives and clients; the same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_pattern(text: &str) -> Result<Pattern, String> {
+    match text {
+        "randwrite" => Ok(Pattern::RandWrite),
+        "randread" => Ok(Pattern::RandRead),
+        "write" => Ok(Pattern::Write),
+        "read" => Ok(Pattern::Read),
+        _ => Err(format!("`{text}`: use randwrite, randread, write or read")),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,8 @@
 //! An array's directory: `array.toml` says where the drives are, the drives say all the rest.
 
 use anyhow::{Context, Result, bail, ensure};
-use drive::emulated::EmulatedDrive;
+use drive::emulated::{EmulatedDrive, Pace, TimedDrive};
+use drive::timing::{ModelOptions, Profile};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,8 @@ pub struct OpenDrives {
     pub devices: Vec<Option<Box<dyn ZonedDevice>>>,
     /// Readable when a drive has something to say.
     pub wake_fds: Vec<OwnedFd>,
+    /// The clocks of drives that take the time of a profile.
+    pub paces: Vec<Pace>,
 }
 
 /// True when the directory holds an array.
@@ -126,13 +129,27 @@ impl Directory {
     /// Opens the drives. One that is missing or damaged is left out, with a warning; one that is in
     /// use by another process is an error.
     pub fn open_drives(&self) -> Result<OpenDrives> {
-        let mut open = OpenDrives { devices: Vec::new(), wake_fds: Vec::new() };
+        self.open_drives_as(None)
+    }
+
+    /// The same, with the timing of a profile, which begins when their paces are started.
+    pub fn open_drives_as(&self, profile: Option<&Profile>) -> Result<OpenDrives> {
+        let mut open = OpenDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new() };
         for index in 0..self.file.drive.len() {
             let device = self.open_drive(index)?;
             if let Some(fd) = device.as_ref().and_then(EmulatedDrive::wake_fd) {
                 open.wake_fds.push(fd.try_clone_to_owned().context("event descriptor of a drive")?);
             }
-            open.devices.push(device.map(|device| Box::new(device) as Box<dyn ZonedDevice>));
+            open.devices.push(match (device, profile) {
+                (None, _) => None,
+                (Some(device), None) => Some(Box::new(device)),
+                (Some(device), Some(profile)) => {
+                    let options = ModelOptions { seed: index as u64, ..ModelOptions::default() };
+                    let (device, pace) = TimedDrive::paced(device, profile, options);
+                    open.paces.push(pace);
+                    Some(Box::new(device))
+                }
+            });
         }
         Ok(open)
     }

@@ -1,15 +1,21 @@
 //! `zoneweave lab ...`: runs experiments and prints them.
 
-use crate::cli::{LabCommand, NbdCompare, NullWrite};
+use crate::characterise;
+use crate::cli::{ArrayRun, LabCommand, NbdCompare, NullWrite};
 use anyhow::{Context, Result};
-use lab::{nbd_compare, null_write};
+use drive::timing::Profile;
+use lab::{array_run, nbd_compare, null_write};
+use std::process::ExitCode;
 
 /// Runs an experiment.
-pub fn run(command: &LabCommand) -> Result<()> {
+pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
-        LabCommand::NullWrite(options) => null_write(options),
-        LabCommand::NbdCompare(options) => nbd_compare(options),
+        LabCommand::NullWrite(options) => null_write(options)?,
+        LabCommand::NbdCompare(options) => nbd_compare(options)?,
+        LabCommand::Array(options) => array_run(options)?,
+        LabCommand::Characterise(options) => return characterise::run(options),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn null_write(options: &NullWrite) -> Result<()> {
@@ -27,8 +33,45 @@ fn null_write(options: &NullWrite) -> Result<()> {
     }
     println!("{:.0} ns per 4-KiB write", report.ns_per_write);
     println!("{:.0} writes/s on one core", report.writes_per_second);
+    match report.instructions_per_write {
+        Some(count) => println!("{count:.0} instructions per write"),
+        None => println!("instructions are not counted on this machine"),
+    }
     println!("{:.6} allocations per write", report.allocations_per_write);
     println!("{:.3} write amplification", report.write_amplification);
+    Ok(())
+}
+
+fn array_run(options: &ArrayRun) -> Result<()> {
+    let report = array_run::run(&array_run::ArrayRun {
+        profile: Profile::load(&options.profile)?,
+        level: options.level,
+        drives: options.drives,
+        chunk_bytes: options.chunk,
+        group_stripes: options.group,
+        size_bytes: options.size,
+        pattern: options.rw,
+        block_bytes: options.bs,
+        queue_depth: options.iodepth,
+        seconds: options.seconds,
+        seed: options.seed,
+    })?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    println!("requests   {}", report.samples);
+    println!("mean       {:.2} us", report.mean_us);
+    println!("p50        {:.2} us", report.p50_us);
+    println!("p95        {:.2} us", report.p95_us);
+    println!("p99        {:.2} us", report.p99_us);
+    println!("p99.9      {:.2} us", report.p999_us);
+    println!("rate       {:.3} KIOPS", report.kiops);
+    println!("throughput {:.1} MiB/s", report.mib_s);
+    match report.write_amplification {
+        Some(amplification) => println!("write amplification {amplification:.2}"),
+        None => println!("nothing written"),
+    }
     Ok(())
 }
 

@@ -3,12 +3,14 @@
 //! `cli` is what can be typed, one module per command does it, `directory` is an array's directory
 //! on disk: `array.toml`, its drives, its sockets.
 
+mod characterise;
 mod check;
 mod cli;
 mod create;
 mod directory;
 mod fail;
 mod lab_commands;
+mod probe;
 mod serve;
 mod status;
 
@@ -39,7 +41,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(options) => status::run(&options)?,
         Command::Check(options) => return check::run(&options),
         Command::Drive { command: DriveCommand::Fail(options) } => fail::run(&options)?,
-        Command::Lab { command } => lab_commands::run(&command)?,
+        Command::Drive { command: DriveCommand::Probe(options) } => probe::run(&options)?,
+        Command::Lab { command } => return lab_commands::run(&command),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,8 +12,16 @@ use array::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
+use drive::emulated::Pace;
+use drive::timing::Profile;
 use server::{ExportConfig, Listen, ServerConfig, Service, Stop, WallClock, control};
 use std::path::PathBuf;
+
+/// Waits shorter than this are spent awake when drives take the time of a profile.
+const SPIN_FOR_PROFILE: Nanos = Nanos(200_000);
+/// How often it is looked whether the host keeps up, and what is worth a word.
+const PACE_EVERY: Nanos = Nanos(5_000_000_000);
+const LAG_NOTED: Nanos = Nanos(500_000);
 
 /// How often counters are saved, so that a killed server loses few of them.
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
@@ -46,7 +54,8 @@ pub fn run(options: &Serve) -> Result<()> {
 
 fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let clock = WallClock::start();
-    let drives = directory.open_drives()?;
+    let profile = options.profile.as_deref().map(Profile::load).transpose()?;
+    let drives = directory.open_drives_as(profile.as_ref())?;
     let (shard, set, report) = mount(drives.devices, Tuning::default(), clock.now())?;
     status::log_mount(&directory, &shard.status(), &report);
     let mut volume = LogVolume::new(shard, set);
@@ -61,12 +70,17 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     handle.on_signals().context("signal handling")?;
     warn_of_missing_cores(options.cores);
     announce(&listen, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64);
+    if let Some(profile) = &profile {
+        log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
+        drives.paces.iter().for_each(Pace::start);
+    }
     let config = ServerConfig {
         exports: vec![ExportConfig {
             name: directory.file.export.clone(),
             description: format!("Zoneweave array {}", directory.file.uuid),
         }],
         cores: options.cores,
+        spin: if profile.is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
         ..ServerConfig::default()
     };
     let service =
@@ -75,6 +89,8 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
         lifetime: LifetimeCounters::load(&directory.counters_path()),
         counters_path: directory.counters_path(),
         saved_at: clock.now(),
+        paces: drives.paces,
+        pace_checked_at: clock.now(),
         directory,
         volume,
     };
@@ -121,6 +137,9 @@ struct ServedArray {
     lifetime: LifetimeCounters,
     counters_path: PathBuf,
     saved_at: Instant,
+    /// The clocks of drives that take the time of a profile.
+    paces: Vec<Pace>,
+    pace_checked_at: Instant,
 }
 
 impl ServedArray {
@@ -128,6 +147,23 @@ impl ServedArray {
         let total = self.lifetime.plus(self.volume.shard().counters());
         if let Err(error) = total.save(&self.counters_path) {
             log::warn!("{}: {error}", self.counters_path.display());
+        }
+    }
+
+    /// Says so when the drives' answers come later than their profile has it.
+    fn check_pace(&mut self, now: Instant) {
+        if self.paces.is_empty() || now.since(self.pace_checked_at) < PACE_EVERY {
+            return;
+        }
+        self.pace_checked_at = now;
+        let lag = self.paces.iter().map(Pace::take_lag).max().unwrap_or(Nanos(0));
+        if lag > LAG_NOTED {
+            log::warn!(
+                "this host does not keep up with the profile: in the last {} s an answer of a drive was {} us late; \
+                 measured latencies are those of the host",
+                PACE_EVERY.0 / 1_000_000_000,
+                lag.0 / 1000
+            );
         }
     }
 
@@ -172,6 +208,7 @@ impl Volume for ServedArray {
             self.saved_at = now;
             self.save_counters();
         }
+        self.check_pace(now);
         self.volume.turn(now, replies)
     }
 

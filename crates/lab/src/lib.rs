@@ -2,5 +2,12 @@
 //! object.
 
 pub mod allocations;
+pub mod array_run;
+pub mod characterise;
+pub mod compare;
+mod instructions;
 pub mod nbd_compare;
 pub mod null_write;
+pub mod probe;
+pub mod report;
+pub mod workload;

@@ -7,6 +7,7 @@
 //! written so that victims are empty.
 
 use crate::allocations;
+use crate::instructions::Instructions;
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, Tuning};
 use array::log::volume::LogVolume;
@@ -133,9 +134,11 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
     client.warm_up()?;
     let allocations = allocations::count();
     let answered = client.answered;
+    let mut instructions = Instructions::start();
     let started = std::time::Instant::now();
     client.run_for(Duration::from_secs_f64(options.seconds))?;
     let elapsed = started.elapsed();
+    let instructions = instructions.as_mut().and_then(Instructions::count);
     let allocations = allocations::count() - allocations;
     let writes = (client.answered - answered) * client.blocks_per_write;
     ensure!(writes > 0, "no write was answered within {} s: raise --seconds", options.seconds);
@@ -144,7 +147,7 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
         ns_per_write,
         writes_per_second: 1e9 / ns_per_write,
         allocations_per_write: precise(allocations) / precise(writes),
-        instructions_per_write: None,
+        instructions_per_write: instructions.map(|count| precise(count) / precise(writes)),
         write_amplification: client.volume.shard().counters().write_amplification().unwrap_or(0.0),
         writes,
         block_bytes: options.block_bytes,

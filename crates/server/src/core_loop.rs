@@ -257,7 +257,9 @@ impl<'a> Server<'a> {
         }
         let relief = self.short_since.map(|since| since + self.config.shortage_limit);
         let dues = [self.desk.volume.next_deadline(), self.next_sweep, self.phase.due(), relief];
-        dues.into_iter().flatten().min().map(|due| due.since(now))
+        let wait = dues.into_iter().flatten().min().map(|due| due.since(now));
+        // The kernel's timers are coarse: what is due soon is waited for awake, where that is asked for.
+        wait.map(|wait| if wait < self.config.spin { Nanos(0) } else { wait })
     }
 
     fn take_completions(&mut self) -> io::Result<()> {

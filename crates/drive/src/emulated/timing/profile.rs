@@ -92,11 +92,12 @@ pub enum HostStack {
 /// What a command costs outside the drive, in microseconds.
 ///
 /// The life of a command: `submit_us` after the program asks, the command is at the scheduler (or
-/// the drive); a command of several memory segments then takes `segments_us` to be mapped. When the
-/// drive is done, `complete_us + request_us * requests` later the program knows, where `requests`
-/// is the number of its requests that were merged into the command (1 without merging), and, under
-/// a scheduler that keeps one write per zone in flight, the next command of the zone goes on its
-/// way. The program itself takes `think_us` before it submits again.
+/// the drive); a command of several memory segments then takes `segments_us` to be mapped, one of
+/// several requests `merge_us` to be merged. When the drive is done, `complete_us + request_us *
+/// requests` later the program knows, where `requests` is the number of its requests that were
+/// merged into the command (1 without merging), and, under a scheduler that keeps one write per zone
+/// in flight, the next command of the zone goes on its way. The program itself takes `think_us`
+/// before it submits again.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct StackCosts {
@@ -106,6 +107,9 @@ pub struct StackCosts {
     pub segments_us: f64,
     /// What is mapped without that cost.
     pub segment_bytes: u64,
+    /// Merging, of a command made of several requests.
+    #[serde(default)]
+    pub merge_us: f64,
     /// Per command, from the drive to the program.
     pub complete_us: f64,
     /// Per request of the program in the command, from the drive to the program.

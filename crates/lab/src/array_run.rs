@@ -1,0 +1,291 @@
+//! The whole array on modelled drives, in virtual time: the engine is the one that is served, the clock
+//! jumps from event to event, and a run is a function of code, options and seed.
+
+use crate::workload::{Measured, whole_ns};
+use anyhow::{Result, ensure};
+use array::log::config::{ArrayConfig, Tuning};
+use array::log::volume::LogVolume;
+use array::log::{format, mount};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::random::Random;
+use base::time::{Instant, Nanos};
+use base::units::{BLOCK_BYTES_U64, Lba};
+use drive::emulated::{EmulatedDrive, TimedDrive};
+use drive::timing::{ModelOptions, Profile};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use zone::device::{Geometry, ZonedDevice};
+use zone::drives::DriveSet;
+use zone::stripe::Level;
+
+/// Zones of a run, scaled down so that a volume of some hundred MiB has many: costs of whole zones scale
+/// with what is in them.
+const ZONE_CAPACITY_BLOCKS: u32 = 4096;
+/// Turns at one instant after which the engine is stuck.
+const TURNS_MAX: u32 = 1_000_000;
+
+/// What clients do, in fio's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Random reads of a volume that was filled.
+    RandRead,
+    /// Random writes of a volume that was filled.
+    RandWrite,
+    /// Sequential reads of a volume that was filled.
+    Read,
+    /// Sequential writes.
+    Write,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct ArrayRun {
+    /// The drives.
+    pub profile: Profile,
+    /// RAID level.
+    pub level: Level,
+    /// Drives.
+    pub drives: usize,
+    /// Bytes of each chunk.
+    pub chunk_bytes: u64,
+    /// Stripes of a group; 1 uses Zone Write.
+    pub group_stripes: u32,
+    /// Size of the volume.
+    pub size_bytes: u64,
+    /// What clients do.
+    pub pattern: Pattern,
+    /// Bytes of each request.
+    pub block_bytes: u64,
+    /// Requests in flight.
+    pub queue_depth: u32,
+    /// Virtual time measured.
+    pub seconds: f64,
+    /// Seed of the drives and of the clients.
+    pub seed: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrayRunReport {
+    /// The drives.
+    pub profile: String,
+    /// Mean latency.
+    pub mean_us: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 95 % are at most this.
+    pub p95_us: f64,
+    /// 99 % are at most this.
+    pub p99_us: f64,
+    /// 99.9 % are at most this.
+    pub p999_us: f64,
+    /// Thousands of requests per second.
+    pub kiops: f64,
+    /// Throughput.
+    pub mib_s: f64,
+    /// Requests measured.
+    pub samples: u64,
+    /// Blocks written to drives per block written by clients, parity not counted, filling included.
+    pub write_amplification: Option<f64>,
+}
+
+/// Runs.
+///
+/// # Errors
+/// When the array cannot be made like this, or a request fails.
+pub fn run(options: &ArrayRun) -> Result<ArrayRunReport> {
+    let mut clients = Clients::new(options)?;
+    if options.pattern != Pattern::Write {
+        clients.fill()?;
+    }
+    let measured = clients.measure()?;
+    let [p50_us, p95_us, p99_us, p999_us] = measured.percentiles_us([50.0, 95.0, 99.0, 99.9]);
+    Ok(ArrayRunReport {
+        profile: options.profile.name().to_owned(),
+        mean_us: measured.mean_us(),
+        p50_us,
+        p95_us,
+        p99_us,
+        p999_us,
+        kiops: measured.kiops(),
+        mib_s: measured.mib_s(),
+        samples: measured.latencies_us.len() as u64,
+        write_amplification: clients.volume.shard().counters().write_amplification(),
+    })
+}
+
+/// Clients in a closed loop, and the array they use.
+struct Clients<'a> {
+    options: &'a ArrayRun,
+    volume: LogVolume,
+    now: Instant,
+    random: Random,
+    next_id: u64,
+    next_place: u64,
+    /// When each request in flight was submitted.
+    submitted: BTreeMap<u64, Instant>,
+    replies: Vec<Reply>,
+}
+
+impl<'a> Clients<'a> {
+    fn new(options: &'a ArrayRun) -> Result<Clients<'a>> {
+        let sizes = [options.block_bytes, options.chunk_bytes, options.size_bytes];
+        ensure!(
+            sizes.iter().all(|bytes| *bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES_U64)),
+            "sizes must be multiples of 4096 and not zero"
+        );
+        ensure!(options.profile.has_zones(), "profile {} has no zones", options.profile.name());
+        ensure!(options.queue_depth > 0, "--queue-depth is at least 1");
+        let config = config_of(options)?;
+        let members: Vec<[u8; 16]> =
+            (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(u8::MAX); 16]).collect();
+        let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
+        for (uuid, seed) in members.iter().zip(options.seed..) {
+            let drive = EmulatedDrive::on_heap(config.geometry, *uuid)?;
+            let model = ModelOptions { seed, ..ModelOptions::default() };
+            devices.push(Some(Box::new(TimedDrive::new(drive, &options.profile, model))));
+        }
+        let mut drives = DriveSet::new(devices);
+        format(&mut drives, &config, &members)?;
+        // Drives in virtual time have been busy until some instant; mounting waits for them from there.
+        let now = Instant(1_000_000_000);
+        let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), now)?;
+        Ok(Clients {
+            options,
+            volume: LogVolume::new(shard, drives),
+            now: Instant(2_000_000_000),
+            random: Random::from_seed(options.seed),
+            next_id: 0,
+            next_place: 0,
+            submitted: BTreeMap::new(),
+            replies: Vec::new(),
+        })
+    }
+
+    fn blocks_per_request(&self) -> u64 {
+        self.options.block_bytes / BLOCK_BYTES_U64
+    }
+
+    fn places(&self) -> u64 {
+        self.volume.shard().blocks() / self.blocks_per_request()
+    }
+
+    /// Writes the whole volume once.
+    fn fill(&mut self) -> Result<()> {
+        let mut left = self.places();
+        for _ in 0..self.options.queue_depth {
+            self.submit(Pattern::Write);
+            left -= 1;
+        }
+        while !self.submitted.is_empty() {
+            for _ in 0..self.wait(None)? {
+                if left > 0 {
+                    left -= 1;
+                    self.submit(Pattern::Write);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self) -> Result<Measured> {
+        let span_us = self.options.seconds * 1e6;
+        let end = Instant(self.now.0 + whole_ns(span_us));
+        let mut measured = Measured { span_us, ..Measured::default() };
+        for _ in 0..self.options.queue_depth {
+            self.submit(self.options.pattern);
+        }
+        while self.now < end {
+            for _ in 0..self.wait(Some(&mut measured))? {
+                self.submit(self.options.pattern);
+            }
+        }
+        Ok(measured)
+    }
+
+    fn submit(&mut self, pattern: Pattern) {
+        let blocks = self.blocks_per_request();
+        let place = match pattern {
+            Pattern::RandRead | Pattern::RandWrite => self.random.below(self.places()),
+            Pattern::Read | Pattern::Write => self.next_place % self.places(),
+        };
+        self.next_place += 1;
+        let lba = Lba(place * blocks);
+        let op = match pattern {
+            Pattern::RandRead | Pattern::Read => {
+                RequestOp::Read { lba, blocks: u32::try_from(blocks).expect("a u32 of blocks") }
+            }
+            Pattern::RandWrite | Pattern::Write => {
+                let mut frames = Vec::new();
+                let count = usize::try_from(blocks).expect("a usize of blocks");
+                self.volume.frames().take_many(count, &mut frames);
+                RequestOp::Write { lba, frames, force_unit_access: false }
+            }
+        };
+        self.next_id += 1;
+        self.submitted.insert(self.next_id, self.now);
+        self.volume.submit(self.now, Request { id: RequestId(self.next_id), op });
+    }
+
+    /// Lets time pass until requests are answered; returns how many.
+    fn wait(&mut self, mut measured: Option<&mut Measured>) -> Result<usize> {
+        let mut answered = 0;
+        let mut turns = 0;
+        while answered == 0 {
+            while self.volume.turn(self.now, &mut self.replies) {
+                turns += 1;
+                ensure!(turns < TURNS_MAX, "the engine does not come to rest");
+            }
+            for mut reply in std::mem::take(&mut self.replies) {
+                ensure!(reply.outcome == Outcome::Done, "a request failed");
+                self.volume.frames().give_many(&mut reply.frames);
+                let submitted = self.submitted.remove(&reply.id.0).expect("answered once");
+                if let Some(measured) = &mut measured {
+                    measured.latencies_us.push(micros(self.now.since(submitted)));
+                    measured.bytes += self.options.block_bytes;
+                }
+                answered += 1;
+            }
+            if answered == 0 {
+                let next = self.volume.next_deadline();
+                self.now = next.map_or(self.now, |next| next.max(Instant(self.now.0 + 1)));
+                ensure!(next.is_some(), "nothing is under way and nothing answered");
+            }
+        }
+        Ok(answered)
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "below 2^53 ns")]
+fn micros(span: Nanos) -> f64 {
+    span.0 as f64 / 1000.0
+}
+
+/// An array of scaled-down zones, as many as the volume needs.
+fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
+    let real = options.profile.geometry();
+    let geometry = Geometry {
+        zones: 8,
+        zone_size_blocks: ZONE_CAPACITY_BLOCKS,
+        zone_capacity_blocks: ZONE_CAPACITY_BLOCKS,
+        volatile_cache: false,
+        ..real
+    };
+    let mut config = ArrayConfig {
+        array: *b"virtual array 01",
+        level: options.level,
+        members: options.drives,
+        chunk_blocks: u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64)?,
+        group_stripes: options.group_stripes,
+        volume_blocks: 1,
+        geometry,
+    };
+    config.validate()?;
+    let volume_blocks = options.size_bytes / BLOCK_BYTES_U64;
+    while config.volume_blocks_max() < volume_blocks {
+        config.geometry.zones += 1;
+    }
+    config.volume_blocks = volume_blocks;
+    config.validate()?;
+    Ok(config)
+}

@@ -1,0 +1,172 @@
+//! Where settings run: a modelled drive in virtual time.
+//!
+//! [`Bench`] is all that the rest of the characterisation knows of drives; a drive on the wall clock
+//! is another implementation of it.
+
+mod jobs;
+mod target;
+
+use super::numbers::precise;
+use super::setting::{
+    CLOSE, FIRST, Groups, LATER, Load, Managed, Mixed, OPEN, Opening, PROGRAMS_MAX, Resets, Setting, Summary,
+    Which,
+};
+use crate::workload::{Job, Loop, Measured, Span, join};
+use drive::timing::{LbaFormat, Model, ModelOptions, Profile};
+use jobs::Facts;
+use target::{Counting, RandomPlaces, Sequence};
+use zone::device::Geometry;
+
+/// What is known of a drive without measuring.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    /// What it is called; published numbers are compared when they were measured on a drive of this
+    /// name.
+    pub name: String,
+    /// Its zones and limits.
+    pub geometry: Geometry,
+    /// Bytes of a zone's random write area.
+    pub zrwa_window_bytes: Option<u64>,
+}
+
+/// Runs settings.
+pub trait Bench: Sync {
+    /// The drive that is characterised.
+    fn drive(&self) -> &Drive;
+
+    /// One summary per program, or `None` when the drive cannot do this. Every call starts from a
+    /// fresh drive, so that neither order nor parallel runs change a result.
+    fn measure(&self, setting: &Setting) -> Option<Vec<Summary>>;
+}
+
+/// Settings on modelled drives.
+#[derive(Clone, Debug)]
+pub struct ModelBench {
+    drive: Drive,
+    profile: Profile,
+    conventional: Option<Profile>,
+    seed: u64,
+    /// Shorter runs.
+    quick: bool,
+}
+
+impl ModelBench {
+    /// A zoned drive, and perhaps one without zones to compare it with.
+    #[must_use]
+    pub fn new(profile: &Profile, conventional: Option<&Profile>, seed: u64, quick: bool) -> ModelBench {
+        let drive = Drive {
+            name: profile.name().to_owned(),
+            geometry: profile.geometry(),
+            zrwa_window_bytes: profile.zrwa_window_bytes(),
+        };
+        ModelBench { drive, profile: profile.clone(), conventional: conventional.cloned(), seed, quick }
+    }
+
+    fn profile(&self, which: Which) -> Option<&Profile> {
+        match which {
+            Which::Zoned => Some(&self.profile).filter(|profile| profile.has_zones()),
+            Which::Conventional => self.conventional.as_ref(),
+        }
+    }
+
+    fn model(&self, profile: &Profile, lba_format: LbaFormat, fig7_host_artefact: bool) -> Model {
+        Model::new(profile, ModelOptions { seed: self.seed, lba_format, fig7_host_artefact })
+    }
+
+    fn facts<'a>(&self, profile: &'a Profile) -> Facts<'a> {
+        Facts { profile, quick: self.quick }
+    }
+
+    fn load(&self, load: &Load) -> Option<Vec<Summary>> {
+        let profile = self.profile(load.which)?;
+        let (jobs, span) = self.facts(profile).load(load)?;
+        let mut model = self.model(profile, load.lba_format, false);
+        if load.groups != Groups::Usual {
+            let groups = profile.channel_groups();
+            if groups < 2 {
+                return None;
+            }
+            for (place, job) in (0..).zip(&jobs) {
+                let group = if load.groups == Groups::Same { 0 } else { place % groups };
+                job.zones.iter().for_each(|zone| model.place_zone(*zone, group));
+            }
+        }
+        let (measured, counting) = Loop::on(Counting::new(model), jobs, self.seed).run(span);
+        let merged = 1.0 - precise(counting.commands) / precise(counting.requests(load.bytes)).max(1.0);
+        Some(vec![Summary { merged: merged.max(0.0), ..Summary::of(&join(measured)) }])
+    }
+
+    fn managed(&self, managed: &Managed) -> Option<Vec<Summary>> {
+        let profile = self.profile(Which::Zoned)?;
+        let (job, span) = self.facts(profile).managed(managed)?;
+        let model = self.model(profile, LbaFormat::Bytes4096, false);
+        Some(self.run(model, vec![job], span))
+    }
+
+    fn mixed(&self, mixed: &Mixed) -> Option<Vec<Summary>> {
+        let profile = self.profile(mixed.which)?;
+        let (jobs, span) = self.facts(profile).mixed(mixed)?;
+        let mut model = self.model(profile, LbaFormat::Bytes4096, false);
+        if mixed.which == Which::Conventional && mixed.writers {
+            // Full, overwritten at random until its collector is in its steady state.
+            model.prefill_write_buffer();
+        }
+        let mut measured = match mixed.which {
+            Which::Zoned => Loop::on(model, jobs, self.seed).run(span).0,
+            Which::Conventional => Loop::on(RandomPlaces::new(model, self.seed), jobs, self.seed).run(span).0,
+        };
+        let reader = measured.pop()?;
+        Some(vec![Summary::of(&reader), Summary::of(&join(measured))])
+    }
+
+    fn resets(&self, resets: &Resets) -> Option<Vec<Summary>> {
+        let profile = self.profile(Which::Zoned)?;
+        let (jobs, span) = self.facts(profile).resets(resets)?;
+        let model = self.model(profile, LbaFormat::Bytes4096, resets.host_artefact);
+        let mut summaries = self.run(model, jobs, span);
+        if resets.beside.is_none() {
+            summaries.insert(0, Summary::default());
+        }
+        Some(summaries)
+    }
+
+    fn opening(&self, opening: &Opening) -> Option<Vec<Summary>> {
+        let profile = self.profile(Which::Zoned)?;
+        let costs = profile.stack(drive::timing::HostStack::Spdk)?;
+        let zones = if self.quick { 300 } else { 3000 };
+        let geometry = profile.geometry();
+        let mut sequence = Sequence::new(self.model(profile, LbaFormat::Bytes4096, false), costs);
+        let mut measured: Vec<Measured> = vec![Measured::default(); PROGRAMS_MAX];
+        for round in 0..zones {
+            let steps = sequence.zone(round % geometry.zones, opening)?;
+            measured[OPEN].latencies_us.extend(steps.open_us);
+            measured[FIRST].latencies_us.push(steps.first_us);
+            measured[LATER].latencies_us.extend(steps.later_us);
+            measured[CLOSE].latencies_us.push(steps.close_us);
+        }
+        for part in &mut measured {
+            part.span_us = 1.0;
+        }
+        Some(measured.iter().map(Summary::of).collect())
+    }
+
+    fn run(&self, model: Model, jobs: Vec<Job>, span: Span) -> Vec<Summary> {
+        Loop::on(model, jobs, self.seed).run(span).0.iter().map(Summary::of).collect()
+    }
+}
+
+impl Bench for ModelBench {
+    fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn measure(&self, setting: &Setting) -> Option<Vec<Summary>> {
+        match setting {
+            Setting::Load(load) => self.load(load),
+            Setting::Managed(managed) => self.managed(managed),
+            Setting::Mixed(mixed) => self.mixed(mixed),
+            Setting::Resets(resets) => self.resets(resets),
+            Setting::Opening(opening) => self.opening(opening),
+        }
+    }
+}

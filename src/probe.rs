@@ -1,0 +1,240 @@
+//! `zoneweave drive probe`: one operation on one drive, measured.
+
+use anyhow::{Context, Result, bail, ensure};
+use array::log::identify;
+use base::time::Instant;
+use base::units::parse_bytes;
+use clap::{Args, ValueEnum};
+use drive::emulated::EmulatedDrive;
+use drive::timing::{HostStack, LbaFormat, Profile};
+use lab::probe::{Load, ProbeOp, ProbeReport};
+use std::path::{Path, PathBuf};
+use zone::device::ZonedDevice;
+
+#[derive(Debug, Args)]
+pub struct Probe {
+    /// Profile of a modelled drive, by name or as a TOML file; it runs in virtual time
+    #[arg(long, required_unless_present = "device", conflicts_with = "device")]
+    pub profile: Option<String>,
+    /// A drive to measure on the wall clock: the file of an emulated drive
+    #[arg(long)]
+    pub device: Option<PathBuf>,
+    /// What to measure
+    #[arg(long, value_enum)]
+    pub op: Op,
+    /// Size of each request
+    #[arg(long, default_value = "4k", value_parser = parse_request, value_name = "BYTES")]
+    pub bytes: u64,
+    /// Requests in flight per zone
+    #[arg(long, default_value_t = 1)]
+    pub queue_depth: u32,
+    /// Zones, each with a thread of its own
+    #[arg(long, default_value_t = 1)]
+    pub zones: u32,
+    /// Reads go from start to end of a zone instead of anywhere
+    #[arg(long)]
+    pub sequential: bool,
+    /// Share of the zone the host has written before a reset, finish or close, 0 to 1 [default: 1, of a finish 0.5]
+    #[arg(long)]
+    pub occupancy: Option<f64>,
+    /// The zone was finished before it is reset
+    #[arg(long)]
+    pub finished: bool,
+    /// A load beside it, such as write:250MiB or append:max (see below); may be given more than once
+    ///
+    /// OP:RATE[,bytes=SIZE][,qd=N][,jobs=N] with OP read, write or append, and RATE per second and job, or
+    /// `max`. Without more it is one job of 128-KiB requests, one at a time; for `max`, four jobs of 1-MiB
+    /// requests, appends 32 at a time.
+    #[arg(long, value_parser = parse_load, value_name = "OP:RATE")]
+    pub with: Vec<Load>,
+    /// Host software between program and drive, where the profile knows its costs
+    #[arg(long, value_enum, default_value = "spdk")]
+    pub stack: Stack,
+    /// Block size of the namespace
+    #[arg(long, value_parser = parse_format, default_value = "4096", value_name = "512|4096")]
+    pub lba_format: LbaFormat,
+    /// Seed of all variation; the same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Time to measure [default: as long as it takes for enough samples]
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Measure a drive although its zones hold data, which is lost
+    #[arg(long, requires = "device")]
+    pub overwrite: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An operation by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Op {
+    Read,
+    Write,
+    Append,
+    /// Writes into the random write area (ZRWA)
+    Zrwa,
+    Reset,
+    Finish,
+    Open,
+    Close,
+}
+
+/// A host stack by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Stack {
+    Spdk,
+    /// io_uring without a scheduler
+    Kernel,
+    /// io_uring with mq-deadline, which merges writes
+    MqDeadline,
+}
+
+/// Measures and prints.
+pub fn run(options: &Probe) -> Result<()> {
+    ensure!(
+        options.seconds.is_none_or(|seconds| seconds > 0.0 && seconds.is_finite()),
+        "--seconds must be above 0"
+    );
+    let probe = probe_of(options);
+    let report = match (&options.profile, &options.device) {
+        (Some(name), _) => probe.on_model(&Profile::load(name)?)?,
+        (None, Some(path)) => {
+            let writes =
+                !matches!(options.op, Op::Read) || options.with.iter().any(|load| load.op != ProbeOp::Read);
+            probe.on_device(open(path, writes)?, options.overwrite || !writes)?
+        }
+        (None, None) => bail!("name a --profile or a --device"),
+    };
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(())
+}
+
+fn probe_of(options: &Probe) -> lab::probe::Probe {
+    lab::probe::Probe {
+        op: match options.op {
+            Op::Read => ProbeOp::Read,
+            Op::Write => ProbeOp::Write,
+            Op::Append => ProbeOp::Append,
+            Op::Zrwa => ProbeOp::Zrwa,
+            Op::Reset => ProbeOp::Reset,
+            Op::Finish => ProbeOp::Finish,
+            Op::Open => ProbeOp::Open,
+            Op::Close => ProbeOp::Close,
+        },
+        sequential: options.sequential,
+        bytes: options.bytes,
+        queue_depth: options.queue_depth,
+        zones: options.zones,
+        occupancy: options.occupancy,
+        finished: options.finished,
+        with: options.with.clone(),
+        stack: match options.stack {
+            Stack::Spdk => HostStack::Spdk,
+            Stack::Kernel => HostStack::Kernel,
+            Stack::MqDeadline => HostStack::MqDeadline,
+        },
+        lba_format: options.lba_format,
+        seed: options.seed,
+        seconds: options.seconds,
+    }
+}
+
+/// Opens a drive; members of an array are only read.
+fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
+    let drive = EmulatedDrive::open(path)?;
+    let (drive, superblock) = identify(Box::new(drive), Instant(0));
+    if let Some(superblock) = superblock.filter(|_| writes) {
+        bail!(
+            "{}: is a drive of array {}; this operation would destroy data: measure with --op read, or name a drive \
+             that is in no array",
+            path.display(),
+            uuid::Uuid::from_bytes(superblock.array)
+        );
+    }
+    Ok(drive)
+}
+
+fn print(report: &ProbeReport) {
+    println!("requests   {}", report.samples);
+    println!("mean       {:.2} us", report.mean_us);
+    println!("p50        {:.2} us", report.p50_us);
+    println!("p95        {:.2} us", report.p95_us);
+    println!("p99        {:.2} us", report.p99_us);
+    println!("p99.9      {:.2} us", report.p999_us);
+    println!("rate       {:.3} KIOPS", report.kiops);
+    println!("throughput {:.1} MiB/s", report.mib_s);
+}
+
+fn parse_request(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    if bytes == 0 || bytes % 512 != 0 {
+        return Err(format!("{bytes} bytes: must be a multiple of 512 and not zero"));
+    }
+    Ok(bytes)
+}
+
+fn parse_format(text: &str) -> Result<LbaFormat, String> {
+    match text {
+        "512" => Ok(LbaFormat::Bytes512),
+        "4096" | "4k" | "4KiB" => Ok(LbaFormat::Bytes4096),
+        _ => Err(format!("`{text}`: blocks of 512 or 4096 bytes")),
+    }
+}
+
+fn parse_load(text: &str) -> Result<Load, String> {
+    load_from(text).map_err(|error| format!("{error:#}; use OP:RATE[,bytes=SIZE][,qd=N][,jobs=N]"))
+}
+
+fn load_from(text: &str) -> Result<Load> {
+    let mut parts = text.split(',');
+    let (op, rate) = parts.next().unwrap_or_default().split_once(':').context("no rate is given")?;
+    let op = match op {
+        "read" => ProbeOp::Read,
+        "write" => ProbeOp::Write,
+        "append" => ProbeOp::Append,
+        _ => bail!("`{op}` cannot be a load: use read, write or append"),
+    };
+    let max = rate == "max";
+    let mut load = Load {
+        op,
+        mib_s: if max { None } else { Some(rate_from(rate)?) },
+        bytes: if max { 1 << 20 } else { 128 << 10 },
+        queue_depth: if max && op != ProbeOp::Write { 32 } else { 1 },
+        jobs: if max { 4 } else { 1 },
+    };
+    for part in parts {
+        let (key, value) = part.split_once('=').with_context(|| format!("`{part}` is not KEY=VALUE"))?;
+        let count = || {
+            value
+                .parse()
+                .ok()
+                .filter(|count| *count > 0)
+                .with_context(|| format!("{key}={value}: a number from 1"))
+        };
+        match key {
+            "bytes" => load.bytes = parse_request(value).map_err(anyhow::Error::msg)?,
+            "qd" => load.queue_depth = count()?,
+            "jobs" => load.jobs = count()?,
+            _ => bail!("`{key}` is not known"),
+        }
+    }
+    Ok(load)
+}
+
+/// MiB/s of a rate such as `250MiB`, `250MiB/s` or, in MiB, `250`.
+#[allow(clippy::cast_precision_loss, reason = "below 2^53 bytes per second")]
+fn rate_from(text: &str) -> Result<f64> {
+    let text = text.trim_end_matches("/s");
+    let rate = match text.parse::<f64>() {
+        Ok(mib_s) => mib_s,
+        Err(_) => parse_bytes(text)? as f64 / 1_048_576.0,
+    };
+    ensure!(rate > 0.0 && rate.is_finite(), "`{text}`: the rate must be above 0, or `max`");
+    Ok(rate)
+}

@@ -1,0 +1,125 @@
+//! `zoneweave drive probe` and `lab array`: modelled drives in virtual time, real files on the wall clock.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::run::{Finished, SOON, run_for};
+use support::scratch::Scratch;
+use support::server::zoneweave;
+use support::text;
+
+const KEYS: [&str; 7] = ["mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "kiops", "mib_s"];
+
+fn ran(arguments: &str) -> Finished {
+    run_for(SOON, zoneweave().args(arguments.split_whitespace()))
+}
+
+#[track_caller]
+fn probe(arguments: &str) -> Value {
+    let ran = ran(&format!("drive probe {arguments} --json"));
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    for key in KEYS {
+        assert!(report[key].as_f64().unwrap() >= 0.0, "{key}: {report}");
+    }
+    report
+}
+
+/// `value` of a report is within `percent` of `expected`.
+#[track_caller]
+fn assert_near(report: &Value, key: &str, expected: f64, percent: f64) {
+    let value = report[key].as_f64().unwrap();
+    assert!((value / expected - 1.0).abs() * 100.0 <= percent, "{key} is {value}, not {expected}: {report}");
+}
+
+/// Figures of the characterisation paper's text: sections III-C to III-E.
+#[test]
+fn the_zn540_takes_what_it_was_measured_to_take() {
+    let zn540 = |arguments: &str| probe(&format!("--profile zn540-1tb {arguments}"));
+    assert_near(&zn540("--op write --bytes 4k"), "mean_us", 11.36, 5.0);
+    assert_near(&zn540("--op append --bytes 8k"), "mean_us", 14.02, 5.0);
+    assert_near(&zn540("--op append --bytes 4k --queue-depth 4"), "kiops", 132.0, 5.0);
+    assert_near(&zn540("--op write --bytes 4k --zones 8"), "kiops", 186.0, 5.0);
+    assert_near(&zn540("--op read --queue-depth 128"), "kiops", 424.0, 5.0);
+    assert_near(&zn540("--op reset --occupancy 1"), "mean_us", 16_190.0, 5.0);
+    assert_near(&zn540("--op reset --occupancy 0.5"), "mean_us", 11_600.0, 5.0);
+    assert_near(&zn540("--op finish --occupancy 0.000004"), "mean_us", 907_510.0, 5.0);
+    assert_near(&zn540("--op open"), "mean_us", 9.56, 5.0);
+    assert_near(&zn540("--op close"), "mean_us", 11.01, 5.0);
+    assert_near(&zn540("--op write --stack kernel"), "mean_us", 12.62, 5.0);
+    assert_near(&zn540("--op write --stack mq-deadline"), "mean_us", 14.47, 5.0);
+}
+
+#[test]
+fn one_seed_gives_the_same_bytes_and_another_only_other_noise() {
+    let run = |seed: u32| {
+        let ran =
+            ran(&format!("drive probe --profile zn540-1tb --op append --queue-depth 8 --seed {seed} --json"));
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        ran.stdout
+    };
+    let (first, again, other) = (run(7), run(7), run(8));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_near(&parse(&other), "mean_us", parse(&first)["mean_us"].as_f64().unwrap(), 1.0);
+}
+
+#[test]
+fn a_load_beside_it_is_felt() {
+    let alone = probe("--profile zn540-1tb --op read");
+    let beside = probe("--profile zn540-1tb --op read --with write:500MiB --seconds 1");
+    assert!(beside["p99_us"].as_f64() > alone["p99_us"].as_f64(), "{beside} {alone}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_named_with_its_fix() {
+    for (arguments, words) in [
+        ("--profile zn540-1tb --op write --queue-depth 2", "--op append"),
+        ("--profile nosuch --op read", "zn540-1tb"),
+        ("--profile zn540-1tb --op read --bytes 1000", "multiple of 512"),
+        ("--profile zn540-1tb --op read --bytes 512", "multiple of 4096"),
+        ("--profile zn540-1tb --op reset --occupancy 1.5", "0 to 1"),
+        ("--profile zn540-1tb --op read --with erase:max", "read, write or append"),
+        ("--profile zn540-1tb --op read --with write", "OP:RATE"),
+        ("--profile zn540-1tb --op read --with write:0", "above 0"),
+        ("--profile zn540-1tb --op write --zones 1000000", "zones"),
+        ("--op read", "--profile"),
+    ] {
+        let ran = ran(&format!("drive probe {arguments}"));
+        assert_ne!(ran.code(), Some(0), "{arguments}: {ran}");
+        assert!(ran.stderr.contains(words), "{arguments}: {ran}");
+        assert!(!ran.stderr.contains("panicked"), "{ran}");
+    }
+}
+
+/// The same command on the file of a drive; a drive of an array is not written to.
+#[test]
+fn a_file_is_measured_on_the_wall_clock() {
+    let scratch = Scratch::new("probe");
+    let dir = scratch.join("array");
+    let created = run_for(SOON, zoneweave().args(["create", text(&dir), "--size", "16MiB"]));
+    assert_eq!(created.code(), Some(0), "{created}");
+    let drive = dir.join("drive-0.zns");
+    let report = probe(&format!("--device {} --op read --seconds 0.2", text(&drive)));
+    assert!(report["kiops"].as_f64().unwrap() > 0.0);
+    let refused = ran(&format!("drive probe --device {} --op write --seconds 0.2", text(&drive)));
+    assert_eq!(refused.code(), Some(1), "{refused}");
+    assert!(refused.stderr.contains("would destroy data"), "{refused}");
+}
+
+/// The array runs on modelled drives, and a run repeats to the byte.
+#[test]
+fn the_array_runs_in_virtual_time() {
+    let run = || {
+        let ran = ran("lab array --profile zn540-4tb --size 32MiB --seconds 0.05 --json");
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        ran.stdout
+    };
+    let (first, again) = (run(), run());
+    assert_eq!(first, again);
+    let report: Value = serde_json::from_str(&first).unwrap();
+    assert!(report["kiops"].as_f64().unwrap() > 10.0, "{report}");
+}
