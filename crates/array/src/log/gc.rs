@@ -207,7 +207,7 @@ impl Shard {
     pub(super) fn move_weak_stripes(&mut self, fx: &mut Effects) {
         while self.moves.is_empty() && self.loads.len() < LOADS_MIN as usize {
             let Some((segment, stripe)) = self.weak.pop() else { return };
-            self.start_move_load(segment, stripe, fx);
+            self.start_rescue_load(segment, stripe, fx);
             self.segments.get_mut(segment).readers -= 1;
         }
     }

@@ -35,6 +35,8 @@ enum Purpose {
     Rebuild { rebuild: Rebuild, piece: usize },
     /// The collector wants all data.
     Move,
+    /// Recovery left it weak: all data moves.
+    Rescue,
 }
 
 /// One piece of a stripe being loaded.
@@ -94,6 +96,15 @@ impl Shard {
 
     /// Reads the data of a stripe for the collector.
     pub(super) fn start_move_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
+        self.load_all(segment_slot, stripe, Purpose::Move, fx);
+    }
+
+    /// Reads the data of a stripe that recovery could not complete.
+    pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
+        self.load_all(segment_slot, stripe, Purpose::Rescue, fx);
+    }
+
+    fn load_all(&mut self, segment_slot: SegmentSlot, stripe: u32, purpose: Purpose, fx: &mut Effects) {
         let segment = self.segments.get_mut(segment_slot);
         segment.readers += 1;
         let layout = segment.layout;
@@ -103,7 +114,7 @@ impl Shard {
             stripe,
             row: 0,
             rows: layout.chunk_blocks,
-            purpose: Purpose::Move,
+            purpose,
             pieces,
             pieces_pending: 0,
         };
@@ -183,11 +194,13 @@ impl Shard {
                 self.give_pieces(&mut load);
                 self.finish_rebuild(&rebuild, rebuilt, fx);
             }
-            Purpose::Move => {
+            Purpose::Move | Purpose::Rescue => {
                 self.collect_moves(&mut load);
                 self.give_pieces(&mut load);
                 self.segments.get_mut(load.segment).readers -= 1;
-                self.gc_loaded();
+                if matches!(load.purpose, Purpose::Move) {
+                    self.gc_loaded();
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ mod members;
 mod mortal;
 mod recovery;
 mod rig;
+mod rotten;
 mod space;
 mod writing;
 

@@ -81,7 +81,10 @@ pub struct World {
     pub volume: LogVolume,
     pub devices: Vec<Option<Device>>,
     pub report: MountReport,
+    /// Reads may fail; what they return must be right all the same.
     pub errors_expected: bool,
+    /// Reads that failed.
+    pub errors_seen: u64,
     pending: BTreeMap<u64, Pending>,
     next_id: u64,
     now: Instant,
@@ -118,6 +121,7 @@ impl World {
             devices,
             report,
             errors_expected: false,
+            errors_seen: 0,
             pending: BTreeMap::new(),
             next_id: 0,
             now: Instant(0),
@@ -179,7 +183,9 @@ impl World {
     fn on_reply(&mut self, mut reply: Reply) {
         let pending = self.pending.remove(&reply.id.0).expect("answered once");
         if reply.outcome == Outcome::IoError {
-            assert!(self.errors_expected, "request {} failed", reply.id.0);
+            let is_read = matches!(pending, Pending::Read { .. });
+            assert!(self.errors_expected && is_read, "request {} failed", reply.id.0);
+            self.errors_seen += 1;
             return;
         }
         match pending {
@@ -257,6 +263,12 @@ impl World {
 
     /// The power goes, and comes back. `lose` is a member that is not there any more.
     pub fn crash(&mut self, lose: Option<usize>) -> Result<(), MountError> {
+        self.power_off(lose);
+        self.remount()
+    }
+
+    /// The power goes; what the drives hold then can be looked at, and damaged.
+    pub fn power_off(&mut self, lose: Option<usize>) {
         let seed = self.random.bits();
         let media: Vec<Option<HeapMedia>> =
             self.devices.iter().map(|device| device.as_ref().map(Device::crash)).collect();
@@ -266,7 +278,6 @@ impl World {
             .map(|(member, media)| media.filter(|_| Some(member) != lose))
             .map(|media| media.map(|media| Device::from_media(media, seed)))
             .collect();
-        self.remount()
     }
 
     /// Mounts what the devices hold. Every block then holds what it is first read as.
@@ -300,6 +311,7 @@ impl World {
             assert!(replies.is_empty());
             if reply.outcome == Outcome::IoError {
                 assert!(self.errors_expected, "block {lba} is lost");
+                self.errors_seen += 1;
                 continue;
             }
             let stamp = stamp_of(&reply.frames[0].data, lba);

@@ -250,6 +250,31 @@ pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
     })
 }
 
+/// What metadata that fails its checksum seems to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Segment id.
+    pub segment: u64,
+    /// Stripe within the segment.
+    pub stripe: u32,
+    /// Piece of the stripe.
+    pub piece: u8,
+    /// It looks like a filler in all its fields.
+    pub is_filler: bool,
+}
+
+/// Reads metadata that fails its checksum: a few bits of it are wrong, nobody knows which.
+#[must_use]
+pub fn guess(oob: &[u8; OOB_BYTES]) -> Hint {
+    let (piece, role) = (oob[at::PIECE], oob[at::ROLE]);
+    Hint {
+        segment: u64_at(oob, at::SEGMENT),
+        stripe: u32_at(oob, at::STRIPE),
+        piece,
+        is_filler: role == 3 && piece == u8::MAX && u64_at(oob, at::LBA) == LBA_NONE,
+    }
+}
+
 /// True when metadata and data of a frame check out and say that they belong to `place`.
 #[must_use]
 pub fn block_is_whole(frame: &Frame, place: &Place) -> bool {

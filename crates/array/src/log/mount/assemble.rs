@@ -233,12 +233,12 @@ impl Newest {
         }
     }
 
-    /// A region's newest tombstone cannot be read: all blocks it may hide are lost.
+    /// A region's newest tombstone cannot be read: all blocks that were not written since are lost, those
+    /// without a copy too. It may have said that they were trimmed, or lost before.
     fn doubt(&mut self, region: u64) {
         let sequence = self.tombstones[Lba(region).index()];
         for lba in region_range(region, self.index.blocks()).map(Lba) {
-            let is_mapped = self.index.get(Name::Block(lba)).is_some();
-            if self.blocks[lba.index()] < sequence && is_mapped {
+            if self.blocks[lba.index()] < sequence {
                 self.index.lose(lba);
             }
         }

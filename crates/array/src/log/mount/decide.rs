@@ -7,6 +7,8 @@
 //! - In the last two groups, a stripe that every present member has or may have had counts: a chunk that is
 //!   damaged and does not say of which stripe it is may have been any. Better an error than old data; but
 //!   one present member that never had it is proof that it was never acknowledged.
+//! - Damaged metadata is believed as far as this: a chunk that looks like a filler in all its fields is one, and
+//!   one that names a stripe which fits its place may be of no other.
 //! - A torn chunk is not damaged: its blocks are whole, only not all there.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
 //!   void stripes it found there stay void.
@@ -100,7 +102,8 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
                 Chunk::Damaged(stripe) => {
                     damaged.push((member, slot));
                     let own = (header.mode == WriteMode::Write).then_some(slot);
-                    damage.add(member, slot, stripe.or(own));
+                    let stripe = stripe.or(own).or_else(|| hinted(&header, &layout, member, zone, slot));
+                    damage.add(member, slot, stripe);
                 }
                 Chunk::Unwritten => {}
             }
@@ -142,6 +145,25 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         slots_touched,
         told: BTreeMap::new(),
     }
+}
+
+/// The stripe that the damaged metadata of a chunk seems to name, if all it says fits.
+fn hinted(
+    header: &SegmentHeader,
+    layout: &Layout,
+    member: usize,
+    zone: &FoundZone,
+    slot: u32,
+) -> Option<u32> {
+    let first = slot * layout.chunk_blocks;
+    let group = layout.group_of(slot);
+    zone.hints.range(first..first + layout.chunk_blocks).find_map(|(_, hint)| {
+        let fits = hint.segment == header.segment
+            && hint.stripe < layout.stripes
+            && layout.group_of(hint.stripe) == group
+            && layout.piece_of(hint.stripe, member) == usize::from(hint.piece);
+        fits.then_some(hint.stripe)
+    })
 }
 
 /// Chunks that are damaged, by what is known of them.
@@ -201,11 +223,13 @@ fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
     let first = (slot * layout.chunk_blocks) as usize;
     let written = zone.written.saturating_sub(layout.slot_offset(slot)).min(layout.chunk_blocks);
     let rows = &zone.entries[first..first + written as usize];
+    let places = slot * layout.chunk_blocks..slot * layout.chunk_blocks + written;
+    let was_filler = zone.hints.range(places).any(|(_, hint)| hint.is_filler);
     let stripe = rows.iter().flatten().find(|entry| entry.kind != EntryKind::Void).map(|entry| entry.stripe);
     let is_of_it = |row: &Option<Entry>| row.is_some_and(|row| Some(row.stripe) == stripe);
     match stripe {
         _ if rows.is_empty() => Chunk::Unwritten,
-        _ if rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
+        _ if was_filler || rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
         _ if rows.iter().any(Option::is_none) => Chunk::Damaged(stripe),
         Some(stripe) if written == layout.chunk_blocks && rows.iter().all(is_of_it) => Chunk::Whole(stripe),
         _ => Chunk::Filler,

@@ -14,7 +14,7 @@ use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
 use zone::format::header::{SegmentHeader, WriteMode};
-use zone::format::oob::{self, Bound, Role};
+use zone::format::oob::{self, Bound, Hint, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
 
@@ -31,6 +31,8 @@ pub struct FoundZone {
     pub writable: bool,
     /// What each block of the data region says of itself; `None` where it says nothing whole.
     pub entries: Vec<Option<Entry>>,
+    /// What blocks whose metadata fails its checksum seem to say, by place in the data region.
+    pub hints: BTreeMap<u32, Hint>,
 }
 
 /// A segment that counts.
@@ -208,7 +210,13 @@ fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
             (false, true)
         }
     };
-    Some(FoundZone { written: written_blocks(descriptor, capacity), full, writable, entries: Vec::new() })
+    Some(FoundZone {
+        written: written_blocks(descriptor, capacity),
+        full,
+        writable,
+        entries: Vec::new(),
+        hints: BTreeMap::new(),
+    })
 }
 
 /// Zones with data that no segment claims: reset when they hold no block of this array, kept and
@@ -254,7 +262,7 @@ fn read_entries(
     session: &mut Session,
     segment: &FoundSegment,
     member: usize,
-    zone: &FoundZone,
+    zone: &mut FoundZone,
 ) -> Vec<Option<Entry>> {
     let has_footer =
         zone.full || zone.written >= segment.layout.footer_offset() + segment.layout.footer_blocks();
@@ -288,7 +296,7 @@ fn read_oob(
     session: &mut Session,
     segment: &FoundSegment,
     member: usize,
-    zone: &FoundZone,
+    zone: &mut FoundZone,
 ) -> Vec<Option<Entry>> {
     let layout = segment.layout;
     let mut entries = vec![None; layout.region_blocks() as usize];
@@ -297,9 +305,13 @@ fn read_oob(
     while first < end {
         let last = (first + READ_BLOCKS_MAX * 16).min(end);
         let frames = read_blocks(session, member, segment.header.zones[member], first..last);
-        for (offset, frame) in (first..last).zip(frames) {
-            let entry = frame.and_then(|frame| entry_of(session, segment, member, offset, &frame));
-            entries[(offset - HEADER_BLOCKS) as usize] = entry;
+        for (place, frame) in (first - HEADER_BLOCKS..).zip(frames) {
+            let Some(frame) = frame else { continue };
+            let entry = entry_of(session, segment, member, place + HEADER_BLOCKS, &frame);
+            entries[place as usize] = entry;
+            if entry.is_none() {
+                zone.hints.insert(place, oob::guess(&frame.oob));
+            }
         }
         first = last;
     }

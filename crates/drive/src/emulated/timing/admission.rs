@@ -170,7 +170,7 @@ impl Model {
             if self.noise.chance(stall_probability) {
                 demand_us += self.noise.exponential(stall_us);
             }
-            self.count_append(zone, 1);
+            self.count_append(zone, bytes, 1);
         }
         self.pending.get_mut(slot).rest = nanos(rest_us);
         self.processor.arrive(self.now, slot, demand_us);
@@ -178,9 +178,9 @@ impl Model {
 
     /// A command leaves the processor.
     pub(super) fn processed(&mut self, slot: u32) {
-        let Pending { kind, zone, rest, .. } = *self.pending.get(slot);
+        let Pending { kind, zone, bytes, rest, .. } = *self.pending.get(slot);
         if kind == Kind::Append {
-            self.count_append(zone, -1);
+            self.count_append(zone, bytes, -1);
         }
         if self.profile.buffer.bytes == 0 {
             return self.program_directly(slot);
@@ -203,7 +203,10 @@ impl Model {
     }
 
     /// Keeps the list of zones with appends in the processor, and its speed.
-    fn count_append(&mut self, zone: u32, change: i32) {
+    fn count_append(&mut self, zone: u32, bytes: u64, change: i32) {
+        if bytes > self.profile.command.append_speed_bytes_max {
+            return;
+        }
         let place = self.appends.iter().position(|(at, _)| *at == zone);
         match place {
             Some(place) => {

@@ -86,6 +86,9 @@ pub(super) struct Command {
     pub(super) append_speed_one_zone: f64,
     pub(super) append_speed_two_zones: f64,
     pub(super) append_speed_many_zones: f64,
+    /// Larger appends do not count for that: their cost is that of moving data.
+    #[serde(default = "unlimited")]
+    pub(super) append_speed_bytes_max: u64,
     /// A stall of the processor that now and then comes with an append.
     pub(super) append_stall_probability: f64,
     pub(super) append_stall_us: f64,
@@ -94,6 +97,10 @@ pub(super) struct Command {
     pub(super) first_append_us: f64,
     /// What a write that opens a closed zone takes in addition.
     pub(super) reopen_us: f64,
+}
+
+fn unlimited() -> u64 {
+    u64::MAX
 }
 
 impl Command {
