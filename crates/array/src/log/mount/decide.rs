@@ -76,62 +76,16 @@ pub struct Decided {
 /// Decides the stripes of a segment.
 pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let FoundSegment { header, layout, zones, sealed } = found;
-    let members = layout.members();
-    let stripes = layout.stripes as usize;
-    let mut slots = vec![vec![None; stripes]; members];
-    let mut counts = vec![0_usize; stripes];
-    let mut closed_by_recovery = vec![false; layout.groups() as usize];
-    let mut damaged = Vec::new();
-    let mut damage = Damage::new(&layout);
-    let mut slots_touched = 0;
-    for (member, zone) in zones.iter().enumerate() {
-        let Some(zone) = zone else { continue };
-        let touched = slots_written(&layout, zone);
-        slots_touched = slots_touched.max(touched);
-        for slot in 0..touched {
-            match chunk_at(&layout, zone, slot) {
-                Chunk::Whole(stripe) if slots[member][stripe as usize].is_none() => {
-                    slots[member][stripe as usize] = Some(slot);
-                    counts[stripe as usize] += 1;
-                }
-                Chunk::Filler => closed_by_recovery[layout.group_of(slot) as usize] = true,
-                Chunk::Whole(stripe) => {
-                    damaged.push((member, slot));
-                    damage.add(member, slot, Some(stripe));
-                }
-                Chunk::Damaged(stripe) => {
-                    damaged.push((member, slot));
-                    let own = (header.mode == WriteMode::Write).then_some(slot);
-                    let stripe = stripe.or(own).or_else(|| hinted(&header, &layout, member, zone, slot));
-                    damage.add(member, slot, stripe);
-                }
-                Chunk::Unwritten => {}
-            }
-        }
-    }
+    let seen = Seen::look(&header, &layout, &zones);
     let tail = if sealed {
         layout.groups()
     } else {
-        layout.group_of(slots_touched.saturating_sub(1)).saturating_sub(1)
+        layout.group_of(seen.slots_touched.saturating_sub(1)).saturating_sub(1)
     };
-    let fates: Vec<Fate> = (0..layout.stripes)
-        .map(|stripe| {
-            let group = layout.group_of(stripe);
-            let trusted = group < tail && !closed_by_recovery[group as usize];
-            let may_have_been_there = || {
-                let mut lacking = (0..members)
-                    .filter(|member| zones[*member].is_some() && slots[*member][stripe as usize].is_none());
-                lacking.all(|member| damage.may_be_of(member, stripe))
-            };
-            match counts[stripe as usize] {
-                0 => Fate::Absent,
-                count if count >= layout.code.data_count() || trusted || may_have_been_there() => Fate::Kept,
-                _ => Fate::Void,
-            }
-        })
-        .collect();
+    let fates: Vec<Fate> =
+        (0..layout.stripes).map(|stripe| seen.fate(&layout, &zones, tail, stripe)).collect();
     session.report.stripes_void += fates.iter().filter(|fate| **fate == Fate::Void).count() as u64;
-    report_damage(session, &header, &layout, tail, &damaged);
+    report_damage(session, &header, &layout, tail, &seen.damaged);
     Decided {
         header,
         layout,
@@ -141,9 +95,91 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         weak: Vec::new(),
         beyond_rescue: Vec::new(),
         fates,
-        slots,
-        slots_touched,
+        slots: seen.slots,
+        slots_touched: seen.slots_touched,
         told: BTreeMap::new(),
+    }
+}
+
+/// What the chunks of a segment say.
+struct Seen {
+    /// Slot of each stripe's whole chunk, by member.
+    slots: Vec<Vec<Option<u32>>>,
+    /// Whole chunks of each stripe.
+    counts: Vec<usize>,
+    /// Groups with fillers.
+    closed_by_recovery: Vec<bool>,
+    /// Damaged chunks by member and slot.
+    damaged: Vec<(usize, u32)>,
+    damage: Damage,
+    slots_touched: u32,
+}
+
+impl Seen {
+    fn look(header: &SegmentHeader, layout: &Layout, zones: &[Option<FoundZone>]) -> Seen {
+        let stripes = layout.stripes as usize;
+        let mut seen = Seen {
+            slots: vec![vec![None; stripes]; layout.members()],
+            counts: vec![0; stripes],
+            closed_by_recovery: vec![false; layout.groups() as usize],
+            damaged: Vec::new(),
+            damage: Damage::new(layout),
+            slots_touched: 0,
+        };
+        let mut hints = Vec::new();
+        for (member, zone) in zones.iter().enumerate() {
+            let Some(zone) = zone else { continue };
+            let touched = slots_written(layout, zone);
+            seen.slots_touched = seen.slots_touched.max(touched);
+            for slot in 0..touched {
+                match chunk_at(layout, zone, slot) {
+                    Chunk::Whole(stripe) => seen.add_whole(member, slot, stripe),
+                    Chunk::Filler => seen.closed_by_recovery[layout.group_of(slot) as usize] = true,
+                    Chunk::Damaged(stripe) => {
+                        seen.damaged.push((member, slot));
+                        let own = (header.mode == WriteMode::Write).then_some(slot);
+                        match (stripe.or(own), hinted(header, layout, member, zone, slot)) {
+                            (None, Some(hint)) => hints.push((member, slot, hint)),
+                            (stripe, _) => seen.damage.add(member, slot, stripe),
+                        }
+                    }
+                    Chunk::Unwritten => {}
+                }
+            }
+        }
+        // A stripe that damaged metadata names must be known, and lack its chunk there.
+        for (member, slot, hint) in hints {
+            let plausible = seen.counts[hint as usize] > 0 && seen.slots[member][hint as usize].is_none();
+            seen.damage.add(member, slot, Some(hint).filter(|_| plausible));
+        }
+        seen
+    }
+
+    fn add_whole(&mut self, member: usize, slot: u32, stripe: u32) {
+        let place = &mut self.slots[member][stripe as usize];
+        if place.is_none() {
+            *place = Some(slot);
+            self.counts[stripe as usize] += 1;
+        } else {
+            // A second one of the same stripe: one of the two is not what it says.
+            self.damaged.push((member, slot));
+            self.damage.add(member, slot, Some(stripe));
+        }
+    }
+
+    fn fate(&self, layout: &Layout, zones: &[Option<FoundZone>], tail: u32, stripe: u32) -> Fate {
+        let group = layout.group_of(stripe);
+        let trusted = group < tail && !self.closed_by_recovery[group as usize];
+        let may_have_been_there = || {
+            let lacks =
+                |member: &usize| zones[*member].is_some() && self.slots[*member][stripe as usize].is_none();
+            (0..layout.members()).filter(lacks).all(|member| self.damage.may_be_of(member, stripe))
+        };
+        match self.counts[stripe as usize] {
+            0 => Fate::Absent,
+            count if count >= layout.code.data_count() || trusted || may_have_been_there() => Fate::Kept,
+            _ => Fate::Void,
+        }
     }
 }
 
