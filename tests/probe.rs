@@ -5,9 +5,10 @@
 mod support;
 
 use serde_json::Value;
+use std::time::Duration;
 use support::run::{Finished, SOON, run_for};
 use support::scratch::Scratch;
-use support::server::zoneweave;
+use support::server::{Server, zoneweave};
 use support::text;
 
 const KEYS: [&str; 7] = ["mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "kiops", "mib_s"];
@@ -122,4 +123,46 @@ fn the_array_runs_in_virtual_time() {
     assert_eq!(first, again);
     let report: Value = serde_json::from_str(&first).unwrap();
     assert!(report["kiops"].as_f64().unwrap() > 10.0, "{report}");
+}
+
+/// An array whose drives take the time of a profile is served like any other.
+#[test]
+fn a_profile_slows_drives_and_changes_nothing_else() {
+    let scratch = Scratch::new("profile");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "32MiB", "--profile", "zn540-4tb"]);
+    let mut client = server.client();
+    for block in 0..64_u8 {
+        client.write(u64::from(block) * 4096, &[block; 4096]).unwrap();
+    }
+    client.flush().unwrap();
+    for block in 0..64_u8 {
+        assert!(client.read(u64::from(block) * 4096, 4096).unwrap() == [block; 4096], "block {block}");
+    }
+    assert!(server.log().contains("zn540-4tb"), "{}", server.log());
+    server.stop();
+    let refused = run_for(SOON, zoneweave().args(["serve", text(&dir), "--profile", "nosuch"]));
+    assert_eq!(refused.code(), Some(1), "{refused}");
+    assert!(refused.stderr.contains("zn540-1tb"), "the profiles are named: {refused}");
+}
+
+/// The characterisation as a whole, in short: every verdict, and the same bytes twice.
+#[test]
+fn the_characterisation_holds_and_repeats() {
+    let scratch = Scratch::new("characterise");
+    std::fs::create_dir_all(scratch.join("out")).unwrap();
+    let run = |name: &str| {
+        let (json, html) =
+            (scratch.join(&format!("out/{name}.json")), scratch.join(&format!("out/{name}.html")));
+        let arguments = ["lab", "characterise", "--quick", "--out", text(&json), "--html", text(&html)];
+        let ran = run_for(Duration::from_secs(300), zoneweave().args(arguments));
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        (std::fs::read(json).unwrap(), std::fs::read_to_string(html).unwrap())
+    };
+    let (first, again) = (run("first"), run("again"));
+    assert!(first == again, "one seed, two reports");
+    let report: Value = serde_json::from_slice(&first.0).unwrap();
+    assert_eq!(report["summary"]["fails"], 0, "{}", report["summary"]);
+    assert!(report["findings"].as_array().unwrap().len() > 25);
+    assert!(!first.1.contains("<script") && !first.1.contains("<link"), "the page needs nothing else");
 }
