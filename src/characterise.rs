@@ -1,5 +1,6 @@
 //! `zoneweave lab characterise`: the published characterisation of zoned drives, run again.
 
+use crate::probe;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use drive::timing::Profile;
@@ -18,6 +19,10 @@ pub struct Characterise {
     /// Profile of the drive, by name or as a TOML file
     #[arg(long, default_value = "zn540-1tb")]
     pub profile: String,
+    /// A drive to characterise on the wall clock instead: the file of an emulated drive in no array. What it
+    /// holds is lost
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["profile", "compare"])]
+    pub device: Option<PathBuf>,
     /// Profile of the conventional drive that observation 11 compares it with
     #[arg(long, default_value = "conventional-nvme")]
     pub conventional: String,
@@ -58,7 +63,13 @@ pub fn run(options: &Characterise) -> Result<ExitCode> {
         bar.set_message(name.to_owned());
     };
     let settings = characterise::Options { seed: options.seed, quick: options.quick };
-    let report = characterise::run(&profile, Some(&conventional), settings, &progress);
+    let report = match &options.device {
+        None => characterise::run(&profile, Some(&conventional), settings, &progress),
+        Some(path) => {
+            let device = probe::open(path, true)?;
+            characterise::run_on_device(device, &path.display().to_string(), settings, &progress)
+        }
+    };
     bar.finish_and_clear();
     if let Some(path) = &options.html {
         write(path, &report.to_html())?;

@@ -132,6 +132,26 @@ pub enum DriveCommand {
     Fail(Fail),
     /// Measure one operation on a modelled drive in virtual time, or on a real one
     Probe(Probe),
+    /// Create the file of an emulated drive that is in no array, for measuring
+    Create(CreateDrive),
+}
+
+#[derive(Debug, Args)]
+pub struct CreateDrive {
+    /// The file; it must not exist
+    pub path: PathBuf,
+    /// Zones
+    #[arg(long, default_value_t = 64)]
+    pub zones: u32,
+    /// Zone size [default: the zone capacity, rounded up to a power of two]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub zone_size: Option<u32>,
+    /// Zone capacity
+    #[arg(long, default_value = "16MiB", value_parser = parse_blocks, value_name = "BYTES")]
+    pub zone_capacity: u32,
+    /// Open and active zones
+    #[arg(long, default_value_t = 14)]
+    pub max_open: u32,
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! `zoneweave create`: drives, superblocks, `array.toml`, in this order, so that an array that is
 //! named is an array that works.
 
-use crate::cli::{Create, Scheme};
+use crate::cli::{Create, CreateDrive, Scheme};
 use crate::directory::{self, ArrayFile, Directory, DriveTable, SchemeTable};
 use anyhow::{Context, Result, bail, ensure};
 use array::log::config::ArrayConfig;
@@ -123,6 +123,30 @@ fn drive_paths(options: &Create, members: usize) -> Result<Vec<PathBuf>> {
     );
     // array.toml must stay right when the command is run from elsewhere.
     options.drives_path.iter().map(|path| std::path::absolute(path).context("--drives-path")).collect()
+}
+
+/// Creates the file of a drive that is in no array.
+pub fn drive(options: &CreateDrive) -> Result<()> {
+    let geometry = Geometry {
+        zones: options.zones,
+        zone_size_blocks: options.zone_size.unwrap_or_else(|| options.zone_capacity.next_power_of_two()),
+        zone_capacity_blocks: options.zone_capacity,
+        open_zones_max: options.max_open,
+        active_zones_max: options.max_open,
+        append_blocks_max: APPEND_BLOCKS_MAX,
+        transfer_blocks_max: TRANSFER_BLOCKS_MAX,
+        volatile_cache: false,
+    };
+    let uuid = *uuid::Uuid::new_v4().as_bytes();
+    drive::emulated::create(&options.path, &CreateOptions::new(geometry, uuid))
+        .map_err(|error| anyhow::anyhow!("{error}"))?;
+    println!(
+        "created {}: {} zones of {}",
+        options.path.display(),
+        geometry.zones,
+        human_bytes(u64::from(geometry.zone_capacity_blocks) * BLOCK_BYTES_U64)
+    );
+    Ok(())
 }
 
 /// The array's configuration: what was asked, and what follows from it.

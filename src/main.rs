@@ -41,6 +41,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(options) => status::run(&options)?,
         Command::Check(options) => return check::run(&options),
         Command::Drive { command: DriveCommand::Fail(options) } => fail::run(&options)?,
+        Command::Drive { command: DriveCommand::Create(options) } => create::drive(&options)?,
         Command::Drive { command: DriveCommand::Probe(options) } => probe::run(&options)?,
         Command::Lab { command } => return lab_commands::run(&command),
     }

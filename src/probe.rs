@@ -146,7 +146,7 @@ fn probe_of(options: &Probe) -> lab::probe::Probe {
 }
 
 /// Opens a drive; members of an array are only read.
-fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
+pub fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
     let drive = EmulatedDrive::open(path)?;
     let (drive, superblock) = identify(Box::new(drive), Instant(0));
     if let Some(superblock) = superblock.filter(|_| writes) {

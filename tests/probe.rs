@@ -111,6 +111,34 @@ fn a_file_is_measured_on_the_wall_clock() {
     assert!(refused.stderr.contains("would destroy data"), "{refused}");
 }
 
+/// A drive of no array is written and left empty; one that holds data is only written when told to.
+#[test]
+fn a_blank_drive_is_measured_in_all_ways() {
+    let scratch = Scratch::new("blank");
+    std::fs::create_dir_all(scratch.join("out")).unwrap();
+    let path = scratch.join("out/blank.zns");
+    let create =
+        || run_for(SOON, zoneweave().args(["drive", "create", text(&path), "--zone-capacity", "1MiB"]));
+    let created = create();
+    assert_eq!(created.code(), Some(0), "{created}");
+    assert!(create().stderr.contains("will not be overwritten"));
+    let device = text(&path);
+    for arguments in [
+        "--op write",
+        "--op append --queue-depth 4 --zones 2",
+        "--op read --with write:10MiB",
+        "--op reset --occupancy 0.5",
+        "--op finish",
+        "--op open",
+        "--op close",
+    ] {
+        let report = probe(&format!("--device {device} {arguments} --seconds 0.1"));
+        assert!(report["samples"].as_u64().unwrap() > 0, "{arguments}: {report}");
+    }
+    let too_large = ran(&format!("drive probe --device {device} --op write --bytes 1m"));
+    assert!(too_large.stderr.contains("at most"), "{too_large}");
+}
+
 /// The array runs on modelled drives, and a run repeats to the byte.
 #[test]
 fn the_array_runs_in_virtual_time() {

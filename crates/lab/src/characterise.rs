@@ -33,11 +33,12 @@ mod zapraid_figure_2;
 pub use numbers::readable;
 pub use run::Progress;
 
-use bench::{Bench, ModelBench};
+use bench::{Bench, ModelBench, WallBench};
 use drive::timing::Profile;
 use finding::{Figure, Finding, Subject};
 use published::Published;
 use serde::Serialize;
+use zone::device::ZonedDevice;
 
 /// Everything that is found out about one drive.
 #[derive(Clone, Debug, Serialize)]
@@ -88,6 +89,17 @@ pub fn run(
 ) -> Report {
     let bench = ModelBench::new(profile, conventional, options.seed, options.quick);
     run_on(&bench, options, progress)
+}
+
+/// Characterises a drive on the wall clock, by shorter runs; what it holds is lost.
+#[must_use]
+pub fn run_on_device(
+    device: Box<dyn ZonedDevice>,
+    name: &str,
+    options: Options,
+    progress: &Progress,
+) -> Report {
+    run_on(&WallBench::new(device, name), options, progress)
 }
 
 /// Characterises whatever this bench measures.

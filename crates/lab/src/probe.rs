@@ -8,6 +8,9 @@ use drive::timing::{HostStack, LbaFormat, Model, ModelOptions, Profile, StackCos
 use serde::Serialize;
 use zone::device::ZonedDevice;
 
+/// Zones that management commands go to in turn; each stays active until its next turn.
+const ZONES_MANAGED: u32 = 4;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOp {
@@ -167,8 +170,10 @@ impl Probe {
         for job in &mut jobs {
             job.resets = true;
         }
-        let (mut measured, target) = Loop::on(target, jobs, self.seed).run(self.span(false, true));
-        target.check()?;
+        let (mut measured, mut target) = Loop::on(target, jobs, self.seed).run(self.span(false, true));
+        target.settle();
+        target.take_failure()?;
+        written.into_iter().for_each(|zone| target.preset_zone(zone, 0, ZoneCondition::Empty));
         measured.truncate(measured.len() - self.with.iter().map(|load| load.jobs as usize).sum::<usize>());
         Ok(self.report(&join(measured)))
     }
@@ -212,7 +217,7 @@ impl Probe {
         ensure!(self.bytes <= capacity, "{} bytes: a zone holds {capacity}", self.bytes);
         let mut jobs = Vec::new();
         for _ in 0..if manage { 1 } else { self.zones } {
-            let count = if manage { (zones / 2).clamp(1, 64) } else { 1 };
+            let count = if manage { (zones / 2).clamp(1, ZONES_MANAGED) } else { 1 };
             jobs.push(Job {
                 what,
                 bytes: self.bytes,

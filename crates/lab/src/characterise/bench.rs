@@ -5,6 +5,9 @@
 
 mod jobs;
 mod target;
+mod wall;
+
+pub use wall::WallBench;
 
 use super::numbers::precise;
 use super::setting::{
@@ -13,7 +16,7 @@ use super::setting::{
 };
 use crate::workload::{Job, Loop, Measured, Span, join};
 use drive::timing::{LbaFormat, Model, ModelOptions, Profile};
-use jobs::Facts;
+use jobs::{Facts, Length};
 use target::{Counting, RandomPlaces, Sequence};
 use zone::device::Geometry;
 
@@ -73,13 +76,18 @@ impl ModelBench {
         Model::new(profile, ModelOptions { seed: self.seed, lba_format, fig7_host_artefact })
     }
 
-    fn facts<'a>(&self, profile: &'a Profile) -> Facts<'a> {
-        Facts { profile, quick: self.quick }
+    fn with_facts<R>(&self, profile: &Profile, ask: impl FnOnce(&Facts) -> R) -> R {
+        ask(&Facts {
+            geometry: profile.geometry(),
+            costs: &|stack| profile.stack(stack),
+            has_area: profile.zrwa_window_bytes().is_some(),
+            length: if self.quick { Length::Quick } else { Length::Full },
+        })
     }
 
     fn load(&self, load: &Load) -> Option<Vec<Summary>> {
         let profile = self.profile(load.which)?;
-        let (jobs, span) = self.facts(profile).load(load)?;
+        let (jobs, span) = self.with_facts(profile, |facts| facts.load(load))?;
         let mut model = self.model(profile, load.lba_format, false);
         if load.groups != Groups::Usual {
             let groups = profile.channel_groups();
@@ -98,14 +106,14 @@ impl ModelBench {
 
     fn managed(&self, managed: &Managed) -> Option<Vec<Summary>> {
         let profile = self.profile(Which::Zoned)?;
-        let (job, span) = self.facts(profile).managed(managed)?;
+        let (job, span) = self.with_facts(profile, |facts| facts.managed(managed))?;
         let model = self.model(profile, LbaFormat::Bytes4096, false);
         Some(self.run(model, vec![job], span))
     }
 
     fn mixed(&self, mixed: &Mixed) -> Option<Vec<Summary>> {
         let profile = self.profile(mixed.which)?;
-        let (jobs, span) = self.facts(profile).mixed(mixed)?;
+        let (jobs, span) = self.with_facts(profile, |facts| facts.mixed(mixed))?;
         let mut model = self.model(profile, LbaFormat::Bytes4096, false);
         if mixed.which == Which::Conventional && mixed.writers {
             // Full, overwritten at random until its collector is in its steady state.
@@ -121,7 +129,7 @@ impl ModelBench {
 
     fn resets(&self, resets: &Resets) -> Option<Vec<Summary>> {
         let profile = self.profile(Which::Zoned)?;
-        let (jobs, span) = self.facts(profile).resets(resets)?;
+        let (jobs, span) = self.with_facts(profile, |facts| facts.resets(resets))?;
         let model = self.model(profile, LbaFormat::Bytes4096, resets.host_artefact);
         let mut summaries = self.run(model, jobs, span);
         if resets.beside.is_none() {

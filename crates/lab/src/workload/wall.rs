@@ -6,7 +6,7 @@ use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use drive::timing::{Access, Done, StackCosts, ZoneCondition};
-use zone::device::{Command, Completion, Op, Status, Token, ZoneState, ZonedDevice};
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 
 /// What a host adds that is measured with the drive: nothing more.
 pub const NO_COSTS: StackCosts = StackCosts {
@@ -50,15 +50,21 @@ impl WallTarget {
         }
     }
 
-    /// Fails when a command did: what was measured is worth nothing then.
+    /// Fails when a command did, and forgets it: what was measured is worth nothing then.
     ///
     /// # Errors
     /// The first failure.
-    pub fn check(&self) -> Result<()> {
-        match self.failure {
+    pub fn take_failure(&mut self) -> Result<()> {
+        match self.failure.take() {
             None => Ok(()),
             Some((status, zone)) => bail!("the drive answered {status:?} to a command on zone {zone}"),
         }
+    }
+
+    /// Zones and limits.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        *self.device.geometry()
     }
 
     /// Fails when one of these zones holds data.
@@ -90,6 +96,16 @@ impl WallTarget {
 
     fn take(&mut self, bytes: u64) -> Vec<Frame> {
         (0..WallTarget::blocks(bytes)).map(|_| self.frames.pop().unwrap_or_else(Frame::zeroed)).collect()
+    }
+
+    /// Waits until nothing is in flight, and forgets it.
+    pub fn settle(&mut self) {
+        while self.in_flight > 0 {
+            self.poll();
+        }
+        let now = self.now();
+        self.collect(now);
+        self.done.clear();
     }
 
     /// Runs one command to its end.

@@ -3,36 +3,55 @@
 use crate::characterise::setting::{Fill, Load, Managed, Mixed, Resets, Which};
 use crate::workload::{Job, Manage, ManageOp, Span, What};
 use base::units::BLOCK_BYTES_U64;
-use drive::timing::{HostStack, Profile, StackCosts, ZoneCondition};
+use drive::timing::{HostStack, StackCosts, ZoneCondition};
+use zone::device::Geometry;
 
 const MIB: f64 = 1_048_576.0;
 const WRITER_BYTES: u64 = 1 << 20;
 const WRITER_DEPTH: u32 = 32;
 const WRITERS: u32 = 4;
+/// Length of each run on the wall clock.
+const WALL_US: f64 = 400_000.0;
+
+/// How long runs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// As long as it takes for steady figures.
+    Full,
+    /// Short, to see that everything works.
+    Quick,
+    /// On the wall clock, where every second is one.
+    Wall,
+}
 
 /// What jobs depend on.
 pub struct Facts<'a> {
-    pub profile: &'a Profile,
-    pub quick: bool,
+    pub geometry: Geometry,
+    pub costs: &'a dyn Fn(HostStack) -> Option<StackCosts>,
+    pub has_area: bool,
+    pub length: Length,
 }
 
 impl Facts<'_> {
     fn capacity_bytes(&self) -> u64 {
-        u64::from(self.profile.geometry().zone_capacity_blocks) * BLOCK_BYTES_U64
+        u64::from(self.geometry.zone_capacity_blocks) * BLOCK_BYTES_U64
     }
 
-    /// Full runs, or short ones to see that everything works.
     fn span(&self, warm_up_us: f64, measured_us: f64, quick_us: f64) -> Span {
-        Span { warm_up_us, measured_us: if self.quick { quick_us } else { measured_us } }
+        match self.length {
+            Length::Full => Span { warm_up_us, measured_us },
+            Length::Quick => Span { warm_up_us, measured_us: quick_us },
+            Length::Wall => Span { warm_up_us: warm_up_us.min(50_000.0), measured_us: WALL_US },
+        }
     }
 
     /// `None` when the drive cannot do this.
     pub fn load(&self, load: &Load) -> Option<(Vec<Job>, Span)> {
-        let costs = self.profile.stack(load.stack)?;
+        let costs = (self.costs)(load.stack)?;
         let costs = StackCosts { think_us: costs.think_us + load.pause_us, ..costs };
-        let geometry = self.profile.geometry();
+        let geometry = self.geometry;
         let too_many = load.writes() && load.zones > geometry.open_zones_max;
-        let no_area = load.what == What::Area && self.profile.zrwa_window_bytes().is_none();
+        let no_area = load.what == What::Area && !self.has_area;
         if too_many || load.zones > geometry.zones || no_area {
             return None;
         }
@@ -88,7 +107,7 @@ impl Facts<'_> {
 
     /// The reader is the last job.
     pub fn mixed(&self, mixed: &Mixed) -> Option<(Vec<Job>, Span)> {
-        let zones = self.profile.geometry().zones;
+        let zones = self.geometry.zones;
         let what = match mixed.which {
             Which::Zoned => What::Append,
             Which::Conventional => What::Write,
@@ -130,13 +149,13 @@ impl Facts<'_> {
     }
 
     fn spdk(&self, what: What, bytes: u64, depth: u32, zones: Vec<u32>) -> Option<Job> {
-        let costs = self.profile.stack(HostStack::Spdk)?;
+        let costs = (self.costs)(HostStack::Spdk)?;
         Some(Job { what, bytes, depth, zones, rate_bytes_per_s: None, costs, resets: false })
     }
 
     /// One of `parts` equal parts of the zones.
     fn zones(&self, part: u32, parts: u32) -> Vec<u32> {
-        let zones = self.profile.geometry().zones;
+        let zones = self.geometry.zones;
         (zones * part / parts..zones * (part + 1) / parts).collect()
     }
 }
