@@ -11,6 +11,9 @@ use zone::device::ZonedDevice;
 /// Zones that management commands go to in turn; each stays active until its next turn.
 const ZONES_MANAGED: u32 = 4;
 
+/// Writes at more than this fill the buffer of any drive we know: it starts full.
+const SATURATING_MIB_S: f64 = 4000.0;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOp {
@@ -137,7 +140,9 @@ impl Probe {
         let options =
             ModelOptions { seed: self.seed, lba_format: self.lba_format, ..ModelOptions::default() };
         let mut model = Model::new(profile, options);
-        let saturates = self.with.iter().any(|load| load.op != ProbeOp::Read && load.mib_s.is_none());
+        let takes_all =
+            |load: &Load| load.mib_s.is_none_or(|rate| rate * f64::from(load.jobs) > SATURATING_MIB_S);
+        let saturates = self.with.iter().any(|load| load.op != ProbeOp::Read && takes_all(load));
         if saturates || !profile.has_zones() {
             model.prefill_write_buffer();
         }
