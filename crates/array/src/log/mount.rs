@@ -270,7 +270,6 @@ impl Session {
                 repair::run(self, &mut decided)?;
             }
             decided.weak = repair::weak_stripes(&decided);
-            decided.beyond_rescue = repair::beyond_rescue(&decided);
             self.report.stripes_weak += decided.weak.len() as u64;
             decided.place_damaged();
             witness::run(self, &mut decided);

@@ -30,7 +30,7 @@ pub mod entry {
     record_fields! { ENTRY_BYTES;
         LBA: 0, 8, "LBA; for parity, the parity of the LBAs";
         SEQUENCE: 8, 8, "sequence; for parity, the parity of the sequences";
-        TAG: 16, 4, "bit 31: parity; bits 23-30: kind (as in the OOB; 255 void: nothing to be read) or parity of the kinds; bits 0-22: stripe within the segment";
+        TAG: 16, 4, "bit 31: parity; bits 23-30: kind (as in the OOB) or parity of the kinds, plus 128 when the block itself is damaged; 192 damaged and nothing but its stripe is known; 255 void: nothing to be read; bits 0-22: stripe within the segment";
     }
 
     pub(super) const LBA: usize = at::LBA;
@@ -44,6 +44,8 @@ const MAGIC: &[u8; 4] = b"ZWFT";
 const PARITY_BIT: u32 = 1 << 31;
 const KIND_SHIFT: u32 = 23;
 const KIND_VOID: u8 = 255;
+const KIND_UNKNOWN: u8 = 192;
+const DAMAGED_BIT: u8 = 128;
 
 /// What a footer says of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub enum EntryKind {
     Data(Kind),
     /// Parity; carries the parity of the kinds.
     Parity(u8),
+    /// A block of its stripe of which nothing else is known.
+    Unknown,
     /// Nothing to be read: a filler, or part of a stripe that recovery declared void.
     Void,
 }
@@ -67,11 +71,20 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Stripe within the segment.
     pub stripe: u32,
+    /// The block said so itself, and not its stripe or a neighbour for it.
+    pub whole: bool,
 }
 
 impl Entry {
     /// A block that holds nothing.
-    pub const VOID: Entry = Entry { lba: u64::MAX, sequence: 0, kind: EntryKind::Void, stripe: 0 };
+    pub const VOID: Entry =
+        Entry { lba: u64::MAX, sequence: 0, kind: EntryKind::Void, stripe: 0, whole: false };
+
+    /// A damaged block of a stripe, with nothing else known.
+    #[must_use]
+    pub fn unknown(stripe: u32) -> Entry {
+        Entry { kind: EntryKind::Unknown, stripe, ..Entry::VOID }
+    }
 
     /// The entry of a block of `stripe` whose out-of-band metadata starts with `protected`;
     /// `None` when those are not the protected fields of such a block.
@@ -84,7 +97,7 @@ impl Entry {
             Role::Parity => EntryKind::Parity(protected[16]),
             Role::Filler => return Some(Entry::VOID),
         };
-        Some(Entry { lba, sequence, kind, stripe })
+        Some(Entry { lba, sequence, kind, stripe, whole: true })
     }
 
     /// The protected fields of the block; `None` when it holds nothing.
@@ -96,7 +109,7 @@ impl Entry {
         bytes[16] = match self.kind {
             EntryKind::Data(kind) => kind.code(),
             EntryKind::Parity(kinds) => kinds,
-            EntryKind::Void => return None,
+            EntryKind::Unknown | EntryKind::Void => return None,
         };
         Some(bytes)
     }
@@ -106,14 +119,16 @@ impl Entry {
     pub fn protected(&self) -> Option<Protected> {
         match self.kind {
             EntryKind::Data(kind) => Some(Protected { lba: self.lba, sequence: self.sequence, kind }),
-            EntryKind::Parity(_) | EntryKind::Void => None,
+            EntryKind::Parity(_) | EntryKind::Unknown | EntryKind::Void => None,
         }
     }
 
     fn encode(self, bytes: &mut [u8]) {
+        let damaged = if self.whole { 0 } else { DAMAGED_BIT };
         let kind = match self.kind {
-            EntryKind::Data(kind) => u32::from(kind.code()) << KIND_SHIFT,
-            EntryKind::Parity(kinds) => PARITY_BIT | u32::from(kinds) << KIND_SHIFT,
+            EntryKind::Data(kind) => u32::from(kind.code() | damaged) << KIND_SHIFT,
+            EntryKind::Parity(kinds) => PARITY_BIT | u32::from(kinds | damaged) << KIND_SHIFT,
+            EntryKind::Unknown => u32::from(KIND_UNKNOWN) << KIND_SHIFT,
             EntryKind::Void => u32::from(KIND_VOID) << KIND_SHIFT,
         };
         assert!(self.stripe <= STRIPES_MAX);
@@ -126,15 +141,18 @@ impl Entry {
         let tag = u32_at(bytes, entry::TAG);
         let code = u8::try_from(tag >> KIND_SHIFT & 0xff).expect("eight bits");
         let kind = match (tag & PARITY_BIT != 0, code) {
-            (true, kinds) => EntryKind::Parity(kinds),
+            (true, kinds) => EntryKind::Parity(kinds & !DAMAGED_BIT),
             (false, KIND_VOID) => EntryKind::Void,
-            (false, code) => EntryKind::Data(Kind::from_code(code)?),
+            (false, KIND_UNKNOWN) => EntryKind::Unknown,
+            (false, code) => EntryKind::Data(Kind::from_code(code & !DAMAGED_BIT)?),
         };
+        let whole = code & DAMAGED_BIT == 0;
         Some(Entry {
             lba: u64_at(bytes, entry::LBA),
             sequence: u64_at(bytes, entry::SEQUENCE),
             kind,
             stripe: tag & STRIPES_MAX,
+            whole,
         })
     }
 }
@@ -213,12 +231,14 @@ mod tests {
             .map(|i| Entry {
                 lba: i,
                 sequence: i * 3,
-                kind: match i % 3 {
+                kind: match i % 4 {
                     0 => EntryKind::Data(Kind::Tombstone),
                     1 => EntryKind::Parity(7),
+                    2 => EntryKind::Unknown,
                     _ => EntryKind::Void,
                 },
                 stripe: STRIPES_MAX - 1,
+                whole: i % 4 < 2 && i % 8 < 4,
             })
             .collect();
         let mut block = [0; BLOCK_BYTES];

@@ -290,7 +290,7 @@ fn writer_from(segment: &Decided) -> Writer {
             };
             *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
         }
-        keep_names_of_lost(segment, member, &mut progress.entries);
+        name_damaged(segment, member, &mut progress.entries);
         progress.finished = zone.full;
         progress.footer_next =
             zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
@@ -299,18 +299,21 @@ fn writer_from(segment: &Decided) -> Writer {
     writer
 }
 
-/// The footer is to name blocks beyond rescue too, or older copies of them would be read after the next
-/// mount. What can be rebuilt moves elsewhere, and its damaged chunk counts as a filler.
-fn keep_names_of_lost(segment: &Decided, member: usize, entries: &mut [Entry]) {
+/// The footer is to name damaged blocks too, or older copies of them would be read after the next mount if
+/// nothing can rebuild them then.
+fn name_damaged(segment: &Decided, member: usize, entries: &mut [Entry]) {
     let layout = &segment.layout;
-    for stripe in &segment.beyond_rescue {
-        let Some(slot) = segment.slots[member][*stripe as usize] else { continue };
-        let piece = layout.piece_of(*stripe, member);
+    let kept = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Kept;
+    for stripe in (0..layout.stripes).filter(kept) {
+        let Some(slot) = segment.slots[member][stripe as usize] else { continue };
+        if segment.is_whole_in(member, stripe, slot) {
+            continue;
+        }
+        let piece = layout.piece_of(stripe, member);
         let first = (slot * layout.chunk_blocks) as usize;
         for (row, entry) in (0..layout.chunk_blocks).zip(&mut entries[first..]) {
-            if let Some(known) = segment.entry(*stripe, piece, row) {
-                *entry = known;
-            }
+            let known = segment.entry(stripe, piece, row).unwrap_or(Entry::unknown(stripe));
+            *entry = Entry { whole: false, ..known };
         }
     }
 }

@@ -61,8 +61,6 @@ pub struct Decided {
     pub condemned: bool,
     /// Kept stripes that lack a chunk and have no room for it.
     pub weak: Vec<u32>,
-    /// Kept stripes with fewer whole chunks than it takes to rebuild the others.
-    pub beyond_rescue: Vec<u32>,
     /// Fate of each stripe.
     pub fates: Vec<Fate>,
     /// Slot of each stripe's whole chunk, by member.
@@ -93,7 +91,6 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         sealed,
         condemned: false,
         weak: Vec::new(),
-        beyond_rescue: Vec::new(),
         fates,
         slots: seen.slots,
         slots_touched: seen.slots_touched,
@@ -266,7 +263,7 @@ fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
     match stripe {
         _ if rows.is_empty() => Chunk::Unwritten,
         _ if was_filler || rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
-        _ if rows.iter().any(Option::is_none) => Chunk::Damaged(stripe),
+        _ if !rows.iter().all(|row| row.is_some_and(|row| row.whole)) => Chunk::Damaged(stripe),
         Some(stripe) if written == layout.chunk_blocks && rows.iter().all(is_of_it) => Chunk::Whole(stripe),
         _ => Chunk::Filler,
     }
@@ -349,6 +346,12 @@ impl Decided {
         }
     }
 
+    /// True when a stripe's chunk in a slot of a member's zone is whole.
+    pub fn is_whole_in(&self, member: usize, stripe: u32, slot: u32) -> bool {
+        let chunk = self.zones[member].as_ref().map(|zone| chunk_at(&self.layout, zone, slot));
+        chunk == Some(Chunk::Whole(stripe))
+    }
+
     /// Slot of a kept stripe's chunk, whether it is whole, damaged or missing.
     pub fn slot_of(&self, member: usize, stripe: u32) -> Option<u32> {
         match self.header.mode {
@@ -406,6 +409,7 @@ impl Decided {
         let slot = self.slots[member][stripe as usize]?;
         let zone = self.zones[member].as_ref()?;
         let entry = zone.entries[(slot * self.layout.chunk_blocks + row) as usize]?;
-        (entry.stripe == stripe && entry.kind != EntryKind::Void).then_some(entry)
+        let is_known = !matches!(entry.kind, EntryKind::Void | EntryKind::Unknown);
+        (entry.stripe == stripe && is_known).then_some(entry)
     }
 }

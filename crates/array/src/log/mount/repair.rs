@@ -78,15 +78,6 @@ pub fn weak_stripes(segment: &Decided) -> Vec<u32> {
         .collect()
 }
 
-/// Kept stripes of which fewer chunks are whole than it takes to rebuild the others.
-pub fn beyond_rescue(segment: &Decided) -> Vec<u32> {
-    let data_count = segment.layout.code.data_count();
-    (0..segment.layout.stripes)
-        .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
-        .filter(|stripe| whole_members(segment, *stripe).count() < data_count)
-        .collect()
-}
-
 /// Writes what a zone lacks up to slot `end`.
 fn complete_zone(
     session: &mut Session,

@@ -29,7 +29,7 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
                 .filter(|other| *other != piece && neighbour_of(*other, data_count) == piece);
             let told = witnesses.filter_map(|witness| ask(session, segment, (stripe, witness, row))).next();
             if let Some(Protected { lba, sequence, kind }) = told {
-                let entry = Entry { lba, sequence, kind: EntryKind::Data(kind), stripe };
+                let entry = Entry { lba, sequence, kind: EntryKind::Data(kind), stripe, whole: false };
                 segment.told.insert((stripe, piece, row), entry);
             }
         }
