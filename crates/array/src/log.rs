@@ -267,8 +267,7 @@ impl Shard {
     /// server turns until this is false before it takes clients.
     #[must_use]
     pub fn has_recovery_debt(&self) -> bool {
-        let doubts = !self.doubtful.is_empty() || self.recording_doubt;
-        doubts
+        self.is_recording_doubt()
             || !self.weak.is_empty()
             || !self.loads.is_empty()
             || !self.moves.is_empty()

@@ -188,6 +188,13 @@ impl Layout {
         self.region_blocks().div_ceil(ENTRIES_PER_BLOCK)
     }
 
+    /// Blocks of the data region that a block of the footer describes.
+    #[must_use]
+    pub fn footer_entries(&self, index: u32) -> std::ops::Range<usize> {
+        let end = ((index + 1) * ENTRIES_PER_BLOCK).min(self.region_blocks());
+        (index * ENTRIES_PER_BLOCK) as usize..end as usize
+    }
+
     /// Data blocks (without parity) of one stripe.
     #[must_use]
     pub fn stripe_data_blocks(&self) -> u32 {

@@ -188,6 +188,13 @@ impl Check<'_> {
         self.drives.execute(self.now, DriveCommand { drive: DriveIndex::at(drive), command })
     }
 
+    /// A block, unless the drive cannot return it.
+    fn read_block(&mut self, drive: usize, zone: ZoneIndex, offset: u32) -> Option<Frame> {
+        self.report.blocks_checked += 1;
+        let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
+        completion.frames.into_iter().next().filter(|_| completion.status == Status::Success)
+    }
+
     /// Reads all chunks of a stripe, verifies each block, then the parity.
     fn check_stripe(&mut self, slot: SegmentSlot, stripe: u32) {
         let segment = self.shard.segments.get(slot);
@@ -245,10 +252,8 @@ impl Check<'_> {
         let mut torn = false;
         let weak = self.shard.weak.contains(&(slot, stripe));
         for offset in first..first + rows {
-            let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
-            self.report.blocks_checked += 1;
-            let frame = completion.frames.into_iter().next().filter(|_| completion.status == Status::Success);
+            let frame = self.read_block(drive, zone, offset);
             let place = self.shard.place_at(slot, location);
             match frame {
                 Some(frame) if place.is_some_and(|place| block_is_whole(&frame, &place)) => {

@@ -75,7 +75,7 @@ impl Shard {
     /// Goes on as far as possible.
     pub(super) fn advance_gc(&mut self, now: Instant, fx: &mut Effects) {
         // Copies that lost blocks had may be erased only once it is recorded that they are lost.
-        if !self.doubtful.is_empty() || self.recording_doubt {
+        if self.is_recording_doubt() {
             return;
         }
         loop {
@@ -180,6 +180,11 @@ impl Shard {
         let allowed =
             (LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS)).clamp(LOADS_MIN, LOADS_MAX);
         allowed.saturating_sub(waiting)
+    }
+
+    /// Blocks that may wait to be placed, so that those who read ahead of the collector stay within its frames.
+    pub(super) fn moves_waiting_max(&self) -> usize {
+        LOADS_MAX as usize * self.config.members
     }
 
     /// A stripe of the victim has been read; its live blocks wait in `moves`.

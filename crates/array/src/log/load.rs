@@ -234,8 +234,7 @@ impl Shard {
     /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the
     /// collector has its hands full, the next read repairs it.
     fn queue_repair(&mut self, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
-        let waiting_max = LOADS_MAX as usize * self.config.members;
-        if self.moves.len() >= waiting_max || self.is_writing_off(rebuild.segment) {
+        if self.moves.len() >= self.moves_waiting_max() || self.is_writing_off(rebuild.segment) {
             return;
         }
         let mut copy = self.frames.take();

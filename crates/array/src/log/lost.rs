@@ -13,7 +13,7 @@
 use crate::log::gc::{Gc, Move};
 use crate::log::index::{Name, region_of};
 use crate::log::segment::SegmentSlot;
-use crate::log::{LOADS_MAX, Pba, Shard};
+use crate::log::{Pba, Shard};
 use base::checksum::crc32c;
 use zone::format::oob::{Kind, PROTECTED_BYTES, Protected};
 
@@ -25,8 +25,7 @@ impl Shard {
             let live = self.index.mapped().filter(|(_, pba)| self.segment_at(*pba) == victim);
             self.write_offs = live.collect();
         }
-        let waiting_max = LOADS_MAX as usize * self.config.members;
-        while self.moves.len() < waiting_max {
+        while self.moves.len() < self.moves_waiting_max() {
             let Some((name, from)) = self.write_offs.pop() else { return };
             if self.index.get(name) == Some(from) && self.segment_at(from) == victim {
                 let marker = self.marker(name, from);
@@ -37,11 +36,10 @@ impl Shard {
 
     /// Writes tombstones that could not be read anew, with what may have been trimmed as lost.
     pub(super) fn record_doubt(&mut self) {
-        if self.doubtful.is_empty() && !self.recording_doubt {
+        if !self.is_recording_doubt() {
             return;
         }
-        let waiting_max = LOADS_MAX as usize * self.config.members;
-        while self.moves.len() < waiting_max {
+        while self.moves.len() < self.moves_waiting_max() {
             let Some(region) = self.doubtful.pop() else { break };
             self.recording_doubt = true;
             let name = Name::Tombstone(region);
@@ -51,6 +49,11 @@ impl Shard {
             }
         }
         self.recording_doubt = !self.moves.is_empty() || self.moves_pending > 0;
+    }
+
+    /// True while tombstones that could not be read wait to be written anew.
+    pub(super) fn is_recording_doubt(&self) -> bool {
+        !self.doubtful.is_empty() || self.recording_doubt
     }
 
     /// True while the blocks of a segment are being written off.

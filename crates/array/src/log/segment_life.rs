@@ -6,7 +6,7 @@ use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
 
 use zone::device::{Completion, Op, Status};
-use zone::format::footer::{self, ENTRIES_PER_BLOCK, FooterId};
+use zone::format::footer::{self, FooterId};
 use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
 
@@ -283,10 +283,8 @@ impl Shard {
         let mut frames = self.frames.take_vec((last - first) as usize);
         for (index, frame) in (first..last).zip(&mut frames) {
             frame.oob.fill(0);
-            let from = (index * ENTRIES_PER_BLOCK) as usize;
-            let to = (from + ENTRIES_PER_BLOCK as usize).min(progress.entries.len());
             let id = FooterId { array: self.array_tag, segment: id, zone, index };
-            footer::encode(&id, &progress.entries[from..to], &mut frame.data);
+            footer::encode(&id, &progress.entries[layout.footer_entries(index)], &mut frame.data);
         }
         self.counters.metadata_blocks_written += frames.len() as u64;
         let op = Op::Write { offset: layout.footer_offset() + first, frames };

@@ -1,13 +1,10 @@
 //! Checking what describes the array: superblock records, segment headers, footers.
 
 use crate::log::check::{Check, Problem, Record};
-use crate::log::mount::array_tag;
 use crate::log::segment::{SegmentSlot, SegmentState};
-use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{Op, Status};
 use zone::format::SUPERBLOCK_ZONES;
-use zone::format::footer::{self, ENTRIES_PER_BLOCK, FooterId};
+use zone::format::footer::{self, FooterId};
 use zone::format::header::SegmentHeader;
 use zone::format::superblock::Superblock;
 
@@ -56,14 +53,12 @@ impl Check<'_> {
         let segment = self.shard.segments.get(slot);
         let layout = segment.layout;
         let zone = segment.zones[drive];
-        let array = array_tag(&self.shard.config.array);
         for index in 0..layout.footer_blocks() {
-            let id = FooterId { array, segment: segment.id, zone, index };
-            let count = (layout.region_blocks() - index * ENTRIES_PER_BLOCK).min(ENTRIES_PER_BLOCK);
+            let id = FooterId { array: self.shard.array_tag, segment: segment.id, zone, index };
+            let count = layout.footer_entries(index).len();
             let offset = layout.footer_offset() + index;
             let block = self.read_block(drive, zone, offset);
-            let whole =
-                block.is_some_and(|frame| footer::decode(&id, &frame.data, count as usize, &mut Vec::new()));
+            let whole = block.is_some_and(|frame| footer::decode(&id, &frame.data, count, &mut Vec::new()));
             self.expect_record(whole, Record::Footer, (drive, zone, offset));
         }
     }
@@ -72,12 +67,5 @@ impl Check<'_> {
         if !whole {
             self.report.add(Problem::RecordDamaged { record, drive: DriveIndex::at(drive), zone, offset });
         }
-    }
-
-    /// A block, unless the drive cannot return it.
-    fn read_block(&mut self, drive: usize, zone: ZoneIndex, offset: u32) -> Option<Frame> {
-        self.report.blocks_checked += 1;
-        let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
-        completion.frames.into_iter().next().filter(|_| completion.status == Status::Success)
     }
 }

@@ -352,6 +352,14 @@ impl Decided {
         chunk == Some(Chunk::Whole(stripe))
     }
 
+    /// Chunks of a stripe that are whole.
+    pub fn whole_chunks(&self, stripe: u32) -> usize {
+        let slot = |member: &usize| self.slots[*member][stripe as usize];
+        let is_whole =
+            |member: &usize| slot(member).is_some_and(|slot| self.is_whole_in(*member, stripe, slot));
+        (0..self.layout.members()).filter(is_whole).count()
+    }
+
     /// Slot of a kept stripe's chunk, whether it is whole, damaged or missing.
     pub fn slot_of(&self, member: usize, stripe: u32) -> Option<u32> {
         match self.header.mode {

@@ -12,7 +12,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use std::collections::BTreeMap;
 use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
-use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
+use zone::format::footer::{self, Entry, FooterId};
 use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{self, Bound, Hint, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
@@ -284,8 +284,7 @@ fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> 
     let mut entries = Vec::with_capacity(layout.region_blocks() as usize);
     for (index, frame) in (0..).zip(frames) {
         let id = FooterId { array: session.array_tag(), segment: segment.header.segment, zone, index };
-        let count = (layout.region_blocks() - index * ENTRIES_PER_BLOCK).min(ENTRIES_PER_BLOCK);
-        if !footer::decode(&id, &frame?.data, count as usize, &mut entries) {
+        if !footer::decode(&id, &frame?.data, layout.footer_entries(index).len(), &mut entries) {
             return None;
         }
     }

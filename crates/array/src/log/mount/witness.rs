@@ -15,10 +15,12 @@ use zone::format::oob::{self, Place, Protected, neighbour_of};
 pub fn run(session: &mut Session, segment: &mut Decided) {
     let layout = segment.layout;
     let data_count = layout.code.data_count();
-    for stripe in (0..layout.stripes)
+    // With k whole chunks all names follow, and nobody needs to be asked.
+    let stripes: Vec<u32> = (0..layout.stripes)
         .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
-        .collect::<Vec<u32>>()
-    {
+        .filter(|stripe| segment.whole_chunks(*stripe) < data_count)
+        .collect();
+    for stripe in stripes {
         for (piece, row) in
             (0..data_count).flat_map(|piece| (0..layout.chunk_blocks).map(move |row| (piece, row)))
         {
