@@ -60,14 +60,7 @@ fn array_run(options: &ArrayRun) -> Result<()> {
         println!("{}", serde_json::to_string(&report)?);
         return Ok(());
     }
-    println!("requests   {}", report.samples);
-    println!("mean       {:.2} us", report.mean_us);
-    println!("p50        {:.2} us", report.p50_us);
-    println!("p95        {:.2} us", report.p95_us);
-    println!("p99        {:.2} us", report.p99_us);
-    println!("p99.9      {:.2} us", report.p999_us);
-    println!("rate       {:.3} KIOPS", report.kiops);
-    println!("throughput {:.1} MiB/s", report.mib_s);
+    println!("{}", report.figures);
     match report.write_amplification {
         Some(amplification) => println!("write amplification {amplification:.2}"),
         None => println!("nothing written"),

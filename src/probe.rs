@@ -7,7 +7,7 @@ use base::units::parse_bytes;
 use clap::{Args, ValueEnum};
 use drive::emulated::EmulatedDrive;
 use drive::timing::{HostStack, LbaFormat, Profile};
-use lab::probe::{Load, ProbeOp, ProbeReport};
+use lab::probe::{Load, ProbeOp};
 use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
 
@@ -114,7 +114,7 @@ pub fn run(options: &Probe) -> Result<()> {
     if options.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
-        print(&report);
+        println!("{report}");
     }
     Ok(())
 }
@@ -162,17 +162,6 @@ pub fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
         );
     }
     Ok(drive)
-}
-
-fn print(report: &ProbeReport) {
-    println!("requests   {}", report.samples);
-    println!("mean       {:.2} us", report.mean_us);
-    println!("p50        {:.2} us", report.p50_us);
-    println!("p95        {:.2} us", report.p95_us);
-    println!("p99        {:.2} us", report.p99_us);
-    println!("p99.9      {:.2} us", report.p999_us);
-    println!("rate       {:.3} KIOPS", report.kiops);
-    println!("throughput {:.1} MiB/s", report.mib_s);
 }
 
 fn parse_request(text: &str) -> Result<u64, String> {

@@ -1,14 +1,15 @@
 //! The whole array on modelled drives, in virtual time: the engine is the one that is served, the clock
 //! jumps from event to event, and a run is a function of code, options and seed.
 
-use crate::workload::{Measured, whole_ns};
+use crate::precise::precise_u64;
+use crate::workload::{Figures, Measured, whole_ns};
 use anyhow::{Result, ensure};
 use array::log::config::{ArrayConfig, Tuning};
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::random::Random;
-use base::time::{Instant, Nanos};
+use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, Lba};
 use drive::emulated::{EmulatedDrive, TimedDrive};
 use drive::timing::{ModelOptions, Profile};
@@ -69,22 +70,9 @@ pub struct ArrayRun {
 pub struct ArrayRunReport {
     /// The drives.
     pub profile: String,
-    /// Mean latency.
-    pub mean_us: f64,
-    /// Median latency.
-    pub p50_us: f64,
-    /// 95 % are at most this.
-    pub p95_us: f64,
-    /// 99 % are at most this.
-    pub p99_us: f64,
-    /// 99.9 % are at most this.
-    pub p999_us: f64,
-    /// Thousands of requests per second.
-    pub kiops: f64,
-    /// Throughput.
-    pub mib_s: f64,
-    /// Requests measured.
-    pub samples: u64,
+    /// Latencies and throughput.
+    #[serde(flatten)]
+    pub figures: Figures,
     /// Blocks written to drives per block written by clients, parity not counted, filling included.
     pub write_amplification: Option<f64>,
 }
@@ -99,17 +87,9 @@ pub fn run(options: &ArrayRun) -> Result<ArrayRunReport> {
         clients.fill()?;
     }
     let measured = clients.measure()?;
-    let [p50_us, p95_us, p99_us, p999_us] = measured.percentiles_us([50.0, 95.0, 99.0, 99.9]);
     Ok(ArrayRunReport {
         profile: options.profile.name().to_owned(),
-        mean_us: measured.mean_us(),
-        p50_us,
-        p95_us,
-        p99_us,
-        p999_us,
-        kiops: measured.kiops(),
-        mib_s: measured.mib_s(),
-        samples: measured.latencies_us.len() as u64,
+        figures: measured.figures(),
         write_amplification: clients.volume.shard().counters().write_amplification(),
     })
 }
@@ -241,7 +221,7 @@ impl<'a> Clients<'a> {
                 self.volume.frames().give_many(&mut reply.frames);
                 let submitted = self.submitted.remove(&reply.id.0).expect("answered once");
                 if let Some(measured) = &mut measured {
-                    measured.latencies_us.push(micros(self.now.since(submitted)));
+                    measured.latencies_us.push(precise_u64(self.now.since(submitted).0) / 1000.0);
                     measured.bytes += self.options.block_bytes;
                 }
                 answered += 1;
@@ -254,11 +234,6 @@ impl<'a> Clients<'a> {
         }
         Ok(answered)
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "below 2^53 ns")]
-fn micros(span: Nanos) -> f64 {
-    span.0 as f64 / 1000.0
 }
 
 /// An array of scaled-down zones, as many as the volume needs.

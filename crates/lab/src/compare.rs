@@ -11,12 +11,12 @@ mod setting;
 pub use rows::{Rows, parse};
 pub use setting::Setting;
 
-use crate::workload::latencies_percentile;
+use crate::pool;
+use crate::workload::percentile;
 use anyhow::Result;
 use drive::timing::Profile;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One row and what the model says to it.
 #[derive(Clone, Debug, Serialize)]
@@ -87,26 +87,9 @@ pub fn compare(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Comparison> {
     let Rows { settings, rows, rows_flagged } = parse(text)?;
-    let next = AtomicUsize::new(0);
-    let done = AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut answers: Vec<(usize, Vec<Point>)> = std::thread::scope(|scope| {
-        let work = || {
-            let mut answers = Vec::new();
-            while let Some((place, setting)) = {
-                let place = next.fetch_add(1, Ordering::Relaxed);
-                settings.get(place).map(|setting| (place, setting))
-            } {
-                answers.push((place, setting.run(profile, conventional, seed)));
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1, settings.len());
-            }
-            answers
-        };
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker panicked")).collect()
-    });
-    answers.sort_by_key(|(place, _)| *place);
-    let points: Vec<Point> = answers.into_iter().flat_map(|(_, points)| points).collect();
+    let answer = |setting: &Setting| setting.run(profile, conventional, seed);
+    let answers = pool::map(&settings, answer, |done, _| progress(done, settings.len()));
+    let points: Vec<Point> = answers.into_iter().flatten().collect();
     Ok(Comparison {
         profile: profile.name().to_owned(),
         seed,
@@ -132,10 +115,10 @@ fn errors(points: &[Point]) -> Vec<Errors> {
         Errors {
             rows,
             count: absolute.len(),
-            median_percent: latencies_percentile(&absolute, 50.0),
-            p90_percent: latencies_percentile(&absolute, 90.0),
-            max_percent: latencies_percentile(&absolute, 100.0),
-            bias_percent: latencies_percentile(&signed, 50.0),
+            median_percent: percentile(&absolute, 50.0),
+            p90_percent: percentile(&absolute, 90.0),
+            max_percent: percentile(&absolute, 100.0),
+            bias_percent: percentile(&signed, 50.0),
         }
     };
     groups.into_iter().map(summarise).collect()

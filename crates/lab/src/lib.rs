@@ -8,6 +8,8 @@ pub mod compare;
 mod instructions;
 pub mod nbd_compare;
 pub mod null_write;
+mod pool;
+mod precise;
 pub mod probe;
 pub mod report;
 pub mod workload;

@@ -8,6 +8,7 @@
 
 use crate::allocations;
 use crate::instructions::Instructions;
+use crate::precise::precise_u64;
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, Tuning};
 use array::log::volume::LogVolume;
@@ -142,12 +143,12 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
     let allocations = allocations::count() - allocations;
     let writes = (client.answered - answered) * client.blocks_per_write;
     ensure!(writes > 0, "no write was answered within {} s: raise --seconds", options.seconds);
-    let ns_per_write = elapsed.as_secs_f64() * 1e9 / precise(writes);
+    let ns_per_write = elapsed.as_secs_f64() * 1e9 / precise_u64(writes);
     Ok(NullWriteReport {
         ns_per_write,
         writes_per_second: 1e9 / ns_per_write,
-        allocations_per_write: precise(allocations) / precise(writes),
-        instructions_per_write: instructions.map(|count| precise(count) / precise(writes)),
+        allocations_per_write: precise_u64(allocations) / precise_u64(writes),
+        instructions_per_write: instructions.map(|count| precise_u64(count) / precise_u64(writes)),
         write_amplification: client.volume.shard().counters().write_amplification().unwrap_or(0.0),
         writes,
         block_bytes: options.block_bytes,
@@ -156,11 +157,6 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
         drives: options.drives,
         group_stripes: options.group_stripes,
     })
-}
-
-#[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
-fn precise(count: u64) -> f64 {
-    count as f64
 }
 
 /// A bijection of `0..window`, a power of two: odd multiplications and a shifted XOR.

@@ -1,11 +1,10 @@
 //! One operation on one drive, measured: `zoneweave drive probe`.
 
 use crate::workload::wall::{NO_COSTS, WallTarget};
-use crate::workload::{Job, Loop, Manage, ManageOp, Measured, Span, Target, What, join};
+use crate::workload::{Figures, Job, Loop, Manage, ManageOp, Measured, Span, Target, What, join};
 use anyhow::{Result, bail, ensure};
 use base::units::BLOCK_BYTES_U64;
 use drive::timing::{HostStack, LbaFormat, Model, ModelOptions, Profile, StackCosts, ZoneCondition};
-use serde::Serialize;
 use zone::device::ZonedDevice;
 
 /// Zones that management commands go to in turn; each stays active until its next turn.
@@ -79,27 +78,6 @@ pub struct Probe {
     pub seconds: Option<f64>,
 }
 
-/// What was measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct ProbeReport {
-    /// Mean latency.
-    pub mean_us: f64,
-    /// Median latency.
-    pub p50_us: f64,
-    /// 95 % are at most this.
-    pub p95_us: f64,
-    /// 99 % are at most this.
-    pub p99_us: f64,
-    /// 99.9 % are at most this.
-    pub p999_us: f64,
-    /// Thousands of requests per second; of management commands, back to back.
-    pub kiops: f64,
-    /// Throughput; 0 for commands that move no data.
-    pub mib_s: f64,
-    /// Requests measured.
-    pub samples: u64,
-}
-
 /// Where writes go is the start of the drive, where reads go its middle, so that they do not meet.
 struct Places {
     next_written: u32,
@@ -126,7 +104,7 @@ impl Probe {
     ///
     /// # Errors
     /// When the profile does not have what is asked for.
-    pub fn on_model(&self, profile: &Profile) -> Result<ProbeReport> {
+    pub fn on_model(&self, profile: &Profile) -> Result<Figures> {
         let costs = profile.stack(self.stack);
         let Some(costs) = costs else {
             bail!("profile {} knows no host costs of this stack: use --stack spdk", profile.name())
@@ -158,7 +136,7 @@ impl Probe {
     ///
     /// # Errors
     /// When the drive refuses a command, or a zone holds data.
-    pub fn on_device(&self, device: Box<dyn ZonedDevice>, overwrite: bool) -> Result<ProbeReport> {
+    pub fn on_device(&self, device: Box<dyn ZonedDevice>, overwrite: bool) -> Result<Figures> {
         let geometry = *device.geometry();
         let costs = NO_COSTS;
         self.check(true, &costs)?;
@@ -297,19 +275,13 @@ impl Probe {
         Span { warm_up_us, measured_us: self.seconds.unwrap_or(default) * 1e6 }
     }
 
-    fn report(&self, measured: &Measured) -> ProbeReport {
-        let [p50_us, p95_us, p99_us, p999_us] = measured.percentiles_us([50.0, 95.0, 99.0, 99.9]);
-        let mean_us = measured.mean_us();
-        let moves_data = matches!(self.op, ProbeOp::Read | ProbeOp::Write | ProbeOp::Append | ProbeOp::Zrwa);
-        ProbeReport {
-            mean_us,
-            p50_us,
-            p95_us,
-            p99_us,
-            p999_us,
-            kiops: if moves_data { measured.kiops() } else { 1e3 / mean_us },
-            mib_s: if moves_data { measured.mib_s() } else { 0.0 },
-            samples: measured.latencies_us.len() as u64,
+    fn report(&self, measured: &Measured) -> Figures {
+        let figures = measured.figures();
+        match self.op {
+            ProbeOp::Read | ProbeOp::Write | ProbeOp::Append | ProbeOp::Zrwa => figures,
+            ProbeOp::Reset | ProbeOp::Finish | ProbeOp::Open | ProbeOp::Close => {
+                Figures { kiops: 1e3 / figures.mean_us, mib_s: 0.0, ..figures }
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ pub mod model;
 pub mod wall;
 
 pub use closed_loop::Loop;
-pub use latencies::{Measured, join, percentile as latencies_percentile};
+pub use latencies::{Figures, Measured, join, percentile, variation};
 
 use base::time::Instant;
 use drive::timing::{Access, Done, StackCosts, ZoneCondition};

@@ -1,18 +1,6 @@
 //! Arithmetic that the findings share.
 
-/// A count as a number to compute with.
-#[must_use]
-#[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
-pub fn precise(count: usize) -> f64 {
-    count as f64
-}
-
-/// The same for bytes.
-#[must_use]
-#[allow(clippy::cast_precision_loss, reason = "below 2^53 bytes")]
-pub fn precise_bytes(bytes: u64) -> f64 {
-    bytes as f64
-}
+pub use crate::precise::{precise, precise_u64 as precise_bytes};
 
 /// How much `ours` is above `base`, in per cent.
 #[must_use]

@@ -4,10 +4,9 @@ use super::bench::Bench;
 use super::finding::{Finding, Subject};
 use super::published::Published;
 use super::setting::{Load, Mixed, PROGRAMS_MAX, Resets, Setting, Summary};
+use crate::pool;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Told how many settings are done, of how many, and which was the last.
 pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
@@ -54,22 +53,12 @@ fn key(setting: &Setting) -> String {
 fn measure(settings: &[Setting], bench: &dyn Bench, progress: &Progress) -> Measurements {
     let mut order: Vec<&Setting> = settings.iter().collect();
     order.sort_by_key(|setting| std::cmp::Reverse(effort(setting)));
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Measurements::new());
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(setting) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let summaries = bench.measure(setting);
-                    let mut done = done.lock().expect("no thread panics with the lock");
-                    done.insert(key(setting), summaries);
-                    progress(done.len(), order.len(), &describe(setting));
-                }
-            });
-        }
-    });
-    done.into_inner().expect("no thread panics with the lock")
+    let measured = pool::map(
+        &order,
+        |setting| bench.measure(setting),
+        |done, setting| progress(done, order.len(), &describe(setting)),
+    );
+    order.iter().map(|setting| key(setting)).zip(measured).collect()
 }
 
 /// Roughly how long a setting takes; only the order depends on it.

@@ -3,7 +3,7 @@
 //! A setting says what programs do, not on what: a [`Bench`](super::bench::Bench) runs it. Settings
 //! are plain data, so that findings can ask for the same one twice and it runs once.
 
-use crate::workload::{ManageOp, Measured, What};
+use crate::workload::{ManageOp, Measured, What, variation};
 use drive::timing::{HostStack, LbaFormat};
 
 /// One run.
@@ -262,10 +262,7 @@ impl Summary {
     /// Standard deviation of the throughput per second, as a share of its mean.
     #[must_use]
     pub fn fluctuation(&self) -> f64 {
-        let count = super::numbers::precise(self.by_second.len());
-        let mean = self.by_second.iter().sum::<f64>() / count;
-        let variance = self.by_second.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-        variance.sqrt() / mean
+        variation(&self.by_second)
     }
 
     /// The best second.

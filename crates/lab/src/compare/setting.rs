@@ -1,7 +1,8 @@
 //! One experiment of the table, as jobs on the model.
 
 use crate::compare::Point;
-use crate::workload::{Job, Loop, Manage, ManageOp, Measured, Span, What, join, latencies_percentile};
+use crate::precise::precise_u64;
+use crate::workload::{Job, Loop, Manage, ManageOp, Measured, Span, What, join, percentile, variation};
 use base::units::BLOCK_BYTES_U64;
 use drive::timing::{HostStack, LbaFormat, Model, ModelOptions, Profile, StackCosts, ZoneCondition};
 
@@ -80,19 +81,19 @@ impl Setting {
         let point = |(metric, value): &(String, f64)| {
             let model = match metric.as_str() {
                 "mean_lat_us" => measured.mean_us(),
-                "p50_us" => latencies_percentile(&sorted, 50.0),
-                "p95_us" => latencies_percentile(&sorted, 95.0),
-                "p99_us" => latencies_percentile(&sorted, 99.0),
+                "p50_us" => percentile(&sorted, 50.0),
+                "p95_us" => percentile(&sorted, 95.0),
+                "p99_us" => percentile(&sorted, 99.0),
                 "kiops" => measured.kiops(),
                 "mib_s" => measured.mib_s(),
                 "mb_s" => measured.mib_s() * MIB / 1e6,
-                "p9999_us" => latencies_percentile(&sorted, 99.99),
+                "p9999_us" => percentile(&sorted, 99.99),
                 "cov" if self.by_second => variation(&seconds),
-                "p1_mib_s" if self.by_second => latencies_percentile(&seconds, 1.0),
-                "p5_mib_s" if self.by_second => latencies_percentile(&seconds, 5.0),
-                "p50_mib_s" if self.by_second => latencies_percentile(&seconds, 50.0),
-                "p95_mib_s" if self.by_second => latencies_percentile(&seconds, 95.0),
-                "p99_mib_s" if self.by_second => latencies_percentile(&seconds, 99.0),
+                "p1_mib_s" if self.by_second => percentile(&seconds, 1.0),
+                "p5_mib_s" if self.by_second => percentile(&seconds, 5.0),
+                "p50_mib_s" if self.by_second => percentile(&seconds, 50.0),
+                "p95_mib_s" if self.by_second => percentile(&seconds, 95.0),
+                "p99_mib_s" if self.by_second => percentile(&seconds, 99.0),
                 _ => return None,
             };
             // Of nothing measured, anything is all of the error.
@@ -177,11 +178,10 @@ impl Setting {
     }
 
     /// Roughly, for the length of runs only.
-    #[allow(clippy::cast_precision_loss, reason = "small numbers")]
     fn expected_mib_s(&self, in_flight: u32) -> f64 {
         let of = |name: &str| self.metrics.iter().find(|(metric, _)| metric == name).map(|(_, value)| *value);
         let kiops = of("kiops").or_else(|| of("mean_lat_us").map(|mean| f64::from(in_flight) / mean * 1e3));
-        (kiops.unwrap_or(10.0) * self.bytes as f64 / MIB * 1e3).clamp(50.0, 2000.0)
+        (kiops.unwrap_or(10.0) * precise_u64(self.bytes) / MIB * 1e3).clamp(50.0, 2000.0)
     }
 
     /// Writers at a rate, and a reader.
@@ -283,15 +283,6 @@ impl Setting {
             _ => return None,
         })
     }
-}
-
-/// Standard deviation over mean.
-#[allow(clippy::cast_precision_loss, reason = "few values")]
-fn variation(values: &[f64]) -> f64 {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-    variance.sqrt() / mean
 }
 
 /// The number after `key` in a text, up to the next character that is none.

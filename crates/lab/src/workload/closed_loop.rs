@@ -1,10 +1,11 @@
 //! The loop that runs jobs against a target.
 
+use crate::precise::precise_u64;
 use crate::workload::{Job, Manage, ManageOp, Measured, Span, Target, What, whole_ns};
 use base::random::Random;
 use base::slab::Slab;
 use base::time::Instant;
-use drive::timing::{Access, Done, Model, Profile, ZoneCondition};
+use drive::timing::{Access, Done, ZoneCondition};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -100,14 +101,6 @@ pub struct Loop<T: Target> {
     started: u64,
 }
 
-impl Loop<Model> {
-    /// Jobs against a modelled drive.
-    #[must_use]
-    pub fn new(_profile: &Profile, model: Model, jobs: Vec<Job>, seed: u64) -> Loop<Model> {
-        Loop::on(model, jobs, seed)
-    }
-}
-
 impl<T: Target> Loop<T> {
     /// Jobs against a target; the seed is for the places of random reads.
     #[must_use]
@@ -172,7 +165,7 @@ impl<T: Target> Loop<T> {
     fn start(&mut self, job: usize) {
         let Job { rate_bytes_per_s, bytes, depth, .. } = self.jobs[job].job;
         let start = self.started + job as u64 * START_APART_NS;
-        let apart = rate_bytes_per_s.map_or(10, |rate| whole_ns(precise(bytes) / rate * 1e6));
+        let apart = rate_bytes_per_s.map_or(10, |rate| whole_ns(precise_u64(bytes) / rate * 1e6));
         for place in 0..u64::from(depth) {
             self.plan(start + place * apart, Step::Ask { job });
         }
@@ -377,7 +370,7 @@ impl<T: Target> Loop<T> {
         if let Some(rate) = state.job.rate_bytes_per_s {
             at = at.max(state.next_by_rate);
             // As fio does it: what a stall cost is made up for.
-            state.next_by_rate += whole_ns(precise(state.job.bytes) / rate * 1e6);
+            state.next_by_rate += whole_ns(precise_u64(state.job.bytes) / rate * 1e6);
         }
         // The last completion before a reset wakes one of those that wait for it.
         let wakes = state.held > 0 && state.is_idle() && !state.resetting;
@@ -393,17 +386,12 @@ impl State {
     /// A request has ended `since` the warm-up.
     fn count(&mut self, since: u64, latency: u64) {
         let measured = &mut self.measured;
-        measured.latencies_us.push(precise(latency) / 1000.0);
+        measured.latencies_us.push(precise_u64(latency) / 1000.0);
         measured.bytes += self.job.bytes;
         let second = usize::try_from(since / 1_000_000_000).expect("a usize of seconds");
         if measured.by_second.len() <= second {
             measured.by_second.resize(second + 1, 0.0);
         }
-        measured.by_second[second] += precise(self.job.bytes) / 1_048_576.0;
+        measured.by_second[second] += precise_u64(self.job.bytes) / 1_048_576.0;
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
-fn precise(count: u64) -> f64 {
-    count as f64
 }

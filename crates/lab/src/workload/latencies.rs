@@ -1,5 +1,43 @@
 //! What a job measured.
 
+use crate::precise::{precise, precise_u64};
+use serde::Serialize;
+use std::fmt;
+
+/// What is said of a measurement, in JSON and in words.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Mean latency.
+    pub mean_us: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 95 % are at most this.
+    pub p95_us: f64,
+    /// 99 % are at most this.
+    pub p99_us: f64,
+    /// 99.9 % are at most this.
+    pub p999_us: f64,
+    /// Thousands of requests per second; of management commands, back to back.
+    pub kiops: f64,
+    /// Throughput; 0 for commands that move no data.
+    pub mib_s: f64,
+    /// Requests measured.
+    pub samples: u64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "requests   {}", self.samples)?;
+        writeln!(f, "mean       {:.2} us", self.mean_us)?;
+        writeln!(f, "p50        {:.2} us", self.p50_us)?;
+        writeln!(f, "p95        {:.2} us", self.p95_us)?;
+        writeln!(f, "p99        {:.2} us", self.p99_us)?;
+        writeln!(f, "p99.9      {:.2} us", self.p999_us)?;
+        writeln!(f, "rate       {:.3} KIOPS", self.kiops)?;
+        write!(f, "throughput {:.1} MiB/s", self.mib_s)
+    }
+}
+
 /// Requests completed after the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
@@ -22,9 +60,8 @@ impl Measured {
 
     /// Throughput.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "below 2^53 bytes")]
     pub fn mib_s(&self) -> f64 {
-        self.bytes as f64 / self.span_us * 1e6 / 1_048_576.0
+        precise_u64(self.bytes) / self.span_us * 1e6 / 1_048_576.0
     }
 
     /// Mean latency; not a number without requests.
@@ -39,6 +76,22 @@ impl Measured {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_by(f64::total_cmp);
         percentile(&sorted, percent)
+    }
+
+    /// All that is said of it.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let [p50_us, p95_us, p99_us, p999_us] = self.percentiles_us([50.0, 95.0, 99.0, 99.9]);
+        Figures {
+            mean_us: self.mean_us(),
+            p50_us,
+            p95_us,
+            p99_us,
+            p999_us,
+            kiops: self.kiops(),
+            mib_s: self.mib_s(),
+            samples: self.latencies_us.len() as u64,
+        }
     }
 
     /// Several percentiles with one sort.
@@ -75,9 +128,13 @@ pub fn join(parts: Vec<Measured>) -> Measured {
     whole
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
-fn precise(count: usize) -> f64 {
-    count as f64
+/// Standard deviation of values, as a share of their mean.
+#[must_use]
+pub fn variation(values: &[f64]) -> f64 {
+    let count = precise(values.len());
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    variance.sqrt() / mean
 }
 
 #[cfg(test)]
