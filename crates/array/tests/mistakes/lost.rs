@@ -17,7 +17,7 @@ fn rot(rig: &Rig, member: usize, percent: u64, random: &mut Random) {
 }
 
 /// Reads all blocks; returns those that fail. None may be wrong.
-fn unreadable(rig: &mut Rig) -> BTreeSet<u64> {
+pub fn unreadable(rig: &mut Rig) -> BTreeSet<u64> {
     let mut failed = BTreeSet::new();
     for lba in 0..rig.config.volume_blocks {
         match rig.read(lba, 1) {
@@ -78,6 +78,18 @@ fn segments_with_lost_blocks_are_never_erased() {
     }
 }
 
+/// Every tombstone rots.
+pub fn rot_tombstones(rig: &Rig) {
+    let is_tombstone = |block: &Stored| {
+        block.oob.place.role == Role::Data && block.protected.is_some_and(|it| it.kind == Kind::Tombstone)
+    };
+    let blocks: Vec<Stored> = (0..4).flat_map(|member| rig.stored(member)).filter(is_tombstone).collect();
+    assert!(!blocks.is_empty());
+    for block in &blocks {
+        rig.device(block.member).with(|drive| drive.corrupt(block.zone, block.offset, 5, 1));
+    }
+}
+
 /// The record of trimmed blocks rots where nothing can rebuild it: the volume is there all the same, and
 /// what the record may have hidden is not read.
 #[test]
@@ -87,14 +99,7 @@ fn lost_tombstone_brings_trimmed_blocks_back_or_stops_the_mount() {
     rig.trim(20, 30);
     rig.write(25, 5);
     rig.rest();
-    let is_tombstone = |block: &Stored| {
-        block.oob.place.role == Role::Data && block.protected.is_some_and(|it| it.kind == Kind::Tombstone)
-    };
-    let blocks: Vec<Stored> = (0..4).flat_map(|member| rig.stored(member)).filter(is_tombstone).collect();
-    assert!(!blocks.is_empty());
-    for block in &blocks {
-        rig.device(block.member).with(|drive| drive.corrupt(block.zone, block.offset, 5, 1));
-    }
+    rot_tombstones(&rig);
     rig.remount();
     assert_eq!(rig.report.regions_doubtful, [0]);
     let mut failed = unreadable(&mut rig);

@@ -1,5 +1,6 @@
 //! Rot beside what a crash left: it must not make more of it than there was, and not be forgotten.
 
+use super::lost::{rot_tombstones, unreadable};
 use super::mortal::{Fuse, LastCommand, mortals};
 use super::rig::{Rig, Stored, power_cycled, raid5};
 use super::support::world::Shape;
@@ -7,7 +8,7 @@ use base::random::Random;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use zone::device::Op;
-use zone::format::oob::{Kind, Role};
+use zone::format::oob::Role;
 use zone::stripe::Level;
 
 /// An overwrite of blocks 0..3 of which two of four chunks reached the media before the power went, behind two
@@ -71,18 +72,6 @@ fn rot_brings_a_void_stripe_back() {
     rig.verify();
 }
 
-/// Blocks that may be read or not; wrong they may not be.
-fn unreadable(rig: &mut Rig) -> BTreeSet<u64> {
-    let mut failed = BTreeSet::new();
-    for lba in 0..rig.config.volume_blocks {
-        match rig.read(lba, 1) {
-            Some(found) => assert_eq!(found, [rig.blocks[lba as usize]], "block {lba}"),
-            None => assert!(failed.insert(lba)),
-        }
-    }
-    failed
-}
-
 /// A volume whose only tombstone is beyond rescue.
 fn doubtful(blocks: u64) -> Rig {
     let mut rig = Rig::new(&Shape { level: Level::Raid0, ..raid5() });
@@ -91,13 +80,7 @@ fn doubtful(blocks: u64) -> Rig {
     }
     rig.trim(20, 30);
     rig.rest();
-    let is_tombstone = |block: &Stored| {
-        block.oob.place.role == Role::Data && block.protected.is_some_and(|it| it.kind == Kind::Tombstone)
-    };
-    let blocks: Vec<Stored> = (0..4).flat_map(|member| rig.stored(member)).filter(is_tombstone).collect();
-    for block in blocks {
-        rig.device(block.member).with(|drive| drive.corrupt(block.zone, block.offset, 5, 1));
-    }
+    rot_tombstones(&rig);
     rig.remount();
     assert_eq!(rig.report.regions_doubtful, [0]);
     rig
