@@ -24,6 +24,7 @@ static ALLOCATOR: lab::allocations::Counting = lab::allocations::Counting;
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
+    abort_on_panic();
     match run(Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
@@ -31,6 +32,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A broken invariant stops the process, whichever thread it is met in (docs/adr/0001). The simulator alone
+/// lives on, to report it.
+fn abort_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        say(info);
+        std::process::abort();
+    }));
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -12,6 +12,7 @@
 //! Promises kept here: a write is acknowledged when every piece of its stripe on the active members
 //! is durable, and if a member failed on the way, when the superblocks of the others say so.
 
+mod audit;
 pub mod check;
 pub mod config;
 mod counters;

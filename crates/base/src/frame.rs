@@ -29,6 +29,12 @@ impl Frame {
     pub fn zeroed() -> Frame {
         Frame(Box::new(FrameBody { data: [0; BLOCK_BYTES], oob: [0; OOB_BYTES] }))
     }
+
+    /// True for zeros, metadata included: nothing was ever written here.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.oob == [0; OOB_BYTES] && self.data == [0; BLOCK_BYTES]
+    }
 }
 
 impl std::ops::Deref for Frame {

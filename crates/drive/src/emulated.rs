@@ -56,6 +56,7 @@ mod media;
 mod order;
 mod queue;
 mod run;
+mod surgery;
 mod timed;
 pub mod timing;
 

@@ -23,7 +23,8 @@ const ROOMS: &[Room] = &[
     Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone"], false) },
     room("crates/server", &["base", "zone", "array"], true),
     room("crates/lab", &["base", "zone", "drive", "array", "server"], true),
-    room("", &["base", "zone", "drive", "array", "server", "lab"], true),
+    room("crates/sim", &["base", "zone", "drive", "array"], true),
+    room("", &["base", "zone", "drive", "array", "server", "lab", "sim"], true),
     room("xtask", &[], true),
 ];
 

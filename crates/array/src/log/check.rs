@@ -262,7 +262,7 @@ impl Check<'_> {
                 }
                 Some(frame) => {
                     let bound = Bound { array: self.shard.array_tag, zone, group };
-                    torn |= is_other_block(&frame, id, &bound);
+                    torn |= frame.is_blank() || is_other_block(&frame, id, &bound);
                     bad.push(location);
                 }
                 None => bad.push(location),

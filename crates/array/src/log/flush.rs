@@ -4,6 +4,7 @@
 //! then empties the drives' volatile caches. Device flushes are shared: requests that arrive while
 //! one is under way wait together for the next.
 
+use crate::log::segment::SegmentSlot;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard, Waiter};
 use base::units::ZoneIndex;
@@ -15,6 +16,7 @@ use zone::format::header::Stream;
 enum FlushWaiter {
     Request(u32),
     Gc,
+    Seal(SegmentSlot),
 }
 
 /// The device flush under way and those who wait for the next.
@@ -70,12 +72,22 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
+    /// Seals a segment after a device flush: what a full zone holds is durable, whatever becomes of caches.
+    pub(super) fn flush_devices_to_seal(&mut self, segment: SegmentSlot, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Seal(segment));
+        self.start_device_flush(fx);
+    }
+
     fn start_device_flush(&mut self, fx: &mut Effects) {
         let busy = self.device_flush.drives_pending > 0 || !self.device_flush.current.is_empty();
         if busy || self.device_flush.next.is_empty() {
             return;
         }
         std::mem::swap(&mut self.device_flush.current, &mut self.device_flush.next);
+        self.flush_all_devices(fx);
+    }
+
+    fn flush_all_devices(&mut self, fx: &mut Effects) {
         if self.config.geometry.volatile_cache {
             for drive in 0..self.config.members {
                 if self.membership.is_active(drive) {
@@ -101,8 +113,13 @@ impl Shard {
         }
     }
 
+    /// The flush that lost a drive is repeated on the others once their superblocks say so: those must be
+    /// durable too.
+    pub(super) fn repeat_device_flush(&mut self, fx: &mut Effects) {
+        self.flush_all_devices(fx);
+    }
+
     fn device_flush_done(&mut self, fx: &mut Effects) {
-        // A flush that lost a drive holds only once the superblocks say so.
         if self.membership.is_changing() {
             self.membership.flush_waiting = true;
             return;
@@ -111,7 +128,7 @@ impl Shard {
     }
 
     /// Answers everyone who waited for the device flush and starts the next.
-    pub(super) fn answer_flush(&mut self, fx: &mut Effects) {
+    fn answer_flush(&mut self, fx: &mut Effects) {
         let mut waiters = std::mem::take(&mut self.device_flush.current);
         for waiter in waiters.drain(..) {
             match waiter {
@@ -122,6 +139,7 @@ impl Shard {
                     self.answer(slot, fx);
                 }
                 FlushWaiter::Gc => self.gc_flushed(),
+                FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
             }
         }
         self.device_flush.current = waiters;

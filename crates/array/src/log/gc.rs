@@ -97,10 +97,10 @@ impl Shard {
                     }
                 }
                 Gc::Settling { victim } => {
+                    self.place_moves(now, fx);
                     if self.moves.is_empty() {
                         self.seal_filling(Stream::Gc, fx);
                     }
-                    self.place_moves(now, fx);
                     if !self.moves.is_empty()
                         || self.moves_pending > 0
                         || self.segments.get(victim).readers > 0

@@ -142,7 +142,7 @@ impl Shard {
             self.on_stripe_durable(slot, fx);
         }
         if std::mem::take(&mut self.membership.flush_waiting) {
-            self.answer_flush(fx);
+            self.repeat_device_flush(fx);
         }
     }
 

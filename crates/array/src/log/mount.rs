@@ -266,6 +266,7 @@ impl Session {
         let mut segments = Vec::new();
         for found in scan.segments {
             let mut decided = decide::run(self, found);
+            repair::void_unreadable(self, &mut decided);
             if !decided.sealed {
                 repair::run(self, &mut decided)?;
             }

@@ -233,6 +233,12 @@ impl SegmentTable {
         self.free[drive].push_back(zone);
     }
 
+    /// True for a zone that a new segment may use.
+    #[must_use]
+    pub fn is_free(&self, drive: DriveIndex, zone: ZoneIndex) -> bool {
+        self.free[drive.index()].contains(&zone)
+    }
+
     /// Segments that could be opened with the zones that are free.
     #[must_use]
     pub fn free_segments(&self) -> u32 {

@@ -245,7 +245,16 @@ impl Shard {
         if self.stream(stream).segment == Some(slot) {
             self.stream(stream).segment = None;
         }
-        for drive in 0..layout.members() {
+        if self.config.geometry.volatile_cache {
+            self.flush_devices_to_seal(slot, fx);
+        } else {
+            self.write_footers(slot, fx);
+        }
+    }
+
+    /// Every stripe of a segment is durable, caches included.
+    pub(super) fn write_footers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        for drive in 0..self.config.members {
             self.seal_zone(slot, drive, fx);
         }
     }

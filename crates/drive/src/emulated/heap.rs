@@ -69,6 +69,11 @@ impl HeapMedia {
     }
 
     pub(super) fn flip(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {
-        self.zones[zone.index()][offset as usize * STRIDE + byte] ^= mask;
+        self.block_mut(zone, offset)[byte] ^= mask;
+    }
+
+    /// Data and metadata of a block.
+    pub(super) fn block_mut(&mut self, zone: ZoneIndex, offset: u32) -> &mut [u8] {
+        &mut self.zones[zone.index()][offset as usize * STRIDE..][..STRIDE]
     }
 }

@@ -121,21 +121,8 @@ impl TimedDrive {
         (drive, pace)
     }
 
-    /// Tells the model how the zones are.
     fn catch_up(&mut self) {
-        let geometry = *self.drive.geometry();
-        for zone in 0..geometry.zones {
-            let found = self.drive.table.zone(ZoneIndex(zone));
-            let all = found.write_pointer == geometry.zone_capacity_blocks;
-            let condition = match found.state {
-                ZoneState::Empty => ZoneCondition::Empty,
-                ZoneState::ImplicitOpen | ZoneState::ExplicitOpen => ZoneCondition::Open,
-                ZoneState::Closed => ZoneCondition::Closed,
-                _ if all => ZoneCondition::Written,
-                _ => ZoneCondition::Finished,
-            };
-            self.model.preset_zone(zone, u64::from(found.write_pointer) * BLOCK_BYTES_U64, condition);
-        }
+        self.drive.teach(&mut self.model);
         self.model_is_behind = false;
     }
 
@@ -209,6 +196,24 @@ impl TimedDrive {
     }
 }
 
+impl EmulatedDrive {
+    /// Tells a model how the zones are.
+    pub fn teach(&self, model: &mut Model) {
+        for zone in 0..self.geometry.zones {
+            let found = self.table.zone(ZoneIndex(zone));
+            let all = found.write_pointer == self.geometry.zone_capacity_blocks;
+            let condition = match found.state {
+                ZoneState::Empty => ZoneCondition::Empty,
+                ZoneState::ImplicitOpen | ZoneState::ExplicitOpen => ZoneCondition::Open,
+                ZoneState::Closed => ZoneCondition::Closed,
+                _ if all => ZoneCondition::Written,
+                _ => ZoneCondition::Finished,
+            };
+            model.preset_zone(zone, u64::from(found.write_pointer) * BLOCK_BYTES_U64, condition);
+        }
+    }
+}
+
 impl ZonedDevice for TimedDrive {
     fn geometry(&self) -> &Geometry {
         self.drive.geometry()
@@ -217,7 +222,7 @@ impl ZonedDevice for TimedDrive {
     fn submit(&mut self, now: Instant, command: Command) {
         let Command { token, zone, op } = command;
         let flushes = matches!(op, Op::Flush);
-        let access = access(zone, &op);
+        let access = Access::of(zone, &op);
         let untimed = !self.pace.runs();
         if !untimed && self.model_is_behind {
             self.catch_up();
@@ -257,23 +262,26 @@ impl ZonedDevice for TimedDrive {
     }
 }
 
-/// A command as the model sees it.
-fn access(ZoneIndex(zone): ZoneIndex, op: &Op) -> Access {
-    let bytes_of = |blocks: u32| u64::from(blocks) * BLOCK_BYTES_U64;
-    match op {
-        Op::Read { offset, frames } => {
-            Access::Read { zone, offset_bytes: bytes_of(*offset), bytes: bytes_of(block_count(frames)) }
+impl Access {
+    /// A command as the model sees it.
+    #[must_use]
+    pub fn of(ZoneIndex(zone): ZoneIndex, op: &Op) -> Access {
+        let bytes_of = |blocks: u32| u64::from(blocks) * BLOCK_BYTES_U64;
+        match op {
+            Op::Read { offset, frames } => {
+                Access::Read { zone, offset_bytes: bytes_of(*offset), bytes: bytes_of(block_count(frames)) }
+            }
+            Op::Write { offset, frames } => {
+                Access::Write { zone, offset_bytes: bytes_of(*offset), bytes: bytes_of(block_count(frames)) }
+            }
+            Op::Append { frames } => Access::Append { zone, bytes: bytes_of(block_count(frames)) },
+            Op::Reset => Access::Reset { zone },
+            Op::Finish => Access::Finish { zone },
+            Op::Open => Access::Open { zone },
+            Op::Close => Access::Close { zone },
+            Op::Report { .. } => Access::Report,
+            Op::Flush => Access::Flush,
         }
-        Op::Write { offset, frames } => {
-            Access::Write { zone, offset_bytes: bytes_of(*offset), bytes: bytes_of(block_count(frames)) }
-        }
-        Op::Append { frames } => Access::Append { zone, bytes: bytes_of(block_count(frames)) },
-        Op::Reset => Access::Reset { zone },
-        Op::Finish => Access::Finish { zone },
-        Op::Open => Access::Open { zone },
-        Op::Close => Access::Close { zone },
-        Op::Report { .. } => Access::Report,
-        Op::Flush => Access::Flush,
     }
 }
 

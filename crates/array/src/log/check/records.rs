@@ -58,7 +58,10 @@ impl Check<'_> {
             let count = layout.footer_entries(index).len();
             let offset = layout.footer_offset() + index;
             let block = self.read_block(drive, zone, offset);
-            let whole = block.is_some_and(|frame| footer::decode(&id, &frame.data, count, &mut Vec::new()));
+            // A footer that never arrived is not missed: the blocks say the same of themselves.
+            let whole = block.is_some_and(|frame| {
+                frame.is_blank() || footer::decode(&id, &frame.data, count, &mut Vec::new())
+            });
             self.expect_record(whole, Record::Footer, (drive, zone, offset));
         }
     }

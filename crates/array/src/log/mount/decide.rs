@@ -3,13 +3,15 @@
 //! A stripe with at least k whole chunks counts: it can be read, so it stays. One with fewer was
 //! never acknowledged, and is void. Two refinements keep that a stable function of the media:
 //! - Groups before the last two that any zone has entered were complete before the next ones began.
-//!   What is missing there is damage, not a torn write: every whole block counts by itself.
+//!   What is missing there is damage, not a torn write: every whole block counts by itself. Unless a zone
+//!   ends before it: then its drive lost a volatile cache, and nothing was promised.
 //! - In the last two groups, a stripe that every present member has or may have had counts: a chunk that is
 //!   damaged and does not say of which stripe it is may have been any. Better an error than old data; but
 //!   one present member that never had it is proof that it was never acknowledged.
 //! - Damaged metadata is believed as far as this: a chunk that looks like a filler in all its fields is one, and
 //!   one that names a stripe which fits its place may be of no other.
-//! - A torn chunk is not damaged: its blocks are whole, only not all there.
+//! - A torn chunk is not damaged: its blocks are whole, only not all there. Blocks of zeros below the write
+//!   pointer are not there either.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
 //!   void stripes it found there stay void.
 //!
@@ -63,6 +65,9 @@ pub struct Decided {
     pub weak: Vec<u32>,
     /// Fate of each stripe.
     pub fates: Vec<Fate>,
+    /// Kept stripes that a present member certainly never had: they were never acknowledged, and count only
+    /// if their data can be had.
+    pub unacknowledged: Vec<u32>,
     /// Slot of each stripe's whole chunk, by member.
     pub slots: Vec<Vec<Option<u32>>>,
     /// First slot after the last that any zone has touched.
@@ -83,6 +88,10 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let fates: Vec<Fate> =
         (0..layout.stripes).map(|stripe| seen.fate(&layout, &zones, tail, stripe)).collect();
     session.report.stripes_void += fates.iter().filter(|fate| **fate == Fate::Void).count() as u64;
+    let unacknowledged = (0..layout.stripes)
+        .filter(|stripe| fates[*stripe as usize] == Fate::Kept)
+        .filter(|stripe| !seen.may_be_acknowledged(&layout, &zones, tail, *stripe))
+        .collect();
     report_damage(session, &header, &layout, tail, &seen.damaged);
     Decided {
         header,
@@ -92,6 +101,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         condemned: false,
         weak: Vec::new(),
         fates,
+        unacknowledged,
         slots: seen.slots,
         slots_touched: seen.slots_touched,
         told: BTreeMap::new(),
@@ -165,18 +175,32 @@ impl Seen {
     }
 
     fn fate(&self, layout: &Layout, zones: &[Option<FoundZone>], tail: u32, stripe: u32) -> Fate {
-        let group = layout.group_of(stripe);
-        let trusted = group < tail && !self.closed_by_recovery[group as usize];
-        let may_have_been_there = || {
-            let lacks =
-                |member: &usize| zones[*member].is_some() && self.slots[*member][stripe as usize].is_none();
-            (0..layout.members()).filter(lacks).all(|member| self.damage.may_be_of(member, stripe))
-        };
         match self.counts[stripe as usize] {
             0 => Fate::Absent,
-            count if count >= layout.code.data_count() || trusted || may_have_been_there() => Fate::Kept,
+            count if count >= layout.code.data_count() => Fate::Kept,
+            _ if self.may_be_acknowledged(layout, zones, tail, stripe) => Fate::Kept,
             _ => Fate::Void,
         }
+    }
+
+    /// False when a present member certainly never had its chunk of the stripe.
+    fn may_be_acknowledged(
+        &self,
+        layout: &Layout,
+        zones: &[Option<FoundZone>],
+        tail: u32,
+        stripe: u32,
+    ) -> bool {
+        let group = layout.group_of(stripe);
+        let group_end = layout.group_start(group) + layout.group_len(group);
+        let lacks =
+            |member: &usize| zones[*member].is_some() && self.slots[*member][stripe as usize].is_none();
+        let mut lacking = (0..layout.members()).filter(lacks);
+        let reaches = |zone: &FoundZone| slots_written(layout, zone) >= group_end;
+        let trusted = group < tail && !self.closed_by_recovery[group as usize];
+        lacking.all(|member| {
+            self.damage.may_be_of(member, stripe) || trusted && zones[member].as_ref().is_some_and(reaches)
+        })
     }
 }
 

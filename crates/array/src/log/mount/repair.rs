@@ -48,6 +48,21 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
     Ok(())
 }
 
+/// Stripes that were never acknowledged count only if their data can be had: what rot has taken of them is
+/// no loss, for what was there before still is.
+pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
+    for stripe in std::mem::take(&mut segment.unacknowledged) {
+        let needed = segment.layout.code.data_count();
+        let members: Vec<usize> = whole_members(segment, stripe).collect();
+        let readable =
+            members.into_iter().filter(|member| read_piece(session, segment, *member, stripe).is_some());
+        if readable.count() < needed {
+            segment.fates[stripe as usize] = Fate::Void;
+            session.report.stripes_void += 1;
+        }
+    }
+}
+
 /// Zones of segments that do not count become free.
 pub fn reset_zones(session: &mut Session, zones: &[(usize, ZoneIndex)]) -> Result<(), MountError> {
     for (member, zone) in zones {
@@ -146,16 +161,7 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
     let mut good: Vec<(usize, Vec<Frame>)> = Vec::new();
     let others: Vec<usize> = whole_members(segment, stripe).filter(|other| *other != member).collect();
     for other in others {
-        let slot = segment.slots[other][stripe as usize]?;
-        let offset = layout.slot_offset(slot);
-        let zone = segment.header.zones[other];
-        let frames = read_blocks(session, other, zone, offset..offset + layout.chunk_blocks);
-        let frames: Option<Vec<Frame>> = frames.into_iter().collect();
-        let place = place_of(session, segment, other, stripe);
-        let whole = |frames: &Vec<Frame>| {
-            (0..).zip(frames).all(|(row, frame)| block_is_whole(frame, &Place { row, ..place }))
-        };
-        if let Some(frames) = frames.filter(whole) {
+        if let Some(frames) = read_piece(session, segment, other, stripe) {
             good.push((layout.piece_of(stripe, other), frames));
         }
     }
@@ -174,6 +180,20 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
         frame
     });
     Some(frames.collect())
+}
+
+/// Reads a member's piece of a stripe; `None` when it is not whole.
+fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u32) -> Option<Vec<Frame>> {
+    let layout = &segment.layout;
+    let offset = layout.slot_offset(segment.slots[member][stripe as usize]?);
+    let zone = segment.header.zones[member];
+    let frames = read_blocks(session, member, zone, offset..offset + layout.chunk_blocks);
+    let frames: Option<Vec<Frame>> = frames.into_iter().collect();
+    let place = place_of(session, segment, member, stripe);
+    let whole = |frames: &Vec<Frame>| {
+        (0..).zip(frames).all(|(row, frame)| block_is_whole(frame, &Place { row, ..place }))
+    };
+    frames.filter(whole)
 }
 
 /// Reads the block at a location of a segment, or decodes it from its stripe.

@@ -157,7 +157,13 @@ fn claim(
     let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_active(*member)).collect();
+    // Data follows only when every header is durable: without data, a header that is not whole may have been
+    // torn, and the other copies are not to be relied on.
+    let torn = members.iter().all(|member| {
+        written_blocks(&descriptors[*member][header.zones[*member].index()], capacity) <= HEADER_BLOCKS
+    }) && members.iter().any(|member| own[*member][header.zones[*member].index()].is_none());
     let counts = layout.is_some_and(|layout| layout.stripes == header.stripes)
+        && !torn
         && members.iter().all(|member| {
             let zone = header.zones[*member].index();
             let other = own[*member][zone].as_ref().is_some_and(|other| other.segment != header.segment);
@@ -306,7 +312,11 @@ fn read_oob(
         let frames = read_blocks(session, member, segment.header.zones[member], first..last);
         for (place, frame) in (first - HEADER_BLOCKS..).zip(frames) {
             let Some(frame) = frame else { continue };
-            let entry = entry_of(session, segment, member, place + HEADER_BLOCKS, &frame);
+            let entry = match frame.is_blank() {
+                // A power failure left the write pointer behind a block that never arrived.
+                true => Some(Entry::VOID),
+                false => entry_of(session, segment, member, place + HEADER_BLOCKS, &frame),
+            };
             entries[place as usize] = entry;
             if entry.is_none() {
                 zone.hints.insert(place, oob::guess(&frame.oob));

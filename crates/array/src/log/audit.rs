@@ -1,0 +1,66 @@
+//! The engine's account of zones against that of a drive: for tests and simulation.
+
+use crate::log::Shard;
+use crate::log::segment::SegmentState;
+use base::units::{DriveIndex, ZoneIndex};
+use zone::device::ZoneState;
+use zone::format::SUPERBLOCK_ZONES;
+use zone::rules::Zone;
+
+impl Shard {
+    /// What is under way and what waits, in one line: for whoever finds that nothing moves.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let streams: Vec<String> = (self.streams.iter())
+            .map(|stream| {
+                let state = stream.segment.map(|slot| self.segments.get(slot).state);
+                format!("filling {:?}, {} sealed, {state:?}", stream.filling, stream.sealed.len())
+            })
+            .collect();
+        let states: Vec<SegmentState> = self.segments.iter().map(|(_, segment)| segment.state).collect();
+        format!(
+            "{} requests, {} of them pending, {} reads, {} loads, {} rebuilds, {} moves and {} pending, {} write-offs, \
+             {} weak, {} doubtful; gc {:?}; streams {streams:?}; segments {states:?}, {} free; changing members: {}",
+            self.requests.len(),
+            self.pending.len(),
+            self.reads.len(),
+            self.loads.len(),
+            self.rebuilds.len(),
+            self.moves.len(),
+            self.moves_pending,
+            self.write_offs.len(),
+            self.weak.len(),
+            self.doubtful.len(),
+            self.gc,
+            self.segments.free_segments(),
+            self.membership.is_changing(),
+        )
+    }
+
+    /// The first zone of a drive at rest that is not what the engine takes it for, in words. Zones that
+    /// belong to no segment and are not free are among them: media that failed leave such.
+    #[must_use]
+    pub fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
+        if !self.membership.is_active(drive.index()) {
+            return None;
+        }
+        (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize).find_map(|(index, zone)| {
+            let state = zone.state;
+            match self.segments.owner(drive, index).map(|slot| self.segments.get(slot)) {
+                None if self.segments.is_free(drive, index) => (state != ZoneState::Empty)
+                    .then(|| format!("zone {index} is called free and is {state:?} on the drive")),
+                None => Some(format!("zone {index} ({state:?}) is neither free nor part of a segment")),
+                Some(segment) => {
+                    let fits = match segment.state {
+                        SegmentState::Sealed => state == ZoneState::Full,
+                        SegmentState::Open => state.is_active() || state == ZoneState::Full,
+                        _ => true,
+                    };
+                    let id = segment.id;
+                    (!fits)
+                        .then(|| format!("zone {index} of segment {id}, {:?}, is {state:?}", segment.state))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! What a simulation does to the media of a drive in memory: what power failures and broken firmware
+//! leave behind.
+
+use super::{EmulatedDrive, HeapMedia};
+use base::frame::Frame;
+use base::units::{BLOCK_BYTES, ZoneIndex};
+use zone::device::ZoneState;
+use zone::rules::{Zone, ZoneTable};
+
+impl EmulatedDrive {
+    /// State of a zone, without asking the drive.
+    ///
+    /// # Panics
+    /// When there is no such zone.
+    #[must_use]
+    pub fn zone(&self, zone: ZoneIndex) -> Zone {
+        self.table.zone(zone)
+    }
+
+    /// The media of a drive that is switched off; `None` for a drive in a file.
+    #[must_use]
+    pub fn into_heap(self) -> Option<HeapMedia> {
+        match self.media {
+            super::Media::Heap(heap) => Some(heap),
+            super::Media::Mapped(_) | super::Media::File(_) => None,
+        }
+    }
+
+    /// The volatile cache is lost: of what a zone holds, the first `keep` blocks remain. A full zone
+    /// stays full, and what is lost reads as zeros.
+    ///
+    /// # Panics
+    /// When there is no such zone, or it holds less.
+    pub fn lose_tail(&mut self, zone: ZoneIndex, keep: u32) {
+        let before = self.table.zone(zone);
+        assert!(keep <= before.write_pointer);
+        let state = match before.state {
+            ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => before.state,
+            _ if keep == 0 => ZoneState::Empty,
+            _ => ZoneState::Closed,
+        };
+        let count = self.geometry.zones;
+        let mut zones: Vec<Zone> = (0..count).map(|index| self.table.zone(ZoneIndex(index))).collect();
+        zones[zone.index()] = Zone { state, write_pointer: keep };
+        self.table = ZoneTable::from_zones(self.geometry, zones);
+        self.store(zone);
+    }
+
+    /// A block holds something else than was written to it. Does nothing to a drive in a file.
+    ///
+    /// # Panics
+    /// When the block is not below the write pointer.
+    pub fn overwrite(&mut self, zone: ZoneIndex, offset: u32, frame: &Frame) {
+        assert!(offset < self.table.zone(zone).write_pointer, "only written blocks can be overwritten");
+        if let super::Media::Heap(heap) = &mut self.media {
+            let (data, oob) = heap.block_mut(zone, offset).split_at_mut(BLOCK_BYTES);
+            data.copy_from_slice(&frame.data);
+            oob.copy_from_slice(&frame.oob);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Many runs: seeds shared out to threads, and what they add up to.
+//!
+//! Each run depends on its seed alone, so the number of threads changes nothing but the time it takes.
+
+use crate::run::{Outcome, Scenario, run};
+use crate::trace::Keep;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Sums over the runs of a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Runs.
+    pub runs: u64,
+    /// Events.
+    pub events: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests that failed, as they may when more is broken than the array can stand.
+    pub requests_failed: u64,
+    /// Blocks held against the oracle.
+    pub blocks_verified: u64,
+    /// Times the power failed.
+    pub power_failures: u64,
+    /// Mounts that succeeded.
+    pub mounts: u64,
+    /// Checks of everything at rest.
+    pub checks: u64,
+    /// Virtual time.
+    pub virtual_ns: u128,
+    /// Faults injected, by name.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Hash over the event logs of all runs, whatever their order.
+    pub hash: u64,
+    /// Seeds that failed, with what went wrong, lowest first.
+    pub failures: BTreeMap<u64, Outcome>,
+}
+
+impl Totals {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        let tally = &outcome.tally;
+        self.runs += 1;
+        self.events += outcome.events;
+        self.requests += tally.requests;
+        self.requests_failed += tally.requests_failed;
+        self.blocks_verified += tally.blocks_verified;
+        self.power_failures += tally.power_failures;
+        self.mounts += tally.mounts;
+        self.checks += tally.checks;
+        self.virtual_ns += u128::from(tally.virtual_ns);
+        for (name, count) in &outcome.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        self.hash ^= outcome.hash.wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if outcome.failure.is_some() {
+            self.failures.insert(seed, outcome);
+        }
+    }
+}
+
+/// What a campaign is asked to do.
+pub struct Campaign<'a> {
+    /// First seed.
+    pub first: u64,
+    /// Runs, at most.
+    pub runs: u64,
+    /// Threads.
+    pub jobs: usize,
+    /// Failures after which it is enough.
+    pub failures_max: usize,
+    /// Asked after every run, with the runs done so far and those that failed; false ends the campaign.
+    pub go_on: &'a (dyn Fn(u64, usize) -> bool + Sync),
+}
+
+impl Campaign<'_> {
+    /// Runs the seeds.
+    ///
+    /// # Panics
+    /// When a thread cannot be started.
+    #[must_use]
+    pub fn run(&self) -> Totals {
+        let next = AtomicU64::new(0);
+        let enough = AtomicBool::new(false);
+        let totals = Mutex::new(Totals::default());
+        let work = || {
+            while !enough.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= self.runs {
+                    return;
+                }
+                let seed = self.first.wrapping_add(index);
+                let outcome = run(&Scenario::draw(seed), Keep::Nothing);
+                let mut totals = totals.lock().expect("a run catches its panics");
+                totals.add(seed, outcome);
+                let failed = totals.failures.len();
+                let go_on = (self.go_on)(totals.runs, failed);
+                if !go_on || failed >= self.failures_max {
+                    enough.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(work);
+            }
+        });
+        totals.into_inner().expect("a run catches its panics")
+    }
+}

@@ -1,0 +1,106 @@
+//! What must hold when everything is at rest.
+
+use crate::drive::Drive;
+use crate::world::{Failure, World};
+use array::log::check::{Problem, check};
+use array::log::mount_read_only;
+use base::units::{DriveIndex, ZoneIndex};
+use drive::emulated::EmulatedDrive;
+use zone::device::ZonedDevice;
+
+impl World {
+    /// Everything comes to rest, and is checked.
+    pub(crate) fn idle(&mut self) -> Result<(), Failure> {
+        self.drain()?;
+        let since = self.now;
+        while !self.is_dark() && !self.volume().shard().is_quiet() {
+            if !self.advance()? && !self.is_dark() {
+                return Err(self.stuck("the engine never comes to rest: nothing is due"));
+            }
+            if self.is_over(since) {
+                return Err(self.stuck("the engine never comes to rest"));
+            }
+        }
+        if self.is_dark() {
+            return Ok(());
+        }
+        self.tally.checks += 1;
+        self.volume().shard().check_invariants();
+        self.check_members()?;
+        self.check_zones()?;
+        self.check_media()
+    }
+
+    /// Nobody is out whom no fault has touched.
+    fn check_members(&mut self) -> Result<(), Failure> {
+        let members = self.volume().shard().status().members;
+        for (member, state) in members.iter().enumerate() {
+            if *state == zone::format::superblock::MemberState::Failed && !self.ledger.is_blamed(member) {
+                return Err(Failure::new(format!("member {member} was failed without cause")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine's account of zones is that of the drives.
+    fn check_zones(&mut self) -> Result<(), Failure> {
+        let zones = self.config.geometry.zones;
+        for member in 0..self.plan.members {
+            let states: Vec<zone::rules::Zone> = {
+                let rack = self.rack.lock();
+                (0..zones).map(|zone| rack.drives[member].media().zone(ZoneIndex(zone))).collect()
+            };
+            let blamed = self.ledger.is_blamed(member);
+            if let Some(what) = self.volume().shard().audit_zones(DriveIndex::at(member), &states)
+                && !blamed
+            {
+                return Err(Failure::new(format!("drive {member}: {what}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every checksum, every parity, the index: as `zoneweave check`.
+    fn check_media(&mut self) -> Result<(), Failure> {
+        let drives: Vec<Option<Box<dyn ZonedDevice>>> = {
+            let rack = self.rack.lock();
+            self.places.iter().map(|place| place.and_then(|drive| copy_of(&rack.drives[drive]))).collect()
+        };
+        let (shard, mut drives, report) = match mount_read_only(drives, self.now) {
+            Ok(mounted) => mounted,
+            Err(_) if !self.ledger.is_tolerable() => return Ok(()),
+            Err(error) => return Err(Failure::new(format!("an array at rest does not mount: {error}"))),
+        };
+        let report = check(&shard, &mut drives, &report, self.now, |_| {});
+        for problem in &report.problems {
+            if !self.may_be(problem) {
+                return Err(Failure::new(format!("check finds {problem:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// True when a problem follows from the faults there were.
+    fn may_be(&self, problem: &Problem) -> bool {
+        if !self.ledger.is_tolerable() {
+            return true;
+        }
+        match problem {
+            Problem::BlockDamaged { rebuildable: false, .. }
+            | Problem::ParityMismatch { .. }
+            | Problem::BlockLost { .. } => false,
+            Problem::MemberMissing { drive }
+            | Problem::BlockDamaged { drive, .. }
+            | Problem::IndexMismatch { drive, .. }
+            | Problem::RecordDamaged { drive, .. }
+            | Problem::ZoneOrphaned { drive, .. } => self.ledger.is_blamed(drive.index()),
+        }
+    }
+}
+
+/// A drive that holds the same and does not break.
+fn copy_of(drive: &Drive) -> Option<Box<dyn ZonedDevice>> {
+    let media = drive.media().heap_snapshot().filter(|_| !drive.is_dead())?;
+    let copy = EmulatedDrive::from_heap(media).expect("media of a drive");
+    Some(Box::new(copy))
+}

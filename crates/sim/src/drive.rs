@@ -1,0 +1,661 @@
+//! A drive that is slow, reorders, breaks and loses power.
+//!
+//! ```text
+//!   submit ──> in flight ── effect on the media ── completion ──> poll
+//!                 │   any order, any delay     │        │
+//!   power fails:  └ nothing | part | all  ─────┴ effect ┴ nobody is told
+//! ```
+//! Commands take effect independently of one another: whoever needs an order waits for completions.
+
+use crate::plan::{Latency, Plan, Tearing};
+use crate::power::{Blow, Power};
+use crate::step::Kind;
+use crate::trace::Trace;
+use base::frame::Frame;
+use base::random::Random;
+use base::time::{Instant, Nanos};
+use base::units::ZoneIndex;
+use drive::emulated::EmulatedDrive;
+use drive::timing::{Access, Done, LbaFormat, Model, ModelOptions, Profile};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
+use zone::format::SUPERBLOCK_ZONES;
+use zone::format::header::{SegmentHeader, Stream};
+use zone::format::oob::{Kind as OobKind, Protected};
+
+/// First bytes of a footer block.
+const FOOTER_MAGIC: &[u8] = b"ZWFT";
+
+/// A command in flight.
+#[derive(Debug)]
+struct InFlight {
+    number: u64,
+    kind: Kind,
+    /// Until it has taken effect.
+    command: Option<Command>,
+    /// Since then.
+    completion: Option<Completion>,
+    effect_at: Instant,
+    due: Instant,
+    /// What a flush covers: the write pointers when it was submitted.
+    covers: Vec<u32>,
+}
+
+/// How long commands take.
+enum Pace {
+    Random { typical_ns: u64, slow_ns: u64, slow_per_mille: u64 },
+    Model(Box<Model>),
+}
+
+/// What is wrong with a drive.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// It answers nothing until then.
+    pub hangs_until: Instant,
+    /// Blocks that cannot be read.
+    pub unreadable: BTreeSet<(u32, u32)>,
+    /// Reads that will return another block.
+    pub misreads: u32,
+    /// Reads that will return what was there before the zone was reset.
+    pub stale_reads: u32,
+    /// Blocks the next zone that is reset will lose.
+    pub shrink_next: u32,
+    /// Zones that hold less than they should.
+    pub capacity: BTreeMap<u32, u32>,
+}
+
+/// A drive.
+pub struct Drive {
+    media: EmulatedDrive,
+    member: usize,
+    flight: Vec<InFlight>,
+    next_number: u64,
+    pace: Pace,
+    tearing: Tearing,
+    random: Random,
+    dead: bool,
+    /// What is wrong with it.
+    pub faults: Faults,
+    /// Write pointers that survive a power failure; empty without a volatile cache.
+    flushed: Vec<u32>,
+    /// Zones of the collector's segments.
+    moves: Vec<bool>,
+    /// First blocks of zones as they were before their last reset, kept while stale reads are possible.
+    before_reset: Option<BTreeMap<u32, Vec<Frame>>>,
+    done: Vec<Done>,
+}
+
+/// What happened at a drive, for the trace.
+#[derive(Hash)]
+struct Event {
+    what: &'static str,
+    member: usize,
+    kind: Kind,
+    zone: u32,
+    offset: u32,
+    blocks: usize,
+    status: u16,
+}
+
+impl Event {
+    fn of_command(member: usize, kind: Kind, command: &Command) -> Event {
+        let (offset, blocks) = match &command.op {
+            Op::Read { offset, frames } | Op::Write { offset, frames } => (*offset, frames.len()),
+            Op::Append { frames } => (0, frames.len()),
+            _ => (0, 0),
+        };
+        Event { what: "submits", member, kind, zone: command.zone.0, offset, blocks, status: 0 }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event { what, member, kind, zone, offset, blocks, status } = self;
+        write!(f, "drive {member} {what:<8} {kind:?} zone {zone} offset {offset} blocks {blocks}")?;
+        if *status == 0 { Ok(()) } else { write!(f, " status {status:#05x}") }
+    }
+}
+
+impl Drive {
+    /// A new drive, empty.
+    ///
+    /// # Panics
+    /// When the plan's geometry is impossible.
+    #[must_use]
+    pub fn new(plan: &Plan, geometry: Geometry, uuid: [u8; 16], member: usize) -> Drive {
+        let media = EmulatedDrive::on_heap(geometry, uuid).expect("plans are validated");
+        let pace = match &plan.latency {
+            Latency::Random { typical_ns, slow_ns, slow_per_mille } => {
+                Pace::Random { typical_ns: *typical_ns, slow_ns: *slow_ns, slow_per_mille: *slow_per_mille }
+            }
+            Latency::Model { profile } => {
+                let profile = Profile::named(profile).expect("plans name profiles that exist");
+                let options = ModelOptions {
+                    seed: plan.seed ^ member as u64,
+                    lba_format: LbaFormat::Bytes4096,
+                    fig7_host_artefact: false,
+                };
+                Pace::Model(Box::new(Model::new(&profile.with_geometry(&geometry), options)))
+            }
+        };
+        let zones = geometry.zones as usize;
+        Drive {
+            media,
+            member,
+            flight: Vec::new(),
+            next_number: 0,
+            pace,
+            tearing: plan.tearing,
+            random: Random::from_seed(plan.seed ^ (member as u64 + 1) << 56),
+            dead: false,
+            faults: Faults::default(),
+            flushed: if plan.volatile_cache { vec![0; zones] } else { Vec::new() },
+            moves: vec![false; zones],
+            before_reset: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// What the drive holds.
+    #[must_use]
+    pub fn media(&self) -> &EmulatedDrive {
+        &self.media
+    }
+
+    /// What the drive holds, to be damaged.
+    pub fn media_mut(&mut self) -> &mut EmulatedDrive {
+        &mut self.media
+    }
+
+    /// True when it answers nothing any more.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    /// It answers nothing any more. What is in flight may have taken effect.
+    pub fn die(&mut self) {
+        self.strand_flight();
+        self.dead = true;
+    }
+
+    /// From now on it remembers what zones held before they were reset.
+    pub fn remember_resets(&mut self) {
+        self.before_reset.get_or_insert_default();
+    }
+
+    /// The model learns how the zones are; its clock begins.
+    pub fn learn(&mut self) {
+        if let Pace::Model(model) = &mut self.pace {
+            self.media.teach(model);
+        }
+    }
+
+    /// Takes a command.
+    pub fn submit(&mut self, now: Instant, command: Command, power: &Power, trace: &mut Trace) {
+        let kind = self.kind_of(&command);
+        trace.note(now, &Event::of_command(self.member, kind, &command));
+        let number = self.next_number;
+        self.next_number += 1;
+        let (effect_at, due) = if power.recovering { (now, now) } else { self.times(now, number, &command) };
+        let covers = match command.op {
+            Op::Flush if !self.flushed.is_empty() => self.write_pointers(),
+            _ => Vec::new(),
+        };
+        let command = Some(command);
+        self.flight.push(InFlight { number, kind, command, completion: None, effect_at, due, covers });
+    }
+
+    /// When a command takes effect and when it is done; a model tells later.
+    fn times(&mut self, now: Instant, number: u64, command: &Command) -> (Instant, Instant) {
+        match &mut self.pace {
+            Pace::Model(model) => {
+                model.submit(now, number, Access::of(command.zone, &command.op));
+                (Instant(u64::MAX), Instant(u64::MAX))
+            }
+            Pace::Random { typical_ns, slow_ns, slow_per_mille } => {
+                let slow = self.random.chance(*slow_per_mille, 1_000);
+                let span = if slow {
+                    self.random.below(*slow_ns)
+                } else {
+                    *typical_ns / 2 + self.random.below(*typical_ns)
+                };
+                let until_effect = if self.random.chance(1, 2) { span } else { self.random.below(span + 1) };
+                (now + Nanos(until_effect), now + Nanos(span))
+            }
+        }
+    }
+
+    /// Lets effects happen and delivers completions that are due.
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        power: &mut Power,
+        trace: &mut Trace,
+        completions: &mut Vec<Completion>,
+    ) {
+        if self.dead || power.is_off() {
+            // In service the world stops when the power fails; recovery has to be told.
+            if self.dead || power.recovering {
+                completions.extend(self.flight.drain(..).map(gone));
+            }
+            return;
+        }
+        if now < self.faults.hangs_until && !power.recovering {
+            return;
+        }
+        self.ask_model(now);
+        while let Some(index) = self.next_effect(now) {
+            self.take_effect(index, now, power, trace);
+            if power.is_off() || self.dead {
+                return self.poll(now, power, trace, completions);
+            }
+        }
+        self.deliver(now, trace, completions);
+    }
+
+    fn ask_model(&mut self, now: Instant) {
+        let Pace::Model(model) = &mut self.pace else { return };
+        model.advance(now, &mut self.done);
+        for Done { tag, at } in self.done.drain(..) {
+            if let Some(flight) = self.flight.iter_mut().find(|flight| flight.number == tag) {
+                (flight.effect_at, flight.due) = (at, at);
+            }
+        }
+    }
+
+    /// The command that takes effect next, if its time has come.
+    fn next_effect(&self, now: Instant) -> Option<usize> {
+        let waiting = self.flight.iter().enumerate().filter(|(_, flight)| flight.command.is_some());
+        let (index, next) = waiting.min_by_key(|(_, flight)| (flight.effect_at, flight.number))?;
+        (next.effect_at <= now).then_some(index)
+    }
+
+    fn take_effect(&mut self, index: usize, now: Instant, power: &mut Power, trace: &mut Trace) {
+        let kind = self.flight[index].kind;
+        match power.burn(self.member, kind) {
+            Some(Blow::PowerOff) => trace.remark(|| format!("the power fails at a {kind:?} of a drive")),
+            Some(Blow::Die) => {
+                trace.remark(|| format!("drive {} dies at a {kind:?}", self.member));
+                self.die();
+            }
+            Some(Blow::WriteFault) => {
+                let command = self.flight[index].command.take().expect("it has not taken effect");
+                self.flight[index].completion = Some(refused(command, Status::WriteFault));
+            }
+            Some(Blow::Miswrite) => {
+                self.execute(index, now, trace);
+                self.misplace(index, trace);
+            }
+            None => self.execute(index, now, trace),
+        }
+    }
+
+    fn execute(&mut self, index: usize, now: Instant, trace: &mut Trace) {
+        let mut command = self.flight[index].command.take().expect("it has not taken effect");
+        let kind = self.flight[index].kind;
+        if let Some(completion) = self.refuse(&mut command) {
+            self.flight[index].completion = Some(completion);
+            return;
+        }
+        if let Op::Reset = command.op {
+            self.before_reset(command.zone);
+        }
+        let flushes = matches!(command.op, Op::Flush);
+        let mut completion = self.run(command);
+        if flushes {
+            let covers = std::mem::take(&mut self.flight[index].covers);
+            for (zone, (flushed, covered)) in (0..).zip(self.flushed.iter_mut().zip(covers)) {
+                let written = self.media.zone(ZoneIndex(zone)).write_pointer;
+                *flushed = (*flushed).max(covered).min(written);
+            }
+        }
+        self.spoil(&mut completion, kind);
+        let event = Event {
+            what: "executes",
+            member: self.member,
+            kind,
+            zone: completion.zone.0,
+            offset: completion.offset,
+            blocks: completion.frames.len(),
+            status: completion.status.nvme_code(),
+        };
+        trace.note(now, &event);
+        if trace.keeps_blocks() && kind != Kind::Superblock {
+            tell_blocks(trace, &event, &completion.frames);
+        }
+        self.flight[index].completion = Some(completion);
+    }
+
+    /// Executes a command on the media at once.
+    fn run(&mut self, command: Command) -> Completion {
+        self.media.submit(Instant(0), command);
+        let mut completions = Vec::new();
+        self.media.poll(Instant(0), &mut completions);
+        completions.pop().expect("media in memory answer at once")
+    }
+
+    /// The answer to a command that a fault refuses.
+    fn refuse(&mut self, command: &mut Command) -> Option<Completion> {
+        let zone = command.zone;
+        let status = match &command.op {
+            Op::Read { offset, frames } => {
+                let blocks = *offset..*offset + u32::try_from(frames.len()).expect("a transfer");
+                let hit =
+                    self.faults.unreadable.iter().any(|(at, block)| *at == zone.0 && blocks.contains(block));
+                hit.then_some(Status::UnrecoveredReadError)?
+            }
+            Op::Write { frames, .. } | Op::Append { frames } => {
+                let capacity = *self.faults.capacity.get(&zone.0)? as usize;
+                let end = self.media.zone(zone).write_pointer as usize + frames.len();
+                (end > capacity).then_some(Status::ZoneBoundaryError)?
+            }
+            _ => return None,
+        };
+        let op = std::mem::replace(&mut command.op, Op::Flush);
+        Some(refused(Command { token: command.token, zone, op }, status))
+    }
+
+    /// A zone is about to be reset.
+    fn before_reset(&mut self, zone: ZoneIndex) {
+        self.faults.unreadable.retain(|(at, _)| *at != zone.0);
+        if let Some(flushed) = self.flushed.get_mut(zone.index()) {
+            *flushed = 0;
+        }
+        let lost = std::mem::take(&mut self.faults.shrink_next);
+        if lost > 0 {
+            let capacity = self.media.geometry().zone_capacity_blocks;
+            self.faults.capacity.insert(zone.0, capacity.saturating_sub(lost));
+        }
+        if self.before_reset.is_some() {
+            let blocks = self.media.zone(zone).write_pointer.min(16);
+            let frames = (0..blocks).filter_map(|offset| self.peek(zone, offset)).collect();
+            self.before_reset.get_or_insert_default().insert(zone.0, frames);
+        }
+    }
+
+    /// What is wrong with an answer that should be right.
+    fn spoil(&mut self, completion: &mut Completion, kind: Kind) {
+        let capacity = self.media.geometry().zone_capacity_blocks;
+        for (zone, descriptor) in (completion.zone.0..).zip(&mut completion.report) {
+            descriptor.capacity = self.faults.capacity.get(&zone).copied().unwrap_or(capacity);
+            let undefined = [ZoneState::Full, ZoneState::ReadOnly, ZoneState::Offline];
+            if undefined.contains(&descriptor.state) {
+                descriptor.write_pointer = u32::try_from(self.random.below(1 << 32)).expect("32 bits");
+            }
+        }
+        let is_read =
+            kind == Kind::Read && !completion.frames.is_empty() && completion.status == Status::Success;
+        if !is_read {
+            return;
+        }
+        if self.faults.misreads > 0
+            && let Some((zone, offset)) = self.any_block()
+            && let Some(other) = self.peek(zone, offset)
+        {
+            self.faults.misreads -= 1;
+            let index = self.random.index(completion.frames.len());
+            completion.frames[index] = other;
+        }
+        if self.faults.stale_reads > 0
+            && let Some(old) = self.before_reset.as_ref().and_then(|zones| zones.get(&completion.zone.0))
+        {
+            let old = old.iter().skip(completion.offset as usize);
+            let mut hit = false;
+            for (frame, old) in completion.frames.iter_mut().zip(old) {
+                (frame.data, frame.oob) = (old.data, old.oob);
+                hit = true;
+            }
+            self.faults.stale_reads -= u32::from(hit);
+        }
+    }
+
+    /// A write went elsewhere: another block holds its data, and its own place what was there before.
+    fn misplace(&mut self, index: usize, trace: &mut Trace) {
+        let Some(completion) = &self.flight[index].completion else { return };
+        if completion.status != Status::Success || completion.frames.is_empty() {
+            return;
+        }
+        let (zone, offset) = (completion.zone, completion.offset);
+        let Some(written) = self.peek(zone, offset) else { return };
+        self.media.overwrite(zone, offset, &Frame::zeroed());
+        if let Some((other, at)) = self.any_block() {
+            trace.remark(|| format!("zone {zone} offset {offset} lands in zone {other} offset {at}"));
+            self.media.overwrite(other, at, &written);
+        }
+    }
+
+    /// Any block that was written.
+    fn any_block(&mut self) -> Option<(ZoneIndex, u32)> {
+        let zones = self.media.geometry().zones;
+        let zone = ZoneIndex(
+            SUPERBLOCK_ZONES + u32::try_from(self.random.index((zones - SUPERBLOCK_ZONES) as usize)).ok()?,
+        );
+        let written = self.media.zone(zone).write_pointer;
+        (written > 0)
+            .then(|| (zone, u32::try_from(self.random.below(u64::from(written))).expect("below a u32")))
+    }
+
+    /// A block as it is on the media.
+    pub fn peek(&mut self, zone: ZoneIndex, offset: u32) -> Option<Frame> {
+        let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+        self.run(Command { token: Token(0), zone, op }).frames.pop()
+    }
+
+    fn deliver(&mut self, now: Instant, trace: &mut Trace, completions: &mut Vec<Completion>) {
+        self.flight.sort_by_key(|flight| (flight.due, flight.number));
+        let due = self.flight.partition_point(|flight| flight.due <= now);
+        for flight in self.flight.drain(..due) {
+            let completion = flight.completion.expect("a command takes effect before it is done");
+            trace.note(now, &(Delivered { member: self.member, number: flight.number }));
+            completions.push(completion);
+        }
+    }
+
+    /// When something happens next.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Instant> {
+        if self.flight.is_empty() {
+            return None;
+        }
+        let at = |flight: &InFlight| if flight.command.is_some() { flight.effect_at } else { flight.due };
+        let own = self.flight.iter().map(at).min();
+        let model = match &self.pace {
+            Pace::Model(model) => model.next_event(),
+            Pace::Random { .. } => None,
+        };
+        let next = own.into_iter().chain(model).min()?;
+        Some(next.max(self.faults.hangs_until))
+    }
+
+    fn kind_of(&mut self, command: &Command) -> Kind {
+        let zone = command.zone.index();
+        match &command.op {
+            Op::Read { .. } | Op::Report { .. } | Op::Open | Op::Close => Kind::Read,
+            Op::Finish => Kind::Finish,
+            Op::Reset => Kind::Reset,
+            Op::Flush => Kind::Flush,
+            Op::Write { .. } | Op::Append { .. } if command.zone.0 < SUPERBLOCK_ZONES => Kind::Superblock,
+            Op::Write { offset: 0, frames } => {
+                let header = frames.first().and_then(|frame| SegmentHeader::decode(&frame.data));
+                self.moves[zone] = header.is_some_and(|header| header.stream == Stream::Gc);
+                Kind::Header
+            }
+            Op::Write { frames, .. } | Op::Append { frames } => {
+                let is_footer = frames.first().is_some_and(|frame| frame.data.starts_with(FOOTER_MAGIC));
+                match self.moves[zone] {
+                    _ if is_footer => Kind::Footer,
+                    true => Kind::Move,
+                    false => Kind::Chunk,
+                }
+            }
+        }
+    }
+
+    fn write_pointers(&self) -> Vec<u32> {
+        let zones = self.media.geometry().zones;
+        (0..zones).map(|zone| self.media.zone(ZoneIndex(zone)).write_pointer).collect()
+    }
+
+    /// Commands in flight take effect, or not, or partly, in any order; nobody is told.
+    fn strand_flight(&mut self) {
+        let flight = std::mem::take(&mut self.flight);
+        let mut waiting: Vec<Command> = Vec::new();
+        for flight in flight {
+            match flight.command {
+                Some(command) => waiting.push(command),
+                // It has taken effect; it is answered by nothing but its end.
+                None => self.flight.push(flight),
+            }
+        }
+        while !waiting.is_empty() {
+            let mut command = waiting.swap_remove(self.random.index(waiting.len()));
+            let fate = self.random.below(3);
+            let stub = Command { token: command.token, zone: command.zone, op: stub(&mut command.op, fate) };
+            self.flight.push(InFlight {
+                number: self.next_number,
+                kind: Kind::Any,
+                command: None,
+                completion: Some(refused(command, Status::DeviceGone)),
+                effect_at: Instant(0),
+                due: Instant(0),
+                covers: Vec::new(),
+            });
+            if fate > 0 {
+                self.apply_stranded(stub, fate == 1);
+            }
+        }
+    }
+
+    fn apply_stranded(&mut self, mut command: Command, torn: bool) {
+        let (Op::Write { frames, .. } | Op::Append { frames }) = &mut command.op else {
+            if let Op::Reset = command.op {
+                self.before_reset(command.zone);
+            }
+            // A flush that nobody was told of promises nothing.
+            if !matches!(command.op, Op::Read { .. } | Op::Report { .. } | Op::Flush) {
+                self.run(command);
+            }
+            return;
+        };
+        let blocks = frames.len();
+        if torn && self.tearing == Tearing::Prefix {
+            frames.truncate(1 + self.random.index(blocks));
+        }
+        let zone = command.zone;
+        let mut refusal = Command { token: command.token, zone, op: command.op };
+        if self.refuse(&mut refusal).is_some() {
+            return;
+        }
+        let completion = self.run(refusal);
+        if torn && self.tearing == Tearing::Holes && completion.status == Status::Success {
+            for offset in completion.offset..completion.offset + u32::try_from(blocks).expect("a transfer") {
+                if self.random.chance(1, 2) {
+                    self.media.overwrite(zone, offset, &Frame::zeroed());
+                }
+            }
+        }
+    }
+
+    /// The power fails: what is in flight is decided, a volatile cache is lost, zones close.
+    pub fn power_fail(&mut self) {
+        self.strand_flight();
+        self.flight.clear();
+        self.faults.hangs_until = Instant(0);
+        self.lose_cache();
+        let geometry = *self.media.geometry();
+        let placeholder = EmulatedDrive::on_heap(geometry, [0; 16]).expect("a geometry that works");
+        let heap = std::mem::replace(&mut self.media, placeholder).into_heap().expect("media in memory");
+        self.media = EmulatedDrive::from_heap(heap).expect("media of a drive");
+    }
+
+    fn lose_cache(&mut self) {
+        let style = self.random.below(3);
+        for zone in 0..u32::try_from(self.flushed.len()).expect("a u32 of zones") {
+            let written = self.media.zone(ZoneIndex(zone)).write_pointer;
+            let flushed = self.flushed[zone as usize].min(written);
+            let span = u64::from(written - flushed);
+            let kept = match style {
+                0 => 0,
+                1 => span,
+                _ => self.random.below(span + 1),
+            };
+            let keep = flushed + u32::try_from(kept).expect("below a u32");
+            if keep < written {
+                self.media.lose_tail(ZoneIndex(zone), keep);
+            }
+            // What survived a power failure survives the next one.
+            self.flushed[zone as usize] = keep;
+        }
+    }
+}
+
+/// Says which logical blocks a command is about, for the history of a block.
+fn tell_blocks(trace: &mut Trace, event: &Event, frames: &[Frame]) {
+    for (row, frame) in frames.iter().enumerate() {
+        let Some(protected) = Protected::from_bytes(&frame.oob) else { continue };
+        let Protected { lba, sequence, kind } = protected;
+        let stamp = base::bytes::u64_at(&frame.data, 0);
+        let text = || format!("{event}, row {row}: {kind:?} block {lba} sequence {sequence} version {stamp}");
+        match kind {
+            OobKind::User | OobKind::Lost => trace.about(lba..lba.saturating_add(1), text),
+            OobKind::Tombstone => trace.about(0..u64::MAX, text),
+            _ => {}
+        }
+    }
+}
+
+/// A completion went home.
+#[derive(Hash)]
+struct Delivered {
+    member: usize,
+    number: u64,
+}
+
+impl fmt::Display for Delivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "drive {} answers  command {}", self.member, self.number)
+    }
+}
+
+/// What a stranded command would have done: its frames are copied, for the originals go home.
+fn stub(op: &mut Op, fate: u64) -> Op {
+    let copies = |frames: &Vec<Frame>| -> Vec<Frame> {
+        let copy = |frame: &Frame| {
+            let mut copy = Frame::zeroed();
+            (copy.data, copy.oob) = (frame.data, frame.oob);
+            copy
+        };
+        if fate == 0 { Vec::new() } else { frames.iter().map(copy).collect() }
+    };
+    match op {
+        Op::Write { offset, frames } => Op::Write { offset: *offset, frames: copies(frames) },
+        Op::Append { frames } => Op::Append { frames: copies(frames) },
+        Op::Reset => Op::Reset,
+        Op::Finish => Op::Finish,
+        Op::Open => Op::Open,
+        Op::Close => Op::Close,
+        Op::Read { .. } | Op::Report { .. } | Op::Flush => Op::Flush,
+    }
+}
+
+/// A command that is answered with a status and nothing else.
+fn refused(Command { token, zone, op }: Command, status: Status) -> Completion {
+    let (offset, frames) = match op {
+        Op::Read { offset, frames } | Op::Write { offset, frames } => (offset, frames),
+        Op::Append { frames } => (0, frames),
+        _ => (0, Vec::new()),
+    };
+    Completion { token, status, zone, offset, frames, report: Vec::new() }
+}
+
+fn gone(flight: InFlight) -> Completion {
+    match (flight.command, flight.completion) {
+        (Some(command), _) => refused(command, Status::DeviceGone),
+        (None, Some(completion)) => {
+            Completion { status: Status::DeviceGone, report: Vec::new(), ..completion }
+        }
+        (None, None) => unreachable!("a command in flight has one or the other"),
+    }
+}

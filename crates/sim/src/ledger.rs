@@ -1,0 +1,52 @@
+//! The ledger of faults: what happened to which member, and therefore what the array must stand.
+//!
+//! A member that a fault may have cost something is blamed. While no more are blamed than the array can
+//! lose, every request must succeed and every mount too. With more, requests may fail and mounts be
+//! refused; what is read must be right all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who is blamed, and what was injected how often.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    tolerance: usize,
+    blamed: BTreeSet<usize>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Ledger {
+    /// An array that can lose `tolerance` members.
+    #[must_use]
+    pub fn new(tolerance: usize) -> Ledger {
+        Ledger { tolerance, ..Ledger::default() }
+    }
+
+    /// A fault happened to a member.
+    pub fn blame(&mut self, member: usize, fault: &'static str) {
+        self.blamed.insert(member);
+        self.count(fault, 1);
+    }
+
+    /// Something happened that costs nobody anything.
+    pub fn count(&mut self, what: &'static str, times: u64) {
+        *self.counts.entry(what).or_default() += times;
+    }
+
+    /// True when a fault may have cost the member something.
+    #[must_use]
+    pub fn is_blamed(&self, member: usize) -> bool {
+        self.blamed.contains(&member)
+    }
+
+    /// True while everything must succeed.
+    #[must_use]
+    pub fn is_tolerable(&self) -> bool {
+        self.blamed.len() <= self.tolerance
+    }
+
+    /// What was injected how often.
+    #[must_use]
+    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counts
+    }
+}

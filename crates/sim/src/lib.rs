@@ -1,0 +1,36 @@
+//! Deterministic simulation: the engine, unchanged, on drives that break, in virtual time.
+//!
+//! ```text
+//!   seed ─> plan ───> world: engine <──> rack of drives <── power, faults
+//!      `──> script ─> steps ─┘  │
+//!                               ├─ clients <─> oracle: what may be read
+//!                               └─ checkers: what must hold at rest
+//! ```
+//! The reader's path: `step` is what can happen, `plan` and `script` draw a run, [`run`] runs it, `world`
+//! takes the steps, `drive` is where commands are delayed, torn and lost, `oracle` says what may be read,
+//! `ledger` what must succeed.
+//!
+//! Everything is drawn from the seed; a seed and a commit give the same event log to the bit.
+
+pub mod campaign;
+mod checkers;
+mod clients;
+mod damage;
+mod drive;
+mod ledger;
+mod oracle;
+mod outage;
+mod plan;
+mod power;
+mod rack;
+pub mod run;
+mod script;
+mod step;
+mod trace;
+mod world;
+
+pub use plan::{Latency, Plan, Tearing};
+pub use run::{Outcome, Scenario, catch_panics, run};
+pub use step::{Step, StepError};
+pub use trace::Keep;
+pub use world::{Failure, Tally};

@@ -1,0 +1,202 @@
+//! What may be read: for every block, the versions it had and which of them may come back.
+//!
+//! ```text
+//!   version   begun ──> acknowledged ──> durable         (durable at once without a volatile cache)
+//!   a read    the newest version acknowledged before it began, or any later one
+//!   a crash   the newest durable version, or any later one; what is then read first, stays
+//! ```
+//! Contents are told apart by their stamp, which is the arrival number of the write; zero is a block
+//! of zeros. The engine orders writes by arrival, so a version that arrived before an acknowledged
+//! one cannot come back.
+
+use base::units::BLOCK_BYTES;
+use base::xor::Block;
+
+/// Contents of a block: 0 is zeros, anything else the arrival number of a write.
+pub type Stamp = u64;
+
+/// One version of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Version {
+    /// Order among all requests.
+    pub arrival: u64,
+    /// What the block holds.
+    pub contents: Stamp,
+    /// The client was told so.
+    pub acknowledged: bool,
+    /// It must survive a power failure.
+    pub durable: bool,
+}
+
+/// The versions of all blocks.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    blocks: Vec<Vec<Version>>,
+    next_arrival: u64,
+    /// Acknowledged means durable.
+    write_through: bool,
+}
+
+impl Oracle {
+    /// A volume of zeros.
+    #[must_use]
+    pub fn new(blocks: usize, write_through: bool) -> Oracle {
+        let first = Version { arrival: 0, contents: 0, acknowledged: true, durable: true };
+        Oracle { blocks: vec![vec![first]; blocks], next_arrival: 1, write_through }
+    }
+
+    /// Size of the volume.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// The next arrival number, which is also a stamp.
+    pub fn arrive(&mut self) -> u64 {
+        self.next_arrival += 1;
+        self.next_arrival - 1
+    }
+
+    /// A write or trim of a block has begun.
+    pub fn begin(&mut self, lba: u64, arrival: u64, contents: Stamp) {
+        let version = Version { arrival, contents, acknowledged: false, durable: false };
+        self.versions_mut(lba).push(version);
+    }
+
+    /// It was acknowledged; `forced` means with force-unit-access.
+    pub fn acknowledge(&mut self, lba: u64, arrival: u64, forced: bool) {
+        let durable = forced || self.write_through;
+        let version = self.versions_mut(lba).iter_mut().rfind(|version| version.arrival == arrival);
+        if let Some(version) = version {
+            version.acknowledged = true;
+            version.durable |= durable;
+        }
+    }
+
+    /// Everything acknowledged before now, to be made durable by a flush that begins now.
+    #[must_use]
+    pub fn acknowledged(&self) -> Vec<(u64, u64)> {
+        if self.write_through {
+            return Vec::new();
+        }
+        let newest = |versions: &Vec<Version>| {
+            versions.iter().rfind(|version| version.acknowledged).map(|version| version.arrival)
+        };
+        (0..).zip(&self.blocks).filter_map(|(lba, versions)| Some((lba, newest(versions)?))).collect()
+    }
+
+    /// A flush that covers these versions was acknowledged.
+    pub fn flushed(&mut self, covered: &[(u64, u64)]) {
+        for (lba, arrival) in covered {
+            self.acknowledge(*lba, *arrival, true);
+        }
+    }
+
+    /// Arrival of the newest version that was acknowledged: older ones may no longer be read.
+    #[must_use]
+    pub fn floor(&self, lba: u64) -> u64 {
+        self.versions(lba).iter().rfind(|version| version.acknowledged).map_or(0, |version| version.arrival)
+    }
+
+    /// True when a read whose floor was `floor` may return these contents now.
+    #[must_use]
+    pub fn may_read(&self, lba: u64, floor: u64, contents: Stamp) -> bool {
+        let newer = self.versions(lba).iter().rev().take_while(|version| version.arrival >= floor);
+        newer.into_iter().any(|version| version.contents == contents)
+    }
+
+    /// The power failed: of every block, the newest durable version or a later one remains.
+    pub fn power_failed(&mut self) {
+        for versions in &mut self.blocks {
+            for version in versions {
+                version.acknowledged = version.durable;
+            }
+        }
+    }
+
+    /// What was read first after a crash is what the block holds.
+    pub fn settle(&mut self, lba: u64, contents: Stamp) {
+        let versions = self.versions_mut(lba);
+        let found = versions.iter().rfind(|version| version.contents == contents).copied();
+        versions.clear();
+        versions.extend(found.map(|version| Version { acknowledged: true, durable: true, ..version }));
+    }
+
+    /// The versions of a block, oldest first.
+    #[must_use]
+    pub fn versions(&self, lba: u64) -> &[Version] {
+        &self.blocks[base::units::Lba(lba).index()]
+    }
+
+    fn versions_mut(&mut self, lba: u64) -> &mut Vec<Version> {
+        &mut self.blocks[base::units::Lba(lba).index()]
+    }
+}
+
+/// Fills a block so that every part of it tells its stamp and its address.
+pub fn fill(block: &mut Block, lba: u64, stamp: Stamp) {
+    for (index, chunk) in (0_u64..).zip(block.chunks_exact_mut(16)) {
+        chunk[..8].copy_from_slice(&(stamp ^ index << 48).to_le_bytes());
+        chunk[8..].copy_from_slice(&lba.to_le_bytes());
+    }
+}
+
+/// The stamp of a block; `None` when its parts disagree or it belongs to another address.
+#[must_use]
+pub fn stamp_of(block: &Block, lba: u64) -> Option<Stamp> {
+    if block.iter().all(|byte| *byte == 0) {
+        return Some(0);
+    }
+    let stamp = base::bytes::u64_at(block, 0);
+    let mut expected = [0; BLOCK_BYTES];
+    fill(&mut expected, lba, stamp);
+    (*block == expected).then_some(stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledged_write_stays_and_an_older_one_is_gone() {
+        let mut oracle = Oracle::new(1, true);
+        let (first, second) = (oracle.arrive(), oracle.arrive());
+        oracle.begin(0, first, first);
+        assert!(oracle.may_read(0, 0, 0) && oracle.may_read(0, 0, first));
+        oracle.begin(0, second, second);
+        oracle.acknowledge(0, second, false);
+        oracle.power_failed();
+        let floor = oracle.floor(0);
+        assert!(!oracle.may_read(0, floor, 0) && !oracle.may_read(0, floor, first));
+        assert!(oracle.may_read(0, floor, second));
+    }
+
+    #[test]
+    fn what_a_volatile_cache_holds_may_be_lost_until_flushed() {
+        let mut oracle = Oracle::new(1, false);
+        let (first, second) = (oracle.arrive(), oracle.arrive());
+        oracle.begin(0, first, first);
+        oracle.acknowledge(0, first, false);
+        let covered = oracle.acknowledged();
+        oracle.begin(0, second, second);
+        oracle.acknowledge(0, second, false);
+        oracle.flushed(&covered);
+        oracle.power_failed();
+        let floor = oracle.floor(0);
+        assert!(oracle.may_read(0, floor, first) && oracle.may_read(0, floor, second));
+        assert!(!oracle.may_read(0, floor, 0));
+        oracle.settle(0, first);
+        assert!(!oracle.may_read(0, oracle.floor(0), second));
+    }
+
+    #[test]
+    fn stamps_tell_mixtures() {
+        let mut block = [0; BLOCK_BYTES];
+        assert_eq!(stamp_of(&block, 3), Some(0));
+        fill(&mut block, 3, 77);
+        assert_eq!(stamp_of(&block, 3), Some(77));
+        assert_eq!(stamp_of(&block, 4), None);
+        block[2048] ^= 1;
+        assert_eq!(stamp_of(&block, 3), None);
+    }
+}

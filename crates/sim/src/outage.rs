@@ -1,0 +1,213 @@
+//! The power goes and comes back; meanwhile drives are unplugged, exchanged and replaced.
+
+use crate::drive::Drive;
+use crate::power::Blow;
+use crate::step::{At, Step};
+use crate::world::{Failure, PATIENCE_NS, World, uuid};
+use array::log::volume::LogVolume;
+use array::log::{MountError, mount};
+use base::time::Instant;
+use std::collections::BTreeSet;
+use zone::drives::DriveSet;
+
+/// Drives of another array are numbered from here.
+const FOREIGN: usize = 100;
+
+impl World {
+    /// The power fails, unless it has already.
+    pub(crate) fn power_off(&mut self) {
+        if self.volume.take().is_none() {
+            return;
+        }
+        self.pending.clear();
+        self.oracle.power_failed();
+        self.fail_drives();
+    }
+
+    fn fail_drives(&mut self) {
+        self.tally.power_failures += 1;
+        let mut rack = self.rack.lock();
+        rack.power.fail();
+        rack.drives.iter_mut().for_each(Drive::power_fail);
+    }
+
+    /// The power comes back and the array is mounted; with `cut` it may fail again before that is over.
+    pub(crate) fn mount(&mut self, cut: Option<At>) -> Result<(), Failure> {
+        self.power_off();
+        loop {
+            {
+                let mut rack = self.rack.lock();
+                rack.power.restore();
+                rack.power.recovering = true;
+                if let Some(at) = cut {
+                    rack.power.arm(at, None, Blow::PowerOff);
+                }
+            }
+            let devices =
+                self.places.iter().map(|place| place.map(|drive| self.rack.device(drive))).collect();
+            let mounted = mount(devices, self.plan.tuning(), self.now);
+            self.rack.lock().power.recovering = false;
+            if self.rack.lock().power.is_off() {
+                self.blame_the_absent();
+                self.ledger.count("power fails in recovery", 1);
+                self.fail_drives();
+                return Ok(());
+            }
+            match mounted {
+                // With all its own drives away, nobody can tell that the other array was not meant.
+                Ok((shard, ..)) if shard.status().array != self.config.array && !self.away.is_empty() => {
+                    self.unplug_foreign();
+                    self.fail_drives();
+                }
+                Ok((shard, drives, _)) => {
+                    self.volume = Some(LogVolume::new(shard, drives));
+                    return self.on_mounted();
+                }
+                Err(error) if self.may_try_again(&error)? => self.fail_drives(),
+                Err(_) => {
+                    self.refused = true;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Members that are not there when the others go on are not believed any more.
+    fn blame_the_absent(&mut self) {
+        for member in std::mem::take(&mut self.away) {
+            self.ledger.blame(member, "drive misses a mount");
+        }
+    }
+
+    fn on_mounted(&mut self) -> Result<(), Failure> {
+        self.blame_the_absent();
+        if !self.foreign.is_empty() {
+            return Err(Failure::new("a drive of another array was accepted"));
+        }
+        self.tally.mounts += 1;
+        self.rack.lock().drives.iter_mut().for_each(Drive::learn);
+        let since = self.now;
+        self.turn()?;
+        while !self.is_dark() && self.volume().shard().has_recovery_debt() {
+            if !self.advance()? && !self.is_dark() {
+                return Err(self.stuck("recovery never ends: nothing is due"));
+            }
+            if self.now.since(since).0 > PATIENCE_NS {
+                return Err(self.stuck("recovery never ends"));
+            }
+        }
+        if self.is_dark() {
+            self.ledger.count("power fails in recovery", 1);
+            self.power_off();
+            return Ok(());
+        }
+        self.rack.lock().power.disarm_cuts();
+        self.observe_all()
+    }
+
+    /// Whether an array that was not mounted may say so: then true when something can be done about it.
+    fn may_try_again(&mut self, error: &MountError) -> Result<bool, Failure> {
+        if let MountError::ForeignDrive { .. } = error
+            && !self.foreign.is_empty()
+        {
+            self.unplug_foreign();
+            return Ok(true);
+        }
+        // A mount that is refused changes nothing: those who were away are as good as before.
+        let away = std::mem::take(&mut self.away);
+        let absent = (0..self.plan.members).filter(|member| self.ledger.is_blamed(*member)).count()
+            + away.iter().filter(|member| !self.ledger.is_blamed(**member)).count();
+        if absent <= self.plan.tolerance() {
+            return Err(Failure::new(format!("the array does not mount: {error}")));
+        }
+        for member in &away {
+            self.plug_in(*member);
+        }
+        if !away.is_empty() {
+            self.ledger.count("too many drives away", 1);
+        }
+        Ok(!away.is_empty())
+    }
+
+    fn unplug_foreign(&mut self) {
+        for (place, drive) in std::mem::take(&mut self.foreign) {
+            self.places[place] = drive;
+        }
+    }
+
+    fn plug_in(&mut self, member: usize) {
+        let plugged: BTreeSet<usize> = self.places.iter().copied().flatten().collect();
+        if !plugged.contains(&member)
+            && let Some(place) = self.places.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(member);
+        }
+    }
+
+    fn unplug(&mut self, member: usize) -> bool {
+        let place = self.places.iter_mut().find(|place| **place == Some(member));
+        place.map(|place| *place = None).is_some()
+    }
+
+    /// Drives are unplugged, exchanged and replaced.
+    pub(crate) fn replug(&mut self, step: &Step) {
+        let members = self.plan.members;
+        match *step {
+            Step::Lose { member } if self.unplug(member) => {
+                self.away.remove(&member);
+                self.ledger.blame(member, "drive lost");
+            }
+            Step::Away { member } if self.unplug(member) => {
+                self.away.insert(member);
+            }
+            Step::Back { member } if member < members => {
+                self.away.remove(&member);
+                self.plug_in(member);
+                self.ledger.count("drive comes back", 1);
+            }
+            Step::Blank { member } if member < members && self.places.contains(&Some(member)) => {
+                let mut id = uuid(member);
+                id[15] ^= 0x80;
+                self.rack.lock().drives[member] = Drive::new(&self.plan, self.config.geometry, id, member);
+                self.ledger.blame(member, "drive comes back empty");
+            }
+            Step::Foreign { member } if member < members && self.foreign.is_empty() => {
+                self.foreign_at(member)
+            }
+            Step::Exchange { a, b } if a < members && b < members => {
+                self.places.swap(a, b);
+                self.ledger.count("drives exchanged", 1);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts a drive of another array into a place.
+    fn foreign_at(&mut self, place: usize) {
+        let mut config = self.config.clone();
+        config.array = *b"another array...";
+        let first = self.rack.lock().drives.len();
+        let ids: Vec<[u8; 16]> = (0..config.members).map(|member| [0xf0 ^ uuid(member)[0]; 16]).collect();
+        for (member, id) in ids.iter().enumerate() {
+            let drive = Drive::new(&self.plan, config.geometry, *id, FOREIGN + member);
+            self.rack.lock().drives.push(drive);
+        }
+        let mut rack = self.rack.lock();
+        rack.power.restore();
+        rack.power.recovering = true;
+        drop(rack);
+        let devices = (0..config.members).map(|member| Some(self.rack.device(first + member))).collect();
+        let made = array::log::format(&mut DriveSet::new(devices), &config, &ids);
+        self.rack.lock().power.fail();
+        if made.is_ok() && self.places.iter().flatten().count() > 1 {
+            self.foreign.insert(place, self.places[place]);
+            self.places[place] = Some(first);
+            self.ledger.count("drive of another array", 1);
+        }
+    }
+
+    /// Time that drives hang at most.
+    pub(crate) fn is_over(&self, since: Instant) -> bool {
+        self.now.since(since.max(self.hangs_until)).0 > PATIENCE_NS
+    }
+}

@@ -1,0 +1,174 @@
+//! What a run is made of: the array, its drives and how they behave, drawn from a seed.
+//!
+//! Every run draws its own shape (swarm testing; Groce et al., ISSTA 2012): most features are off in
+//! most runs, so that those that are on meet often.
+
+use array::log::config::{ArrayConfig, Tuning};
+use base::random::Random;
+use base::time::Nanos;
+use serde::{Deserialize, Serialize};
+use zone::device::Geometry;
+use zone::stripe::Level;
+
+/// What power failure does to a transfer of several blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tearing {
+    /// Its first blocks are there.
+    Prefix,
+    /// Any of its blocks are there; the write pointer is behind all of them.
+    Holes,
+}
+
+/// How long drives take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Latency {
+    /// Every command its own time, in any order: `typical_ns`, but `slow_ns` for some of a thousand.
+    Random {
+        /// Of most commands; a command takes half to one and a half of it.
+        typical_ns: u64,
+        /// Of slow ones, at most.
+        slow_ns: u64,
+        /// How many are slow.
+        slow_per_mille: u64,
+    },
+    /// The drive model with a profile's timing.
+    Model {
+        /// Name of the profile.
+        profile: String,
+    },
+}
+
+/// The array, its drives and how they behave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Of everything that is left to chance while it runs: delays, order, what a power failure tears.
+    pub seed: u64,
+    /// RAID level: 0, 4 or 5.
+    pub level: u8,
+    /// Drives.
+    pub members: usize,
+    /// C.
+    pub chunk_blocks: u32,
+    /// G; 1 uses Zone Write.
+    pub group_stripes: u32,
+    /// Zones of each drive.
+    pub zones: u32,
+    /// Blocks of a zone.
+    pub zone_capacity_blocks: u32,
+    /// Open and active zones.
+    pub open_zones: u32,
+    /// Most blocks of an append.
+    pub append_blocks: u32,
+    /// Most blocks of another transfer.
+    pub transfer_blocks: u32,
+    /// The drives lose what was not flushed.
+    pub volatile_cache: bool,
+    /// Volume, in percent of the largest one possible.
+    pub fill_percent: u64,
+    /// Frames clients may hold.
+    pub client_frames: usize,
+    /// How long a stripe waits for company.
+    pub stripe_deadline_us: u64,
+    /// Requests in flight.
+    pub depth: usize,
+    /// What power failure does to transfers.
+    pub tearing: Tearing,
+    /// How long commands take.
+    pub latency: Latency,
+}
+
+/// One of the choices.
+pub fn pick<T: Clone>(random: &mut Random, choices: &[T]) -> T {
+    choices[random.index(choices.len())].clone()
+}
+
+impl Plan {
+    /// Draws a plan that works.
+    #[must_use]
+    pub fn draw(seed: u64) -> Plan {
+        let random = &mut Random::from_seed(seed ^ 0x7061_6e6c);
+        loop {
+            let plan = Plan::draw_any(random, seed);
+            if plan.config().is_some() {
+                return plan;
+            }
+        }
+    }
+
+    fn draw_any(random: &mut Random, seed: u64) -> Plan {
+        let chunk_blocks = pick(random, &[1, 1, 1, 2, 4]);
+        let latency = match random.below(12) {
+            0 => Latency::Model {
+                profile: pick(random, &["zn540-1tb", "zn540-4tb", "femu-zapraid"]).to_owned(),
+            },
+            1..=3 => Latency::Random { typical_ns: 1_000, slow_ns: 1_000, slow_per_mille: 0 },
+            4..=7 => Latency::Random { typical_ns: 20_000, slow_ns: 200_000, slow_per_mille: 100 },
+            _ => Latency::Random { typical_ns: 50_000, slow_ns: 50_000_000, slow_per_mille: 20 },
+        };
+        Plan {
+            seed,
+            level: pick(random, &[0, 4, 5, 5, 5, 5, 5]),
+            members: pick(random, &[2, 3, 3, 4, 4, 5, 6]),
+            chunk_blocks,
+            group_stripes: pick(random, &[1, 1, 2, 4, 16, 256]),
+            zones: pick(random, &[8, 9, 10, 12, 16]),
+            zone_capacity_blocks: pick(random, &[20, 28, 40, 64, 100, 200]),
+            open_zones: pick(random, &[4, 5, 6, 14]),
+            append_blocks: pick(random, &[4, 16, 64]),
+            transfer_blocks: pick(random, &[4, 8, 32, 64]),
+            volatile_cache: random.chance(1, 3),
+            fill_percent: pick(random, &[20, 60, 90, 100, 100]),
+            client_frames: pick(random, &[64, 128, 1024]),
+            stripe_deadline_us: pick(random, &[1, 100, 100, 10_000]),
+            depth: pick(random, &[1, 2, 8, 24, 64]),
+            tearing: pick(random, &[Tearing::Prefix, Tearing::Holes]),
+            latency,
+        }
+    }
+
+    /// The array; `None` when it cannot work.
+    #[must_use]
+    pub fn config(&self) -> Option<ArrayConfig> {
+        let geometry = Geometry {
+            zones: self.zones,
+            zone_size_blocks: self.zone_capacity_blocks.next_power_of_two(),
+            zone_capacity_blocks: self.zone_capacity_blocks,
+            open_zones_max: self.open_zones,
+            active_zones_max: self.open_zones,
+            append_blocks_max: self.append_blocks,
+            transfer_blocks_max: self.transfer_blocks,
+            volatile_cache: self.volatile_cache,
+        };
+        let mut config = ArrayConfig {
+            array: *b"array under test",
+            level: Level::from_code(self.level)?,
+            members: self.members,
+            chunk_blocks: self.chunk_blocks,
+            group_stripes: self.group_stripes,
+            volume_blocks: 1,
+            geometry,
+        };
+        config.validate().ok()?;
+        config.volume_blocks = (config.volume_blocks_max() * self.fill_percent / 100).max(1);
+        config.validate().ok()?;
+        Some(config)
+    }
+
+    /// What the engine may choose.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        Tuning {
+            stripe_deadline: Nanos::from_micros(self.stripe_deadline_us),
+            client_frames_max: self.client_frames,
+        }
+    }
+
+    /// Drives the array can lose.
+    #[must_use]
+    pub fn tolerance(&self) -> usize {
+        usize::from(self.level != 0)
+    }
+}

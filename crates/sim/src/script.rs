@@ -1,0 +1,243 @@
+//! What happens in a run: the steps drawn from a seed for a plan.
+//!
+//! Each run has a theme that says which faults there may be; within it, everything is drawn. One member
+//! is the culprit: with at most one of them the array must stand everything. Only some runs have more.
+
+use crate::plan::{Plan, pick};
+use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
+use base::random::Random;
+
+/// What may go wrong in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theme {
+    /// Nothing but slow drives.
+    Calm,
+    /// The power fails.
+    Power,
+    /// The power fails, and one member breaks in several ways.
+    Culprit,
+    /// More members break than the array can lose.
+    Ruin,
+}
+
+/// Draws steps one after the other.
+struct Author<'a> {
+    plan: &'a Plan,
+    random: Random,
+    theme: Theme,
+    culprit: usize,
+    blocks: u64,
+    hot: u64,
+    weights: [u64; 5],
+    steps: Vec<Step>,
+}
+
+/// The steps of a plan.
+#[must_use]
+pub fn draw(plan: &Plan) -> Vec<Step> {
+    let mut random = Random::from_seed(plan.seed ^ 0x7363_7269);
+    let blocks = plan.config().map_or(1, |config| config.volume_blocks);
+    let theme = match random.below(20) {
+        0..=1 => Theme::Calm,
+        2..=8 => Theme::Power,
+        // A mirror of two has no third vote: the half that missed writes is believed when it is alone.
+        _ if plan.members == 2 && plan.level != 0 => Theme::Culprit,
+        9..=16 => Theme::Culprit,
+        _ => Theme::Ruin,
+    };
+    let culprit = random.index(plan.members);
+    let hot = pick(&mut random, &[1, 4, 16, 64]);
+    // Writes, reads, trims, flushes, pauses.
+    let weights = pick(&mut random, &[[12, 4, 1, 1, 8], [20, 1, 0, 0, 4], [6, 6, 6, 1, 4], [8, 1, 1, 8, 8]]);
+    let mut author =
+        Author { plan, random, theme, culprit, blocks, hot: blocks.min(hot), weights, steps: Vec::new() };
+    author.write();
+    author.steps
+}
+
+impl Author<'_> {
+    fn write(&mut self) {
+        self.steps.push(Step::Mount { cut: None });
+        if self.random.chance(1, 2) {
+            self.fill();
+        }
+        let rounds = if self.theme == Theme::Calm { 1 } else { 1 + self.random.below(4) };
+        for _ in 0..rounds {
+            self.work();
+            if self.random.chance(1, 6) {
+                self.steps.push(Step::Idle);
+            }
+            if self.theme != Theme::Calm {
+                self.outage();
+            }
+        }
+        self.work();
+    }
+
+    /// Writes everything once.
+    fn fill(&mut self) {
+        let length = pick(&mut self.random, &[7, 16, 64]);
+        let mut lba = 0;
+        while lba < self.blocks {
+            self.steps.push(Step::Write { lba, blocks: length.min(self.blocks - lba), fua: false });
+            lba += length;
+        }
+    }
+
+    /// Requests, with faults among them.
+    fn work(&mut self) {
+        let count = pick(&mut self.random, &[5, 30, 100, 200]);
+        let breaks = matches!(self.theme, Theme::Culprit | Theme::Ruin);
+        for _ in 0..self.random.below(count) {
+            self.request();
+            if breaks && self.random.chance(1, 60) {
+                self.fault();
+            }
+        }
+    }
+
+    fn request(&mut self) {
+        let span = if self.random.chance(1, 4) { self.hot } else { self.blocks };
+        let lba = self.random.below(span);
+        let most = self.blocks - lba;
+        let blocks = pick(&mut self.random, &[1, 1, 1, 2, 3, 5, 17, 64]).min(most);
+        let fua = self.random.chance(1, 8);
+        let mut draw = self.random.below(self.weights.iter().sum());
+        let choice = self.weights.iter().position(|weight| {
+            let hit = draw < *weight;
+            draw = draw.saturating_sub(*weight);
+            hit
+        });
+        let step = match choice {
+            Some(0) => Step::Write { lba, blocks, fua },
+            Some(1) => Step::Read { lba, blocks },
+            Some(2) if self.random.chance(1, 8) => Step::Trim { lba, blocks: most, fua },
+            Some(2) => Step::Trim { lba, blocks, fua },
+            Some(3) => Step::Flush,
+            _ if self.random.chance(1, 30) => {
+                Step::Stall { us: pick(&mut self.random, &[100, 10_000, 2_000_000]) }
+            }
+            _ => Step::Run { events: 1 + self.random.below(20) },
+        };
+        self.steps.push(step);
+    }
+
+    /// A moment: rare kinds come soon, common ones late.
+    fn at(&mut self) -> At {
+        let kind = KINDS[self.random.index(KINDS.len())].0;
+        self.at_kind(kind)
+    }
+
+    fn at_kind(&mut self, kind: Kind) -> At {
+        let most = match kind {
+            Kind::Any | Kind::Read | Kind::Chunk | Kind::Move => 60,
+            Kind::Header | Kind::Footer | Kind::Finish | Kind::Reset | Kind::Superblock | Kind::Flush => 6,
+        };
+        At { kind, skip: u32::try_from(self.random.below(most)).expect("a small number") }
+    }
+
+    /// The power fails, now or while the next requests are under way, and comes back.
+    fn outage(&mut self) {
+        let at = self.random.chance(3, 4).then(|| self.at());
+        self.steps.push(Step::Crash { at });
+        if at.is_some() {
+            for _ in 0..self.random.below(60) {
+                self.request();
+            }
+        }
+        if self.random.chance(1, 8) && self.plan.members > 1 {
+            let (a, b) = (self.random.index(self.plan.members), self.random.index(self.plan.members));
+            self.steps.push(Step::Exchange { a, b });
+        }
+        if matches!(self.theme, Theme::Culprit | Theme::Ruin) && self.random.chance(1, 2) {
+            self.replug();
+        }
+        if self.random.chance(1, 12) {
+            let member = self.random.index(self.plan.members);
+            self.steps.push(Step::Foreign { member });
+        }
+        if self.random.chance(1, 12) {
+            self.away_together();
+        }
+        while self.random.chance(1, 3) {
+            let kind =
+                pick(&mut self.random, &[Kind::Any, Kind::Superblock, Kind::Reset, Kind::Chunk, Kind::Read]);
+            let cut = Some(self.at_kind(kind));
+            self.steps.push(Step::Mount { cut });
+        }
+        self.steps.push(Step::Mount { cut: None });
+    }
+
+    /// More drives are unplugged than the array can lose: it is refused, and nothing has changed.
+    fn away_together(&mut self) {
+        let first = self.random.index(self.plan.members);
+        for member in 0..=self.plan.tolerance() {
+            self.steps.push(Step::Away { member: (first + member) % self.plan.members });
+        }
+    }
+
+    /// The member a fault hits.
+    fn victim(&mut self) -> usize {
+        let other = self.theme == Theme::Ruin && self.random.chance(1, 2);
+        if other { self.random.index(self.plan.members) } else { self.culprit }
+    }
+
+    fn replug(&mut self) {
+        let member = self.victim();
+        let step = match self.random.below(6) {
+            0 => Step::Lose { member },
+            1 | 2 => Step::Away { member },
+            3 => Step::Back { member },
+            4 => Step::Blank { member },
+            _ => return self.fault(),
+        };
+        self.steps.push(step);
+    }
+
+    fn damage(&mut self, member: usize) -> Damage {
+        let scope = pick(
+            &mut self.random,
+            &[Scope::All, Scope::All, Scope::Open, Scope::Headers, Scope::Footers, Scope::Superblocks],
+        );
+        let per_mille = match scope {
+            Scope::All | Scope::Open => pick(&mut self.random, &[3, 10, 40, 150]),
+            Scope::Headers | Scope::Footers | Scope::Superblocks => {
+                pick(&mut self.random, &[100, 500, 1_000])
+            }
+        };
+        let part = pick(&mut self.random, &[Part::Data, Part::Oob, Part::Any]);
+        Damage { member, per_mille, part, scope, seed: self.random.bits() >> 32 }
+    }
+
+    /// Something breaks. What destroys metadata unnoticed hits one member only: without the metadata of
+    /// two blocks of a stripe nobody knows what it held (README, limits).
+    fn fault(&mut self) {
+        let culprit = self.culprit;
+        let member = self.victim();
+        let kind =
+            pick(&mut self.random, &[Kind::Chunk, Kind::Chunk, Kind::Move, Kind::Header, Kind::Footer]);
+        let at = self.at_kind(kind);
+        let count = 1 + u32::try_from(self.random.below(5)).expect("small");
+        let seed = self.random.bits() >> 32;
+        let step = match self.random.below(16) {
+            0 => Step::Die { member, at: Some(self.at()) },
+            1 => Step::Die { member, at: None },
+            2 => Step::Fail { member },
+            3 | 4 => Step::Hang { member, ms: pick(&mut self.random, &[1, 100, 30_000]) },
+            5..=7 => Step::Rot(self.damage(culprit)),
+            8 => Step::Unreadable(self.damage(member)),
+            9 => Step::Misread { member: culprit, count },
+            10 => Step::Stale { member: culprit, count },
+            // Without redundancy a write that never arrived is not told from one that was torn.
+            11 if self.theme == Theme::Culprit && self.plan.tolerance() > 0 => {
+                Step::Miswrite { member: culprit, at: self.at_kind(Kind::Chunk) }
+            }
+            11 => Step::Misread { member: culprit, count },
+            12 => Step::WriteFault { member, at },
+            13 => Step::Zone { member, offline: false, seed },
+            14 => Step::Zone { member, offline: true, seed },
+            _ => Step::Shrink { member, blocks: 1 + u32::try_from(self.random.below(8)).expect("small") },
+        };
+        self.steps.push(step);
+    }
+}

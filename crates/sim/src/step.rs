@@ -1,0 +1,438 @@
+//! The steps of a run, and how they are written: one line each, in scenarios, traces and reports.
+//!
+//! ```text
+//!   write 12+4 [fua]   read 0+8   trim 5+100 [fua]   flush      requests of clients: block + blocks
+//!   run 20             stall 5000us                             20 events go by; time goes by unseen
+//!   idle               verify                                   all comes to rest and is checked; all is read
+//!   crash [at reset+2]                                          the power fails, now or at the third reset
+//!   mount [cut header+0]                                        it comes back, and fails again in recovery
+//!   lose 1   away 1   back 1   blank 1   foreign 1   exchange 0 2         while the power is off
+//!   die 1 [at footer+0]   hang 1 30000ms   fail 1                         while it is on
+//!   rot 1 40 any open 77                 bits flip in 40 of 1000 blocks of open zones, drawn by 77
+//!   unreadable 1 40 all 77               blocks can no longer be read
+//!   misread 1 3   stale 1 3              the next reads return another block; what was there before a reset
+//!   miswrite 1 [at chunk+4]              a write lands in another place
+//!   write-fault 1 [at chunk+4]           a write is refused
+//!   zone 1 read-only 77   zone 1 offline 77   shrink 1 4        a zone fails; loses 4 blocks when reset
+//! ```
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a command is for, as the drive can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Any command that changes the media.
+    Any,
+    /// A read.
+    Read,
+    /// A chunk of a stripe or filler.
+    Chunk,
+    /// The same in a segment of the collector.
+    Move,
+    /// A segment's header.
+    Header,
+    /// Part of a segment's footer.
+    Footer,
+    /// A superblock record.
+    Superblock,
+    /// A zone is finished.
+    Finish,
+    /// A zone is reset.
+    Reset,
+    /// The cache is flushed.
+    Flush,
+}
+
+/// All kinds, with their names.
+pub const KINDS: [(Kind, &str); 10] = [
+    (Kind::Any, "any"),
+    (Kind::Read, "read"),
+    (Kind::Chunk, "chunk"),
+    (Kind::Move, "move"),
+    (Kind::Header, "header"),
+    (Kind::Footer, "footer"),
+    (Kind::Superblock, "superblock"),
+    (Kind::Finish, "finish"),
+    (Kind::Reset, "reset"),
+    (Kind::Flush, "flush"),
+];
+
+/// The moment just before a command takes effect: `skip` others of its kind go before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Which commands count.
+    pub kind: Kind,
+    /// How many take effect first.
+    pub skip: u32,
+}
+
+/// Which parts of blocks rot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Data.
+    Data,
+    /// Out-of-band metadata.
+    Oob,
+    /// Either.
+    Any,
+}
+
+/// Which zones are hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Zones of segments.
+    All,
+    /// Zones of segments that are not full.
+    Open,
+    /// Headers only.
+    Headers,
+    /// Footers only.
+    Footers,
+    /// Superblocks only.
+    Superblocks,
+}
+
+/// Damage to many blocks of a member, drawn from a seed of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Damage {
+    /// The member.
+    pub member: usize,
+    /// Blocks that are hit, of a thousand.
+    pub per_mille: u64,
+    /// Which part of them.
+    pub part: Part,
+    /// Which zones.
+    pub scope: Scope,
+    /// Which blocks.
+    pub seed: u64,
+}
+
+/// One step of a run. The fields are as the lines above write them.
+#[allow(missing_docs, reason = "every field is in the table of lines above")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Step {
+    /// A client writes.
+    Write { lba: u64, blocks: u64, fua: bool },
+    /// A client reads.
+    Read { lba: u64, blocks: u64 },
+    /// A client trims or writes zeroes.
+    Trim { lba: u64, blocks: u64, fua: bool },
+    /// A client flushes.
+    Flush,
+    /// Events go by.
+    Run { events: u64 },
+    /// Time goes by, and nobody looks.
+    Stall { us: u64 },
+    /// Everything comes to rest and is checked.
+    Idle,
+    /// Everything is read.
+    Verify,
+    /// The power fails.
+    Crash { at: Option<At> },
+    /// The power comes back; it may fail again during recovery.
+    Mount { cut: Option<At> },
+    /// A drive is gone for good.
+    Lose { member: usize },
+    /// A drive is not there at the next mount.
+    Away { member: usize },
+    /// It is there again, as it was.
+    Back { member: usize },
+    /// An empty drive is in its place.
+    Blank { member: usize },
+    /// A drive of another array is in its place.
+    Foreign { member: usize },
+    /// Two drives are in each other's place.
+    Exchange { a: usize, b: usize },
+    /// A drive stops answering for good.
+    Die { member: usize, at: Option<At> },
+    /// A drive answers nothing for a while.
+    Hang { member: usize, ms: u64 },
+    /// An operator marks a drive as failed.
+    Fail { member: usize },
+    /// Bits flip.
+    Rot(Damage),
+    /// Blocks cannot be read any more.
+    Unreadable(Damage),
+    /// The next reads return the data of another place.
+    Misread { member: usize, count: u32 },
+    /// The next reads return what was there before the zone was reset.
+    Stale { member: usize, count: u32 },
+    /// A write lands in another place.
+    Miswrite { member: usize, at: At },
+    /// A write is refused.
+    WriteFault { member: usize, at: At },
+    /// A zone takes no more writes, or nothing at all.
+    Zone { member: usize, offline: bool, seed: u64 },
+    /// The next zone that is reset holds fewer blocks than before.
+    Shrink { member: usize, blocks: u32 },
+}
+
+impl Step {
+    /// The member that breaks, if this is a fault.
+    #[must_use]
+    pub fn member(&self) -> Option<usize> {
+        match *self {
+            Step::Rot(Damage { member, .. }) | Step::Unreadable(Damage { member, .. }) => Some(member),
+            Step::Die { member, .. }
+            | Step::Hang { member, .. }
+            | Step::Fail { member }
+            | Step::Misread { member, .. }
+            | Step::Stale { member, .. }
+            | Step::Miswrite { member, .. }
+            | Step::WriteFault { member, .. }
+            | Step::Zone { member, .. }
+            | Step::Shrink { member, .. } => Some(member),
+            _ => None,
+        }
+    }
+}
+
+fn word<T: Copy + PartialEq>(names: &[(T, &'static str)], value: T) -> &'static str {
+    names.iter().find(|(known, _)| *known == value).map_or("?", |(_, name)| name)
+}
+
+const PARTS: [(Part, &str); 3] = [(Part::Data, "data"), (Part::Oob, "oob"), (Part::Any, "any")];
+const SCOPES: [(Scope, &str); 5] = [
+    (Scope::All, "all"),
+    (Scope::Open, "open"),
+    (Scope::Headers, "headers"),
+    (Scope::Footers, "footers"),
+    (Scope::Superblocks, "superblocks"),
+];
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", word(&KINDS, self.kind), self.skip)
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { member, per_mille, part, scope, seed } = *self;
+        write!(f, "{member} {per_mille} {} {} {seed}", word(&PARTS, part), word(&SCOPES, scope))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let forced = |fua: bool| if fua { " fua" } else { "" };
+        let when = |word: &str, at: &Option<At>| at.map(|at| format!(" {word} {at}")).unwrap_or_default();
+        match self {
+            Step::Write { lba, blocks, fua } => write!(f, "write {lba}+{blocks}{}", forced(*fua)),
+            Step::Read { lba, blocks } => write!(f, "read {lba}+{blocks}"),
+            Step::Trim { lba, blocks, fua } => write!(f, "trim {lba}+{blocks}{}", forced(*fua)),
+            Step::Flush => write!(f, "flush"),
+            Step::Run { events } => write!(f, "run {events}"),
+            Step::Stall { us } => write!(f, "stall {us}us"),
+            Step::Idle => write!(f, "idle"),
+            Step::Verify => write!(f, "verify"),
+            Step::Crash { at } => write!(f, "crash{}", when("at", at)),
+            Step::Mount { cut } => write!(f, "mount{}", when("cut", cut)),
+            Step::Lose { member } => write!(f, "lose {member}"),
+            Step::Away { member } => write!(f, "away {member}"),
+            Step::Back { member } => write!(f, "back {member}"),
+            Step::Blank { member } => write!(f, "blank {member}"),
+            Step::Foreign { member } => write!(f, "foreign {member}"),
+            Step::Exchange { a, b } => write!(f, "exchange {a} {b}"),
+            Step::Die { member, at } => write!(f, "die {member}{}", when("at", at)),
+            Step::Hang { member, ms } => write!(f, "hang {member} {ms}ms"),
+            Step::Fail { member } => write!(f, "fail {member}"),
+            Step::Rot(damage) => write!(f, "rot {damage}"),
+            Step::Unreadable(damage) => write!(f, "unreadable {damage}"),
+            Step::Misread { member, count } => write!(f, "misread {member} {count}"),
+            Step::Stale { member, count } => write!(f, "stale {member} {count}"),
+            Step::Miswrite { member, at } => write!(f, "miswrite {member} at {at}"),
+            Step::WriteFault { member, at } => write!(f, "write-fault {member} at {at}"),
+            Step::Zone { member, offline, seed } => {
+                write!(f, "zone {member} {} {seed}", if *offline { "offline" } else { "read-only" })
+            }
+            Step::Shrink { member, blocks } => write!(f, "shrink {member} {blocks}"),
+        }
+    }
+}
+
+impl From<Step> for String {
+    fn from(step: Step) -> String {
+        step.to_string()
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = StepError;
+
+    fn try_from(text: String) -> Result<Step, StepError> {
+        text.parse()
+    }
+}
+
+/// A line that is no step.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a step; crates/sim/src/step.rs shows them all")]
+pub struct StepError(String);
+
+/// The words of a line, taken one by one.
+struct Words<'a>(std::str::SplitWhitespace<'a>);
+
+impl Words<'_> {
+    fn number<T: FromStr>(&mut self) -> Option<T> {
+        self.0.next()?.parse().ok()
+    }
+
+    fn with_unit(&mut self, unit: &str) -> Option<u64> {
+        self.0.next()?.strip_suffix(unit)?.parse().ok()
+    }
+
+    fn name<T: Copy>(&mut self, names: &[(T, &'static str)]) -> Option<T> {
+        let name = self.0.next()?;
+        names.iter().find(|(_, known)| *known == name).map(|(value, _)| *value)
+    }
+
+    fn range(&mut self) -> Option<(u64, u64)> {
+        let (lba, blocks) = self.0.next()?.split_once('+')?;
+        Some((lba.parse().ok()?, blocks.parse().ok()?))
+    }
+
+    /// True when the next word is this one, false when there is none.
+    fn flag(&mut self, word: &str) -> Option<bool> {
+        self.0.next().map_or(Some(false), |next| (next == word).then_some(true))
+    }
+
+    fn at(&mut self) -> Option<At> {
+        let (kind, skip) = self.0.next()?.split_once('+')?;
+        let kind = KINDS.iter().find(|(_, known)| *known == kind)?.0;
+        Some(At { kind, skip: skip.parse().ok()? })
+    }
+
+    /// `word kind+skip`, or nothing.
+    fn when(&mut self, word: &str) -> Option<Option<At>> {
+        if self.flag(word)? { Some(Some(self.at()?)) } else { Some(None) }
+    }
+
+    fn must_when(&mut self, word: &str) -> Option<At> {
+        self.when(word)?
+    }
+
+    fn damage(&mut self) -> Option<Damage> {
+        Some(Damage {
+            member: self.number()?,
+            per_mille: self.number()?,
+            part: self.name(&PARTS)?,
+            scope: self.name(&SCOPES)?,
+            seed: self.number()?,
+        })
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        Some(match self.0.next()? {
+            "write" => {
+                let (lba, blocks) = self.range()?;
+                Step::Write { lba, blocks, fua: self.flag("fua")? }
+            }
+            "read" => {
+                let (lba, blocks) = self.range()?;
+                Step::Read { lba, blocks }
+            }
+            "trim" => {
+                let (lba, blocks) = self.range()?;
+                Step::Trim { lba, blocks, fua: self.flag("fua")? }
+            }
+            "flush" => Step::Flush,
+            "run" => Step::Run { events: self.number()? },
+            "stall" => Step::Stall { us: self.with_unit("us")? },
+            "idle" => Step::Idle,
+            "verify" => Step::Verify,
+            "crash" => Step::Crash { at: self.when("at")? },
+            "mount" => Step::Mount { cut: self.when("cut")? },
+            "lose" => Step::Lose { member: self.number()? },
+            "away" => Step::Away { member: self.number()? },
+            "back" => Step::Back { member: self.number()? },
+            "blank" => Step::Blank { member: self.number()? },
+            "foreign" => Step::Foreign { member: self.number()? },
+            "exchange" => Step::Exchange { a: self.number()?, b: self.number()? },
+            other => return self.fault(other),
+        })
+    }
+
+    fn fault(&mut self, first: &str) -> Option<Step> {
+        Some(match first {
+            "die" => Step::Die { member: self.number()?, at: self.when("at")? },
+            "hang" => Step::Hang { member: self.number()?, ms: self.with_unit("ms")? },
+            "fail" => Step::Fail { member: self.number()? },
+            "rot" => Step::Rot(self.damage()?),
+            "unreadable" => Step::Unreadable(self.damage()?),
+            "misread" => Step::Misread { member: self.number()?, count: self.number()? },
+            "stale" => Step::Stale { member: self.number()?, count: self.number()? },
+            "miswrite" => Step::Miswrite { member: self.number()?, at: self.must_when("at")? },
+            "write-fault" => Step::WriteFault { member: self.number()?, at: self.must_when("at")? },
+            "zone" => {
+                let member = self.number()?;
+                let offline = self.name(&[(true, "offline"), (false, "read-only")])?;
+                Step::Zone { member, offline, seed: self.number()? }
+            }
+            "shrink" => Step::Shrink { member: self.number()?, blocks: self.number()? },
+            _ => return None,
+        })
+    }
+}
+
+impl FromStr for Step {
+    type Err = StepError;
+
+    fn from_str(text: &str) -> Result<Step, StepError> {
+        let mut words = Words(text.split_whitespace());
+        let step = words.step().filter(|_| words.0.next().is_none());
+        step.ok_or_else(|| StepError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_read_as_it_is_written() {
+        let lines = [
+            "write 12+4",
+            "write 12+4 fua",
+            "read 0+8",
+            "trim 5+100 fua",
+            "flush",
+            "run 20",
+            "stall 5000us",
+            "idle",
+            "verify",
+            "crash",
+            "crash at reset+2",
+            "mount",
+            "mount cut header+0",
+            "lose 1",
+            "away 1",
+            "back 1",
+            "blank 1",
+            "foreign 1",
+            "exchange 0 2",
+            "die 1",
+            "die 1 at footer+0",
+            "hang 1 30000ms",
+            "fail 1",
+            "rot 1 40 any open 77",
+            "unreadable 1 40 data all 77",
+            "misread 1 3",
+            "stale 1 3",
+            "miswrite 1 at chunk+4",
+            "write-fault 1 at move+4",
+            "zone 1 read-only 77",
+            "zone 1 offline 77",
+            "shrink 1 4",
+        ];
+        for line in lines {
+            assert_eq!(line.parse::<Step>().unwrap().to_string(), line);
+        }
+        for line in ["", "write", "write 1", "write 1+2 now", "flush flush", "crash at", "die", "run x"] {
+            assert!(line.parse::<Step>().is_err(), "{line}");
+        }
+    }
+}
