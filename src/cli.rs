@@ -2,6 +2,7 @@
 
 use crate::characterise::Characterise;
 use crate::probe::Probe;
+use crate::sim::Sim;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand};
 use lab::array_run::Pattern;
@@ -39,6 +40,11 @@ pub enum Command {
         #[command(subcommand)]
         command: LabCommand,
     },
+    /// Run the engine on drives that break, in virtual time, and hold every answer against what it may be
+    ///
+    /// A seed draws an array, its drives and everything that happens; a seed and a commit repeat a run to
+    /// the bit. Exit code 1 when a run failed.
+    Sim(Sim),
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ mod fail;
 mod lab_commands;
 mod probe;
 mod serve;
+mod sim;
 mod status;
 
 use clap::Parser;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Drive { command: DriveCommand::Create(options) } => create::drive(&options)?,
         Command::Drive { command: DriveCommand::Probe(options) } => probe::run(&options)?,
         Command::Lab { command } => return lab_commands::run(&command),
+        Command::Sim(options) => return sim::run(&options),
     }
     Ok(ExitCode::SUCCESS)
 }

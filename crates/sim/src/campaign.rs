@@ -1,8 +1,9 @@
-//! Many runs: seeds shared out to threads, and what they add up to.
+//! Many runs: all scenarios, then seeds shared out to threads, and what they add up to.
 //!
 //! Each run depends on its seed alone, so the number of threads changes nothing but the time it takes.
 
 use crate::run::{Outcome, Scenario, run};
+use crate::scenarios::SCENARIOS;
 use crate::trace::Keep;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,8 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Sums over the runs of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Runs.
+    /// Runs of seeds.
     pub runs: u64,
+    /// Runs of scenarios.
+    pub scenarios: u64,
     /// Events.
     pub events: u64,
     /// Requests answered.
@@ -35,12 +38,49 @@ pub struct Totals {
     pub hash: u64,
     /// Seeds that failed, with what went wrong, lowest first.
     pub failures: BTreeMap<u64, Outcome>,
+    /// Scenarios that failed.
+    pub scenario_failures: BTreeMap<String, Outcome>,
 }
 
 impl Totals {
-    fn add(&mut self, seed: u64, outcome: Outcome) {
-        let tally = &outcome.tally;
+    /// Runs all scenarios, one after the other: they are few and small.
+    #[must_use]
+    pub fn of_scenarios() -> Totals {
+        let mut totals = Totals::default();
+        for (name, text) in SCENARIOS {
+            let scenario = Scenario::from_toml(text).expect("a test reads them all");
+            totals.add_scenario(name, run(&scenario, Keep::Nothing));
+        }
+        totals
+    }
+
+    /// Scenarios and seeds that failed.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.failures.len() + self.scenario_failures.len()
+    }
+
+    /// Adds the run of a scenario.
+    pub fn add_scenario(&mut self, name: &str, outcome: Outcome) {
+        self.scenarios += 1;
+        self.count(&outcome, 0);
+        if outcome.failure.is_some() {
+            self.scenario_failures.insert(name.to_owned(), outcome);
+        }
+    }
+
+    /// Adds the run of a seed.
+    pub fn add_seed(&mut self, seed: u64, outcome: Outcome) {
         self.runs += 1;
+        self.count(&outcome, seed);
+        if outcome.failure.is_some() {
+            self.failures.insert(seed, outcome);
+        }
+    }
+
+    fn count(&mut self, outcome: &Outcome, salt: u64) {
+        self.hash ^= outcome.hash.wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let tally = &outcome.tally;
         self.events += outcome.events;
         self.requests += tally.requests;
         self.requests_failed += tally.requests_failed;
@@ -51,10 +91,6 @@ impl Totals {
         self.virtual_ns += u128::from(tally.virtual_ns);
         for (name, count) in &outcome.faults {
             *self.faults.entry(name).or_default() += count;
-        }
-        self.hash ^= outcome.hash.wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if outcome.failure.is_some() {
-            self.failures.insert(seed, outcome);
         }
     }
 }
@@ -80,9 +116,18 @@ impl Campaign<'_> {
     /// When a thread cannot be started.
     #[must_use]
     pub fn run(&self) -> Totals {
+        self.run_after(Totals::default())
+    }
+
+    /// Runs the seeds and adds to what was done before.
+    ///
+    /// # Panics
+    /// When a thread cannot be started.
+    #[must_use]
+    pub fn run_after(&self, totals: Totals) -> Totals {
         let next = AtomicU64::new(0);
-        let enough = AtomicBool::new(false);
-        let totals = Mutex::new(Totals::default());
+        let enough = AtomicBool::new(totals.failed() >= self.failures_max);
+        let totals = Mutex::new(totals);
         let work = || {
             while !enough.load(Ordering::Relaxed) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -92,8 +137,8 @@ impl Campaign<'_> {
                 let seed = self.first.wrapping_add(index);
                 let outcome = run(&Scenario::draw(seed), Keep::Nothing);
                 let mut totals = totals.lock().expect("a run catches its panics");
-                totals.add(seed, outcome);
-                let failed = totals.failures.len();
+                totals.add_seed(seed, outcome);
+                let failed = totals.failed();
                 let go_on = (self.go_on)(totals.runs, failed);
                 if !go_on || failed >= self.failures_max {
                     enough.store(true, Ordering::Relaxed);

@@ -54,8 +54,8 @@ impl World {
                 return Ok(());
             }
             match mounted {
-                // With all its own drives away, nobody can tell that the other array was not meant.
-                Ok((shard, ..)) if shard.status().array != self.config.array && !self.away.is_empty() => {
+                // With hardly a drive of its own, nobody can tell that the other array was not meant.
+                Ok((shard, ..)) if shard.status().array != self.config.array && self.own_drives() < 2 => {
                     self.unplug_foreign();
                     self.fail_drives();
                 }
@@ -129,6 +129,12 @@ impl World {
         Ok(!away.is_empty())
     }
 
+    /// Drives of ours that are plugged in and were not replaced by empty ones.
+    fn own_drives(&self) -> usize {
+        let own = |drive: &usize| *drive < self.plan.members && !self.blank.contains(drive);
+        self.places.iter().flatten().filter(|drive| own(drive)).count()
+    }
+
     fn unplug_foreign(&mut self) {
         for (place, drive) in std::mem::take(&mut self.foreign) {
             self.places[place] = drive;
@@ -169,6 +175,7 @@ impl World {
                 let mut id = uuid(member);
                 id[15] ^= 0x80;
                 self.rack.lock().drives[member] = Drive::new(&self.plan, self.config.geometry, id, member);
+                self.blank.insert(member);
                 self.ledger.blame(member, "drive comes back empty");
             }
             Step::Foreign { member } if member < members && self.foreign.is_empty() => {

@@ -1,14 +1,18 @@
 //! One run from beginning to end: a scenario, and what became of it.
 
-use crate::plan::Plan;
+use crate::plan::{Latency, Plan};
 use crate::script;
 use crate::step::Step;
 use crate::trace::Keep;
 use crate::world::{Failure, Tally, World};
+use drive::timing::Profile;
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The largest seed that scenario files can say: their numbers have 63 bits.
+pub const SEED_MAX: u64 = u64::MAX >> 1;
 
 /// A plan and what happens: everything that makes a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +21,46 @@ pub struct Scenario {
     /// What it is about.
     #[serde(default)]
     pub note: String,
-    /// The array and its drives.
-    pub plan: Plan,
     /// What happens, in order.
     pub steps: Vec<Step>,
+    /// The array and its drives; last in the file, for it is a table.
+    pub plan: Plan,
+}
+
+/// A scenario that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// It is not written as scenarios are.
+    #[error(transparent)]
+    Text(#[from] toml::de::Error),
+    /// A profile that does not exist.
+    #[error("plan.latency: there is no profile `{0}`: use one of {names}", names = Profile::names().join(", "))]
+    Profile(String),
+    /// An array that cannot be.
+    #[error(
+        "[plan]: there is no array of level {level} with {members} members that have {zones} zones of \
+         {capacity} blocks; use level 0, 4 or 5 with enough members, more or larger zones, smaller chunks"
+    )]
+    Plan {
+        /// RAID level.
+        level: u8,
+        /// Members.
+        members: usize,
+        /// Zones of each.
+        zones: u32,
+        /// Blocks of a zone.
+        capacity: u32,
+    },
+    /// A step that is about a member that is not there.
+    #[error("step {number}, `{step}`: the members are 0 to {last}")]
+    Member {
+        /// Counted from one.
+        number: usize,
+        /// As it is written.
+        step: String,
+        /// The last member.
+        last: usize,
+    },
 }
 
 impl Scenario {
@@ -29,24 +69,55 @@ impl Scenario {
     pub fn draw(seed: u64) -> Scenario {
         let plan = Plan::draw(seed);
         let steps = script::draw(&plan);
-        Scenario { note: String::new(), plan, steps }
+        Scenario { note: String::new(), steps, plan }
     }
 
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// What is not understood, and where.
-    pub fn from_toml(text: &str) -> Result<Scenario, toml::de::Error> {
-        toml::from_str(text)
+    /// What is not understood or cannot be, and where.
+    pub fn from_toml(text: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text)?;
+        scenario.validate()?;
+        Ok(scenario)
     }
 
-    /// Writes a scenario file.
+    fn validate(&self) -> Result<(), ScenarioError> {
+        let Plan { level, members, zones, zone_capacity_blocks: capacity, .. } = self.plan;
+        if let Latency::Model { profile } = &self.plan.latency {
+            Profile::named(profile).ok_or_else(|| ScenarioError::Profile(profile.clone()))?;
+        }
+        if self.plan.config().is_none() {
+            return Err(ScenarioError::Plan { level, members, zones, capacity });
+        }
+        for (number, step) in (1..).zip(&self.steps) {
+            if members_of(step).into_iter().any(|member| member >= members) {
+                return Err(ScenarioError::Member { number, step: step.to_string(), last: members - 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a scenario file, one step a line.
     ///
     /// # Panics
-    /// Never: a scenario is made of tables, numbers and lines.
+    /// When the plan's seed is beyond what TOML can say, which no seed of [`SEED_MAX`] or less is.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        toml::to_string_pretty(self).expect("a scenario is made of tables, numbers and lines")
+        toml::to_string_pretty(self).expect("tables, lines and numbers of 63 bits")
+    }
+}
+
+/// The members a step is about.
+pub(crate) fn members_of(step: &Step) -> Vec<usize> {
+    match *step {
+        Step::Lose { member }
+        | Step::Away { member }
+        | Step::Back { member }
+        | Step::Blank { member }
+        | Step::Foreign { member } => vec![member],
+        Step::Exchange { a, b } => vec![a, b],
+        _ => step.member().into_iter().collect(),
     }
 }
 
@@ -70,19 +141,34 @@ pub struct Outcome {
 thread_local! {
     /// What the last panic of this thread said.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// This thread is in the middle of a run.
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes panics of runs silent: they are reported as failures. For the whole process.
+/// Makes panics of runs silent: they are reported as failures. Panics outside of runs go where they went
+/// before, so that nobody misses them. For the whole process, once.
 pub fn catch_panics() {
-    std::panic::set_hook(Box::new(|info| {
-        PANIC.with(|panic| *panic.borrow_mut() = Some(info.to_string()));
+    let outside = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if RUNNING.get() {
+            PANIC.with(|panic| *panic.borrow_mut() = Some(info.to_string()));
+        } else {
+            outside(info);
+        }
     }));
 }
 
 /// Runs a scenario.
 #[must_use]
 pub fn run(scenario: &Scenario, keep: Keep) -> Outcome {
-    let mut world = match World::new(&scenario.plan, keep) {
+    RUNNING.set(true);
+    let outcome = run_here(scenario, keep);
+    RUNNING.set(false);
+    outcome
+}
+
+fn run_here(scenario: &Scenario, keep: Keep) -> Outcome {
+    let mut world = match guarded(|| World::new(&scenario.plan, keep)) {
         Ok(world) => world,
         Err(failure) => return stillborn(failure),
     };
@@ -115,7 +201,7 @@ pub fn run(scenario: &Scenario, keep: Keep) -> Outcome {
 }
 
 /// A panic of the engine is a failure like any other.
-fn guarded(act: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+fn guarded<T>(act: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
         let said = PANIC.with(|panic| panic.borrow_mut().take());
         Err(Failure::new(said.unwrap_or_else(|| "the engine panicked".to_owned())))

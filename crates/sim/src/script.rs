@@ -152,12 +152,14 @@ impl Author<'_> {
         if matches!(self.theme, Theme::Culprit | Theme::Ruin) && self.random.chance(1, 2) {
             self.replug();
         }
-        if self.random.chance(1, 12) {
-            let member = self.random.index(self.plan.members);
-            self.steps.push(Step::Foreign { member });
-        }
-        if self.random.chance(1, 12) {
-            self.away_together();
+        match self.random.below(12) {
+            // A lone drive of each of two arrays: nobody can tell which was meant.
+            0 if self.plan.members > 2 => {
+                let member = self.random.index(self.plan.members);
+                self.steps.push(Step::Foreign { member });
+            }
+            1 => self.away_together(),
+            _ => {}
         }
         while self.random.chance(1, 3) {
             let kind =

@@ -74,6 +74,8 @@ pub struct World {
     pub(crate) places: Vec<Option<usize>>,
     /// Members that are not plugged in and may come back.
     pub(crate) away: BTreeSet<usize>,
+    /// Members whose drive was replaced by an empty one.
+    pub(crate) blank: BTreeSet<usize>,
     /// Places with a drive of another array.
     pub(crate) foreign: BTreeMap<usize, Option<usize>>,
     /// The engine, while the power is on.
@@ -118,6 +120,7 @@ impl World {
             rack,
             places: (0..plan.members).map(Some).collect(),
             away: BTreeSet::new(),
+            blank: BTreeSet::new(),
             foreign: BTreeMap::new(),
             volume: None,
             pending: BTreeMap::new(),

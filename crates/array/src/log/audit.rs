@@ -2,6 +2,7 @@
 
 use crate::log::Shard;
 use crate::log::segment::SegmentState;
+use crate::log::write::Work;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::ZoneState;
 use zone::format::SUPERBLOCK_ZONES;
@@ -18,8 +19,14 @@ impl Shard {
             })
             .collect();
         let states: Vec<SegmentState> = self.segments.iter().map(|(_, segment)| segment.state).collect();
+        let first = self.pending.front().map(|slot| &self.requests.get(*slot).work);
+        let first = first.map(|work| match work {
+            Work::Write { range, .. } => format!("write {range:?}"),
+            Work::Trim { range, .. } => format!("trim {range:?}"),
+            Work::Flush { writes_before } => format!("flush after {writes_before}"),
+        });
         format!(
-            "{} requests, {} of them pending, {} reads, {} loads, {} rebuilds, {} moves and {} pending, {} write-offs, \
+            "{} requests, {} of them pending (first {first:?}), {} reads, {} loads, {} rebuilds, {} moves and {} pending, {} write-offs, \
              {} weak, {} doubtful; gc {:?}; streams {streams:?}; segments {states:?}, {} free; changing members: {}",
             self.requests.len(),
             self.pending.len(),

@@ -311,6 +311,12 @@ impl SegmentTable {
         }
     }
 
+    /// True when a segment of a stream has active zones.
+    #[must_use]
+    pub fn has_active(&self, stream: Stream) -> bool {
+        self.iter().any(|(_, segment)| segment.stream == stream && segment.is_active())
+    }
+
     /// Segments whose zones are active.
     #[must_use]
     pub fn active_count(&self) -> u32 {

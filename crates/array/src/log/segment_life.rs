@@ -69,8 +69,10 @@ impl Shard {
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
     fn open_segment(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
         let reserve = if stream == Stream::User { GC_RESERVE_SEGMENTS } else { 0 };
-        // One active zone per drive belongs to the superblock log.
-        let active_max = self.config.geometry.active_zones_max - 1;
+        // One active zone per drive belongs to the superblock log; the collector can always have one, or
+        // recovery could wait for ever for room to move to.
+        let kept = u32::from(stream == Stream::User && !self.segments.has_active(Stream::Gc));
+        let active_max = self.config.geometry.active_zones_max - 1 - kept;
         if self.segments.free_segments() <= reserve || self.segments.active_count() >= active_max {
             return None;
         }

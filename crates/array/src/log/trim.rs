@@ -107,10 +107,12 @@ impl Shard {
         let request = self.requests.get(slot);
         if !request.started {
             let regions = request.regions();
-            if !self.regions.enter_trim(regions, self.next_sequence) {
-                // What keeps us out may wait for company in a stripe.
+            if !self.regions.enter_trim(regions.clone(), self.next_sequence) {
+                // What keeps us out may wait for company in a stripe; and it may end at once, by failing.
                 self.seal_filling(Stream::User, fx);
-                return false;
+                if !self.regions.enter_trim(regions, self.next_sequence) {
+                    return false;
+                }
             }
             self.requests.get_mut(slot).started = true;
             self.writes_outstanding += 1;

@@ -119,14 +119,21 @@ fn read_headers(
             if written_blocks(descriptor, capacity) == 0 {
                 continue;
             }
-            let op = Op::Read { offset: 0, frames: vec![Frame::zeroed()] };
-            let completion = session.drives.execute(session.now, command(member, zone, op));
-            let header = completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data));
-            own[zone.index()] = header.filter(|header| is_own(session, header, member, zone));
+            own[zone.index()] =
+                read_header(session, member, zone).or_else(|| read_header(session, member, zone));
         }
         headers.push(own);
     }
     headers
+}
+
+/// The header of a zone, if it is its own. Whoever gets none asks again: a drive may have returned another
+/// block, once.
+fn read_header(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<SegmentHeader> {
+    let op = Op::Read { offset: 0, frames: vec![Frame::zeroed()] };
+    let completion = session.drives.execute(session.now, command(member, zone, op));
+    let header = completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data))?;
+    is_own(session, &header, member, zone).then_some(header)
 }
 
 /// True when a header belongs to this array and to the zone it was read from.
@@ -166,7 +173,9 @@ fn claim(
         && !torn
         && members.iter().all(|member| {
             let zone = header.zones[*member].index();
-            let other = own[*member][zone].as_ref().is_some_and(|other| other.segment != header.segment);
+            // A zone is reset on every drive before any of them is used again, so an older header is none: the
+            // drive returned what was there before.
+            let other = own[*member][zone].as_ref().is_some_and(|other| other.segment > header.segment);
             let descriptor = &descriptors[*member][zone];
             let offline = descriptor.state == ZoneState::Offline;
             let empty = !offline && written_blocks(descriptor, capacity) == 0;
@@ -178,7 +187,7 @@ fn claim(
             let zone = header.zones[member];
             let is_its_own =
                 own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
-            if !is_its_own {
+            if !is_its_own || scan.zones_in_use[member][zone.index()] {
                 continue;
             }
             // A zone that was given up when its segment was erased stays given up.
@@ -311,12 +320,15 @@ fn read_oob(
         let last = (first + READ_BLOCKS_MAX * 16).min(end);
         let frames = read_blocks(session, member, segment.header.zones[member], first..last);
         for (place, frame) in (first - HEADER_BLOCKS..).zip(frames) {
-            let Some(frame) = frame else { continue };
-            let entry = match frame.is_blank() {
-                // A power failure left the write pointer behind a block that never arrived.
-                true => Some(Entry::VOID),
-                false => entry_of(session, segment, member, place + HEADER_BLOCKS, &frame),
-            };
+            let offset = place + HEADER_BLOCKS;
+            let mut read = frame.map(|frame| (entry_of(session, segment, member, offset, &frame), frame));
+            // Whatever is not as it should be is read again: a drive may have returned another block, once.
+            if !read.as_ref().is_some_and(|(entry, _)| entry.is_some_and(|entry| entry.whole)) {
+                let again = read_blocks(session, member, segment.header.zones[member], offset..offset + 1);
+                let again = again.into_iter().next().flatten();
+                read = again.map(|frame| (entry_of(session, segment, member, offset, &frame), frame)).or(read);
+            }
+            let Some((entry, frame)) = read else { continue };
             entries[place as usize] = entry;
             if entry.is_none() {
                 zone.hints.insert(place, oob::guess(&frame.oob));
@@ -336,6 +348,10 @@ fn entry_of(
     offset: u32,
     frame: &Frame,
 ) -> Option<Entry> {
+    // A power failure left the write pointer behind a block that never arrived.
+    if frame.is_blank() {
+        return Some(Entry::VOID);
+    }
     let layout = &segment.layout;
     let (slot, row) = layout.slot_at(offset)?;
     let group = layout.group_of(slot);
