@@ -47,7 +47,7 @@ use base::slab::Slab;
 use base::time::Instant;
 use base::units::DriveIndex;
 use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
-use flush::DeviceFlush;
+use flush::{DeviceFlush, RecoveryFlush};
 use gc::{Gc, Move};
 use in_flight::InFlight;
 use index::{Index, Name};
@@ -121,6 +121,8 @@ pub struct Shard {
     pending: VecDeque<u32>,
     /// Writes and trims under way.
     writes_outstanding: u32,
+    /// A write or trim has failed since the mount.
+    writes_failed: bool,
     flushes_waiting: Vec<u32>,
     regions: RegionLocks,
     device_flush: DeviceFlush,
@@ -139,6 +141,7 @@ pub struct Shard {
     /// Regions whose tombstone recovery could not read: it is written anew before anything is collected.
     doubtful: Vec<u64>,
     recording_doubt: bool,
+    recovery_flush: RecoveryFlush,
     membership: Membership,
     frames: FramePool,
     frames_internal_max: usize,
@@ -223,6 +226,7 @@ impl Shard {
         if !self.pending.is_empty() {
             self.admit(now, fx);
         }
+        self.flush_recovery(fx);
     }
 
     /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,
@@ -264,10 +268,14 @@ impl Shard {
             && [Stream::User, Stream::Gc].iter().all(|stream| self.stripes.in_use(*stream) == 0)
     }
 
-    /// True while blocks that a crash left with less redundancy than promised are being moved. A
-    /// server turns until this is false before it takes clients.
+    /// True while blocks that a crash left with less redundancy than promised are being moved, and what recovery
+    /// wrote is not durable. A server turns until this is false before it takes clients.
     #[must_use]
     pub fn has_recovery_debt(&self) -> bool {
+        self.has_blocks_to_rescue() || self.recovery_flush != RecoveryFlush::Done
+    }
+
+    fn has_blocks_to_rescue(&self) -> bool {
         self.is_recording_doubt()
             || !self.weak.is_empty()
             || !self.loads.is_empty()

@@ -55,10 +55,12 @@ pub struct Faults {
     pub hangs_until: Instant,
     /// Blocks that cannot be read.
     pub unreadable: BTreeSet<(u32, u32)>,
-    /// Reads that will return another block.
+    /// Reads that will return another block; the one after each is right.
     pub misreads: u32,
-    /// Reads that will return what was there before the zone was reset.
+    /// Reads that will return what was there before the zone was reset; the one after each is right.
     pub stale_reads: u32,
+    /// The last read was wrong.
+    was_wrong: bool,
     /// Blocks the next zone that is reset will lose.
     pub shrink_next: u32,
     /// Zones that hold less than they should.
@@ -387,7 +389,7 @@ impl Drive {
         }
         let is_read =
             kind == Kind::Read && !completion.frames.is_empty() && completion.status == Status::Success;
-        if !is_read {
+        if !is_read || std::mem::take(&mut self.faults.was_wrong) {
             return;
         }
         if self.faults.misreads > 0
@@ -395,6 +397,7 @@ impl Drive {
             && let Some(other) = self.peek(zone, offset)
         {
             self.faults.misreads -= 1;
+            self.faults.was_wrong = true;
             let index = self.random.index(completion.frames.len());
             completion.frames[index] = other;
         }
@@ -408,6 +411,7 @@ impl Drive {
                 hit = true;
             }
             self.faults.stale_reads -= u32::from(hit);
+            self.faults.was_wrong |= hit;
         }
     }
 

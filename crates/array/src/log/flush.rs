@@ -17,6 +17,18 @@ enum FlushWaiter {
     Request(u32),
     Gc,
     Seal(SegmentSlot),
+    Recovery,
+}
+
+/// What clients are shown after a recovery must survive the next power failure too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryFlush {
+    /// Waits until everything is where it belongs.
+    Due,
+    /// Under way.
+    Flushing,
+    /// What recovery wrote and moved is durable.
+    Done,
 }
 
 /// The device flush under way and those who wait for the next.
@@ -70,6 +82,15 @@ impl Shard {
     pub(super) fn flush_devices_for_gc(&mut self, fx: &mut Effects) {
         self.device_flush.next.push(FlushWaiter::Gc);
         self.start_device_flush(fx);
+    }
+
+    /// Flushes what recovery wrote, once nothing is left to be moved.
+    pub(super) fn flush_recovery(&mut self, fx: &mut Effects) {
+        if self.recovery_flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
+            self.recovery_flush = RecoveryFlush::Flushing;
+            self.device_flush.next.push(FlushWaiter::Recovery);
+            self.start_device_flush(fx);
+        }
     }
 
     /// Seals a segment after a device flush: what a full zone holds is durable, whatever becomes of caches.
@@ -140,6 +161,7 @@ impl Shard {
                 }
                 FlushWaiter::Gc => self.gc_flushed(),
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
+                FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,
             }
         }
         self.device_flush.current = waiters;

@@ -146,7 +146,8 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let blocks = intersect(range, &region_range(region, self.index.blocks()));
-        if self.index.is_zeros(&blocks) {
+        // A write that failed may be on the media all the same, and nothing else would hide it.
+        if self.index.is_zeros(&blocks) && !self.writes_failed {
             return;
         }
         let mut frame = self.frames.take();

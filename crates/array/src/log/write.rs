@@ -394,6 +394,7 @@ impl Shard {
         request.blocks_pending -= 1;
         if lost {
             request.outcome = Outcome::IoError;
+            self.writes_failed = true;
         }
         if request.blocks_pending == 0 {
             self.request_durable(slot, fx);

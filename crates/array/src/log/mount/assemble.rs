@@ -1,6 +1,7 @@
 //! Assembling the engine from decided segments: index, live counts, free zones, writers.
 
 use crate::log::config::{ArrayConfig, Tuning};
+use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
 use crate::log::in_flight::InFlight;
 use crate::log::index::{Buried, Index, Name, region_range, tombstone_blocks};
@@ -86,6 +87,7 @@ pub fn run(
         requests: Slab::default(),
         pending: VecDeque::new(),
         writes_outstanding: 0,
+        writes_failed: false,
         flushes_waiting: Vec::new(),
         regions: RegionLocks::new(index.regions()),
         device_flush: Default::default(),
@@ -100,6 +102,7 @@ pub fn run(
         weak,
         doubtful: session.report.regions_doubtful.clone(),
         recording_doubt: false,
+        recovery_flush: RecoveryFlush::Due,
         membership: Membership::new(session.record.clone(), positions),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,

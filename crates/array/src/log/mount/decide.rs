@@ -319,8 +319,8 @@ impl Decided {
     }
 
     /// Gives chunks of kept stripes that a present member lacks the slot where a block of them was found,
-    /// or else one of their group that no whole chunk has (damaged, or torn and filled up): what is read
-    /// there fails its check and is rebuilt.
+    /// or else one of their group that no whole chunk has (damaged, torn and filled up, or a second one that
+    /// says it is another): what is read there fails its check and is rebuilt.
     pub fn place_damaged(&mut self) {
         for member in 0..self.layout.members() {
             match self.header.mode {
@@ -360,8 +360,7 @@ impl Decided {
             let start = self.layout.group_start(self.layout.group_of(stripe));
             let mut range = start..start + self.layout.group_len(self.layout.group_of(stripe));
             let free = range.find(|slot| {
-                let chunk = chunk_at(&self.layout, zone, *slot);
-                !taken[*slot as usize] && matches!(chunk, Chunk::Damaged(_) | Chunk::Filler)
+                !taken[*slot as usize] && chunk_at(&self.layout, zone, *slot) != Chunk::Unwritten
             });
             if let Some(slot) = free {
                 taken[slot as usize] = true;

@@ -182,18 +182,20 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
     Some(frames.collect())
 }
 
-/// Reads a member's piece of a stripe; `None` when it is not whole.
+/// Reads a member's piece of a stripe; `None` when it is not whole. Whoever gets none asks again: a drive
+/// may have returned another block, once.
 fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u32) -> Option<Vec<Frame>> {
     let layout = &segment.layout;
     let offset = layout.slot_offset(segment.slots[member][stripe as usize]?);
     let zone = segment.header.zones[member];
-    let frames = read_blocks(session, member, zone, offset..offset + layout.chunk_blocks);
-    let frames: Option<Vec<Frame>> = frames.into_iter().collect();
     let place = place_of(session, segment, member, stripe);
     let whole = |frames: &Vec<Frame>| {
         (0..).zip(frames).all(|(row, frame)| block_is_whole(frame, &Place { row, ..place }))
     };
-    frames.filter(whole)
+    (0..2).find_map(|_| {
+        let frames = read_blocks(session, member, zone, offset..offset + layout.chunk_blocks);
+        frames.into_iter().collect::<Option<Vec<Frame>>>().filter(whole)
+    })
 }
 
 /// Reads the block at a location of a segment, or decodes it from its stripe.

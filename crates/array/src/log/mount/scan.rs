@@ -320,23 +320,65 @@ fn read_oob(
         let last = (first + READ_BLOCKS_MAX * 16).min(end);
         let frames = read_blocks(session, member, segment.header.zones[member], first..last);
         for (place, frame) in (first - HEADER_BLOCKS..).zip(frames) {
-            let offset = place + HEADER_BLOCKS;
-            let mut read = frame.map(|frame| (entry_of(session, segment, member, offset, &frame), frame));
+            take_entry(session, segment, member, zone, (place, frame), &mut entries);
             // Whatever is not as it should be is read again: a drive may have returned another block, once.
-            if !read.as_ref().is_some_and(|(entry, _)| entry.is_some_and(|entry| entry.whole)) {
-                let again = read_blocks(session, member, segment.header.zones[member], offset..offset + 1);
-                let again = again.into_iter().next().flatten();
-                read = again.map(|frame| (entry_of(session, segment, member, offset, &frame), frame)).or(read);
-            }
-            let Some((entry, frame)) = read else { continue };
-            entries[place as usize] = entry;
-            if entry.is_none() {
-                zone.hints.insert(place, oob::guess(&frame.oob));
+            if !entries[place as usize].is_some_and(|entry| entry.whole) {
+                read_again(session, segment, member, zone, place, &mut entries);
             }
         }
         first = last;
     }
+    for place in said_twice(&entries, layout.chunk_blocks) {
+        read_again(session, segment, member, zone, place, &mut entries);
+    }
     entries
+}
+
+/// Places of blocks that say they are the same: one of them was read from another place.
+fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
+    let mut first: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut twice = Vec::new();
+    for (place, entry) in (0..).zip(entries) {
+        let Some(entry) = entry.filter(|entry| entry.whole) else { continue };
+        let before = *first.entry((entry.stripe, place % chunk_blocks)).or_insert(place);
+        if before != place {
+            twice.extend([before, place]);
+        }
+    }
+    twice
+}
+
+/// Reads a block of the data region once more and takes what it says now.
+fn read_again(
+    session: &mut Session,
+    segment: &FoundSegment,
+    member: usize,
+    zone: &mut FoundZone,
+    place: u32,
+    entries: &mut [Option<Entry>],
+) {
+    let offset = place + HEADER_BLOCKS;
+    let frame =
+        read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
+    take_entry(session, segment, member, zone, (place, frame), entries);
+}
+
+/// Takes what a block says of itself.
+fn take_entry(
+    session: &Session,
+    segment: &FoundSegment,
+    member: usize,
+    zone: &mut FoundZone,
+    (place, frame): (u32, Option<Frame>),
+    entries: &mut [Option<Entry>],
+) {
+    let Some(frame) = frame else { return };
+    let entry = entry_of(session, segment, member, place + HEADER_BLOCKS, &frame);
+    entries[place as usize] = entry;
+    match entry {
+        None => zone.hints.insert(place, oob::guess(&frame.oob)),
+        Some(_) => zone.hints.remove(&place),
+    };
 }
 
 /// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
