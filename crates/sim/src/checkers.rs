@@ -86,9 +86,8 @@ impl World {
             return true;
         }
         match problem {
-            Problem::BlockDamaged { rebuildable: false, .. }
-            | Problem::ParityMismatch { .. }
-            | Problem::BlockLost { .. } => false,
+            Problem::ParityMismatch { .. } | Problem::BlockLost { .. } => false,
+            // Blocks that nothing points to need not be rebuilt; all others are read by clients.
             Problem::MemberMissing { drive }
             | Problem::BlockDamaged { drive, .. }
             | Problem::IndexMismatch { drive, .. }
