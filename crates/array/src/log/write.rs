@@ -317,7 +317,9 @@ impl Shard {
     pub(super) fn on_stripe_durable(&mut self, slot: u32, fx: &mut Effects) {
         let stripe = self.stripes.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
-        let lost = stripe.pieces_lost as usize > self.config.level.parity_count();
+        // When too many members failed, that the last of them lacks its piece is recorded nowhere.
+        let lost = stripe.pieces_lost as usize > self.config.level.parity_count()
+            || stripe.pieces_lost > 0 && self.membership.is_broken();
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.frames.give_many(piece);
@@ -404,7 +406,13 @@ impl Shard {
     /// All of a write or trim is durable: release its regions, tell the flushes that wait for
     /// it, and answer, after a device flush if it asked for one.
     fn request_durable(&mut self, slot: u32, fx: &mut Effects) {
-        let request = self.requests.get(slot);
+        let is_broken = self.membership.is_broken();
+        let request = self.requests.get_mut(slot);
+        // A write that failed may be on the media all the same, and only a tombstone would hide it: a trim
+        // that wrote none, because the block looked trimmed, promises nothing.
+        if is_broken && matches!(request.work, Work::Trim { .. }) {
+            request.outcome = Outcome::IoError;
+        }
         let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
         match &request.work {
             Work::Write { .. } => self.regions.leave_write(regions),

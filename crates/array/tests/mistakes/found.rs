@@ -8,10 +8,10 @@ use super::support::world::{Shape, boxed};
 use array::log::config::Tuning;
 use array::log::mount;
 use array::log::status::Health;
-use array::request::Outcome;
+use array::request::{Outcome, RequestOp};
 use base::frame::Frame;
 use base::random::Random;
-use base::units::ZoneIndex;
+use base::units::{Lba, ZoneIndex};
 use drive::emulated::EmulatedDrive;
 use std::collections::BTreeMap;
 use zone::device::{Op, ZoneState};
@@ -401,4 +401,20 @@ fn stale_half_of_a_mirror_is_believed_when_alone() {
     if rig.mount(devices).is_ok() {
         rig.verify();
     }
+}
+
+/// Too many drives fail, a write fails with them but is on the media, and a trim of its blocks has nothing
+/// to do: it was answered without a tombstone, and after the drives had come back the write was too.
+#[test]
+fn trim_of_a_failed_write_promises_what_it_cannot_keep() {
+    let mut rig = Rig::new(&Shape { level: Level::Raid0, ..raid5() });
+    // The other drives are well: their part of a stripe is written.
+    rig.device(3).with(drive::emulated::EmulatedDrive::die);
+    assert_eq!(rig.try_write(0, 12, true), Outcome::IoError);
+    let id = rig.submit(RequestOp::Trim { lba: Lba(0), blocks: 12, force_unit_access: false });
+    let mut replies = Vec::new();
+    while replies.is_empty() {
+        rig.turn(&mut replies);
+    }
+    assert_eq!((replies[0].id.0, replies[0].outcome), (id, Outcome::IoError));
 }
