@@ -46,6 +46,7 @@ fn as_json(report: &CheckReport) -> Value {
 fn problem_as_json(problem: &Problem) -> Value {
     match problem {
         Problem::MemberMissing { drive } => json!({ "kind": "member_missing", "drive": drive.0 }),
+        Problem::MemberRebuilding { drive } => json!({ "kind": "member_rebuilding", "drive": drive.0 }),
         Problem::BlockDamaged { drive, zone, offset, rebuildable } => json!({
             "kind": "block_damaged", "drive": drive.0, "zone": zone.0, "offset": offset, "rebuildable": rebuildable
         }),
@@ -100,6 +101,7 @@ fn print(report: &CheckReport) {
 fn in_words(problem: &Problem) -> String {
     match problem {
         Problem::MemberMissing { drive } => format!("drive {drive}: missing, stale or failed"),
+        Problem::MemberRebuilding { drive } => format!("drive {drive}: not yet rebuilt"),
         Problem::BlockDamaged { drive, zone, offset, rebuildable } => {
             let hope = if *rebuildable { "can be rebuilt" } else { "cannot be rebuilt" };
             format!("drive {drive} zone {zone} block {offset}: damaged, {hope} from its stripe")

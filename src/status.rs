@@ -20,8 +20,11 @@ pub struct StatusReport {
     pub array: String,
     /// A server answers for it.
     pub served: bool,
-    /// clean, degraded or failed.
+    /// clean, degraded, rebuilding or failed.
     pub state: String,
+    /// Segments that are whole on all drives, while one is being rebuilt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<RebuildReport>,
     /// raid0, raid4 or raid5.
     pub level: String,
     /// The drives.
@@ -57,6 +60,15 @@ pub struct StatusReport {
     pub counters: LifetimeCounters,
 }
 
+/// How far a rebuild has come.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct RebuildReport {
+    /// Segments that have their zone on the new drive.
+    pub segments_done: u64,
+    /// Segments.
+    pub segments_total: u64,
+}
+
 /// One drive.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct MemberReport {
@@ -64,7 +76,7 @@ pub struct MemberReport {
     pub index: usize,
     /// Its file.
     pub path: String,
-    /// active or failed.
+    /// active, failed or rebuilding.
     pub state: String,
 }
 
@@ -195,6 +207,7 @@ pub fn report(
         state: match state {
             MemberState::Active => "active".to_owned(),
             MemberState::Failed => "failed".to_owned(),
+            MemberState::Rebuilding => "rebuilding".to_owned(),
         },
     };
     StatusReport {
@@ -203,7 +216,14 @@ pub fn report(
         state: match status.health {
             Health::Clean => "clean".to_owned(),
             Health::Degraded => "degraded".to_owned(),
+            Health::Rebuilding { .. } => "rebuilding".to_owned(),
             Health::Failed => "failed".to_owned(),
+        },
+        rebuild: match status.health {
+            Health::Rebuilding { segments_done, segments_total } => {
+                Some(RebuildReport { segments_done, segments_total })
+            }
+            Health::Clean | Health::Degraded | Health::Failed => None,
         },
         level: format!("raid{}", status.level.code()),
         members: status.members.iter().enumerate().map(member).collect(),
@@ -227,6 +247,9 @@ pub fn report(
 fn print(report: &StatusReport) {
     println!("array            {}", report.array);
     println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
+    if let Some(RebuildReport { segments_done, segments_total }) = report.rebuild {
+        println!("rebuilt          {segments_done} of {segments_total} segments");
+    }
     println!("level            {} over {} drives", report.level, report.members.len());
     println!("chunk, group     {}, {} stripes", human_bytes(report.chunk_bytes), report.group_stripes);
     println!("capacity         {}", human_bytes(report.capacity_bytes));
@@ -242,7 +265,7 @@ fn print(report: &StatusReport) {
     println!("unreadable       {}", report.unreadable_blocks);
     println!("lost for good    {}", report.lost_blocks);
     for member in &report.members {
-        println!("drive {:<2}         {:<7} {}", member.index, member.state, member.path);
+        println!("drive {:<2}         {:<10} {}", member.index, member.state, member.path);
     }
 }
 
@@ -282,11 +305,12 @@ pub fn check_can_fail(status: &Status, drive: u8) -> Result<()> {
     let drive = usize::from(drive);
     let count = status.members.len();
     ensure!(drive < count, "drive {drive}: the array has drives 0 to {}", count - 1);
-    ensure!(status.members[drive] == MemberState::Active, "drive {drive} is marked failed already");
-    let failed = status.members.iter().filter(|state| **state == MemberState::Failed).count();
+    ensure!(status.members[drive] != MemberState::Failed, "drive {drive} is marked failed already");
+    let others = status.members.iter().enumerate().filter(|(other, _)| *other != drive);
+    let lost = others.filter(|(_, state)| **state != MemberState::Active).count();
     ensure!(
-        failed < status.level.parity_count(),
-        "drive {drive} cannot be failed: raid{} with {failed} drives failed would lose data",
+        lost < status.level.parity_count(),
+        "drive {drive} cannot be failed: raid{} with {lost} drives failed or not yet rebuilt would lose data",
         status.level.code()
     );
     Ok(())

@@ -26,6 +26,8 @@ mod membership;
 mod mount;
 mod pba;
 mod read;
+mod rebuild;
+mod replace;
 mod segment;
 mod segment_life;
 pub mod status;
@@ -40,6 +42,7 @@ pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{DamagedChunk, MountError, MountReport, format, identify, mount, mount_read_only};
 pub use pba::{Location, Pba};
+pub use replace::ReplaceError;
 
 use crate::request::{Reply, Request, RequestOp};
 use base::frame::FramePool;
@@ -55,6 +58,7 @@ use load::{Load, Rebuild};
 use membership::Membership;
 use pba::PbaFormat;
 use read::ReadRequest;
+use rebuild::{MemberRebuild, REBUILD_STRIPES_MAX};
 use segment::{SegmentSlot, SegmentTable};
 use std::collections::VecDeque;
 use stripe::{StripeSlots, stream_index};
@@ -130,6 +134,7 @@ pub struct Shard {
     loads: Slab<Load>,
     rebuilds: VecDeque<Rebuild>,
     rebuild_loads: u32,
+    member_rebuild: MemberRebuild,
     gc: Gc,
     moves: VecDeque<Move>,
     /// Live blocks of the victim that could not be read, to be written off.
@@ -184,13 +189,15 @@ impl Shard {
             Waiter::Read { slot, part } => self.on_read(slot, part, drive.index(), completion, fx),
             Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
             Waiter::Flush { .. } => self.on_device_flush(drive.index(), &completion, fx),
+            Waiter::Rebuild { .. } => self.on_rebuild(drive.index(), completion, fx),
             Waiter::Superblock { .. } => self.on_superblock(drive.index(), completion, fx),
         }
         self.settle(now, fx);
     }
 
-    /// Recovery is over: goes on with segments that were being sealed.
+    /// Recovery is over: goes on with segments that were being sealed, and with the rebuild of a member.
     pub fn resume(&mut self, fx: &mut Effects) {
+        self.start_rebuild(fx);
         let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.seal_segment_if_done(slot, fx);
@@ -221,6 +228,7 @@ impl Shard {
         self.record_doubt();
         self.place_moves(now, fx);
         self.advance_gc(now, fx);
+        self.advance_rebuild(fx);
         self.pump_stream(Stream::Gc, fx);
         self.pump_stream(Stream::User, fx);
         if !self.pending.is_empty() {
@@ -263,6 +271,7 @@ impl Shard {
             && self.moves.is_empty()
             && self.in_flight.is_empty()
             && matches!(self.gc, Gc::Idle)
+            && self.rebuild_is_over()
             && !self.membership.is_changing()
             && !self.segments.iter().any(|(_, segment)| segment.is_changing())
             && [Stream::User, Stream::Gc].iter().all(|stream| self.stripes.in_use(*stream) == 0)
@@ -278,7 +287,7 @@ impl Shard {
     fn has_blocks_to_rescue(&self) -> bool {
         self.is_recording_doubt()
             || !self.weak.is_empty()
-            || !self.loads.is_empty()
+            || self.loads.len() > self.rebuild_loads_count()
             || !self.moves.is_empty()
             || self.moves_pending > 0
     }
@@ -344,11 +353,15 @@ fn stripe_slot_count(config: &ArrayConfig) -> usize {
 }
 
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
-/// loads for the collector and for degraded reads, moved blocks, headers and footers.
+/// loads for the collector, for degraded reads and for a rebuild, moved blocks, headers and footers.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks = config.members * config.chunk_blocks as usize;
     let stripes = 2 * stripe_slot_count(config) * stripe_blocks;
     let loads = 4 * LOADS_MAX as usize * stripe_blocks;
+    let rebuild = 2 * REBUILD_STRIPES_MAX * stripe_blocks;
+    // Of segments that are closed early, every zone may be filled up at once.
+    let zones = config.members * config.geometry.active_zones_max as usize;
+    let fillers = zones.min(config.members * config.segments() as usize) * config::CHUNK_BLOCKS_MAX as usize;
     let metadata = (config.members + 2) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
-    stripes + loads + metadata
+    stripes + loads + rebuild + fillers + metadata
 }

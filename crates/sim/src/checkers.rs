@@ -89,6 +89,7 @@ impl World {
             Problem::ParityMismatch { .. } | Problem::BlockLost { .. } => false,
             // Blocks that nothing points to need not be rebuilt; all others are read by clients.
             Problem::MemberMissing { drive }
+            | Problem::MemberRebuilding { drive }
             | Problem::BlockDamaged { drive, .. }
             | Problem::IndexMismatch { drive, .. }
             | Problem::RecordDamaged { drive, .. }

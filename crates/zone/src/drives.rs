@@ -18,6 +18,8 @@ pub struct DriveCommand {
 /// [`Status::DeviceGone`].
 pub struct DriveSet {
     drives: Vec<Option<Box<dyn ZonedDevice>>>,
+    /// Commands each member was given and has not answered.
+    in_flight: Vec<u32>,
     /// Completions of missing members, waiting to be polled.
     refused: Vec<(DriveIndex, Completion)>,
     scratch: Vec<Completion>,
@@ -27,7 +29,8 @@ impl DriveSet {
     /// A set of drives; `None` where a member is missing.
     #[must_use]
     pub fn new(drives: Vec<Option<Box<dyn ZonedDevice>>>) -> DriveSet {
-        DriveSet { drives, refused: Vec::new(), scratch: Vec::new() }
+        let in_flight = vec![0; drives.len()];
+        DriveSet { drives, in_flight, refused: Vec::new(), scratch: Vec::new() }
     }
 
     /// Members, present or not.
@@ -58,6 +61,21 @@ impl DriveSet {
         self.drives[drive.index()].take()
     }
 
+    /// Commands a member was given and has not answered.
+    #[must_use]
+    pub fn in_flight(&self, drive: DriveIndex) -> u32 {
+        self.in_flight[drive.index()]
+    }
+
+    /// Another drive takes the place of a member.
+    ///
+    /// # Panics
+    /// When the old one still has commands to answer: those who wait for them would wait for ever.
+    pub fn replace(&mut self, drive: DriveIndex, device: Box<dyn ZonedDevice>) {
+        assert!(self.in_flight(drive) == 0, "drive {drive} still has commands in flight");
+        self.drives[drive.index()] = Some(device);
+    }
+
     /// The drives, in order.
     #[must_use]
     pub fn into_inner(self) -> Vec<Option<Box<dyn ZonedDevice>>> {
@@ -67,6 +85,7 @@ impl DriveSet {
     /// Hands a command to its member.
     pub fn submit(&mut self, now: Instant, command: DriveCommand) {
         let DriveCommand { drive, command } = command;
+        self.in_flight[drive.index()] += 1;
         match &mut self.drives[drive.index()] {
             Some(device) => device.submit(now, command),
             None => self.refused.push((drive, refuse(command))),
@@ -75,10 +94,14 @@ impl DriveSet {
 
     /// Moves due completions of all members into `completions`.
     pub fn poll(&mut self, now: Instant, completions: &mut Vec<(DriveIndex, Completion)>) {
+        for (drive, _) in &self.refused {
+            self.in_flight[drive.index()] -= 1;
+        }
         completions.append(&mut self.refused);
         for (index, device) in self.drives.iter_mut().enumerate() {
             let Some(device) = device else { continue };
             device.poll(now, &mut self.scratch);
+            self.in_flight[index] -= u32::try_from(self.scratch.len()).expect("few in flight");
             completions.extend(self.scratch.drain(..).map(|completion| (DriveIndex::at(index), completion)));
         }
     }

@@ -48,7 +48,7 @@ impl Shard {
     /// belong to no segment and are not free are among them: media that failed leave such.
     #[must_use]
     pub fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
-        if !self.membership.is_active(drive.index()) {
+        if !self.membership.is_present(drive.index()) {
             return None;
         }
         (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize).find_map(|(index, zone)| {
@@ -57,6 +57,8 @@ impl Shard {
                 None if self.segments.is_free(drive, index) => (state != ZoneState::Empty)
                     .then(|| format!("zone {index} is called free and is {state:?} on the drive")),
                 None => Some(format!("zone {index} ({state:?}) is neither free nor part of a segment")),
+                // A rebuild will write it.
+                Some(segment) if segment.lacks_zone(drive.index()) => None,
                 Some(segment) => {
                     let fits = match segment.state {
                         SegmentState::Sealed => state == ZoneState::Full,

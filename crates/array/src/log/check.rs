@@ -26,6 +26,11 @@ pub enum Problem {
         /// The member.
         drive: DriveIndex,
     },
+    /// A member is not yet rebuilt: until it is, the array cannot lose another.
+    MemberRebuilding {
+        /// The member.
+        drive: DriveIndex,
+    },
     /// A block fails its checksum, cannot be read, or is not the one that was written there.
     BlockDamaged {
         /// Member.
@@ -142,12 +147,14 @@ pub fn check(
         Check { shard, drives, now, written: Vec::new(), entries_matched: 0, report: CheckReport::default() };
     check.report.stripes_to_complete = mount.stripes_completed;
     for drive in 0..shard.config.members {
-        if !shard.membership.is_active(drive) {
+        check.read_write_pointers(drive);
+        if shard.membership.is_present(drive) {
+            check.check_superblocks(drive);
+        } else {
             check.report.add(Problem::MemberMissing { drive: DriveIndex::at(drive) });
         }
-        check.read_write_pointers(drive);
-        if shard.membership.is_active(drive) {
-            check.check_superblocks(drive);
+        if shard.membership.rebuilding() == Some(drive) {
+            check.report.add(Problem::MemberRebuilding { drive: DriveIndex::at(drive) });
         }
     }
     for (drive, zone) in &mount.zones_orphaned {
@@ -207,7 +214,7 @@ impl Check<'_> {
             let zone = segment.zones[drive];
             let Some(at) = segment.slot_of_stripe(drive, stripe) else { return };
             let first = layout.slot_offset(at);
-            if !self.shard.membership.is_active(drive) {
+            if !self.shard.membership.has_zone(segment, drive) {
                 pieces.push(None);
                 continue;
             }
@@ -310,24 +317,28 @@ impl Check<'_> {
         }
     }
 
-    /// Every entry must have been met on the media, but for those on missing members and those whose
+    /// Every entry must have been met on the media, but for those on missing or not yet rebuilt zones and those whose
     /// block is damaged, which is reported as such. When the counts differ, finds out which.
     fn check_index(&mut self) {
         let shard = self.shard;
         for lba in shard.index.lost() {
             self.report.add(Problem::BlockLost { lba: lba.0 });
         }
-        let mut on_active = 0;
+        let is_there = |pba| {
+            let segment = shard.segments.get(shard.segment_at(pba));
+            shard.membership.has_zone(segment, shard.pba.unpack(pba).drive.index())
+        };
+        let mut on_members = 0;
         for (_, pba) in shard.index.mapped() {
             self.report.entries_checked += 1;
-            on_active += u64::from(shard.membership.is_active(shard.pba.unpack(pba).drive.index()));
+            on_members += u64::from(is_there(pba));
         }
-        if on_active == self.entries_matched {
+        if on_members == self.entries_matched {
             return;
         }
         for (name, pba) in shard.index.mapped() {
             let location = shard.pba.unpack(pba);
-            if !shard.membership.is_active(location.drive.index()) || self.is_matched(name, location) {
+            if !is_there(pba) || self.is_matched(name, location) {
                 continue;
             }
             let lba = match name {

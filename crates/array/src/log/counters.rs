@@ -25,6 +25,10 @@ pub struct Counters {
     pub blocks_read_degraded: u64,
     /// Reads refused because too little of the stripe was left.
     pub blocks_unreadable: u64,
+    /// Blocks rebuilt and written to a drive that replaces a failed one.
+    pub blocks_rebuilt: u64,
+    /// Zones of such drives that were rebuilt.
+    pub segments_rebuilt: u64,
     /// Blocks written off: what they held is beyond rescue, and reading them fails until they are
     /// overwritten or trimmed.
     pub blocks_lost: u64,

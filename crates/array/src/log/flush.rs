@@ -111,7 +111,7 @@ impl Shard {
     fn flush_all_devices(&mut self, fx: &mut Effects) {
         if self.config.geometry.volatile_cache {
             for drive in 0..self.config.members {
-                if self.membership.is_active(drive) {
+                if self.membership.is_present(drive) {
                     let part = u32::try_from(drive).expect("at most 32 members");
                     fx.command(drive, ZoneIndex(0), Waiter::Flush { slot: 0, part }, Op::Flush);
                     self.device_flush.drives_pending += 1;

@@ -9,7 +9,7 @@
 //! reads it, and the moved copies have left the drives' volatile caches.
 
 use crate::log::index::Name;
-use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
@@ -147,15 +147,32 @@ impl Shard {
         if let Some((slot, _)) = in_state(SegmentState::Condemned).next() {
             return Some(slot);
         }
+        let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
+        // Erasing what nothing points to is cheaper than rebuilding it.
+        let is_dead = |segment: &Segment| {
+            segment.live_blocks == 0
+                && self.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
+        };
+        if let Some((slot, _)) = sealed().find(|(_, segment)| is_dead(segment)) {
+            return Some(slot);
+        }
         if self.segments.free_segments() >= GC_START_SEGMENTS {
             return None;
         }
-        let (slot, victim) = in_state(SegmentState::Sealed)
-            .min_by_key(|(_, segment)| (segment.live_blocks, Reverse(segment.id)))?;
+        let (slot, victim) =
+            sealed().min_by_key(|(_, segment)| (segment.live_blocks, Reverse(segment.id)))?;
         // Moving it takes up to one padded stripe more than it holds.
         let layout = &victim.layout;
         let gains = victim.live_blocks + layout.stripe_data_blocks() < layout.segment_data_blocks();
         gains.then_some(slot)
+    }
+
+    /// The segment that is being collected.
+    pub(super) fn victim(&self) -> Option<SegmentSlot> {
+        match self.gc {
+            Gc::Moving { victim, .. } | Gc::Settling { victim } | Gc::Flushing { victim, .. } => Some(victim),
+            Gc::Idle | Gc::Resetting => None,
+        }
     }
 
     /// True when there is nothing to collect and nothing under way that may change that.

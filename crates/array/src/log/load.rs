@@ -1,6 +1,7 @@
 //! Loading stripes: reading several pieces, verifying each, and decoding those that are missing.
 //!
-//! One machinery for degraded reads, for repairing damaged blocks, and for the collector.
+//! One machinery for degraded reads, for repairing damaged blocks, for the collector, and for rebuilding
+//! a member.
 
 use crate::log::gc::Move;
 use crate::log::index::Name;
@@ -37,6 +38,8 @@ enum Purpose {
     Move,
     /// Recovery left it weak: all data moves.
     Rescue,
+    /// A member is rebuilt and wants its chunk, for this slot of its zone.
+    Restore { slot: u32 },
 }
 
 /// One piece of a stripe being loaded.
@@ -56,6 +59,10 @@ impl Piece {
         (self.rows_good >> row & 1 == 1).then(|| &self.frames[row as usize])
     }
 }
+
+/// A row of a chunk that was decoded, and what is known of its neighbour; none when too little of the
+/// stripe is left.
+pub type RestoredRow = Option<(Frame, Option<Protected>)>;
 
 /// A stripe being loaded.
 #[derive(Debug)]
@@ -96,15 +103,36 @@ impl Shard {
 
     /// Reads the data of a stripe for the collector.
     pub(super) fn start_move_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
-        self.load_all(segment_slot, stripe, Purpose::Move, fx);
+        let data_count = self.config.code().data_count();
+        self.load_all(segment_slot, stripe, Purpose::Move, data_count, fx);
     }
 
     /// Reads the data of a stripe that recovery could not complete.
     pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
-        self.load_all(segment_slot, stripe, Purpose::Rescue, fx);
+        let data_count = self.config.code().data_count();
+        self.load_all(segment_slot, stripe, Purpose::Rescue, data_count, fx);
     }
 
-    fn load_all(&mut self, segment_slot: SegmentSlot, stripe: u32, purpose: Purpose, fx: &mut Effects) {
+    /// Reads a stripe for the member that is being rebuilt.
+    pub(super) fn start_restore_load(
+        &mut self,
+        segment_slot: SegmentSlot,
+        stripe: u32,
+        slot: u32,
+        fx: &mut Effects,
+    ) {
+        self.load_all(segment_slot, stripe, Purpose::Restore { slot }, self.config.members, fx);
+    }
+
+    /// Reads all of a stripe, its first `count` pieces at first.
+    fn load_all(
+        &mut self,
+        segment_slot: SegmentSlot,
+        stripe: u32,
+        purpose: Purpose,
+        count: usize,
+        fx: &mut Effects,
+    ) {
         let segment = self.segments.get_mut(segment_slot);
         segment.readers += 1;
         let layout = segment.layout;
@@ -119,7 +147,7 @@ impl Shard {
             pieces_pending: 0,
         };
         let slot = self.loads.insert(load);
-        self.read_pieces(slot, layout.code.data_count(), fx);
+        self.read_pieces(slot, count, fx);
     }
 
     /// Reads those of the first `count` pieces that were not asked for yet.
@@ -134,7 +162,7 @@ impl Shard {
             let segment = self.segments.get(load.segment);
             let drive = segment.layout.drive_of(load.stripe, piece);
             let at = segment.slot_of_stripe(drive, load.stripe);
-            let Some(at) = at.filter(|_| self.membership.is_active(drive)) else { continue };
+            let Some(at) = at.filter(|_| self.membership.has_zone(segment, drive)) else { continue };
             let frames = self.frames.take_vec(load.rows as usize);
             load.pieces_pending += 1;
             let part = u32::try_from(piece).expect("at most 32 members");
@@ -194,6 +222,12 @@ impl Shard {
                 self.give_pieces(&mut load);
                 self.finish_rebuild(&rebuild, rebuilt, fx);
             }
+            Purpose::Restore { slot } => {
+                let rows = self.restore_rows(&load);
+                self.give_pieces(&mut load);
+                self.segments.get_mut(load.segment).readers -= 1;
+                self.chunk_restored(load.segment, slot, rows);
+            }
             Purpose::Move | Purpose::Rescue => {
                 self.collect_moves(&mut load);
                 self.give_pieces(&mut load);
@@ -205,6 +239,23 @@ impl Shard {
         }
     }
 
+    /// The rows of the chunk that the member being rebuilt lacks, each with what its metadata says of
+    /// its neighbour.
+    fn restore_rows(&mut self, load: &Load) -> Vec<RestoredRow> {
+        let Some(member) = self.membership.rebuilding() else { return Vec::new() };
+        let layout = self.segments.get(load.segment).layout;
+        let lost = layout.piece_of(load.stripe, member);
+        let neighbour = oob::neighbour_of(lost, layout.code.data_count());
+        let restored = (0..load.rows).map(|row| {
+            let frame = self.decode_row(load, lost, row)?;
+            // A lone data piece is its own neighbour.
+            let of = if neighbour == lost { Some(&frame) } else { load.pieces[neighbour].row(row) };
+            let protected = of.and_then(|frame| Protected::from_bytes(&frame.oob));
+            Some((frame, protected))
+        });
+        restored.collect()
+    }
+
     /// Answers the read, and has the block written elsewhere when its drive is there but damaged.
     fn finish_rebuild(&mut self, rebuild: &Rebuild, rebuilt: Option<Frame>, fx: &mut Effects) {
         let protected = rebuilt.as_ref().and_then(|frame| Protected::from_bytes(&frame.oob));
@@ -212,7 +263,8 @@ impl Shard {
         let right = protected.filter(wanted);
         match (&rebuilt, right) {
             (Some(frame), Some(protected)) => {
-                if self.membership.is_active(rebuild.location.drive.index()) {
+                let drive = rebuild.location.drive.index();
+                if self.membership.has_zone(self.segments.get(rebuild.segment), drive) {
                     self.queue_repair(rebuild, frame, protected);
                 } else {
                     self.counters.blocks_read_degraded += 1;
@@ -292,7 +344,7 @@ impl Shard {
         match named {
             Some((protected, name)) if self.index.get(name) == Some(from) => {
                 let data_crc = oob::data_crc(&frame.oob);
-                let repaired = decoded && self.membership.is_active(drive);
+                let repaired = decoded && self.membership.has_zone(segment, drive);
                 self.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
             }
             _ => self.frames.give(frame),

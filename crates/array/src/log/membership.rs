@@ -1,11 +1,12 @@
 //! Who belongs to the array: failing a member, and telling the superblocks of the others before
 //! anything is acknowledged without it.
 
+use crate::log::segment::Segment;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, Shard, Waiter};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
-use zone::format::superblock::{MemberState, Superblock};
+use zone::format::superblock::{Member, MemberState, Superblock, Uuid};
 
 /// Where the next superblock record of a drive goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,9 @@ pub struct LogPosition {
 /// Records every drive must have room for when it is mounted: more than members can fail until the
 /// next mount makes room again.
 pub const RECORDS_PER_MOUNT: u32 = 64;
+
+/// Records from one replacement to the next, at most: rebuilding, active or failed, and one to spare.
+const RECORDS_PER_REPLACEMENT: u32 = 8;
 
 /// The members and the superblock log.
 #[derive(Debug)]
@@ -53,22 +57,53 @@ impl Membership {
         &self.record
     }
 
-    /// True when the member is believed.
+    /// True when the member is there: it is written to, and read where it holds what is wanted.
     #[must_use]
-    pub fn is_active(&self, drive: usize) -> bool {
-        self.record.members[drive].state == MemberState::Active
+    pub fn is_present(&self, drive: usize) -> bool {
+        self.record.members[drive].state != MemberState::Failed
     }
 
-    /// Members that are not active.
+    /// True when a segment's zone on a drive can be read and written.
     #[must_use]
-    pub fn failed_count(&self) -> usize {
-        self.record.members.iter().filter(|member| member.state == MemberState::Failed).count()
+    pub fn has_zone(&self, segment: &Segment, drive: usize) -> bool {
+        self.is_present(drive) && !segment.lacks_zone(drive)
     }
 
-    /// True when more members failed than the array can lose.
+    /// The member that is being rebuilt.
+    #[must_use]
+    pub fn rebuilding(&self) -> Option<usize> {
+        self.record.members.iter().position(|member| member.state == MemberState::Rebuilding)
+    }
+
+    /// Members that do not hold all they should.
+    #[must_use]
+    pub fn lost_count(&self) -> usize {
+        self.record.members.iter().filter(|member| member.state != MemberState::Active).count()
+    }
+
+    /// True when more members are lost than the array can lose.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.failed_count() > usize::from(self.record.parity_count)
+        self.lost_count() > usize::from(self.record.parity_count)
+    }
+
+    /// True when every member's log has room for the records of another replacement.
+    #[must_use]
+    pub fn has_room(&self, capacity: u32) -> bool {
+        self.positions.iter().all(|position| position.next + RECORDS_PER_REPLACEMENT <= capacity)
+    }
+
+    /// A new drive takes the place of a failed one. Segments from `rebuild_from` on will be written with it.
+    pub fn replace(&mut self, drive: usize, uuid: Uuid, rebuild_from: u64) {
+        self.record.members[drive] = Member { uuid, state: MemberState::Rebuilding };
+        self.record.rebuild_from = rebuild_from;
+        self.positions[drive] = LogPosition { zone: ZoneIndex(0), next: 0 };
+    }
+
+    /// The member that was being rebuilt holds all it should.
+    pub fn activate(&mut self, drive: usize) {
+        self.record.members[drive].state = MemberState::Active;
+        self.record.rebuild_from = 0;
     }
 
     /// True while a failure is not yet recorded on every other member.
@@ -85,24 +120,33 @@ impl Shard {
     /// When more members fail than the array can lose, nothing is recorded: the drives may come
     /// back, and what they hold is still the newest there is.
     pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
-        if !self.membership.is_active(drive) {
+        if !self.membership.is_present(drive) {
             return;
+        }
+        if self.membership.rebuilding() == Some(drive) {
+            self.membership.record.rebuild_from = 0;
+            self.abandon_rebuild();
         }
         self.membership.record.members[drive].state = MemberState::Failed;
         if !self.membership.is_broken() {
-            self.membership.record.generation += 1;
-            if self.membership.is_changing() {
-                self.membership.changed_again = true;
-            } else {
-                self.write_superblocks(fx);
-            }
+            self.record_change(fx);
         }
         self.drop_waiting_chunks(drive, fx);
     }
 
+    /// Tells the superblocks of all members that are there, in a new generation.
+    pub(super) fn record_change(&mut self, fx: &mut Effects) {
+        self.membership.record.generation += 1;
+        if self.membership.is_changing() {
+            self.membership.changed_again = true;
+        } else {
+            self.write_superblocks(fx);
+        }
+    }
+
     fn write_superblocks(&mut self, fx: &mut Effects) {
         for drive in 0..self.config.members {
-            if !self.membership.is_active(drive) {
+            if !self.membership.is_present(drive) {
                 continue;
             }
             let part = u32::try_from(drive).expect("at most 32 members");

@@ -89,13 +89,13 @@ pub enum MountError {
     },
     /// Every member is called failed by another: parts of the array were used apart.
     SplitBrain,
-    /// More members are missing or stale than the array can lose.
+    /// More members are missing, stale or not yet rebuilt than the array can lose.
     TooFewMembers {
         /// Members that are there and up to date.
         present: usize,
         /// Members needed.
         needed: usize,
-        /// Members that are missing, stale or failed.
+        /// Members that are missing, stale, failed or not yet rebuilt.
         missing: Vec<usize>,
     },
     /// A drive's geometry is not the one the array was made with.
@@ -147,8 +147,8 @@ impl fmt::Display for MountError {
             ),
             MountError::TooFewMembers { present, needed, missing } => write!(
                 f,
-                "{present} members are there and up to date, {needed} are needed (missing, stale or failed: \
-                 {missing:?}): bring a drive back; nothing was changed"
+                "{present} members are there and up to date, {needed} are needed (missing, stale, failed or not yet \
+                 rebuilt: {missing:?}): bring a drive back; nothing was changed"
             ),
             MountError::Geometry { member } => {
                 write!(f, "member {member} has another zone geometry than the array was made with")
@@ -191,7 +191,8 @@ pub fn mount(
         match session.recover(tuning) {
             Ok(shard) => return Ok((shard, session.drives, session.report)),
             Err(MountError::Drive { member, what, status }) => {
-                let lost = session.record.members.iter().filter(|member| member.state == MemberState::Failed);
+                let others = (0..session.config.members).filter(|other| *other != member);
+                let lost = others.filter(|other| !session.is_active(*other));
                 if lost.count() >= usize::from(session.record.parity_count) {
                     return Err(MountError::Drive { member, what, status });
                 }
@@ -291,8 +292,14 @@ impl Session {
         }
     }
 
+    /// Believed in all it holds.
     fn is_active(&self, member: usize) -> bool {
         self.record.members[member].state == MemberState::Active
+    }
+
+    /// There, and being rebuilt at worst.
+    fn is_present(&self, member: usize) -> bool {
+        self.record.members[member].state != MemberState::Failed
     }
 
     fn array_tag(&self) -> u64 {

@@ -90,9 +90,9 @@ impl Shard {
     fn read_run(&mut self, slot: u32, first: u32, pba: Pba, fx: &mut Effects) {
         let run = self.run_from(slot, first, pba);
         let segment = self.segment_at(pba);
-        let active = self.membership.is_active(run.drive);
+        let is_there = self.membership.has_zone(self.segments.get(segment), run.drive);
         self.reads.get_mut(slot).next += run.blocks;
-        if !active {
+        if !is_there {
             for block in 0..run.blocks {
                 let location = Location { offset: run.location.offset + block, ..run.location };
                 self.queue_rebuild(slot, first + block, location);

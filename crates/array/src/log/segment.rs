@@ -14,6 +14,7 @@
 use crate::log::writer::Writer;
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
+use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{Stream, WriteMode};
 use zone::stripe::{Layout, StripeTable};
 
@@ -51,6 +52,8 @@ pub enum SegmentState {
 pub struct Segment {
     /// Never used twice.
     pub id: u64,
+    /// Sequence when it was created.
+    pub created_at: u64,
     /// Whose blocks it holds.
     pub stream: Stream,
     /// How its zones are written.
@@ -70,6 +73,10 @@ pub struct Segment {
     pub damaged: bool,
     /// Drives whose zone could not be reset and is given up, one bit each.
     pub zones_retired: u32,
+    /// Drives that came after it was written and whose zone is not rebuilt yet, one bit each.
+    pub zones_missing: u32,
+    /// The zone of a drive that came later is being written.
+    pub is_being_rebuilt: bool,
     /// Stripes that recovery found incomplete under Zone Write, in order: they hold nothing. Under
     /// Zone Append their slots are simply empty.
     pub void_stripes: Vec<u32>,
@@ -133,15 +140,32 @@ impl Segment {
         matches!(self.state, SegmentState::Opening { .. })
     }
 
-    /// True while headers, footers or resets are under way.
+    /// True when its zone on a drive waits for a rebuild.
+    #[must_use]
+    pub fn lacks_zone(&self, drive: usize) -> bool {
+        self.zones_missing >> drive & 1 == 1
+    }
+
+    /// True while headers, footers, resets or a rebuild are under way.
     #[must_use]
     pub fn is_changing(&self) -> bool {
         match self.state {
             SegmentState::Opening { .. } | SegmentState::Sealing { .. } | SegmentState::Resetting { .. } => {
                 true
             }
-            SegmentState::Open | SegmentState::Sealed | SegmentState::Condemned => false,
+            SegmentState::Open | SegmentState::Sealed | SegmentState::Condemned => self.is_being_rebuilt,
         }
+    }
+
+    /// Gives out no more stripes: those not given out hold nothing, and it is sealed when the others are
+    /// durable.
+    pub fn close(&mut self) {
+        let layout = self.layout;
+        let Some(writer) = &mut self.writer else { return };
+        if self.table.is_none() {
+            self.void_stripes.extend(writer.next_stripe..layout.stripes);
+        }
+        writer.next_stripe = layout.stripes;
     }
 
     /// True while its zones count against the drives' active-zone limit.
@@ -152,7 +176,7 @@ impl Segment {
             | SegmentState::Open
             | SegmentState::Sealing { .. }
             | SegmentState::Condemned => true,
-            SegmentState::Sealed | SegmentState::Resetting { .. } => false,
+            SegmentState::Sealed | SegmentState::Resetting { .. } => self.is_being_rebuilt,
         }
     }
 }
@@ -237,6 +261,17 @@ impl SegmentTable {
     #[must_use]
     pub fn is_free(&self, drive: DriveIndex, zone: ZoneIndex) -> bool {
         self.free[drive.index()].contains(&zone)
+    }
+
+    /// A new drive has taken the place of one: its zones are all good, those the old one gave up too, and
+    /// no segment has its zone there.
+    pub fn renew_drive(&mut self, drive: usize) {
+        for segment in self.segments.iter_mut().flatten() {
+            segment.zones_missing |= 1 << drive;
+            segment.zones_retired &= !(1 << drive);
+        }
+        let zones = (0..).map(ZoneIndex).zip(&self.owner[drive]).skip(SUPERBLOCK_ZONES as usize);
+        self.free[drive] = zones.filter(|(_, owner)| **owner == NO_OWNER).map(|(zone, _)| zone).collect();
     }
 
     /// Segments that could be opened with the zones that are free.

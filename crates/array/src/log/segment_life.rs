@@ -1,5 +1,6 @@
 //! The life of a segment: zones and headers, stripes bound to it, footers, erasure.
 
+use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::stream_index;
 use crate::log::writer::WaitingChunk;
@@ -78,13 +79,14 @@ impl Shard {
         }
         let writer = &self.streams[stream_index(stream)];
         let (layout, mode) = (writer.layout, writer.mode);
-        let id = self.next_segment_id;
+        let (id, created_at) = (self.next_segment_id, self.next_sequence);
         self.next_segment_id += 1;
         let zones = self.segments.take_zones();
         let table = (mode == WriteMode::Append).then(|| self.segments.take_table(&layout));
         let writer = Some(self.segments.take_writer(&layout));
         let slot = self.segments.insert(Segment {
             id,
+            created_at,
             stream,
             mode,
             layout,
@@ -94,6 +96,8 @@ impl Shard {
             readers: 0,
             damaged: false,
             zones_retired: 0,
+            zones_missing: 0,
+            is_being_rebuilt: false,
             void_stripes: Vec::new(),
             table,
             writer,
@@ -106,7 +110,7 @@ impl Shard {
         let mut header = self.header_of(slot);
         let mut headers_pending = 0;
         for (drive, zone) in header.zones.iter().enumerate() {
-            if !self.membership.is_active(drive) {
+            if !self.membership.has_zone(self.segments.get(slot), drive) {
                 continue;
             }
             let part = u32::try_from(drive).expect("at most 32 members");
@@ -123,13 +127,13 @@ impl Shard {
     }
 
     /// The header that describes a segment; takes the segment's list of zones, to be put back.
-    fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
+    pub(super) fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
         let segment = self.segments.get_mut(slot);
         let code = segment.layout.code;
         SegmentHeader {
             array: self.config.array,
             segment: segment.id,
-            sequence: self.next_sequence,
+            sequence: segment.created_at,
             member: 0,
             data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
             parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
@@ -164,6 +168,7 @@ impl Shard {
         if *headers_pending == 0 {
             segment.state = SegmentState::Open;
             let stream = segment.stream;
+            self.seal_segment_if_done(slot, fx);
             self.pump_stream(stream, fx);
         }
     }
@@ -179,7 +184,7 @@ impl Shard {
         stripe.pieces_pending = 1;
         for piece in 0..layout.members() {
             let drive = layout.drive_of(number, piece);
-            if self.membership.is_active(drive) {
+            if self.membership.has_zone(self.segments.get(segment_slot), drive) {
                 self.seal_metadata(slot, piece, drive);
                 self.stripes.get_mut(slot).pieces_pending += 1;
                 let chunk = WaitingChunk {
@@ -230,8 +235,23 @@ impl Shard {
         }
     }
 
-    /// When every stripe of a segment is durable, writes its footers.
+    /// A segment that is not sealed takes no more stripes.
+    pub(super) fn close_segment(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        let segment = self.segments.get_mut(slot);
+        segment.close();
+        let stream = segment.stream;
+        let writer = self.stream(stream);
+        writer.segment = writer.segment.filter(|segment| *segment != slot);
+        writer.unfinished.retain(|segment| *segment != slot);
+        self.seal_segment_if_done(slot, fx);
+    }
+
+    /// When every stripe of a segment is durable, writes its footers. Not when too many members failed: then
+    /// some stripes were given up, and a drive that comes back must find them in the last groups.
     pub(super) fn seal_segment_if_done(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        if self.membership.is_broken() {
+            return;
+        }
         let segment = self.segments.get_mut(slot);
         let layout = segment.layout;
         let Some(writer) = &segment.writer else { return };
@@ -261,7 +281,7 @@ impl Shard {
         }
     }
 
-    /// The next step of sealing one zone: footer blocks, then finish.
+    /// The next step of sealing one zone: fillers where it was closed early, footer blocks, then finish.
     fn seal_zone(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         let part = u32::try_from(drive).expect("at most 32 members");
         let capacity = self.config.geometry.zone_capacity_blocks;
@@ -270,14 +290,51 @@ impl Shard {
         let zone = segment.zones[drive];
         let writer = segment.writer.as_ref().expect("a segment being sealed");
         let progress = &writer.zones[drive];
-        if !self.membership.is_active(drive) || progress.finished {
+        if !self.membership.has_zone(segment, drive) || progress.finished {
             self.zone_sealed(slot);
+        } else if progress.landed < layout.stripes {
+            self.write_fillers(slot, drive, fx);
         } else if progress.footer_next < layout.footer_blocks() {
             self.write_footer(slot, drive, fx);
         } else if layout.footer_offset() + layout.footer_blocks() < capacity {
             fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
         } else {
             self.zone_sealed(slot);
+        }
+    }
+
+    fn write_fillers(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let place = self.place_of_filler(slot, drive);
+        let segment = self.segments.get_mut(slot);
+        let (layout, zone) = (segment.layout, segment.zones[drive]);
+        let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
+        let first = progress.landed;
+        let per_command = self.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
+        let last = (first + per_command / layout.chunk_blocks).min(layout.stripes);
+        progress.landed = last;
+        let mut frames = self.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
+        let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
+        for (slot, frame) in slots.zip(&mut frames) {
+            oob::make_filler(frame, &Place { stripe: slot, group: layout.group_of(slot), ..place });
+        }
+        self.counters.padding_blocks_written += frames.len() as u64;
+        let op = Op::Write { offset: layout.slot_offset(first), frames };
+        fx.command(drive, zone, Waiter::Footer { slot, part }, op);
+    }
+
+    /// What a filler says of its place; its slot stands where others have their stripe.
+    pub(super) fn place_of_filler(&self, slot: SegmentSlot, drive: usize) -> Place {
+        let segment = self.segments.get(slot);
+        Place {
+            array: self.array_tag,
+            segment: segment.id,
+            zone: segment.zones[drive],
+            stripe: 0,
+            group: 0,
+            piece: u8::MAX,
+            row: 0,
+            role: Role::Filler,
         }
     }
 
@@ -350,7 +407,7 @@ impl Shard {
         assert!(segment.readers == 0);
         let mut zones_pending = 0;
         for (drive, zone) in segment.zones.iter().enumerate() {
-            if self.membership.is_active(drive) {
+            if self.membership.has_zone(segment, drive) {
                 let part = u32::try_from(drive).expect("at most 32 members");
                 fx.command(drive, *zone, Waiter::Reset { slot, part }, Op::Reset);
                 zones_pending += 1;

@@ -1,6 +1,6 @@
 //! What an operator wants to know of a volume.
 
-use crate::log::segment::SegmentState;
+use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
 use base::units::BLOCK_BYTES_U64;
 use zone::format::superblock::{MemberState, Uuid};
@@ -13,7 +13,14 @@ pub enum Health {
     Clean,
     /// Members are missing, all data is there.
     Degraded,
-    /// More members failed than the array can lose.
+    /// A member is being rebuilt, all data is there.
+    Rebuilding {
+        /// Segments that have their zone on it.
+        segments_done: u64,
+        /// Segments.
+        segments_total: u64,
+    },
+    /// More members failed, or are not yet rebuilt, than the array can lose.
     Failed,
 }
 
@@ -58,11 +65,7 @@ impl Shard {
         let members = self.config.members as u64;
         Status {
             array: self.config.array,
-            health: match self.membership.failed_count() {
-                0 => Health::Clean,
-                _ if self.membership.is_broken() => Health::Failed,
-                _ => Health::Degraded,
-            },
+            health: self.health(),
             level: self.config.level,
             members: self.membership.record().members.iter().map(|member| member.state).collect(),
             capacity_bytes: self.config.volume_blocks * BLOCK_BYTES_U64,
@@ -75,6 +78,21 @@ impl Shard {
             group_stripes: self.config.group_stripes,
             counters: self.counters,
         }
+    }
+
+    fn health(&self) -> Health {
+        if self.membership.is_broken() {
+            return Health::Failed;
+        }
+        let has_failed = self.membership.lost_count() > usize::from(self.membership.rebuilding().is_some());
+        if has_failed || !self.is_rebuilding() {
+            return if has_failed { Health::Degraded } else { Health::Clean };
+        }
+        let lacks =
+            |segment: &Segment| self.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive));
+        let segments_total = self.segments.iter().count() as u64;
+        let lacking = self.segments.iter().filter(|(_, segment)| lacks(segment)).count() as u64;
+        Health::Rebuilding { segments_done: segments_total - lacking, segments_total }
     }
 
     /// What was counted since the volume was mounted.

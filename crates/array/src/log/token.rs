@@ -61,6 +61,13 @@ pub enum Waiter {
         /// Drive.
         part: u32,
     },
+    /// The rebuild of drive `part`.
+    Rebuild {
+        /// Unused.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
     /// Superblock record on drive `part`.
     Superblock {
         /// Unused.
@@ -84,6 +91,7 @@ impl Waiter {
             Waiter::Load { slot, part } => (6, slot, part),
             Waiter::Flush { slot, part } => (7, slot, part),
             Waiter::Superblock { slot, part } => (8, slot, part),
+            Waiter::Rebuild { slot, part } => (9, slot, part),
         };
         assert!(part < 1 << 24);
         Token(kind << 56 | u64::from(slot) << 24 | u64::from(part))
@@ -108,6 +116,7 @@ impl Waiter {
             6 => Waiter::Load { slot, part },
             7 => Waiter::Flush { slot, part },
             8 => Waiter::Superblock { slot, part },
+            9 => Waiter::Rebuild { slot, part },
             _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
         }
     }
@@ -131,6 +140,7 @@ mod tests {
             Waiter::Load { slot, part },
             Waiter::Flush { slot: 0, part: 3 },
             Waiter::Superblock { slot: 0, part: 31 },
+            Waiter::Rebuild { slot, part: 31 },
         ] {
             assert_eq!(Waiter::from_token(waiter.token()), waiter);
         }

@@ -1,13 +1,15 @@
 //! The engine with its drives, driven by whoever owns the thread: one [`LogVolume::turn`] hands the
 //! engine's commands to the drives and their completions to the engine, until nothing moves.
 
-use crate::log::{Effects, Shard};
+use crate::log::replace::expect_blank;
+use crate::log::{Effects, ReplaceError, Shard};
 use crate::request::{Reply, Request};
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::DriveIndex;
-use zone::device::Completion;
+use zone::device::{Completion, ZonedDevice};
 use zone::drives::DriveSet;
+use zone::format::superblock::Uuid;
 
 /// Rounds of one turn: so many that a request usually finishes within its turn, so few that the
 /// front end is asked again soon.
@@ -81,6 +83,30 @@ impl LogVolume {
     /// A member is no longer to be believed, because an operator says so.
     pub fn fail_member(&mut self, drive: DriveIndex) {
         self.shard.fail_member(drive.index(), &mut self.effects);
+    }
+
+    /// An empty drive takes the place of a failed member, and the member is rebuilt onto it while clients
+    /// go on. The drive must be blank and made like the others, its UUID that of no member.
+    ///
+    /// # Errors
+    /// Why the drive cannot take its place. Nothing was changed then, and the drive is let go.
+    pub fn replace_member(
+        &mut self,
+        now: Instant,
+        member: DriveIndex,
+        device: Box<dyn ZonedDevice>,
+        uuid: Uuid,
+    ) -> Result<(), ReplaceError> {
+        self.shard.can_replace(member.index(), uuid)?;
+        let has_commands = self.effects.commands.iter().any(|command| command.drive == member);
+        if has_commands || self.drives.in_flight(member) > 0 {
+            return Err(ReplaceError::Busy);
+        }
+        let device = expect_blank(device, self.shard.geometry(), now)?;
+        let geometry = *device.geometry();
+        self.drives.replace(member, device);
+        self.shard.replace_member(member.index(), uuid, &geometry, &mut self.effects);
+        Ok(())
     }
 
     /// The drives.

@@ -266,7 +266,7 @@ impl Shard {
             }),
         };
         match landed {
-            Some(landed) if status == Status::Success && self.membership.is_active(drive) => {
+            Some(landed) if status == Status::Success && self.membership.has_zone(segment, drive) => {
                 let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
                 let rows = self.stripes.get(slot).pieces[piece].iter().map(|frame| {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
@@ -406,13 +406,7 @@ impl Shard {
     /// All of a write or trim is durable: release its regions, tell the flushes that wait for
     /// it, and answer, after a device flush if it asked for one.
     fn request_durable(&mut self, slot: u32, fx: &mut Effects) {
-        let is_broken = self.membership.is_broken();
-        let request = self.requests.get_mut(slot);
-        // A write that failed may be on the media all the same, and only a tombstone would hide it: a trim
-        // that wrote none, because the block looked trimmed, promises nothing.
-        if is_broken && matches!(request.work, Work::Trim { .. }) {
-            request.outcome = Outcome::IoError;
-        }
+        let request = self.requests.get(slot);
         let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
         match &request.work {
             Work::Write { .. } => self.regions.leave_write(regions),

@@ -8,6 +8,7 @@ mod lost;
 mod media;
 mod members;
 mod mortal;
+mod rebuilding;
 mod recovery;
 mod rig;
 mod rotten;

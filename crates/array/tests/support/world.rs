@@ -4,16 +4,18 @@ use super::device::Device;
 use super::oracle::{Oracle, fill, stamp_of};
 use array::log::check::{CheckReport, check};
 use array::log::config::{ArrayConfig, Tuning};
+use array::log::status::Health;
 use array::log::volume::LogVolume;
-use array::log::{MountError, MountReport, format, mount, mount_read_only};
+use array::log::{MountError, MountReport, ReplaceError, format, mount, mount_read_only};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::random::Random;
 use base::time::Instant;
-use base::units::Lba;
+use base::units::{DriveIndex, Lba};
 use drive::emulated::HeapMedia;
 use std::collections::BTreeMap;
 use zone::device::{Geometry, ZonedDevice};
 use zone::drives::DriveSet;
+use zone::format::superblock::MemberState;
 use zone::stripe::Level;
 
 pub struct Shape {
@@ -85,6 +87,9 @@ pub struct World {
     pub errors_expected: bool,
     /// Reads that failed.
     pub errors_seen: u64,
+    /// Writes may fail; then they may have happened or not.
+    pub write_errors_expected: bool,
+    replacements: u8,
     pending: BTreeMap<u64, Pending>,
     next_id: u64,
     now: Instant,
@@ -122,6 +127,8 @@ impl World {
             report,
             errors_expected: false,
             errors_seen: 0,
+            write_errors_expected: false,
+            replacements: 0,
             pending: BTreeMap::new(),
             next_id: 0,
             now: Instant(0),
@@ -184,8 +191,9 @@ impl World {
         let pending = self.pending.remove(&reply.id.0).expect("answered once");
         if reply.outcome == Outcome::IoError {
             let is_read = matches!(pending, Pending::Read { .. });
-            assert!(self.errors_expected && is_read, "request {} failed", reply.id.0);
-            self.errors_seen += 1;
+            let is_expected = if is_read { self.errors_expected } else { self.write_errors_expected };
+            assert!(is_expected, "request {} failed", reply.id.0);
+            self.errors_seen += u64::from(is_read);
             return;
         }
         match pending {
@@ -205,6 +213,45 @@ impl World {
             Pending::Flush => {}
         }
         self.volume.frames().give_many(&mut reply.frames);
+    }
+
+    /// A member dies in service.
+    pub fn kill(&mut self, member: usize) {
+        self.devices[member].as_ref().unwrap().with(drive::emulated::EmulatedDrive::die);
+    }
+
+    /// An empty drive takes the place of a failed member, as soon as it can.
+    pub fn replace(&mut self, member: usize) {
+        self.replacements += 1;
+        let uuid = [100 + self.replacements; 16];
+        let device = Device::new(self.config.geometry, uuid, self.random.bits());
+        device.set_lazy();
+        let mut turns = 0;
+        loop {
+            let drive = Box::new(device.clone());
+            match self.volume.replace_member(self.now, DriveIndex::at(member), drive, uuid) {
+                Ok(()) => break,
+                Err(ReplaceError::Busy) => self.turn(),
+                Err(error) => panic!("member {member} cannot be replaced: {error}"),
+            }
+            turns += 1;
+            assert!(turns < 200_000, "busy for ever");
+        }
+        self.devices[member] = Some(device);
+    }
+
+    pub fn health(&self) -> Health {
+        self.volume.shard().status().health
+    }
+
+    /// The member that failed, if one has.
+    pub fn failed(&self) -> Option<usize> {
+        let status = self.volume.shard().status();
+        status.members.iter().position(|state| *state == MemberState::Failed)
+    }
+
+    pub fn is_rebuilding(&self) -> bool {
+        matches!(self.health(), Health::Rebuilding { .. })
     }
 
     /// Turns until every request is answered.

@@ -14,7 +14,7 @@
 
 use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
-use base::checksum::crc32c;
+use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
 
@@ -215,6 +215,15 @@ pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: 
     put(oob, at::NEIGHBOUR_SEQUENCE, &neighbour.map_or(0, |neighbour| neighbour.sequence).to_le_bytes());
     let crc = meta_crc(oob, &place.bound());
     put(oob, at::META_CRC, &crc.to_le_bytes());
+}
+
+/// Makes a frame one that belongs to no stripe, for slot `place.stripe` of a zone.
+pub fn make_filler(frame: &mut Frame, place: &Place) {
+    frame.data.fill(0);
+    frame.oob.fill(0);
+    frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
+    let place = Place { piece: u8::MAX, row: 0, role: Role::Filler, ..*place };
+    seal(&mut frame.oob, &place, crc32c_zero_block(), None);
 }
 
 /// Reads the metadata of a block read from `bound`; `None` when the checksum or a code is wrong.

@@ -12,7 +12,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWSUPER1`";
-    VERSION: 8, 4, "format version, 2";
+    VERSION: 8, 4, "format version, 3";
     CRC: 12, 4, "CRC32C of the record with this field zero";
     ARRAY: 16, 16, "array UUID";
     DRIVE: 32, 16, "UUID of the drive that holds this record";
@@ -29,9 +29,10 @@ record_fields! { BLOCK_BYTES;
     ZONE_CAPACITY: 80, 4, "zone capacity in blocks";
     RESERVED_0: 84, 4, "zero";
     VOLUME_BLOCKS: 88, 8, "size of the volume in blocks";
-    MEMBER_STATES: 96, 32, "state of each member: 0 none, 1 active, 2 failed";
+    MEMBER_STATES: 96, 32, "state of each member: 0 none, 1 active, 2 failed, 3 rebuilding";
     MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
-    RESERVED_1: 640, 3456, "zero";
+    REBUILD_FROM: 640, 8, "while a member is being rebuilt: segments with this id or a higher one were written with it; of a lower one, its zone counts if it is full. Zero when none is";
+    RESERVED_1: 648, 3448, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSUPER1";
@@ -46,6 +47,9 @@ pub enum MemberState {
     Active,
     /// Missed writes; nothing on it is believed.
     Failed,
+    /// Replaces one that failed: holds its part of every segment made since, and of older ones as far
+    /// as their zones were rebuilt.
+    Rebuilding,
 }
 
 /// One member as the array sees it.
@@ -86,11 +90,27 @@ pub struct Superblock {
     pub zone_capacity_blocks: u32,
     /// Size of the volume.
     pub volume_blocks: u64,
+    /// Segments from this id on were written with the member that is being rebuilt.
+    pub rebuild_from: u64,
     /// All members, in order.
     pub members: Vec<Member>,
 }
 
 impl Superblock {
+    /// True when a segment with this id was written with the member: its zone of it is there from the
+    /// start. Of a member being rebuilt, older segments lack it until they are rebuilt.
+    ///
+    /// # Panics
+    /// When there is no such member.
+    #[must_use]
+    pub fn was_written_with(&self, member: usize, segment: u64) -> bool {
+        match self.members[member].state {
+            MemberState::Active => true,
+            MemberState::Rebuilding => segment >= self.rebuild_from,
+            MemberState::Failed => false,
+        }
+    }
+
     /// The record as member `member` holds it.
     ///
     /// # Panics
@@ -125,9 +145,11 @@ impl Superblock {
             block[at::MEMBER_STATES + index] = match member.state {
                 MemberState::Active => 1,
                 MemberState::Failed => 2,
+                MemberState::Rebuilding => 3,
             };
             put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
         }
+        put(block, at::REBUILD_FROM, &self.rebuild_from.to_le_bytes());
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
     }
@@ -164,6 +186,7 @@ impl Superblock {
             zone_size_blocks: u32_at(block, at::ZONE_SIZE),
             zone_capacity_blocks: u32_at(block, at::ZONE_CAPACITY),
             volume_blocks: u64_at(block, at::VOLUME_BLOCKS),
+            rebuild_from: u64_at(block, at::REBUILD_FROM),
             members: members?,
         })
     }
@@ -173,6 +196,7 @@ fn member_at(block: &Block, index: usize) -> Option<Member> {
     let state = match block[at::MEMBER_STATES + index] {
         1 => MemberState::Active,
         2 => MemberState::Failed,
+        3 => MemberState::Rebuilding,
         _ => return None,
     };
     Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), state })
@@ -203,10 +227,11 @@ mod tests {
             zone_size_blocks: 16384,
             zone_capacity_blocks: 12288,
             volume_blocks: 1 << 20,
+            rebuild_from: 3 << 33,
             members: vec![
                 Member { uuid: [1; 16], state: MemberState::Active },
                 Member { uuid: [2; 16], state: MemberState::Failed },
-                Member { uuid: [3; 16], state: MemberState::Active },
+                Member { uuid: [3; 16], state: MemberState::Rebuilding },
             ],
         }
     }
@@ -216,7 +241,7 @@ mod tests {
         let mut block = [0; BLOCK_BYTES];
         record().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(record()));
-        for at in [0, 9, 17, 61, 97, 130, 4095] {
+        for at in [0, 9, 17, 61, 97, 130, 644, 4095] {
             let mut damaged = block;
             damaged[at] ^= 1;
             assert_eq!(Superblock::decode(&damaged), None, "byte {at}");

@@ -33,7 +33,7 @@ impl Check<'_> {
         for drive in 0..segment.layout.members() {
             let zone = segment.zones[drive];
             let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
-            if !self.shard.membership.is_active(drive) || written == 0 {
+            if !self.shard.membership.has_zone(segment, drive) || written == 0 {
                 continue;
             }
             let header = self.read_block(drive, zone, 0).and_then(|frame| SegmentHeader::decode(&frame.data));

@@ -9,6 +9,7 @@ use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, repair};
 use crate::log::pba::{Location, Pba, PbaFormat};
+use crate::log::rebuild::MemberRebuild;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
 use crate::log::stripe::{StripeSlots, stream_index};
 use crate::log::trim::RegionLocks;
@@ -98,6 +99,7 @@ pub fn run(
         gc: Gc::Idle,
         moves: VecDeque::new(),
         write_offs: Vec::new(),
+        member_rebuild: MemberRebuild::default(),
         moves_pending: 0,
         weak,
         doubtful: session.report.regions_doubtful.clone(),
@@ -261,6 +263,7 @@ fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
     };
     Segment {
         id: segment.header.segment,
+        created_at: segment.header.sequence,
         stream: segment.header.stream,
         mode: segment.header.mode,
         layout: segment.layout,
@@ -270,6 +273,8 @@ fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
         readers: 0,
         damaged: false,
         zones_retired: 0,
+        zones_missing: segment.zones_missing,
+        is_being_rebuilt: false,
         void_stripes,
         table,
         writer: (state == SegmentState::Open).then(|| Box::new(writer_from(segment))),

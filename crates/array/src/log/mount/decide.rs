@@ -57,6 +57,8 @@ pub struct Decided {
     pub layout: Layout,
     /// Its zones by member.
     pub zones: Vec<Option<FoundZone>>,
+    /// Members that are there but whose zone is to be rebuilt, one bit each.
+    pub zones_missing: u32,
     /// Every zone is full.
     pub sealed: bool,
     /// It is not sealed and cannot be completed in place.
@@ -78,7 +80,7 @@ pub struct Decided {
 
 /// Decides the stripes of a segment.
 pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
-    let FoundSegment { header, layout, zones, sealed } = found;
+    let FoundSegment { header, layout, zones, zones_missing, sealed } = found;
     let seen = Seen::look(&header, &layout, &zones);
     let tail = if sealed {
         layout.groups()
@@ -97,6 +99,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         header,
         layout,
         zones,
+        zones_missing,
         sealed,
         condemned: false,
         weak: Vec::new(),

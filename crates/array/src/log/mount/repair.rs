@@ -17,7 +17,7 @@ use crate::log::mount::scan::read_blocks;
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::pba::Location;
-use base::checksum::{crc32c, crc32c_zero_block};
+use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::ZoneIndex;
 use base::xor::Block;
@@ -25,13 +25,13 @@ use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
-use zone::format::oob::{self, Bound, PROTECTED_BYTES, Place, Protected, Role, block_is_whole};
+use zone::format::oob::{self, Bound, PROTECTED_BYTES, Place, Role, block_is_whole};
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
     let takes_writes = |member: usize| match &segment.zones[member] {
         Some(zone) => zone.writable || zone.full,
-        None => !session.is_active(member),
+        None => !session.is_present(member) || segment.zones_missing >> member & 1 == 1,
     };
     if !(0..segment.layout.members()).all(takes_writes) {
         segment.condemned = true;
@@ -204,7 +204,7 @@ pub fn read_location(session: &mut Session, segment: &Decided, location: Locatio
     let member = location.drive.index();
     let (slot, row) = layout.slot_at(location.offset)?;
     let stripe = (0..layout.stripes).find(|stripe| segment.slot_of(member, *stripe) == Some(slot))?;
-    if session.is_active(member) {
+    if segment.zones[member].is_some() {
         let blocks = location.offset..location.offset + 1;
         let frame = read_blocks(session, member, location.zone, blocks).pop().flatten();
         let row = u8::try_from(row).expect("at most 16 blocks");
@@ -260,8 +260,7 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
     (0..count)
         .map(|_| {
             let mut frame = Frame::zeroed();
-            frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
-            oob::seal(&mut frame.oob, &place, crc32c_zero_block(), None);
+            oob::make_filler(&mut frame, &place);
             frame
         })
         .collect()

@@ -4,6 +4,9 @@
 //! - any good header copy names all its zones;
 //! - a zone of it that is empty, or holds another segment, means that it was being made or being
 //!   erased when the power went: it holds nothing that counts, and its zones are reset.
+//!
+//! That goes for the members a segment was written with. On one that is being rebuilt, an older segment's
+//! zone is empty or in part until the rebuild has made it full; then it counts like any other.
 
 use crate::log::mount::superblocks::{command, written_blocks};
 use crate::log::mount::{MountError, Session};
@@ -41,8 +44,10 @@ pub struct FoundSegment {
     pub header: SegmentHeader,
     /// Where its stripes lie.
     pub layout: Layout,
-    /// Its zones by member; `None` when the member is not active or the zone is offline.
+    /// Its zones by member; `None` when the member or its zone is not there.
     pub zones: Vec<Option<FoundZone>>,
+    /// Members that are there but whose zone is to be rebuilt, one bit each.
+    pub zones_missing: u32,
     /// Every zone is full.
     pub sealed: bool,
 }
@@ -93,7 +98,7 @@ fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountEr
     let count = session.config.geometry.zones;
     (0..session.config.members)
         .map(|member| {
-            if !session.is_active(member) {
+            if !session.is_present(member) {
                 return Ok(Vec::new());
             }
             let completion =
@@ -163,22 +168,28 @@ fn claim(
     };
     let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
     let members: Vec<usize> =
-        (0..session.config.members).filter(|member| session.is_active(*member)).collect();
-    // Data follows only when every header is durable: without data, a header that is not whole may have been
+        (0..session.config.members).filter(|member| session.is_present(*member)).collect();
+    // Data follows only when every header is durable: without data, a header that is not there may have been
     // torn, and the other copies are not to be relied on.
-    let torn = members.iter().all(|member| {
-        written_blocks(&descriptors[*member][header.zones[*member].index()], capacity) <= HEADER_BLOCKS
-    }) && members.iter().any(|member| own[*member][header.zones[*member].index()].is_none());
+    let owner = |member: usize| own[member][header.zones[member].index()].as_ref().map(|own| own.segment);
+    let has_data = |member: usize| {
+        let descriptor = &descriptors[member][header.zones[member].index()];
+        owner(member).is_none_or(|owner| owner == header.segment)
+            && written_blocks(descriptor, capacity) > HEADER_BLOCKS
+    };
+    let torn = members.iter().any(|member| owner(*member) != Some(header.segment))
+        && !members.iter().any(|member| has_data(*member));
     let counts = layout.is_some_and(|layout| layout.stripes == header.stripes)
         && !torn
         && members.iter().all(|member| {
             let zone = header.zones[*member].index();
             // A zone is reset on every drive before any of them is used again, so an older header is none: the
             // drive returned what was there before.
-            let other = own[*member][zone].as_ref().is_some_and(|other| other.segment > header.segment);
+            let other = owner(*member).is_some_and(|other| other > header.segment);
             let descriptor = &descriptors[*member][zone];
             let offline = descriptor.state == ZoneState::Offline;
-            let empty = !offline && written_blocks(descriptor, capacity) == 0;
+            let was_there = session.record.was_written_with(*member, header.segment);
+            let empty = was_there && !offline && written_blocks(descriptor, capacity) == 0;
             !other && !empty && !scan.zones_in_use[*member][zone]
         });
     if !counts {
@@ -199,17 +210,32 @@ fn claim(
         }
         return;
     }
+    let mut zones_missing = 0;
     let zones: Vec<Option<FoundZone>> = (0..session.config.members)
         .map(|member| {
-            // The zone is taken on inactive members too: a rebuild will write it.
-            scan.zones_in_use[member][header.zones[member].index()] = true;
-            session.is_active(member).then(|| &descriptors[member][header.zones[member].index()])
+            // The zone is taken on missing members too: a rebuild will write it.
+            let zone = header.zones[member];
+            scan.zones_in_use[member][zone.index()] = true;
+            let descriptor = descriptors[member].get(zone.index())?;
+            if is_rebuilt(session, member, header.segment, descriptor) {
+                return found_zone(descriptor, capacity);
+            }
+            zones_missing |= 1 << member;
+            if written_blocks(descriptor, capacity) > 0 {
+                scan.zones_to_reset.push((member, zone));
+            }
+            None
         })
-        .map(|descriptor| descriptor.and_then(|descriptor| found_zone(descriptor, capacity)))
         .collect();
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     let layout = layout.expect("checked above");
-    scan.segments.push(FoundSegment { header, layout, zones, sealed });
+    scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed });
+}
+
+/// True when a member holds its part of a segment: because the segment was written with it, or
+/// because its zone was rebuilt, which makes it full as the last of all.
+fn is_rebuilt(session: &Session, member: usize, segment: u64, descriptor: &ZoneDescriptor) -> bool {
+    session.record.was_written_with(member, segment) || descriptor.state == ZoneState::Full
 }
 
 fn is_resettable(state: ZoneState) -> bool {

@@ -86,8 +86,9 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
             record.members[member].state = MemberState::Failed;
         }
     }
+    // What a member that is being rebuilt lacks can be had from all others only.
     let missing: Vec<usize> =
-        (0..members).filter(|member| record.members[*member].state == MemberState::Failed).collect();
+        (0..members).filter(|member| record.members[*member].state != MemberState::Active).collect();
     let needed = usize::from(record.data_count);
     if members - missing.len() < needed {
         return Err(MountError::TooFewMembers { present: members - missing.len(), needed, missing });
@@ -97,17 +98,22 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
 
 /// The record that speaks for the array: of the array that most drives belong to, the newest one of
 /// a member that no other calls failed. A member that missed a mount may hold a high generation, if
-/// mounts crashed after only it was told; but those that went on without it say so.
+/// mounts crashed after only it was told; but those that went on without it say so. They speak of a
+/// drive, not of its place: what they say of the one before it does not touch a replacement, and the
+/// one they name another for is out.
 fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, MountError> {
     let all = || records.iter().flatten().map(|(record, _)| record);
     let votes = |array: &Uuid| all().filter(|record| record.array == *array).count();
     let array = all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)?;
     let own = || all().filter(|record| record.array == array);
-    let calls_failed = |judge: &Superblock, member: u8| {
-        let index = usize::from(member);
-        judge.members.get(index).is_some_and(|member| member.state == MemberState::Failed)
+    let denies = |judge: &Superblock, record: &Superblock| {
+        let index = usize::from(record.member);
+        let (judged, itself) = (judge.members.get(index), record.members.get(index));
+        judged.is_some_and(|judged| {
+            judged.state == MemberState::Failed || itself.is_some_and(|itself| itself.uuid != judged.uuid)
+        })
     };
-    let accused = |record: &&Superblock| own().any(|judge| calls_failed(judge, record.member));
+    let accused = |record: &&Superblock| own().any(|judge| denies(judge, record));
     let trusted = own().filter(|record| !accused(record)).max_by_key(|record| record.generation);
     let Some(trusted) = trusted else {
         return Err(MountError::SplitBrain);
@@ -118,7 +124,7 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
     let mut record = Superblock { generation, epoch, ..trusted.clone() };
     for judge in own().filter(|record| !accused(record)) {
         for (member, state) in record.members.iter_mut().zip(&judge.members) {
-            if state.state == MemberState::Failed {
+            if state.state == MemberState::Failed && state.uuid == member.uuid {
                 member.state = MemberState::Failed;
             }
         }
@@ -176,6 +182,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         zone_size_blocks: config.geometry.zone_size_blocks,
         zone_capacity_blocks: config.geometry.zone_capacity_blocks,
         volume_blocks: config.volume_blocks,
+        rebuild_from: 0,
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };
     for member in 0..config.members {
@@ -190,13 +197,13 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
     Ok(())
 }
 
-/// Writes the session's record to every active member. A log that is nearly full changes zones: the
+/// Writes the session's record to every member that is there. A log that is nearly full changes zones: the
 /// old one is finished, which keeps its records and frees its place among the active zones, then the
 /// other one is reset and gets the record.
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     for member in 0..session.config.members {
-        let Some(mut state) = session.log_positions[member].filter(|_| session.is_active(member)) else {
+        let Some(mut state) = session.log_positions[member].filter(|_| session.is_present(member)) else {
             continue;
         };
         let old = state.zone;
