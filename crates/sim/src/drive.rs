@@ -55,12 +55,13 @@ pub struct Faults {
     pub hangs_until: Instant,
     /// Blocks that cannot be read.
     pub unreadable: BTreeSet<(u32, u32)>,
-    /// Reads that will return another block; the one after each is right.
+    /// Reads that will return another block; asked again, the drive returns the right one.
     pub misreads: u32,
-    /// Reads that will return what was there before the zone was reset; the one after each is right.
+    /// Reads that will return what was there before the zone was reset; asked again, the drive returns what
+    /// is there.
     pub stale_reads: u32,
-    /// The last read was wrong.
-    was_wrong: bool,
+    /// Blocks that were last read wrong.
+    read_wrong: BTreeSet<(u32, u32)>,
     /// Blocks the next zone that is reset will lose.
     pub shrink_next: u32,
     /// Zones that hold less than they should.
@@ -389,7 +390,19 @@ impl Drive {
         }
         let is_read =
             kind == Kind::Read && !completion.frames.is_empty() && completion.status == Status::Success;
-        if !is_read || std::mem::take(&mut self.faults.was_wrong) {
+        if !is_read {
+            return;
+        }
+        let blocks =
+            completion.offset..completion.offset + u32::try_from(completion.frames.len()).unwrap_or(0);
+        let read_again: Vec<(u32, u32)> = self
+            .faults
+            .read_wrong
+            .range((completion.zone.0, blocks.start)..(completion.zone.0, blocks.end))
+            .copied()
+            .collect();
+        if !read_again.is_empty() {
+            read_again.iter().for_each(|block| _ = self.faults.read_wrong.remove(block));
             return;
         }
         if self.faults.misreads > 0
@@ -397,8 +410,8 @@ impl Drive {
             && let Some(other) = self.peek(zone, offset)
         {
             self.faults.misreads -= 1;
-            self.faults.was_wrong = true;
             let index = self.random.index(completion.frames.len());
+            self.faults.read_wrong.extend(blocks.clone().nth(index).map(|block| (completion.zone.0, block)));
             completion.frames[index] = other;
         }
         if self.faults.stale_reads > 0
@@ -411,7 +424,9 @@ impl Drive {
                 hit = true;
             }
             self.faults.stale_reads -= u32::from(hit);
-            self.faults.was_wrong |= hit;
+            if hit {
+                self.faults.read_wrong.extend(blocks.map(|block| (completion.zone.0, block)));
+            }
         }
     }
 

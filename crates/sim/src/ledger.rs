@@ -44,6 +44,12 @@ impl Ledger {
         self.blamed.len() <= self.tolerance
     }
 
+    /// True when zones have failed: the array may run out of space.
+    #[must_use]
+    pub fn has_lost_space(&self) -> bool {
+        ["zone offline", "zone read-only", "zone shrinks"].iter().any(|fault| self.counts.contains_key(fault))
+    }
+
     /// What was injected how often.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {

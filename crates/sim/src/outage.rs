@@ -113,7 +113,11 @@ impl World {
             self.unplug_foreign();
             return Ok(true);
         }
-        // A mount that is refused changes nothing: those who were away are as good as before.
+        // A mount that is refused changes nothing: those who were away are as good as before. One that fails on
+        // the way has told the others.
+        if let MountError::Drive { .. } = error {
+            self.blame_the_absent();
+        }
         let away = std::mem::take(&mut self.away);
         let absent = (0..self.plan.members).filter(|member| self.ledger.is_blamed(*member)).count()
             + away.iter().filter(|member| !self.ledger.is_blamed(**member)).count();

@@ -180,7 +180,8 @@ impl Author<'_> {
 
     /// The member a fault hits.
     fn victim(&mut self) -> usize {
-        let other = self.theme == Theme::Ruin && self.random.chance(1, 2);
+        // Without redundancy nobody else knows what the metadata of two members said.
+        let other = self.theme == Theme::Ruin && self.plan.tolerance() > 0 && self.random.chance(1, 2);
         if other { self.random.index(self.plan.members) } else { self.culprit }
     }
 
@@ -211,7 +212,7 @@ impl Author<'_> {
         Damage { member, per_mille, part, scope, seed: self.random.bits() >> 32 }
     }
 
-    /// Something breaks. What destroys metadata unnoticed hits one member only: without the metadata of
+    /// Something breaks. What destroys metadata hits one member only: without the metadata of
     /// two blocks of a stripe nobody knows what it held (README, limits).
     fn fault(&mut self) {
         let culprit = self.culprit;
@@ -227,7 +228,7 @@ impl Author<'_> {
             2 => Step::Fail { member },
             3 | 4 => Step::Hang { member, ms: pick(&mut self.random, &[1, 100, 30_000]) },
             5..=7 => Step::Rot(self.damage(culprit)),
-            8 => Step::Unreadable(self.damage(member)),
+            8 => Step::Unreadable(self.damage(culprit)),
             9 => Step::Misread { member: culprit, count },
             10 => Step::Stale { member: culprit, count },
             // Without redundancy a write that never arrived is not told from one that was torn.
