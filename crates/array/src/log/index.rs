@@ -224,35 +224,4 @@ pub fn region_range(region: u64, volume_blocks: u64) -> Range<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::units::BLOCK_BYTES;
-
-    #[test]
-    fn a_write_ends_a_trim_and_a_trim_ends_a_mapping() {
-        let mut index = Index::new(REGION_BLOCKS + 10);
-        let lba = Lba(REGION_BLOCKS + 3);
-        assert_eq!(index.set(Name::Block(lba), Pba(7)), None);
-        assert_eq!(index.trim(lba), Some(Pba(7)));
-        assert!(index.is_trimmed(lba));
-        assert_eq!(index.get(Name::Block(lba)), None);
-        assert_eq!(index.set(Name::Block(lba), Pba(8)), None);
-        assert!(!index.is_trimmed(lba));
-        assert_eq!(index.set(Name::Tombstone(1), Pba(9)), None);
-        assert_eq!(index.mapped().count(), 2);
-    }
-
-    #[test]
-    fn a_tombstone_names_its_blocks() {
-        let mut index = Index::new(REGION_BLOCKS + 10);
-        index.trim(Lba(REGION_BLOCKS + 9));
-        index.lose(Lba(REGION_BLOCKS + 1));
-        index.lose(Lba(REGION_BLOCKS + 2));
-        let mut bitmap = [0; BLOCK_BYTES];
-        index.write_tombstone(1, &(REGION_BLOCKS - 5..REGION_BLOCKS + 2), &mut bitmap);
-        let blocks: Vec<(u64, Buried)> =
-            tombstone_blocks(1, index.blocks(), &bitmap).map(|(lba, why)| (lba.0, why)).collect();
-        let expected = [(0, Buried::Trimmed), (1, Buried::Trimmed), (2, Buried::Lost), (9, Buried::Trimmed)];
-        assert_eq!(blocks, expected.map(|(lba, why)| (REGION_BLOCKS + lba, why)));
-    }
-}
+mod tests;

@@ -358,3 +358,6 @@ impl SegmentTable {
         u32::try_from(self.iter().filter(|(_, segment)| segment.is_active()).count()).expect("few")
     }
 }
+
+#[cfg(test)]
+mod tests;
