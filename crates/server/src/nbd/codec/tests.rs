@@ -60,18 +60,47 @@ proptest! {
         let _ = parse_name(&bytes);
     }
 
+    /// Whatever follows, and never before they are complete.
     #[test]
     fn requests_come_back_as_sent(
         command in any::<u16>(), flags in any::<u16>(), cookie in any::<u64>(), offset in any::<u64>(),
-        length in any::<u32>(),
+        length in any::<u32>(), tail in proptest::collection::vec(any::<u8>(), 0..40), cut in 0..REQUEST_BYTES,
     ) {
         let header =
             RequestHeader { command: CommandKind::from_number(command), flags, cookie, offset, length };
-        prop_assert_eq!(parse_request(&request_bytes(&header, command)), Ok(header));
+        let mut bytes = request_bytes(&header, command);
+        bytes.extend(tail);
+        prop_assert_eq!(parse_request(&bytes), Ok(header));
+        prop_assert_eq!(parse_request(&bytes[..cut]), Err(CodecError::Incomplete));
     }
 
     #[test]
-    fn options_keep_their_number(number in any::<u32>()) {
-        prop_assert_eq!(OptionKind::from_number(number).number(), number);
+    fn options_come_back_as_sent(
+        number in any::<u32>(), length in any::<u32>(),
+        tail in proptest::collection::vec(any::<u8>(), 0..40), cut in 0..OPTION_BYTES,
+    ) {
+        let kind = OptionKind::from_number(number);
+        prop_assert_eq!(kind.number(), number);
+        let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
+        bytes.extend(number.to_be_bytes());
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(tail);
+        prop_assert_eq!(parse_option(&bytes), Ok(OptionHeader { kind, length }));
+        prop_assert_eq!(parse_option(&bytes[..cut]), Err(CodecError::Incomplete));
+    }
+
+    /// A byte less or more than the lengths say is malformed.
+    #[test]
+    fn info_requests_come_back_as_sent(
+        name in any::<String>(), kinds in proptest::collection::vec(any::<u16>(), 0..8),
+    ) {
+        let mut data = u32::try_from(name.len()).unwrap().to_be_bytes().to_vec();
+        data.extend(name.as_bytes());
+        data.extend(u16::try_from(kinds.len()).unwrap().to_be_bytes());
+        data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+        prop_assert_eq!(parse_info_request(&data[..data.len() - 1]), Err(CodecError::Malformed));
+        prop_assert_eq!(parse_info_request(&data), Ok(InfoRequest { name, kinds }));
+        data.push(0);
+        prop_assert_eq!(parse_info_request(&data), Err(CodecError::Malformed));
     }
 }
