@@ -234,10 +234,10 @@ impl Handshake {
         let mut export = info::EXPORT.to_be_bytes().to_vec();
         codec::push_export(&mut export, offer.size_bytes, transmission_flags(self.structured), false);
         codec::push_option_reply(out, kind, option_reply::INFO, &export);
-        for wanted in request.kinds {
-            if let Some(data) = information(wanted, &offer.exports[export_index]) {
-                codec::push_option_reply(out, kind, option_reply::INFO, &data);
-            }
+        // Once each: an option of 4 KiB can ask 2,000 times for a description as long.
+        for wanted in INFORMATION.into_iter().filter(|wanted| request.kinds.contains(wanted)) {
+            let data = information(wanted, &offer.exports[export_index]);
+            codec::push_option_reply(out, kind, option_reply::INFO, &data);
         }
         codec::push_option_reply(out, kind, option_reply::ACK, &[]);
         match kind {
@@ -278,21 +278,23 @@ fn list(data: &[u8], offer: Offer<'_>, out: &mut Vec<u8>) -> Progress {
     Progress::NeedMore
 }
 
-/// One piece of optional information; `None` for kinds we do not have or always send.
-fn information(kind: u16, export: &ExportConfig) -> Option<Vec<u8>> {
+/// Information that is sent when it is asked for; `EXPORT` always is, and other kinds we do not have.
+const INFORMATION: [u16; 3] = [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE];
+
+/// One of [`INFORMATION`].
+fn information(kind: u16, export: &ExportConfig) -> Vec<u8> {
     let mut data = kind.to_be_bytes().to_vec();
     match kind {
         info::NAME => data.extend(export.name.as_bytes()),
         info::DESCRIPTION => data.extend(export.description.as_bytes()),
-        info::BLOCK_SIZE => {
+        _ => {
             // Any byte range is served, whole blocks without reading first.
             data.extend(1_u32.to_be_bytes());
             data.extend(u32::try_from(BLOCK_BYTES_U64).expect("a block is 4 KiB").to_be_bytes());
             data.extend(PAYLOAD_BYTES_MAX.to_be_bytes());
         }
-        _ => return None,
     }
-    Some(data)
+    data
 }
 
 #[cfg(test)]
@@ -313,29 +315,33 @@ mod tests {
         bytes
     }
 
-    /// Feeds `bytes` in pieces of `step` and returns the last progress and the output.
-    fn feed(bytes: &[u8], step: usize) -> (Result<Progress, HandshakeError>, Vec<u8>) {
+    /// Feeds pieces until the negotiation ends; returns how it stands and the output. A message that is not
+    /// complete is short, and so is the answer to one message.
+    fn feed<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Result<Progress, HandshakeError>, Vec<u8>) {
         let exports = exports();
         let offer = Offer { exports: &exports, size_bytes: 1 << 20 };
         let mut out = Vec::new();
         let mut machine = Handshake::new(&mut out);
-        let (mut held, mut progress) = (Vec::new(), Progress::NeedMore);
-        for piece in bytes.chunks(step) {
+        let mut held = Vec::new();
+        for piece in pieces {
             held.extend(piece);
             loop {
+                let before = out.len();
                 match machine.step(&held, offer, &mut out) {
-                    Ok((taken, next)) => {
+                    Ok((taken, Progress::NeedMore)) => {
                         held.drain(..taken);
-                        progress = next;
-                        if taken == 0 || progress != Progress::NeedMore {
+                        assert!(out.len() - before < 1024, "{} bytes of answer", out.len() - before);
+                        if taken == 0 {
+                            assert!(held.len() < codec::OPTION_BYTES + OPTION_DATA_BYTES_MAX as usize);
                             break;
                         }
                     }
+                    Ok((_, end)) => return (Ok(end), out),
                     Err(error) => return (Err(error), out),
                 }
             }
         }
-        (Ok(progress), out)
+        (Ok(Progress::NeedMore), out)
     }
 
     #[test]
@@ -344,10 +350,10 @@ mod tests {
         bytes.extend(option(99, b"junk"));
         bytes.extend(option(8, &[]));
         bytes.extend(option(7, &[0, 0, 0, 3, b't', b'w', b'o', 0, 1, 0, 3]));
-        let whole = feed(&bytes, bytes.len());
+        let whole = feed(std::iter::once(&bytes[..]));
         assert_eq!(whole.0, Ok(Progress::Agreed(Agreement { export_index: 1, structured: true })));
         for step in [1, 3, 17] {
-            assert_eq!(feed(&bytes, step), whole);
+            assert_eq!(feed(bytes.chunks(step)), whole);
         }
     }
 
@@ -355,12 +361,12 @@ mod tests {
     fn an_unknown_export_is_named() {
         let mut bytes = 3_u32.to_be_bytes().to_vec();
         bytes.extend(option(7, &[0, 0, 0, 1, b'x', 0, 0]));
-        let (progress, out) = feed(&bytes, 64);
+        let (progress, out) = feed(bytes.chunks(64));
         assert_eq!(progress, Ok(Progress::NeedMore));
         assert!(String::from_utf8_lossy(&out).contains("no export named `x`"));
         let mut old = 3_u32.to_be_bytes().to_vec();
         old.extend(option(1, b"x"));
-        assert_eq!(feed(&old, 64).0, Err(HandshakeError::NoSuchExport("x".to_owned())));
+        assert_eq!(feed(old.chunks(64)).0, Err(HandshakeError::NoSuchExport("x".to_owned())));
     }
 
     #[test]
@@ -368,27 +374,52 @@ mod tests {
         let mut bytes = 3_u32.to_be_bytes().to_vec();
         bytes.extend(option(6, &[0; 100_000]));
         bytes.extend(option(2, &[]));
-        assert_eq!(feed(&bytes, 4096).0, Ok(Progress::HungUp));
+        assert_eq!(feed(bytes.chunks(4096)).0, Ok(Progress::HungUp));
         let mut absurd = 3_u32.to_be_bytes().to_vec();
         absurd.extend(codec::OPTION_MAGIC.to_be_bytes());
         absurd.extend([0, 0, 0, 6, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(feed(&absurd, 64).0, Err(HandshakeError::OptionLength(u32::MAX)));
+        assert_eq!(feed(absurd.chunks(64)).0, Err(HandshakeError::OptionLength(u32::MAX)));
+    }
+
+    /// INFO and GO about exports that are there and one that is not; other options; and some too long.
+    fn any_option() -> impl Strategy<Value = Vec<u8>> {
+        let kinds =
+            prop_oneof![proptest::collection::vec(0..5_u16, 0..5), Just(vec![info::DESCRIPTION; 2000])];
+        let info = (6..8_u32, prop_oneof!["", "one", "two", "x"], kinds).prop_map(|(number, name, kinds)| {
+            let mut data = u32::try_from(name.len()).unwrap().to_be_bytes().to_vec();
+            data.extend(name.as_bytes());
+            data.extend(u16::try_from(kinds.len()).unwrap().to_be_bytes());
+            data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+            option(number, &data)
+        });
+        let empty = prop_oneof![Just(3_u32), Just(8)].prop_map(|number| option(number, &[]));
+        let any = (0..12_u32, proptest::collection::vec(any::<u8>(), 0..40));
+        let any = any.prop_map(|(number, data)| option(number, &data));
+        let long = (2..12_u32, 4000..6000_usize).prop_map(|(number, bytes)| option(number, &vec![0; bytes]));
+        prop_oneof![4 => info, 2 => empty, 2 => any, 1 => long]
     }
 
     proptest! {
+        /// Nor panic, nor hold or send more than a message deserves: see `feed`.
         #[test]
-        fn no_bytes_make_it_panic(
-            options in proptest::collection::vec(
-                (0_u32..12, proptest::collection::vec(any::<u8>(), 0..40)), 0..8),
+        fn splits_change_nothing(
+            options in proptest::collection::vec(any_option(), 0..6),
             tail in proptest::collection::vec(any::<u8>(), 0..64),
-            step in 1_usize..40,
+            pieces in proptest::collection::vec(prop_oneof![1..40_usize, 1..3000_usize], 1..20),
         ) {
             let mut bytes = 3_u32.to_be_bytes().to_vec();
-            for (kind, data) in options {
-                bytes.extend(option(kind, &data));
-            }
+            bytes.extend(options.concat());
             bytes.extend(tail);
-            let _ = feed(&bytes, step);
+            let (mut rest, mut cut) = (&bytes[..], Vec::new());
+            for piece in pieces.iter().cycle() {
+                let (head, after) = rest.split_at((*piece).min(rest.len()));
+                cut.push(head);
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(feed(cut.into_iter()), feed(std::iter::once(&bytes[..])));
         }
     }
 }
