@@ -14,6 +14,9 @@ use crate::format::HEADER_BLOCKS;
 use crate::format::footer::ENTRIES_PER_BLOCK;
 use base::erasure::ErasureCode;
 
+/// Largest stripe group: what the stripe table can number.
+pub const GROUP_STRIPES_MAX: u32 = 1 << 16;
+
 /// RAID level: how parity rotates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -239,10 +242,10 @@ impl StripeTable {
     /// A table with every slot empty.
     ///
     /// # Panics
-    /// When a group has more than 65,536 stripes.
+    /// When a group has more than [`GROUP_STRIPES_MAX`] stripes.
     #[must_use]
     pub fn new(layout: &Layout) -> StripeTable {
-        assert!(layout.group_stripes <= 1 << 16);
+        assert!(layout.group_stripes <= GROUP_STRIPES_MAX);
         let width = if layout.group_stripes <= 1 << 8 { 1 } else { 2 };
         let slots = layout.stripes as usize;
         let entries = slots * layout.members();

@@ -8,7 +8,7 @@ use std::fmt;
 use zone::device::Geometry;
 use zone::format::footer::STRIPES_MAX;
 use zone::format::{MEMBERS_MAX, SUPERBLOCK_ZONES};
-use zone::stripe::{Layout, LayoutSizes, Level};
+use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
 
 /// Free segments that only garbage collection may open. Moving one victim needs at most two: the
 /// rest of the open one and one more. Because of them the collector can always finish a victim.
@@ -27,8 +27,6 @@ const WRITE_GROUP_STRIPES: u32 = 64;
 pub const ACTIVE_ZONES_MIN: u32 = 4;
 /// Largest chunk: 64 KiB, so that a chunk is one command on every drive we know.
 pub const CHUNK_BLOCKS_MAX: u32 = 16;
-/// Largest stripe group: what the stripe table can number.
-pub const GROUP_STRIPES_MAX: u32 = 1 << 16;
 /// Blocks whose trimmed state one tombstone block records. Also the unit in which trims and writes
 /// exclude each other: 32 MiB.
 pub const REGION_BLOCKS: u64 = 8192;

@@ -5,6 +5,7 @@
 
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
 use crate::record_fields;
+use crate::stripe::GROUP_STRIPES_MAX;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
 use base::units::{BLOCK_BYTES, ZoneIndex};
@@ -115,7 +116,8 @@ impl SegmentHeader {
         put(block, at::CRC, &crc.to_le_bytes());
     }
 
-    /// Reads a copy; `None` when the block holds none that is whole and of this version.
+    /// Reads a copy; `None` when the block holds none that is whole, of this version and of groups that a
+    /// stripe table can number.
     #[must_use]
     pub fn decode(block: &Block) -> Option<SegmentHeader> {
         let mut bytes = *block;
@@ -126,6 +128,10 @@ impl SegmentHeader {
         }
         let count = usize::from(block[at::DATA_COUNT]) + usize::from(block[at::PARITY_COUNT]);
         if count > MEMBERS_MAX || usize::from(block[at::MEMBER]) >= count {
+            return None;
+        }
+        let group_stripes = u32_at(block, at::GROUP_STRIPES);
+        if !(1..=GROUP_STRIPES_MAX).contains(&group_stripes) {
             return None;
         }
         let zones = (0..count).map(|index| ZoneIndex(u32_at(block, at::ZONES + 4 * index)));
@@ -148,7 +154,7 @@ impl SegmentHeader {
                 _ => return None,
             },
             chunk_blocks: u32_at(block, at::CHUNK_BLOCKS),
-            group_stripes: u32_at(block, at::GROUP_STRIPES),
+            group_stripes,
             stripes: u32_at(block, at::STRIPES),
             zones: zones.collect(),
         })
@@ -192,6 +198,10 @@ mod tests {
             let mut damaged = block;
             damaged[at] ^= 1;
             assert_eq!(SegmentHeader::decode(&damaged), None, "byte {at}");
+        }
+        for group_stripes in [0, GROUP_STRIPES_MAX + 1] {
+            SegmentHeader { group_stripes, ..header.clone() }.encode(1, &mut block);
+            assert_eq!(SegmentHeader::decode(&block), None, "{group_stripes}");
         }
     }
 }

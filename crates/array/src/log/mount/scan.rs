@@ -163,7 +163,7 @@ fn claim(
     let capacity = session.config.geometry.zone_capacity_blocks;
     let sizes = LayoutSizes {
         chunk_blocks: header.chunk_blocks,
-        group_stripes: header.group_stripes.max(1),
+        group_stripes: header.group_stripes,
         capacity_blocks: capacity,
     };
     let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
