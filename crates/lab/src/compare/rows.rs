@@ -45,6 +45,7 @@ pub fn parse(text: &str) -> Result<Rows> {
         }
         let value: f64 =
             fields[8].parse().with_context(|| format!("line {number}: value `{}`", fields[8]))?;
+        ensure!(value.is_finite(), "line {number}: value `{}` is no measurement", fields[8]);
         let setting = Setting::of(&fields);
         let metrics = &mut settings.entry(setting.name.clone()).or_insert(setting).metrics;
         metrics.push((fields[7].to_owned(), value));
@@ -70,5 +71,9 @@ mod tests {
         assert!(parse("figure,op\n").is_err());
         let error = parse(&format!("{COLUMNS}\n1,2,3\n")).err().unwrap();
         assert!(error.to_string().contains("line 2"), "{error}");
+        for value in ["fast", "nan", "-inf"] {
+            let row = format!("{COLUMNS}\n2a,write,4096,4096,spdk,qd,1,p99_us,{value},1,,,,\n");
+            assert!(parse(&row).is_err(), "{value}");
+        }
     }
 }
