@@ -1,9 +1,10 @@
 //! Costs as a function of size: straight lines between measured points.
 
+use super::profile::{TIME_US_MAX, is_time};
 use serde::Deserialize;
 
 /// Microseconds by bytes, linear between its points. Below the first point it is that point; above
-/// the last it goes on with the last slope.
+/// the last it goes on with the last slope, up to the longest time there is.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Curve {
@@ -11,10 +12,10 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// Whether sizes rise and no cost is negative.
+    /// Whether sizes rise and costs are times.
     pub(super) fn is_sound(&self) -> bool {
         let rising = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let costs = self.points.iter().all(|(_, cost)| cost.is_finite() && *cost >= 0.0);
+        let costs = self.points.iter().all(|(_, cost)| is_time(*cost));
         !self.points.is_empty() && rising && costs
     }
 
@@ -27,7 +28,7 @@ impl Curve {
         let after = self.points.partition_point(|point| point.0 < bytes).min(self.points.len() - 1);
         let (low, high) = (self.points[after - 1], self.points[after]);
         let slope = (high.1 - low.1) / (high.0 - low.0) as f64;
-        (low.1 + slope * (bytes as f64 - low.0 as f64)).max(0.0)
+        (low.1 + slope * (bytes as f64 - low.0 as f64)).clamp(0.0, TIME_US_MAX)
     }
 }
 
@@ -46,6 +47,8 @@ mod tests {
         near(8192, 3.0);
         near(12288, 5.0);
         near(32768, 15.0);
+        let steep = Curve { points: vec![(1, 0.0), (2, 1e8)] };
+        assert!(steep.is_sound() && steep.at(u64::MAX) <= TIME_US_MAX);
     }
 
     #[test]
@@ -54,5 +57,6 @@ mod tests {
         assert!(!Curve { points: vec![(8, 1.0), (8, 2.0)] }.is_sound());
         assert!(!Curve { points: vec![(8, -1.0)] }.is_sound());
         assert!(!Curve { points: vec![(8, f64::NAN)] }.is_sound());
+        assert!(!Curve { points: vec![(8, 1e300)] }.is_sound(), "no clock counts so far");
     }
 }

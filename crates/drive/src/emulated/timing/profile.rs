@@ -239,11 +239,20 @@ impl Profile {
         self.read.check()?;
         self.management.check()?;
         self.noise.check()?;
+        self.host.check()?;
         self.small_blocks.iter().try_for_each(SmallBlocks::check)?;
         self.read_ahead.iter().try_for_each(ReadAhead::check)?;
         self.zrwa.iter().try_for_each(Zrwa::check)?;
         self.translation.iter().try_for_each(Translation::check)
     }
+}
+
+/// Times of commands are below this: a quarter of an hour.
+pub(super) const TIME_US_MAX: f64 = 1e9;
+
+/// Whether this is a time that a command may take.
+pub(super) fn is_time(micros: f64) -> bool {
+    (0.0..TIME_US_MAX).contains(&micros)
 }
 
 /// Fails with the key unless the value is as it must be.
@@ -252,12 +261,12 @@ pub(super) fn demand(holds: bool, key: &'static str, problem: &'static str) -> R
 }
 
 pub(super) fn demand_curve(curve: &Curve, key: &'static str) -> Result<(), ProfileError> {
-    demand(curve.is_sound(), key, "must be [[bytes, microseconds], ..] with rising bytes and costs >= 0")
+    let form = "must be [[bytes, microseconds], ..] with rising bytes and costs from 0 to below 1e9";
+    demand(curve.is_sound(), key, form)
 }
 
 pub(super) fn demand_time(micros: f64, key: &'static str) -> Result<(), ProfileError> {
-    let holds = micros.is_finite() && (0.0..1e9).contains(&micros);
-    demand(holds, key, "must be microseconds: at least 0 and below 1e9")
+    demand(is_time(micros), key, "must be microseconds: at least 0 and below 1e9")
 }
 
 pub(super) fn demand_probability(value: f64, key: &'static str) -> Result<(), ProfileError> {

@@ -467,3 +467,23 @@ pub(super) struct Host {
     #[serde(rename = "mq-deadline")]
     pub(super) mq_deadline: Option<StackCosts>,
 }
+
+impl Host {
+    pub(super) fn check(&self) -> Result<(), ProfileError> {
+        let stacks = [
+            (&self.spdk, "host.spdk"),
+            (&self.kernel, "host.kernel"),
+            (&self.mq_deadline, "host.mq-deadline"),
+        ];
+        for (costs, key) in stacks {
+            let Some(costs) = costs else { continue };
+            demand_time(costs.submit_us, key)?;
+            demand_time(costs.segments_us, key)?;
+            demand_time(costs.merge_us, key)?;
+            demand_time(costs.complete_us, key)?;
+            demand_time(costs.request_us, key)?;
+            demand_time(costs.think_us, key)?;
+        }
+        Ok(())
+    }
+}

@@ -48,6 +48,8 @@ fn errors_name_the_key() {
     assert!(problem(&wrong).contains("program_ms"), "{}", problem(&wrong));
     let wrong = text().replace("program_us = 2494.0", "program_us = \"fast\"");
     assert!(problem(&wrong).contains("program_us = \"fast\""), "{}", problem(&wrong));
+    let wrong = text().replace("think_us = 0.38", "think_us = nan");
+    assert!(problem(&wrong).contains("`host.spdk` must be microseconds"), "{}", problem(&wrong));
     let wrong = text().replace("[[0.6667, 45.6], [0.3333, 57.8]]", "[[0.6667, 45.6]]");
     assert!(problem(&wrong).contains("`read.sense`"));
     let wrong = text().replace("program_us = 2494.0", "");
