@@ -82,7 +82,8 @@ pub struct Ring<T> {
     uring: IoUring,
     in_flight: Vec<Option<InFlight<T>>>,
     vacant: Vec<usize>,
-    spare_messages: Vec<*mut Message>,
+    #[allow(clippy::vec_box, reason = "they move between here and the kernel")]
+    spare_messages: Vec<Box<Message>>,
     /// Entries taken off the completion queue, waiting to be interpreted.
     raw: Vec<(u64, i32, u32)>,
 }
@@ -235,22 +236,19 @@ impl<T: Copy> Ring<T> {
     /// Takes a transfer back from the kernel.
     #[allow(unsafe_code)]
     fn reclaim(&mut self, transfer: *mut Transfer, message: *mut Message) -> Box<Transfer> {
-        self.spare_messages.push(message);
-        // SAFETY: the pointer came from `Box::into_raw` in `receive` or `send`; sends and receives
-        // complete exactly once, so the kernel is done with it and nobody else reclaims it.
+        // SAFETY: the pointers came from `Box::into_raw` in `receive` or `send`; sends and receives
+        // complete exactly once, so the kernel is done with them and nobody else reclaims them.
         // WHY: only the kernel knows when it is done; ownership has to pass through it as a pointer.
-        unsafe { Box::from_raw(transfer) }
+        let (transfer, message) = unsafe { (Box::from_raw(transfer), Box::from_raw(message)) };
+        self.spare_messages.push(message);
+        transfer
     }
 
     /// The kernel's description of the pieces left of `transfer`.
-    #[allow(unsafe_code)]
     fn message(&mut self, transfer: &mut Transfer) -> *mut Message {
-        let raw = self.spare_messages.pop().unwrap_or_else(|| Box::into_raw(Box::new(Message::new())));
-        // SAFETY: spare messages come from `Box::into_raw` and belong to no operation in flight.
-        // WHY: messages are reused, so that an operation does not allocate.
-        let message = unsafe { &mut *raw };
+        let mut message = self.spare_messages.pop().unwrap_or_else(|| Box::new(Message::new()));
         message.describe(transfer);
-        raw
+        Box::into_raw(message)
     }
 
     fn reserve(&mut self, fd: &Rc<OwnedFd>, token: T, work: Work) -> OperationId {
