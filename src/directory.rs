@@ -73,6 +73,16 @@ pub fn exists(path: &Path) -> bool {
     path.join("array.toml").exists()
 }
 
+impl ArrayFile {
+    /// Reads the text of `array.toml`.
+    pub fn parse(text: &str) -> Result<ArrayFile> {
+        let file: ArrayFile = toml::from_str(text)?;
+        ensure!(file.version == VERSION, "key `version` is {}, this program reads {VERSION}", file.version);
+        ensure!(!file.drive.is_empty(), "lists no [[drive]]");
+        Ok(file)
+    }
+}
+
 impl Directory {
     /// Reads `array.toml`.
     pub fn open(path: &Path) -> Result<Directory> {
@@ -84,11 +94,7 @@ impl Directory {
                 path.display()
             )
         })?;
-        let file: ArrayFile = toml::from_str(&text).with_context(|| format!("{}", toml_path.display()))?;
-        if file.version != VERSION {
-            bail!("{}: key `version` is {}, this program reads {VERSION}", toml_path.display(), file.version);
-        }
-        ensure!(!file.drive.is_empty(), "{}: lists no [[drive]]", toml_path.display());
+        let file = ArrayFile::parse(&text).with_context(|| format!("{}", toml_path.display()))?;
         Ok(Directory { path: path.to_owned(), file })
     }
 

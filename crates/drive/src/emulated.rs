@@ -47,6 +47,8 @@ mod error;
 mod faults;
 mod file;
 mod file_setup;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod header;
 mod heap;
 mod helper;

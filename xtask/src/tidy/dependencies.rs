@@ -26,6 +26,7 @@ const ROOMS: &[Room] = &[
     room("crates/sim", &["base", "zone", "drive", "array"], true),
     room("", &["base", "zone", "drive", "array", "server", "lab", "sim"], true),
     room("xtask", &[], true),
+    room("fuzz", &["base", "zone", "drive", "array", "server", "lab"], true),
 ];
 
 const fn room(folder: &'static str, may_see: &'static [&'static str], may_use_others: bool) -> Room {

@@ -1,0 +1,41 @@
+//! `array.toml`: what is read is written to the same text.
+#![no_main]
+
+use fuzz::seed;
+use libfuzzer_sys::fuzz_target;
+
+/// The file is part of the command, which is no library.
+#[allow(dead_code, reason = "only the parser is used")]
+#[path = "../../src/directory.rs"]
+mod directory;
+
+use directory::{ArrayFile, DriveTable, SchemeTable};
+
+fn seeds() {
+    let drive = |index: u8| DriveTable {
+        path: format!("drive-{index}.img").into(),
+        uuid: uuid::Uuid::from_bytes([index; 16]),
+    };
+    let file = ArrayFile {
+        version: 1,
+        uuid: uuid::Uuid::from_bytes([7; 16]),
+        export: "zoneweave".to_owned(),
+        scheme: SchemeTable {
+            level: "raid5".to_owned(),
+            chunk: "4 KiB".to_owned(),
+            group: 256,
+            size: "1 GiB".to_owned(),
+        },
+        drive: (0..3).map(drive).collect(),
+    };
+    seed("array_toml", &[toml::to_string(&file).expect("a file of ours").into_bytes()]);
+}
+
+fuzz_target!(init: seeds(), |data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(file) = ArrayFile::parse(text) else { return };
+    assert!(!file.drive.is_empty());
+    let written = toml::to_string(&file).expect("what was read can be written");
+    let again = ArrayFile::parse(&written).expect("what was written can be read");
+    assert_eq!(toml::to_string(&again).expect("as before"), written);
+});
