@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what CI runs, and what to run before pushing.
 
 use crate::phase::Phases;
-use crate::{bench, check, test};
+use crate::{bench, check, fuzz, test};
 use anyhow::{Result, bail};
 
 /// Environment of the end-to-end tests that turns a missing client into a failure.
@@ -16,8 +16,12 @@ pub fn run() -> Result<()> {
         return again_with_tools_required();
     }
     let mut phases = Phases::default();
-    let results =
-        [phases.time("check", check), phases.time("test", test::run), phases.time("bench", bench::run_short)];
+    let results = [
+        phases.time("check", check),
+        phases.time("test", test::run),
+        phases.time("fuzz", fuzz::run_short),
+        phases.time("bench", bench::run_short),
+    ];
     for error in results.into_iter().filter_map(Result::err) {
         eprintln!("xtask: {error:#}");
     }

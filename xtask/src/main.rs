@@ -1,16 +1,18 @@
-//! The developer's commands, as `cargo xtask COMMAND`.
+//! The developer's commands, as `cargo xtask COMMAND [ARGUMENT]`.
 //!
 //! ```text
 //! main      which command
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, bench, ci
+//! test, bench, fuzz, sanitize, ci
 //! ```
 
 mod bench;
 mod ci;
+mod fuzz;
 mod phase;
+mod sanitize;
 mod test;
 mod tidy;
 mod tools;
@@ -25,7 +27,14 @@ struct Command {
     name: &'static str,
     line: &'static str,
     help: &'static str,
-    run: fn() -> Result<()>,
+    run: Run,
+}
+
+/// What does a command.
+enum Run {
+    Plain(fn() -> Result<()>),
+    /// With an argument of this name, which may be left out.
+    With(&'static str, fn(Option<&str>) -> Result<()>),
 }
 
 const COMMANDS: &[Command] = &[
@@ -33,7 +42,7 @@ const COMMANDS: &[Command] = &[
         name: "check",
         line: "formatting, lints and tidy",
         help: "cargo fmt --check; cargo clippy --workspace --all-targets, warnings are errors; tidy.",
-        run: check,
+        run: Run::Plain(check),
     },
     Command {
         name: "tidy",
@@ -42,7 +51,7 @@ const COMMANDS: &[Command] = &[
                and prologue of files;\nunsafe only where it is listed and explained; subjects and bodies \
                of the last 20 commits; every dependency argued in docs/adr;\nno path of a developer's \
                machine. Warnings do not fail.",
-        run: tidy::run,
+        run: Run::Plain(tidy::run),
     },
     Command {
         name: "test",
@@ -52,21 +61,37 @@ const COMMANDS: &[Command] = &[
                the tests of all crates,\nthen the end-to-end tests against a release build. \
                ZONEWEAVE_REQUIRE_TOOLS=1 turns skipping into failing;\nZONEWEAVE_CRASH_ROUNDS=N shortens \
                or lengthens the crash tests.",
-        run: test::run,
+        run: Run::Plain(test::run),
     },
     Command {
         name: "bench",
         line: "the cost of a write, and NBD beside nbdkit",
         help: "`zoneweave lab null-write --json` and, where fio and nbdkit are, `zoneweave lab nbd-compare \
                --json`,\nfrom a release build. About a minute.",
-        run: bench::run,
+        run: Run::Plain(bench::run),
+    },
+    Command {
+        name: "fuzz",
+        line: "what comes from networks, drives and files, mutated: 60 seconds per target, or as many as said",
+        help: "Builds fuzz/ with coverage (stable Rust and a C++ compiler do), runs its targets one after \
+               the other and prints\nwhat they executed, covered and found. A finding fails the command, \
+               which says how to replay it.\nfuzz/corpus grows from run to run; it begins with what our \
+               own encoders write.",
+        run: Run::With("SECONDS", fuzz::run),
+    },
+    Command {
+        name: "sanitize",
+        line: "the tests of crates with unsafe code under AddressSanitizer",
+        help: "The tests that go through XOR kernels, the mapped drive file and io_uring, with leaks. The \
+               runtime comes with stable Rust.\nHalf a minute, and some three to build on one core: not part of ci.",
+        run: Run::Plain(sanitize::run),
     },
     Command {
         name: "ci",
-        line: "check, test and a short bench: exactly what CI runs",
-        help: "As check, test and bench one after the other, with nothing skipped for want of a tool, \
+        line: "check, test, a short fuzz and a short bench: exactly what CI runs",
+        help: "As those commands one after the other, with nothing skipped for want of a tool, \
                and the time each took.\n.ci/run does this on a fresh machine.",
-        run: ci::run,
+        run: Run::Plain(ci::run),
     },
 ];
 
@@ -86,20 +111,30 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         print!("{}", help());
         return Ok(());
     }
-    let [name] = arguments else {
-        bail!("one command at a time, without arguments; see `cargo xtask --help`")
+    let (name, argument) = match arguments {
+        [name] => (name, None),
+        [name, argument] => (name, Some(argument.as_str())),
+        _ => bail!("one command at a time, with one argument at most; see `cargo xtask --help`"),
     };
-    match COMMANDS.iter().find(|command| command.name == name) {
-        Some(command) => (command.run)(),
-        None => bail!("there is no command `{name}`; see `cargo xtask --help`"),
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        bail!("there is no command `{name}`; see `cargo xtask --help`")
+    };
+    match (&command.run, argument) {
+        (Run::Plain(run), None) => run(),
+        (Run::With(_, run), argument) => run(argument),
+        (Run::Plain(_), Some(_)) => bail!("`{name}` takes no argument; see `cargo xtask --help`"),
     }
 }
 
 fn help() -> String {
-    let mut text = "cargo xtask COMMAND\n".to_owned();
+    let mut text = "cargo xtask COMMAND [ARGUMENT]\n".to_owned();
     for command in COMMANDS {
         let details = command.help.replace('\n', "\n            ");
-        text += &format!("\n  {:8}  {}\n            {details}\n", command.name, command.line);
+        let name = match command.run {
+            Run::Plain(_) => command.name.to_owned(),
+            Run::With(argument, _) => format!("{} [{argument}]", command.name),
+        };
+        text += &format!("\n  {name:8}  {}\n            {details}\n", command.line);
     }
     text
 }
@@ -107,6 +142,7 @@ fn help() -> String {
 /// Everything that needs no running.
 fn check() -> Result<()> {
     phase::run(cargo().args(["fmt", "--all", "--check"]))?;
+    phase::run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     phase::run(cargo().args(lints))?;
     tidy::run()
