@@ -6,7 +6,7 @@ use base::bytes::{array_at, put, u64_at};
 use base::units::ZoneIndex;
 use fuzz::{block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
-use zone::format::footer::{ENTRIES_PER_BLOCK, Entry, EntryKind, FIELDS, FooterId, decode, encode};
+use zone::format::footer::{ENTRIES_PER_BLOCK, Entry, EntryKind, FIELDS, FooterId, decode, encode, entry};
 use zone::format::oob::Kind;
 
 const ALL: usize = ENTRIES_PER_BLOCK as usize;
@@ -36,7 +36,10 @@ fn suffix(id: &FooterId) -> [u8; 16] {
 
 fuzz_target!(init: seeds(), |data: &[u8]| {
     let Some((head, data)) = data.split_first_chunk::<16>() else { return };
-    let raw = block(data);
+    // As many entries as the input has wholly: zeros are no entry.
+    let entries_at = offset_of(FIELDS, "ENTRIES");
+    let count = (data.len().saturating_sub(entries_at) / entry::ENTRY_BYTES).min(ALL);
+    let raw = block(&data[..data.len().min(entries_at + count * entry::ENTRY_BYTES)]);
     let id = FooterId {
         array: u64_at(head, 0),
         segment: u64_at(&raw, offset_of(FIELDS, "SEGMENT")),
@@ -45,11 +48,11 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
     };
     for block in [raw, resealed(raw, offset_of(FIELDS, "CRC"), &suffix(&id))] {
         let mut entries = vec![Entry::VOID];
-        if !decode(&id, &block, ALL, &mut entries) {
+        if !decode(&id, &block, count, &mut entries) {
             assert_eq!(entries, [Entry::VOID], "a block that is refused adds nothing");
             continue;
         }
-        assert_eq!(entries.len(), 1 + ALL);
+        assert_eq!(entries.len(), 1 + count);
         let mut encoded = fuzz::block(&[]);
         encode(&id, &entries[1..], &mut encoded);
         assert!(encoded == block, "what was decoded is not encoded to the same bytes");
@@ -60,6 +63,6 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
             });
         }
         let wrong = FooterId { index: id.index ^ 1, ..id };
-        assert!(!decode(&wrong, &block, ALL, &mut entries), "a block in the wrong place is refused");
+        assert!(!decode(&wrong, &block, count, &mut entries), "a block in the wrong place is refused");
     }
 });
