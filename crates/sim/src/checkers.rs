@@ -4,9 +4,11 @@ use crate::drive::Drive;
 use crate::world::{Failure, World};
 use array::log::check::{Problem, check};
 use array::log::mount_read_only;
+use array::log::status::Health;
 use base::units::{DriveIndex, ZoneIndex};
 use drive::emulated::EmulatedDrive;
 use zone::device::ZonedDevice;
+use zone::format::superblock::MemberState;
 
 impl World {
     /// Everything comes to rest, and is checked.
@@ -25,17 +27,39 @@ impl World {
             return Ok(());
         }
         self.tally.checks += 1;
+        self.check_rebuilt()?;
         self.volume().shard().check_invariants();
         self.check_members()?;
         self.check_zones()?;
         self.check_media()
     }
 
+    /// A rebuild is over when all is at rest, unless it cannot be done; a member that was rebuilt counts again.
+    fn check_rebuilt(&mut self) -> Result<(), Failure> {
+        let status = self.volume().shard().status();
+        if let Health::Rebuilding { .. } = status.health
+            && self.ledger.is_tolerable()
+        {
+            return Err(self.stuck("everything is at rest, and a member is not rebuilt"));
+        }
+        for member in std::mem::take(&mut self.replaced) {
+            match status.members[member] {
+                MemberState::Active => {
+                    self.ledger.forgive(member);
+                    self.ledger.count("rebuilds finished", 1);
+                }
+                MemberState::Rebuilding => _ = self.replaced.insert(member),
+                MemberState::Failed => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Nobody is out whom no fault has touched.
     fn check_members(&mut self) -> Result<(), Failure> {
         let members = self.volume().shard().status().members;
         for (member, state) in members.iter().enumerate() {
-            if *state == zone::format::superblock::MemberState::Failed && !self.ledger.is_blamed(member) {
+            if *state == MemberState::Failed && !self.ledger.is_blamed(member) {
                 return Err(Failure::new(format!("member {member} was failed without cause")));
             }
         }
@@ -48,7 +72,8 @@ impl World {
         for member in 0..self.plan.members {
             let states: Vec<zone::rules::Zone> = {
                 let rack = self.rack.lock();
-                (0..zones).map(|zone| rack.drives[member].media().zone(ZoneIndex(zone))).collect()
+                let drive = &rack.drives[self.drive_of[member]];
+                (0..zones).map(|zone| drive.media().zone(ZoneIndex(zone))).collect()
             };
             let blamed = self.ledger.is_blamed(member);
             if let Some(what) = self.volume().shard().audit_zones(DriveIndex::at(member), &states)
@@ -98,9 +123,12 @@ impl World {
     }
 }
 
-/// A drive that holds the same and does not break.
+/// A drive that holds the same and breaks no further: what cannot be read there cannot be read here.
 fn copy_of(drive: &Drive) -> Option<Box<dyn ZonedDevice>> {
     let media = drive.media().heap_snapshot().filter(|_| !drive.is_dead())?;
-    let copy = EmulatedDrive::from_heap(media).expect("media of a drive");
+    let mut copy = EmulatedDrive::from_heap(media).expect("media of a drive");
+    for (zone, offset) in &drive.faults.unreadable {
+        copy.fail_reads(ZoneIndex(*zone), *offset);
+    }
     Some(Box::new(copy))
 }

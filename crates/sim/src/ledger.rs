@@ -27,6 +27,13 @@ impl Ledger {
         self.count(fault, 1);
     }
 
+    /// A member that alone was to blame has a new drive that holds everything.
+    pub fn forgive(&mut self, member: usize) {
+        if self.blamed.iter().eq([&member]) {
+            self.blamed.clear();
+        }
+    }
+
     /// Something happened that costs nobody anything.
     pub fn count(&mut self, what: &'static str, times: u64) {
         *self.counts.entry(what).or_default() += times;

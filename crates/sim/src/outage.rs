@@ -7,7 +7,7 @@ use crate::world::{Failure, PATIENCE_NS, World, uuid};
 use array::log::volume::LogVolume;
 use array::log::{MountError, mount};
 use base::time::Instant;
-use std::collections::BTreeSet;
+use base::units::DriveIndex;
 use zone::drives::DriveSet;
 
 /// Drives of another array are numbered from here.
@@ -135,7 +135,7 @@ impl World {
 
     /// Drives of ours that are plugged in and were not replaced by empty ones.
     fn own_drives(&self) -> usize {
-        let own = |drive: &usize| *drive < self.plan.members && !self.blank.contains(drive);
+        let own = |drive: &usize| self.drive_of.contains(drive) && !self.blank.contains(drive);
         self.places.iter().flatten().filter(|drive| own(drive)).count()
     }
 
@@ -146,16 +146,17 @@ impl World {
     }
 
     fn plug_in(&mut self, member: usize) {
-        let plugged: BTreeSet<usize> = self.places.iter().copied().flatten().collect();
-        if !plugged.contains(&member)
+        let drive = self.drive_of[member];
+        if !self.places.contains(&Some(drive))
             && let Some(place) = self.places.iter_mut().find(|place| place.is_none())
         {
-            *place = Some(member);
+            *place = Some(drive);
         }
     }
 
     fn unplug(&mut self, member: usize) -> bool {
-        let place = self.places.iter_mut().find(|place| **place == Some(member));
+        let drive = self.drive_of.get(member).copied();
+        let place = self.places.iter_mut().find(|place| place.is_some() && **place == drive);
         place.map(|place| *place = None).is_some()
     }
 
@@ -175,11 +176,11 @@ impl World {
                 self.plug_in(member);
                 self.ledger.count("drive comes back", 1);
             }
-            Step::Blank { member } if member < members && self.places.contains(&Some(member)) => {
-                let mut id = uuid(member);
-                id[15] ^= 0x80;
-                self.rack.lock().drives[member] = Drive::new(&self.plan, self.config.geometry, id, member);
-                self.blank.insert(member);
+            Step::Blank { member } if member < members && self.unplug(member) => {
+                let blank = self.empty_drive(member);
+                self.drive_of[member] = blank;
+                self.plug_in(member);
+                self.blank.insert(blank);
                 self.ledger.blame(member, "drive comes back empty");
             }
             Step::Foreign { member } if member < members && self.foreign.is_empty() => {
@@ -191,6 +192,43 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// A new drive in the rack.
+    fn empty_drive(&self, member: usize) -> usize {
+        let drives = &mut self.rack.lock().drives;
+        let mut id = uuid(member);
+        id[8..].copy_from_slice(&(drives.len() as u64).to_le_bytes());
+        drives.push(Drive::new(&self.plan, self.config.geometry, id, member));
+        drives.len() - 1
+    }
+
+    /// An operator gives an empty drive for one that failed. The array may refuse it for good reasons, and
+    /// goes on then.
+    pub(crate) fn replace(&mut self, member: usize) -> Result<(), Failure> {
+        if member >= self.plan.members {
+            return Ok(());
+        }
+        let drive = self.empty_drive(member);
+        let device = self.rack.device(drive);
+        let id = self.rack.lock().drives[drive].media().uuid();
+        self.rack.lock().power.recovering = true;
+        let now = self.now;
+        let accepted = self.volume().replace_member(now, DriveIndex::at(member), device, id);
+        self.rack.lock().power.recovering = false;
+        if accepted.is_ok() {
+            self.unplug(member);
+            self.away.remove(&member);
+            self.drive_of[member] = drive;
+            self.plug_in(member);
+            let mut rack = self.rack.lock();
+            rack.drives[drive].learn();
+            rack.power.disarm(member);
+            drop(rack);
+            self.ledger.blame(member, "drive replaced");
+            self.replaced.insert(member);
+        }
+        self.turn()
     }
 
     /// Puts a drive of another array into a place.

@@ -70,6 +70,11 @@ impl Power {
         self.fuses.retain(|fuse| fuse.blow != Blow::PowerOff);
     }
 
+    /// A member has a new drive, and what waited for the old one waits no more.
+    pub fn disarm(&mut self, member: usize) {
+        self.fuses.retain(|fuse| fuse.member != Some(member));
+    }
+
     /// A command of a member is about to take effect.
     pub fn burn(&mut self, member: usize, kind: Kind) -> Option<Blow> {
         let mut blown = None;

@@ -64,7 +64,7 @@ impl Author<'_> {
         let rounds = if self.theme == Theme::Calm { 1 } else { 1 + self.random.below(4) };
         for _ in 0..rounds {
             self.work();
-            if self.random.chance(1, 6) {
+            if self.random.chance(1, 4) {
                 self.steps.push(Step::Idle);
             }
             if self.theme != Theme::Calm {
@@ -92,6 +92,10 @@ impl Author<'_> {
             self.request();
             if breaks && self.random.chance(1, 60) {
                 self.fault();
+            }
+            if breaks && self.random.chance(1, 60) {
+                let member = self.victim();
+                self.steps.push(Step::Replace { member });
             }
         }
     }

@@ -7,7 +7,7 @@
 //!   crash [at reset+2]                                          the power fails, now or at the third reset
 //!   mount [cut header+0]                                        it comes back, and fails again in recovery
 //!   lose 1   away 1   back 1   blank 1   foreign 1   exchange 0 2         while the power is off
-//!   die 1 [at footer+0]   hang 1 30000ms   fail 1                         while it is on
+//!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
 //!   rot 1 40 any open 77                 bits flip in 40 of 1000 blocks of open zones, drawn by 77
 //!   unreadable 1 40 all 77               blocks can no longer be read
 //!   misread 1 3   stale 1 3              the next reads return another block; what was there before a reset
@@ -152,6 +152,8 @@ pub enum Step {
     Hang { member: usize, ms: u64 },
     /// An operator marks a drive as failed.
     Fail { member: usize },
+    /// An operator gives an empty drive for one that failed: the member is rebuilt.
+    Replace { member: usize },
     /// Bits flip.
     Rot(Damage),
     /// Blocks cannot be read any more.
@@ -240,6 +242,7 @@ impl fmt::Display for Step {
             Step::Die { member, at } => write!(f, "die {member}{}", when("at", at)),
             Step::Hang { member, ms } => write!(f, "hang {member} {ms}ms"),
             Step::Fail { member } => write!(f, "fail {member}"),
+            Step::Replace { member } => write!(f, "replace {member}"),
             Step::Rot(damage) => write!(f, "rot {damage}"),
             Step::Unreadable(damage) => write!(f, "unreadable {damage}"),
             Step::Misread { member, count } => write!(f, "misread {member} {count}"),
@@ -361,6 +364,7 @@ impl Words<'_> {
             "die" => Step::Die { member: self.number()?, at: self.when("at")? },
             "hang" => Step::Hang { member: self.number()?, ms: self.with_unit("ms")? },
             "fail" => Step::Fail { member: self.number()? },
+            "replace" => Step::Replace { member: self.number()? },
             "rot" => Step::Rot(self.damage()?),
             "unreadable" => Step::Unreadable(self.damage()?),
             "misread" => Step::Misread { member: self.number()?, count: self.number()? },
@@ -418,6 +422,7 @@ mod tests {
             "die 1 at footer+0",
             "hang 1 30000ms",
             "fail 1",
+            "replace 1",
             "rot 1 40 any open 77",
             "unreadable 1 40 data all 77",
             "misread 1 3",

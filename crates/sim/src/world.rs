@@ -72,6 +72,10 @@ pub struct World {
     pub(crate) rack: SharedRack,
     /// Drive in each place of the list that is mounted; `None` where none is plugged in.
     pub(crate) places: Vec<Option<usize>>,
+    /// The drive of each member.
+    pub(crate) drive_of: Vec<usize>,
+    /// Members whose drive is new and not known to hold everything.
+    pub(crate) replaced: BTreeSet<usize>,
     /// Members that are not plugged in and may come back.
     pub(crate) away: BTreeSet<usize>,
     /// Members whose drive was replaced by an empty one.
@@ -119,6 +123,8 @@ impl World {
             config,
             rack,
             places: (0..plan.members).map(Some).collect(),
+            drive_of: (0..plan.members).collect(),
+            replaced: BTreeSet::new(),
             away: BTreeSet::new(),
             blank: BTreeSet::new(),
             foreign: BTreeMap::new(),
@@ -175,6 +181,7 @@ impl World {
             Step::Trim { lba, blocks, fua } => self.trim(lba, blocks, fua)?,
             Step::Flush => self.flush()?,
             Step::Run { events } => self.run_events(events)?,
+            Step::Replace { member } => self.replace(member)?,
             Step::Stall { us } => self.now = Instant(self.now.0 + us * 1_000),
             Step::Idle => self.idle()?,
             Step::Verify => self.verify()?,
@@ -259,10 +266,12 @@ impl World {
     /// A drive breaks.
     fn break_something(&mut self, step: &Step) -> Result<(), Failure> {
         let Some(member) = step.member().filter(|member| *member < self.plan.members) else { return Ok(()) };
+        // What breaks after it was replaced is to blame again.
+        self.replaced.remove(&member);
         let layout = self.config.user_layout();
         let fault = {
             let Rack { drives, power, trace } = &mut *self.rack.lock();
-            drives[member].suffer(step, self.now, &layout, power, trace)
+            drives[self.drive_of[member]].suffer(step, self.now, &layout, power, trace)
         };
         match *step {
             Step::Fail { .. } => return self.fail_member(member),

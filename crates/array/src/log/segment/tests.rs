@@ -88,6 +88,7 @@ fn open(table: &mut SegmentTable, zones: Vec<ZoneIndex>) -> SegmentSlot {
     writer.zones.iter_mut().for_each(|zone| (zone.landed, zone.finished) = (1, true));
     table.insert(Segment {
         id: 0,
+        created_at: 0,
         stream: Stream::User,
         mode: WriteMode::Append,
         layout,
@@ -97,6 +98,8 @@ fn open(table: &mut SegmentTable, zones: Vec<ZoneIndex>) -> SegmentSlot {
         readers: 0,
         damaged: false,
         zones_retired: 0,
+        zones_missing: 0,
+        is_being_rebuilt: false,
         void_stripes: Vec::new(),
         table: Some(stripes),
         writer: Some(writer),
