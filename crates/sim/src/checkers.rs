@@ -112,7 +112,8 @@ impl World {
         }
         match problem {
             Problem::ParityMismatch { .. } | Problem::BlockLost { .. } => false,
-            // Blocks that nothing points to need not be rebuilt; all others are read by clients.
+            // Less than a stripe is left, but everything can be read: nothing points there any more.
+            Problem::BlockDamaged { rebuildable: false, .. } => true,
             Problem::MemberMissing { drive }
             | Problem::MemberRebuilding { drive }
             | Problem::BlockDamaged { drive, .. }

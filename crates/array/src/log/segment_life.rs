@@ -429,7 +429,18 @@ impl Shard {
         fx: &mut Effects,
     ) {
         match completion.status {
-            Status::Success => {}
+            // A reset may leave a zone with less capacity (ZNS 1.1 section 2.1.1.2.1): ask what it has.
+            Status::Success if completion.report.is_empty() => {
+                let part = u32::try_from(drive).expect("at most 32 members");
+                let op = Op::Report { count: 1 };
+                return fx.command(drive, completion.zone, Waiter::Reset { slot, part }, op);
+            }
+            Status::Success => {
+                let capacity = self.config.geometry.zone_capacity_blocks;
+                if completion.report.iter().any(|zone| zone.capacity < capacity) {
+                    self.segments.get_mut(slot).zones_retired |= 1 << drive;
+                }
+            }
             Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
                 self.segments.get_mut(slot).zones_retired |= 1 << drive;
             }

@@ -261,7 +261,8 @@ fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
 }
 
 /// Zones with data that no segment claims: reset when they hold no block of this array, kept and
-/// reported when they do, so that damaged headers alone never destroy data.
+/// reported when they do, so that damaged headers alone never destroy data. Zones that take no writes, or
+/// hold less than they should, are not used.
 fn find_orphans(
     session: &mut Session,
     descriptors: &[Vec<ZoneDescriptor>],
@@ -271,7 +272,8 @@ fn find_orphans(
     let capacity = session.config.geometry.zone_capacity_blocks;
     for (member, zones) in descriptors.iter().enumerate() {
         for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
-            let unusable = !is_resettable(descriptor.state);
+            let has_shrunk = descriptor.capacity < capacity && !scan.zones_in_use[member][zone.index()];
+            let unusable = has_shrunk || !is_resettable(descriptor.state);
             let claimed = scan.zones_in_use[member][zone.index()] || own[member][zone.index()].is_some();
             if unusable {
                 scan.zones_in_use[member][zone.index()] = true;
