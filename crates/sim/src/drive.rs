@@ -284,6 +284,7 @@ impl Drive {
                 self.die();
             }
             Some(Blow::WriteFault) => {
+                trace.remark(|| format!("drive {} refuses a {kind:?}", self.member));
                 let command = self.flight[index].command.take().expect("it has not taken effect");
                 self.flight[index].completion = Some(refused(command, Status::WriteFault));
             }

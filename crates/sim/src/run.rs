@@ -2,7 +2,7 @@
 
 use crate::plan::{Latency, Plan};
 use crate::script;
-use crate::step::Step;
+use crate::step::{Step, StepError};
 use crate::trace::Keep;
 use crate::world::{Failure, Tally, World};
 use drive::timing::Profile;
@@ -10,21 +10,30 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use toml::Spanned;
 
 /// The largest seed that scenario files can say: their numbers have 63 bits.
 pub const SEED_MAX: u64 = u64::MAX >> 1;
 
 /// A plan and what happens: everything that makes a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Scenario {
     /// What it is about.
-    #[serde(default)]
     pub note: String,
     /// What happens, in order.
     pub steps: Vec<Step>,
     /// The array and its drives; last in the file, for it is a table.
     pub plan: Plan,
+}
+
+/// A scenario as it is read: steps know their lines.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    note: String,
+    steps: Vec<Spanned<String>>,
+    plan: Plan,
 }
 
 /// A scenario that cannot be run.
@@ -33,6 +42,16 @@ pub enum ScenarioError {
     /// It is not written as scenarios are.
     #[error(transparent)]
     Text(#[from] toml::de::Error),
+    /// A step that is none.
+    #[error("line {line}, step {number}: {error}")]
+    Step {
+        /// Counted from one.
+        line: usize,
+        /// Counted from one.
+        number: usize,
+        /// What it says.
+        error: StepError,
+    },
     /// A profile that does not exist.
     #[error("plan.latency: there is no profile `{0}`: use one of {names}", names = Profile::names().join(", "))]
     Profile(String),
@@ -77,7 +96,13 @@ impl Scenario {
     /// # Errors
     /// What is not understood or cannot be, and where.
     pub fn from_toml(text: &str) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text)?;
+        let File { note, steps, plan } = toml::from_str(text)?;
+        let read = |(number, step): (usize, Spanned<String>)| {
+            let line = 1 + text[..step.span().start].matches('\n').count();
+            step.get_ref().parse().map_err(|error| ScenarioError::Step { line, number, error })
+        };
+        let steps = (1..).zip(steps).map(read).collect::<Result<_, _>>()?;
+        let scenario = Scenario { note, steps, plan };
         scenario.validate()?;
         Ok(scenario)
     }
@@ -115,7 +140,8 @@ pub(crate) fn members_of(step: &Step) -> Vec<usize> {
         | Step::Away { member }
         | Step::Back { member }
         | Step::Blank { member }
-        | Step::Foreign { member } => vec![member],
+        | Step::Foreign { member }
+        | Step::Replace { member } => vec![member],
         Step::Exchange { a, b } => vec![a, b],
         _ => step.member().into_iter().collect(),
     }

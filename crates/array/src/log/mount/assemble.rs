@@ -67,9 +67,8 @@ pub fn run(
         table.get_mut(slot).readers += u32::try_from(segment.weak.len()).expect("a u32 of stripes");
     }
     free_zones(zones_in_use, &mut table);
-    let user_layout = config.user_layout();
     let slots = stripe_slot_count(&config);
-    let data_blocks = 2 * slots * user_layout.stripe_data_blocks() as usize;
+    let data_blocks = 2 * slots * config.user_layout().stripe_data_blocks() as usize;
     let frames_internal_max = internal_frames_max(&config);
     let epoch = u64::from(session.record.epoch);
     let sequence_max = sequence_max(&segments);

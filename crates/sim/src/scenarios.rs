@@ -1,0 +1,71 @@
+//! The scenarios every campaign begins with: one for each kind of fault, and one for each bug there was.
+
+/// Includes scenario files by their names.
+macro_rules! scenarios {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../scenarios/", $name, ".toml")))),*]
+    };
+}
+
+/// Name and text of all scenarios.
+pub const SCENARIOS: &[(&str, &str)] = scenarios![
+    "append-groups",
+    "clock-stalls",
+    "crash-at-finish",
+    "crash-at-first-stripe",
+    "crash-at-footer",
+    "crash-at-header",
+    "crash-at-membership-change",
+    "crash-at-reset",
+    "crash-holes",
+    "crash-in-degraded-recovery",
+    "crash-in-gc",
+    "crash-in-membership-change",
+    "crash-in-recovery",
+    "crash-reordered",
+    "crash-torn-write",
+    "crash-volatile-cache",
+    "drive-away-and-back",
+    "drive-blank",
+    "drive-dies",
+    "drive-dies-at-footer",
+    "drive-dies-at-header",
+    "drive-dies-at-reset",
+    "drive-dies-in-crash",
+    "drive-dies-in-gc",
+    "drive-foreign",
+    "drive-hangs",
+    "drive-lost",
+    "drive-stale",
+    "drives-exchanged",
+    "drives-exchanged-degraded",
+    "memory-pressure",
+    "misdirected-reads",
+    "misdirected-write",
+    "raid0-loses-a-drive",
+    "raid4-loses-parity",
+    "remounts",
+    "reordered-completions",
+    "rot-data",
+    "rot-footers",
+    "rot-headers",
+    "rot-oob",
+    "rot-superblocks",
+    "stale-reads",
+    "too-many-away",
+    "too-many-die",
+    "too-many-lost",
+    "trims-and-crash",
+    "unreadable-blocks",
+    "write-fault",
+    "write-fault-in-gc",
+    "zone-offline",
+    "zone-read-only",
+    "zone-shrinks",
+];
+
+/// The text of a scenario by its name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static str> {
+    SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}

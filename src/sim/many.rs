@@ -1,0 +1,94 @@
+//! Many runs: all scenarios, then seeds, with a word now and then about how far it is.
+
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use sim::SEED_MAX;
+use sim::campaign::{Campaign, Totals};
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Failures after which it is enough.
+const FAILURES_MAX: usize = 10;
+
+/// Between two lines about progress where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Which seeds, for how long, on how many threads.
+pub struct Settings {
+    pub first: u64,
+    pub runs: Option<u64>,
+    pub seconds: Option<u64>,
+    pub jobs: usize,
+}
+
+/// The cores of this machine.
+pub fn cores() -> Result<usize> {
+    Ok(std::thread::available_parallelism().context("the number of cores is unknown: use --jobs")?.get())
+}
+
+/// Runs them; how long it took.
+pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
+    let Settings { first, jobs, .. } = *settings;
+    let runs_max = SEED_MAX - first + 1;
+    let runs = settings.runs.unwrap_or(runs_max);
+    ensure!(runs <= runs_max, "--runs {runs}: from seed {first} on there are only {runs_max}");
+    let range = match settings.runs {
+        Some(runs) => format!("seeds {first} to {}", first + runs - 1),
+        None => format!("seeds from {first} on"),
+    };
+    eprintln!("all scenarios, then {range} (jobs: {jobs})");
+    let begun = Instant::now();
+    let totals = Totals::of_scenarios();
+    let progress = Progress::new(settings)?;
+    let go_on = |done: u64, failed: usize| progress.is_wanted(done, failed);
+    let campaign = Campaign { first, runs, jobs, failures_max: FAILURES_MAX, go_on: &go_on };
+    let totals = campaign.run_after(totals);
+    progress.bar.finish_and_clear();
+    Ok((totals, begun.elapsed()))
+}
+
+/// How far it is: a bar on a terminal, lines elsewhere.
+struct Progress {
+    begun: Instant,
+    runs: Option<u64>,
+    limit: Option<Duration>,
+    bar: ProgressBar,
+    /// When the next line is due; `None` on a terminal.
+    next_line: Option<Mutex<Instant>>,
+}
+
+impl Progress {
+    fn new(settings: &Settings) -> Result<Progress> {
+        let begun = Instant::now();
+        let limit = settings.seconds.map(Duration::from_secs);
+        let length = settings.runs.or(settings.seconds.map(|seconds| seconds * 1_000)).unwrap_or(0);
+        let bar = ProgressBar::new(length);
+        bar.set_style(ProgressStyle::with_template("{wide_bar} {msg} (ETA {eta})")?);
+        let next_line = (!std::io::stderr().is_terminal()).then(|| Mutex::new(begun + LINE_EVERY));
+        Ok(Progress { begun, runs: settings.runs, limit, bar, next_line })
+    }
+
+    /// Says how far it is; false when the time is over.
+    fn is_wanted(&self, done: u64, failed: usize) -> bool {
+        let took = self.begun.elapsed();
+        let of = self.runs.map(|runs| format!(" of {runs}")).unwrap_or_default();
+        let rate = u128::from(done) * 1_000 / took.as_millis().max(1);
+        let message = || format!("{done}{of} seeds, {rate}/s, {failed} failed");
+        match &self.next_line {
+            None => {
+                let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                self.bar.set_position(self.runs.map_or(ms, |_| done));
+                self.bar.set_message(message());
+            }
+            Some(next_line) => {
+                let mut next_line = next_line.lock().expect("nobody panics here");
+                if Instant::now() >= *next_line {
+                    eprintln!("{}", message());
+                    *next_line = Instant::now() + LINE_EVERY;
+                }
+            }
+        }
+        self.limit.is_none_or(|limit| took < limit)
+    }
+}
