@@ -348,9 +348,8 @@ fn read_oob(
         let last = (first + READ_BLOCKS_MAX * 16).min(end);
         let frames = read_blocks(session, member, segment.header.zones[member], first..last);
         for (place, frame) in (first - HEADER_BLOCKS..).zip(frames) {
-            take_entry(session, segment, member, zone, (place, frame), &mut entries);
             // Whatever is not as it should be is read again: a drive may have returned another block, once.
-            if !entries[place as usize].is_some_and(|entry| entry.whole) {
+            if !take_entry(session, segment, member, zone, (place, frame), &mut entries) {
                 read_again(session, segment, member, zone, place, &mut entries);
             }
         }
@@ -391,7 +390,7 @@ fn read_again(
     take_entry(session, segment, member, zone, (place, frame), entries);
 }
 
-/// Takes what a block says of itself.
+/// Takes what a block says of itself; true when it is certainly the one that was written there.
 fn take_entry(
     session: &Session,
     segment: &FoundSegment,
@@ -399,14 +398,15 @@ fn take_entry(
     zone: &mut FoundZone,
     (place, frame): (u32, Option<Frame>),
     entries: &mut [Option<Entry>],
-) {
-    let Some(frame) = frame else { return };
+) -> bool {
+    let Some(frame) = frame else { return false };
     let entry = entry_of(session, segment, member, place + HEADER_BLOCKS, &frame);
     entries[place as usize] = entry;
     match entry {
         None => zone.hints.insert(place, oob::guess(&frame.oob)),
         Some(_) => zone.hints.remove(&place),
     };
+    entry.is_some_and(|entry| entry.whole || oob::guess(&frame.oob).is_filler)
 }
 
 /// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
