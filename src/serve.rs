@@ -16,6 +16,7 @@ use drive::emulated::Pace;
 use drive::timing::Profile;
 use server::{ExportConfig, Listen, ServerConfig, Service, Stop, WallClock, control};
 use std::path::PathBuf;
+use zone::device::ZonedDevice;
 
 /// Waits shorter than this are spent awake when drives take the time of a profile.
 const SPIN_FOR_PROFILE: Nanos = Nanos(200_000);
@@ -56,10 +57,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     let drives = directory.open_drives_as(profile.as_ref())?;
-    let (shard, set, report) = mount(drives.devices, Tuning::default(), clock.now())?;
-    status::log_mount(&directory, &shard.status(), &report);
-    let mut volume = LogVolume::new(shard, set);
-    finish_recovery(&mut volume, clock);
+    let volume = recover(&directory, drives.devices, clock)?;
     let listen = match &options.listen {
         Some(listen) => listen.clone(),
         None => Listen::Unix(std::path::absolute(directory.nbd_path()).context("the array's directory")?),
@@ -101,10 +99,30 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     Ok(())
 }
 
-/// Collects what a crash left incomplete before clients come.
-fn finish_recovery(volume: &mut LogVolume, clock: WallClock) {
+/// Mounts, and moves what a crash left incomplete before clients come. Begins anew when a drive fails
+/// meanwhile and takes some of that along.
+fn recover(
+    directory: &Directory,
+    mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    clock: WallClock,
+) -> Result<LogVolume> {
+    loop {
+        let (shard, set, report) = mount(devices, Tuning::default(), clock.now())?;
+        status::log_mount(directory, &shard.status(), &report);
+        let mut volume = LogVolume::new(shard, set);
+        turn_until(&mut volume, clock, |volume| !volume.shard().has_recovery_debt());
+        if !volume.shard().must_mount_again() {
+            return Ok(volume);
+        }
+        log::warn!("a drive failed during recovery, which begins anew without it");
+        turn_until(&mut volume, clock, LogVolume::is_at_rest);
+        devices = volume.into_drives().into_inner();
+    }
+}
+
+fn turn_until(volume: &mut LogVolume, clock: WallClock, is_done: impl Fn(&LogVolume) -> bool) {
     let mut replies = Vec::new();
-    while volume.shard().has_recovery_debt() {
+    while !is_done(volume) {
         if !volume.turn(clock.now(), &mut replies) {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }

@@ -5,7 +5,7 @@
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, bench, fuzz, sanitize, ci
+//! test, sim, bench, fuzz, sanitize, ci
 //! ```
 
 mod bench;
@@ -13,6 +13,7 @@ mod ci;
 mod fuzz;
 mod phase;
 mod sanitize;
+mod sim;
 mod test;
 mod tidy;
 mod tools;
@@ -64,6 +65,14 @@ const COMMANDS: &[Command] = &[
         run: Run::Plain(test::run),
     },
     Command {
+        name: "sim",
+        line: "all scenarios and fresh seeds of the simulator: 100000, or as many as said",
+        help: "`zoneweave sim --runs RUNS` from a release build, beginning at a seed that is another one each \
+               day and is printed,\nand the same event-log hash from a build with debug assertions. 100000 runs \
+               take less than half an hour on 2 cores.",
+        run: Run::With("RUNS", sim::run),
+    },
+    Command {
         name: "bench",
         line: "the cost of a write, and NBD beside nbdkit",
         help: "`zoneweave lab null-write --json` and, where fio and nbdkit are, `zoneweave lab nbd-compare \
@@ -88,7 +97,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ci",
-        line: "check, test, a short fuzz and a short bench: exactly what CI runs",
+        line: "check, test, short forms of sim, fuzz and bench: exactly what CI runs",
         help: "As those commands one after the other, with nothing skipped for want of a tool, \
                and the time each took.\n.ci/run does this on a fresh machine.",
         run: Run::Plain(ci::run),

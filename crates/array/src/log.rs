@@ -147,6 +147,8 @@ pub struct Shard {
     doubtful: Vec<u64>,
     recording_doubt: bool,
     recovery_flush: RecoveryFlush,
+    /// A member failed before the stripes that recovery left weak were moved.
+    recovery_is_void: bool,
     membership: Membership,
     frames: FramePool,
     frames_internal_max: usize,
@@ -282,6 +284,13 @@ impl Shard {
     #[must_use]
     pub fn has_recovery_debt(&self) -> bool {
         self.has_blocks_to_rescue() || self.recovery_flush != RecoveryFlush::Done
+    }
+
+    /// True when recovery must begin anew before clients are served: a member failed while stripes that were never
+    /// acknowledged waited to be moved, and without them older copies count again.
+    #[must_use]
+    pub fn must_mount_again(&self) -> bool {
+        self.recovery_is_void && !self.membership.is_broken()
     }
 
     fn has_blocks_to_rescue(&self) -> bool {

@@ -101,8 +101,28 @@ impl World {
             self.power_off();
             return Ok(());
         }
+        if self.volume().shard().must_mount_again() {
+            return self.mount_again();
+        }
         self.rack.lock().power.disarm_cuts();
         self.observe_all()
+    }
+
+    /// Recovery begins anew, as in the server: engine and drives part when both are at rest.
+    fn mount_again(&mut self) -> Result<(), Failure> {
+        self.ledger.count("recovery begins anew", 1);
+        let since = self.now;
+        while !self.is_dark() && !self.volume().is_at_rest() {
+            if !self.advance()? && !self.is_dark() || self.is_over(since) {
+                return Err(self.stuck("recovery cannot begin anew: the engine never comes to rest"));
+            }
+        }
+        if self.is_dark() {
+            self.power_off();
+            return Ok(());
+        }
+        self.volume = None;
+        self.mount(None)
     }
 
     /// Whether an array that was not mounted may say so: then true when something can be done about it.

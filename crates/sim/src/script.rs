@@ -212,7 +212,9 @@ impl Author<'_> {
                 pick(&mut self.random, &[100, 500, 1_000])
             }
         };
-        let part = pick(&mut self.random, &[Part::Data, Part::Oob, Part::Any]);
+        // Without redundancy the metadata of a block is all that is known of it.
+        let parts = [Part::Data, Part::Oob, Part::Any];
+        let part = pick(&mut self.random, if self.plan.tolerance() > 0 { &parts } else { &parts[..1] });
         Damage { member, per_mille, part, scope, seed: self.random.bits() >> 32 }
     }
 
@@ -232,7 +234,8 @@ impl Author<'_> {
             2 => Step::Fail { member },
             3 | 4 => Step::Hang { member, ms: pick(&mut self.random, &[1, 100, 30_000]) },
             5..=7 => Step::Rot(self.damage(culprit)),
-            8 => Step::Unreadable(self.damage(culprit)),
+            8 if self.plan.tolerance() > 0 => Step::Unreadable(self.damage(culprit)),
+            8 => Step::Rot(self.damage(culprit)),
             9 => Step::Misread { member: culprit, count },
             10 => Step::Stale { member: culprit, count },
             // Without redundancy a write that never arrived is not told from one that was torn.

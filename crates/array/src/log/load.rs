@@ -229,7 +229,10 @@ impl Shard {
                 self.chunk_restored(load.segment, slot, rows);
             }
             Purpose::Move | Purpose::Rescue => {
-                self.collect_moves(&mut load);
+                let is_whole = self.collect_moves(&mut load);
+                // What could be read when recovery decided to keep it went with a member since.
+                let is_rescue = matches!(load.purpose, Purpose::Rescue);
+                self.recovery_is_void |= is_rescue && !is_whole && self.membership.has_lost_since_mount();
                 self.give_pieces(&mut load);
                 self.segments.get_mut(load.segment).readers -= 1;
                 if matches!(load.purpose, Purpose::Move) {
@@ -297,16 +300,19 @@ impl Shard {
         self.moves.push_back(Move { frame: copy, protected, name, from, data_crc, repaired: true });
     }
 
-    /// Queues the live data blocks of a loaded stripe for moving. What cannot be decoded stays where
-    /// it is, and the collector notices by the segment's live blocks.
-    fn collect_moves(&mut self, load: &mut Load) {
+    /// Queues the live data blocks of a loaded stripe for moving; false when some cannot be decoded. Those stay
+    /// where they are, and the collector notices by the segment's live blocks.
+    fn collect_moves(&mut self, load: &mut Load) -> bool {
         let data_count = self.config.code().data_count();
         let mut decoded = Vec::new();
+        let mut is_whole = true;
         for (piece, row) in (0..data_count).flat_map(|piece| (0..load.rows).map(move |row| (piece, row))) {
-            if load.pieces[piece].row(row).is_none()
-                && let Some(frame) = self.decode_row(load, piece, row)
-            {
-                decoded.push((piece, row, frame));
+            if load.pieces[piece].row(row).is_some() {
+                continue;
+            }
+            match self.decode_row(load, piece, row) {
+                Some(frame) => decoded.push((piece, row, frame)),
+                None => is_whole = false,
             }
         }
         for piece in 0..data_count {
@@ -325,6 +331,7 @@ impl Shard {
         for (piece, row, frame) in decoded {
             self.move_if_live(load, (piece, row), frame, true);
         }
+        is_whole
     }
 
     /// Queues a block for moving if the index points to it.

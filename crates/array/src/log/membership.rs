@@ -29,6 +29,8 @@ const RECORDS_PER_REPLACEMENT: u32 = 8;
 pub struct Membership {
     record: Superblock,
     positions: Vec<LogPosition>,
+    /// Members that were lost when the array was mounted.
+    lost_at_mount: usize,
     records_pending: u32,
     changed_again: bool,
     /// Stripes that are complete but for a member whose failure is not recorded yet.
@@ -41,7 +43,9 @@ impl Membership {
     /// The members as the newest superblock has them.
     #[must_use]
     pub fn new(record: Superblock, positions: Vec<LogPosition>) -> Membership {
+        let lost = record.members.iter().filter(|member| member.state != MemberState::Active).count();
         Membership {
+            lost_at_mount: lost,
             record,
             positions,
             records_pending: 0,
@@ -79,6 +83,12 @@ impl Membership {
     #[must_use]
     pub fn lost_count(&self) -> usize {
         self.record.members.iter().filter(|member| member.state != MemberState::Active).count()
+    }
+
+    /// True when a member failed since the mount.
+    #[must_use]
+    pub fn has_lost_since_mount(&self) -> bool {
+        self.lost_count() > self.lost_at_mount
     }
 
     /// True when more members are lost than the array can lose.

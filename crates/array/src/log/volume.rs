@@ -63,6 +63,13 @@ impl LogVolume {
         moved || !self.effects.commands.is_empty()
     }
 
+    /// True when the engine is at rest and no drive has anything to answer: engine and drives may part.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let answered = |member| self.drives.in_flight(DriveIndex::at(member)) == 0;
+        self.shard.is_quiet() && self.effects.commands.is_empty() && (0..self.drives.len()).all(answered)
+    }
+
     /// When the next turn is due even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -114,7 +121,7 @@ impl LogVolume {
         &mut self.drives
     }
 
-    /// Takes engine and drives apart: what a crash does, in tests.
+    /// Takes engine and drives apart, for another mount.
     #[must_use]
     pub fn into_drives(self) -> DriveSet {
         self.drives

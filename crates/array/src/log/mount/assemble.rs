@@ -104,6 +104,7 @@ pub fn run(
         doubtful: session.report.regions_doubtful.clone(),
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
+        recovery_is_void: false,
         membership: Membership::new(session.record.clone(), positions),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,

@@ -1,0 +1,69 @@
+//! `cargo xtask sim`: the simulator on seeds nobody has tried yet.
+
+use crate::phase::{cargo, output, run as run_program};
+use anyhow::{Context, Result, bail};
+use std::time::SystemTime;
+
+/// Runs when nothing is said.
+const RUNS: u64 = 100_000;
+/// Runs of CI: about a minute on 2 cores.
+const RUNS_SHORT: u64 = 3_000;
+/// Runs whose event logs must be the same in every build.
+const RUNS_COMPARED: u64 = 40;
+/// Distance between the first seeds of two days.
+const SEEDS_PER_DAY: u64 = 1_000_000;
+
+/// All scenarios and `runs` seeds of today.
+///
+/// # Errors
+/// When a run fails, or builds do not agree.
+pub fn run(runs: Option<&str>) -> Result<()> {
+    let runs = runs.map(|text| text.parse().with_context(|| format!("`{text}` is no number of runs")));
+    simulate(runs.transpose()?.unwrap_or(RUNS))
+}
+
+/// The share of CI.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_short() -> Result<()> {
+    simulate(RUNS_SHORT)
+}
+
+fn simulate(runs: u64) -> Result<()> {
+    compare_builds()?;
+    let seed = first_seed_of_today()?;
+    println!("sim: seeds {seed} to {}", seed + runs - 1);
+    run_program(zoneweave("release").args(["sim", "--runs", &runs.to_string(), "--seed", &seed.to_string()]))
+}
+
+/// The same seeds give the same event logs whatever the compiler's options.
+fn compare_builds() -> Result<()> {
+    let hash = |profile| -> Result<String> {
+        let runs = RUNS_COMPARED.to_string();
+        let text = output(zoneweave(profile).args(["sim", "--seed", "0", "--runs", &runs, "--json"]))?;
+        let report: serde_json::Value = serde_json::from_str(&text).context("the report of the simulator")?;
+        Ok(report["hash"].as_str().context("the report has no hash")?.to_owned())
+    };
+    let (debug, release) = (hash("test")?, hash("release")?);
+    if debug != release {
+        bail!(
+            "seeds 0 to {} give hash {debug} with debug assertions and {release} without",
+            RUNS_COMPARED - 1
+        );
+    }
+    println!("sim: hash {release} with and without debug assertions");
+    Ok(())
+}
+
+fn zoneweave(profile: &str) -> std::process::Command {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--profile", profile, "--package", "zoneweave", "--"]);
+    command
+}
+
+fn first_seed_of_today() -> Result<u64> {
+    let since =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
+    Ok(since.as_secs() / 86_400 * SEEDS_PER_DAY)
+}
