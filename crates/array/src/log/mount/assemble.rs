@@ -72,11 +72,6 @@ pub fn run(
     let frames_internal_max = internal_frames_max(&config);
     let epoch = u64::from(session.record.epoch);
     let sequence_max = sequence_max(&segments);
-    let positions = session
-        .log_positions
-        .iter()
-        .map(|state| state.map_or(LogPosition { zone: ZoneIndex(0), next: 0 }, |state| state.position()))
-        .collect();
     let mut shard = Shard {
         array_tag: session.array_tag(),
         pba,
@@ -105,7 +100,7 @@ pub fn run(
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
         recovery_is_void: false,
-        membership: Membership::new(session.record.clone(), positions),
+        membership: Membership::new(session.record.clone(), log_positions(session)),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
         next_sequence: (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max) + 1,
@@ -118,6 +113,12 @@ pub fn run(
     };
     shard.count_live();
     Ok(shard)
+}
+
+/// Where the next superblock record of each member goes.
+fn log_positions(session: &Session) -> Vec<LogPosition> {
+    let nowhere = LogPosition { zone: ZoneIndex(0), next: 0 };
+    session.log_positions.iter().map(|state| state.map_or(nowhere, |state| state.position())).collect()
 }
 
 /// The highest sequence on the media.
