@@ -6,11 +6,13 @@
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
 //! test, sim, bench, fuzz, sanitize, ci
+//! mutants   deliberate bugs that the simulator must find
 //! ```
 
 mod bench;
 mod ci;
 mod fuzz;
+mod mutants;
 mod phase;
 mod sanitize;
 mod sim;
@@ -94,6 +96,21 @@ const COMMANDS: &[Command] = &[
         help: "The tests that go through XOR kernels, the mapped drive file and io_uring, with leaks. The \
                runtime comes with stable Rust.\nHalf a minute, and some three to build on one core: not part of ci.",
         run: Run::Plain(sanitize::run),
+    },
+    Command {
+        name: "mutants",
+        line: "deliberate bugs, each of which the simulator must find",
+        help: "Builds the simulator with the bugs of crates/base/src/mutant.rs, in target/mutants so that no other \
+               build has them,\nand lets scenarios and seeds look for each. Some minutes. One that is not found \
+               is a hole in the simulator.\nFor a single one: \
+               target/mutants/release/mutants --only NAME",
+        run: Run::Plain(mutants::run),
+    },
+    Command {
+        name: "mutants-table",
+        line: "the same, and the table in docs/TESTING.md anew",
+        help: "What stands between <!-- mutants --> and <!-- /mutants --> is written by this.",
+        run: Run::Plain(mutants::write),
     },
     Command {
         name: "ci",

@@ -46,6 +46,7 @@ pub use replace::ReplaceError;
 
 use crate::request::{Reply, Request, RequestOp};
 use base::frame::FramePool;
+use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -182,7 +183,14 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        match Waiter::from_token(completion.token) {
+        let waiter = Waiter::from_token(completion.token);
+        if let Waiter::Chunk { slot, .. } = waiter
+            && mutant::is(Mutant::SlowDriveGivenUp)
+            && now.since(self.stripes.get(slot).opened_at).0 > 10_000_000_000
+        {
+            self.fail_member(drive.index(), fx);
+        }
+        match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk(slot, part, completion, fx),
             Waiter::Header { slot, .. } => self.on_header(slot, drive.index(), completion, fx),
             Waiter::Footer { slot, .. } => self.on_footer(slot, drive.index(), completion, fx),
@@ -199,6 +207,9 @@ impl Shard {
 
     /// Recovery is over: goes on with segments that were being sealed, and with the rebuild of a member.
     pub fn resume(&mut self, fx: &mut Effects) {
+        if mutant::is(Mutant::SealingNotResumed) {
+            return;
+        }
         self.start_rebuild(fx);
         let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -209,7 +220,9 @@ impl Shard {
     /// Time has passed: seals stripes at their deadline and moves what waits.
     pub fn tick(&mut self, now: Instant, fx: &mut Effects) {
         for stream in [Stream::User, Stream::Gc] {
-            if self.stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
+            let is_due =
+                |deadline: Instant| deadline == now || deadline < now && !mutant::is(Mutant::DeadlineMissed);
+            if self.stripe_deadline(stream).is_some_and(is_due) {
                 self.seal_filling(stream, fx);
             }
         }
@@ -243,7 +256,8 @@ impl Shard {
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
         let slot = self.streams[stream_index(stream)].filling?;
-        let gathering = stream == Stream::Gc && !matches!(self.gc, Gc::Idle);
+        let collected = stream == Stream::Gc || mutant::is(Mutant::UserWaitsForCollector);
+        let gathering = collected && !matches!(self.gc, Gc::Idle);
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
     }
 
@@ -319,7 +333,7 @@ impl Shard {
         let segment = self.segment_at(pba);
         let live = &mut self.segments.get_mut(segment).live_blocks;
         assert!(*live > 0);
-        *live -= 1;
+        *live -= u32::from(!mutant::is(Mutant::LiveCountDrifts));
     }
 
     /// The segment an address lies in.

@@ -7,6 +7,7 @@ pub mod bytes;
 pub mod checksum;
 pub mod erasure;
 pub mod frame;
+pub mod mutant;
 pub mod random;
 pub mod slab;
 pub mod time;

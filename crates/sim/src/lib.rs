@@ -33,6 +33,6 @@ mod world;
 
 pub use plan::{Latency, Plan, Tearing};
 pub use run::{Outcome, SEED_MAX, Scenario, ScenarioError, catch_panics, run};
-pub use step::{Step, StepError};
+pub use step::{Damage, Scope, Step, StepError};
 pub use trace::Keep;
 pub use world::{Failure, Tally};

@@ -13,6 +13,7 @@
 use crate::format::HEADER_BLOCKS;
 use crate::format::footer::ENTRIES_PER_BLOCK;
 use base::erasure::ErasureCode;
+use base::mutant::{self, Mutant};
 
 /// Largest stripe group: what the stripe table can number.
 pub const GROUP_STRIPES_MAX: u32 = 1 << 16;
@@ -273,7 +274,9 @@ impl StripeTable {
         let filled = self.filled[entry / 64] >> (entry % 64) & 1 == 1;
         let mut bytes = [0; 4];
         bytes[..self.width].copy_from_slice(&self.bytes[entry * self.width..][..self.width]);
-        filled.then_some(u32::from_le_bytes(bytes))
+        let within = u32::from_le_bytes(bytes);
+        let filled = filled && !(within == 0 && mutant::is(Mutant::StripeZeroIsEmpty));
+        filled.then_some(within)
     }
 
     /// Slot among `slots` of `drive`'s zone that holds stripe `within` of their group. `likely` is

@@ -2,6 +2,7 @@
 
 use crate::log::pba::PbaFormat;
 use base::erasure::ErasureCode;
+use base::mutant::{self, Mutant};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use std::fmt;
@@ -275,7 +276,10 @@ impl ArrayConfig {
         let sizes = LayoutSizes {
             chunk_blocks: self.chunk_blocks,
             group_stripes,
-            capacity_blocks: self.geometry.zone_capacity_blocks,
+            capacity_blocks: match mutant::is(Mutant::SizeInsteadOfCapacity) {
+                true => self.geometry.zone_size_blocks,
+                false => self.geometry.zone_capacity_blocks,
+            },
         };
         Layout::fit(self.code(), self.level, &sizes)
     }

@@ -7,6 +7,7 @@
 use crate::log::segment::SegmentSlot;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard, Waiter};
+use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::header::Stream;
@@ -43,7 +44,7 @@ impl Shard {
     /// A flush is at the head of the queue: everything before it is under way.
     pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
         self.seal_filling(Stream::User, fx);
-        let writes_before = self.writes_outstanding;
+        let writes_before = self.writes_outstanding * u32::from(!mutant::is(Mutant::FlushIgnoresWrites));
         self.requests.get_mut(slot).work = Work::Flush { writes_before };
         if writes_before == 0 {
             self.flush_devices_for(slot, fx);
@@ -74,12 +75,21 @@ impl Shard {
 
     /// Answers a request after a device flush.
     pub(super) fn flush_devices_for(&mut self, slot: u32, fx: &mut Effects) {
+        if mutant::is(Mutant::FlushNotSent) {
+            return self.answer(slot, fx);
+        }
+        if mutant::is(Mutant::FlushJoinsAnother) && self.device_flush.drives_pending > 0 {
+            return self.device_flush.current.push(FlushWaiter::Request(slot));
+        }
         self.device_flush.next.push(FlushWaiter::Request(slot));
         self.start_device_flush(fx);
     }
 
     /// Tells the collector after a device flush.
     pub(super) fn flush_devices_for_gc(&mut self, fx: &mut Effects) {
+        if mutant::is(Mutant::ErasedWithoutFlush) {
+            return self.gc_flushed();
+        }
         self.device_flush.next.push(FlushWaiter::Gc);
         self.start_device_flush(fx);
     }
@@ -87,6 +97,10 @@ impl Shard {
     /// Flushes what recovery wrote, once nothing is left to be moved.
     pub(super) fn flush_recovery(&mut self, fx: &mut Effects) {
         if self.recovery_flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
+            if mutant::is(Mutant::RecoveryNotFlushed) {
+                self.recovery_flush = RecoveryFlush::Done;
+                return;
+            }
             self.recovery_flush = RecoveryFlush::Flushing;
             self.device_flush.next.push(FlushWaiter::Recovery);
             self.start_device_flush(fx);
@@ -137,6 +151,9 @@ impl Shard {
     /// The flush that lost a drive is repeated on the others once their superblocks say so: those must be
     /// durable too.
     pub(super) fn repeat_device_flush(&mut self, fx: &mut Effects) {
+        if mutant::is(Mutant::FlushNotRepeated) {
+            return self.answer_flush(fx);
+        }
         self.flush_all_devices(fx);
     }
 

@@ -14,6 +14,7 @@ use crate::log::stripe::Origin;
 use crate::log::write::Placement;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use std::cmp::Reverse;
 use zone::format::header::Stream;
@@ -97,13 +98,16 @@ impl Shard {
                     }
                 }
                 Gc::Settling { victim } => {
+                    if mutant::is(Mutant::SealsBeforePlacing) {
+                        self.seal_filling(Stream::Gc, fx);
+                    }
                     self.place_moves(now, fx);
-                    if self.moves.is_empty() {
+                    if self.moves.is_empty() && !mutant::is(Mutant::SealsBeforePlacing) {
                         self.seal_filling(Stream::Gc, fx);
                     }
                     if !self.moves.is_empty()
-                        || self.moves_pending > 0
-                        || self.segments.get(victim).readers > 0
+                        || self.moves_pending > 0 && !mutant::is(Mutant::ErasedBeforeMoved)
+                        || self.segments.get(victim).readers > 0 && !mutant::is(Mutant::ErasedWhileRead)
                     {
                         return;
                     }
@@ -123,7 +127,9 @@ impl Shard {
                     }
                 }
                 // The flush lost more drives than the array can lose: what was moved may be gone.
-                Gc::Flushing { flushed: true, .. } if self.membership.is_broken() => {
+                Gc::Flushing { flushed: true, .. }
+                    if self.membership.is_broken() && !mutant::is(Mutant::BrokenErases) =>
+                {
                     self.gc = Gc::Idle;
                     return;
                 }
@@ -144,7 +150,9 @@ impl Shard {
         }
         let in_state =
             |wanted: SegmentState| self.segments.iter().filter(move |(_, segment)| segment.state == wanted);
-        if let Some((slot, _)) = in_state(SegmentState::Condemned).next() {
+        if let Some((slot, _)) = in_state(SegmentState::Condemned).next()
+            && !mutant::is(Mutant::CondemnedKept)
+        {
             return Some(slot);
         }
         let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
@@ -241,7 +249,7 @@ impl Shard {
             if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
                 return;
             }
-            let Some(Move { frame, protected, name, from, data_crc, repaired }) = self.moves.pop_front()
+            let Some(Move { frame, mut protected, name, from, data_crc, repaired }) = self.moves.pop_front()
             else {
                 return;
             };
@@ -249,6 +257,13 @@ impl Shard {
             if self.index.get(name) != Some(from) {
                 self.frames.give(frame);
                 continue;
+            }
+            if mutant::is(Mutant::CollectorStampsNew) {
+                protected.sequence = self.next_sequence;
+                self.next_sequence += 1;
+            }
+            if mutant::is(Mutant::CollectorDropsTombstones) && matches!(name, Name::Tombstone(_)) {
+                protected = Protected::PADDING;
             }
             self.moves_pending += 1;
             self.counters.moved_blocks_written += 1;

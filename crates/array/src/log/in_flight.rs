@@ -7,6 +7,7 @@
 //! An open-addressing table with linear probing and backward-shift deletion: bounded by the stripe
 //! slots, allocated once, one or two cache lines per operation.
 
+use base::mutant::{self, Mutant};
 use base::units::Lba;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,8 @@ impl InFlight {
         let at = self.find(lba.0);
         let slot = &mut self.slots[at];
         assert!(slot.writes > 0, "block {lba} completed a write that never began");
-        let newest = sequence > slot.applied;
+        let any_order = mutant::is(Mutant::IndexedInOrderOfCompletion) && sequence > 0;
+        let newest = sequence > slot.applied || any_order;
         slot.applied = slot.applied.max(sequence);
         slot.writes -= 1;
         if slot.writes == 0 {

@@ -8,6 +8,7 @@
 
 use crate::log::config::REGION_BLOCKS;
 use crate::log::pba::Pba;
+use base::mutant::{self, Mutant};
 use base::units::Lba;
 use base::xor::Block;
 use std::collections::BTreeSet;
@@ -30,6 +31,7 @@ impl Name {
     #[must_use]
     pub fn of(protected: &Protected, index: &Index) -> Option<Name> {
         match protected.kind {
+            Kind::Lost if mutant::is(Mutant::LostMarkerIgnored) => None,
             Kind::User | Kind::Lost => {
                 (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
             }
@@ -177,7 +179,8 @@ impl Index {
             bitmap[LOST_AT + bit / 8] |= 1 << (bit % 8);
         }
         for lba in region_range(region, self.blocks()) {
-            if trim.contains(&lba) || self.is_trimmed(Lba(lba)) {
+            let before = self.is_trimmed(Lba(lba)) && !mutant::is(Mutant::TombstoneForgets);
+            if trim.contains(&lba) || before {
                 let bit = Lba(lba % REGION_BLOCKS).index();
                 bitmap[bit / 8] |= 1 << (bit % 8);
             }

@@ -9,6 +9,7 @@ use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
 use base::checksum::crc32c;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, Lba};
 use base::xor::Block;
 use zone::device::{Completion, Op, Status};
@@ -94,6 +95,7 @@ impl Shard {
             let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::default()).collect();
             pieces[piece].asked = true;
             let purpose = Purpose::Rebuild { rebuild, piece };
+            let row = if mutant::is(Mutant::DegradedReadsFirstRow) { 0 } else { row };
             let load =
                 Load { segment: rebuild.segment, stripe, row, rows: 1, purpose, pieces, pieces_pending: 0 };
             let slot = self.loads.insert(load);
@@ -190,7 +192,8 @@ impl Shard {
         for (row, frame) in (0..).zip(&frames) {
             let location = Location { drive: DriveIndex::at(drive), zone, offset: offset + row };
             let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
-            rows_good |= u32::from(whole && status == Status::Success) << row;
+            let good = whole && status == Status::Success || mutant::is(Mutant::LoadsNotVerified);
+            rows_good |= u32::from(good) << row;
         }
         self.loads.get_mut(slot).pieces[part as usize] = Piece { asked: true, frames, rows_good };
         self.piece_loaded(slot, fx);
@@ -219,7 +222,9 @@ impl Shard {
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
                 let rebuilt = self.decode_row(&load, piece, 0);
-                self.give_pieces(&mut load);
+                if !mutant::is(Mutant::DegradedReadLeaks) {
+                    self.give_pieces(&mut load);
+                }
                 self.finish_rebuild(&rebuild, rebuilt, fx);
             }
             Purpose::Restore { slot } => {

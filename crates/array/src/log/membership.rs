@@ -4,6 +4,7 @@
 use crate::log::segment::Segment;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, Shard, Waiter};
+use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::superblock::{Member, MemberState, Superblock, Uuid};
@@ -141,7 +142,9 @@ impl Shard {
         if !self.membership.is_broken() {
             self.record_change(fx);
         }
-        self.drop_waiting_chunks(drive, fx);
+        if !mutant::is(Mutant::WaitingChunksKept) {
+            self.drop_waiting_chunks(drive, fx);
+        }
     }
 
     /// Tells the superblocks of all members that are there, in a new generation.

@@ -20,6 +20,7 @@ mod witness;
 
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, ConfigError, Tuning};
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
 use std::fmt;
@@ -254,12 +255,12 @@ impl Session {
     /// A new generation and epoch on every active member, before anything else is written.
     fn record_mount(&mut self) -> Result<(), MountError> {
         self.record.generation += 1;
-        self.record.epoch += 1;
+        self.record.epoch += u32::from(!mutant::is(Mutant::SegmentIdsRestart));
         superblocks::write_record(self)
     }
 
     fn recover(&mut self, tuning: Tuning) -> Result<Shard, MountError> {
-        if self.writable {
+        if self.writable && !mutant::is(Mutant::MountNotRecorded) {
             self.record_mount()?;
         }
         let scan = scan::run(self)?;
@@ -271,14 +272,16 @@ impl Session {
             if !decided.sealed {
                 repair::run(self, &mut decided)?;
             }
-            decided.weak = repair::weak_stripes(&decided);
+            if !mutant::is(Mutant::WeakNotMoved) {
+                decided.weak = repair::weak_stripes(&decided);
+            }
             self.report.stripes_weak += decided.weak.len() as u64;
             decided.place_damaged();
             witness::run(self, &mut decided);
             segments.push(decided);
         }
         self.expect_all_there()?;
-        if self.writable {
+        if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
             repair::reset_zones(self, &scan.zones_to_reset)?;
         }
         assemble::run(self, segments, &scan.zones_in_use, tuning)
@@ -286,7 +289,7 @@ impl Session {
 
     /// What a drive did not answer because it is gone is not damage: mounting begins anew without it.
     fn expect_all_there(&self) -> Result<(), MountError> {
-        match self.vanished {
+        match self.vanished.filter(|_| !mutant::is(Mutant::VanishedIsDamage)) {
             Some(member) => Err(MountError::Drive { member, what: "read", status: Status::DeviceGone }),
             None => Ok(()),
         }

@@ -12,6 +12,7 @@
 //! counts the index entries that point into the segment.
 
 use crate::log::writer::Writer;
+use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
 use zone::format::SUPERBLOCK_ZONES;
@@ -122,7 +123,9 @@ impl Segment {
         let slots = start..start + self.layout.group_len(group);
         let mut candidates = std::iter::once(stripe).chain(slots);
         let slot = candidates
-            .find(|slot| table.stripe_within(drive, *slot).is_none())
+            .find(|slot| {
+                mutant::is(Mutant::MissingPlacedBlindly) || table.stripe_within(drive, *slot).is_none()
+            })
             .expect("a group has as many slots as stripes");
         table.set(drive, slot, stripe - start);
         slot
@@ -334,7 +337,8 @@ impl SegmentTable {
         assert!(segment.readers == 0);
         for (drive, zone) in segment.zones.iter().enumerate() {
             self.owner[drive][zone.index()] = NO_OWNER;
-            if segment.zones_retired >> drive & 1 == 0 {
+            let retired = segment.zones_retired >> drive & 1 == 1;
+            if !retired && !mutant::is(Mutant::ZoneLeakedByReset) {
                 self.free_zone(drive, *zone);
             }
         }

@@ -5,6 +5,7 @@ use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::stream_index;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
+use base::mutant::{self, Mutant};
 
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
@@ -36,8 +37,9 @@ impl Shard {
                 return;
             };
             self.streams[index].segment = Some(segment);
-            if self.segments.get(segment).is_opening() || !self.segments.writer_mut(segment).has_room(&layout)
-            {
+            let is_opening =
+                self.segments.get(segment).is_opening() && !mutant::is(Mutant::ChunksBeforeHeaders);
+            if is_opening || !self.segments.writer_mut(segment).has_room(&layout) {
                 return;
             }
             self.streams[index].sealed.pop_front();
@@ -69,11 +71,13 @@ impl Shard {
 
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
     fn open_segment(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
-        let reserve = if stream == Stream::User { GC_RESERVE_SEGMENTS } else { 0 };
+        let keeps = stream == Stream::User && !mutant::is(Mutant::ReserveForAll);
+        let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to.
         let kept = u32::from(stream == Stream::User && !self.segments.has_active(Stream::Gc));
-        let active_max = self.config.geometry.active_zones_max - 1 - kept;
+        let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
+        let active_max = self.config.geometry.active_zones_max - one - kept;
         if self.segments.free_segments() <= reserve || self.segments.active_count() >= active_max {
             return None;
         }
@@ -210,7 +214,10 @@ impl Shard {
         let code = layout.code;
         let chunk_blocks = layout.chunk_blocks as usize;
         let parity = piece.checked_sub(code.data_count());
-        let neighbour = oob::neighbour_of(piece, code.data_count());
+        let neighbour = match mutant::is(Mutant::NeighbourIsSelf) {
+            true => piece % code.data_count(),
+            false => oob::neighbour_of(piece, code.data_count()),
+        };
         let mut place = Place {
             array: self.array_tag,
             segment: segment.id,
@@ -267,7 +274,7 @@ impl Shard {
         if self.stream(stream).segment == Some(slot) {
             self.stream(stream).segment = None;
         }
-        if self.config.geometry.volatile_cache {
+        if self.config.geometry.volatile_cache && !mutant::is(Mutant::SealedWithoutFlush) {
             self.flush_devices_to_seal(slot, fx);
         } else {
             self.write_footers(slot, fx);
@@ -349,10 +356,13 @@ impl Shard {
         let last = (first + per_command).min(layout.footer_blocks());
         progress.footer_next = last;
         let mut frames = self.frames.take_vec((last - first) as usize);
+        let other = (drive + 1) % self.config.members;
+        let whose = if mutant::is(Mutant::FooterOfAnotherZone) { other } else { drive };
+        let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[whose].entries;
         for (index, frame) in (first..last).zip(&mut frames) {
             frame.oob.fill(0);
             let id = FooterId { array: self.array_tag, segment: id, zone, index };
-            footer::encode(&id, &progress.entries[layout.footer_entries(index)], &mut frame.data);
+            footer::encode(&id, &entries[layout.footer_entries(index)], &mut frame.data);
         }
         self.counters.metadata_blocks_written += frames.len() as u64;
         let op = Op::Write { offset: layout.footer_offset() + first, frames };

@@ -14,6 +14,7 @@ use crate::log::stripe::Origin;
 use crate::log::write::{Placement, Work};
 use crate::log::{Effects, Shard};
 use base::checksum::crc32c;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::Lba;
 use std::ops::Range;
@@ -40,7 +41,8 @@ impl RegionLocks {
     /// A write enters its regions, or none of them when one is being trimmed.
     pub fn enter_write(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
         let regions = Lba(regions.start).index()..Lba(regions.end).index();
-        if self.trimming[regions.clone()].iter().any(|trimming| *trimming) {
+        let open = mutant::is(Mutant::WritesIgnoreTrims);
+        if self.trimming[regions.clone()].iter().any(|trimming| *trimming) && !open {
             return false;
         }
         for region in regions {
@@ -64,6 +66,7 @@ impl RegionLocks {
     pub fn enter_trim(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
         let regions = Lba(regions.start).index()..Lba(regions.end).index();
         let busy = self.writes[regions.clone()].iter().any(|writes| *writes > 0)
+            && !mutant::is(Mutant::TrimsIgnoreWrites)
             || self.trimming[regions.clone()].iter().any(|trimming| *trimming);
         if !busy {
             self.trimming[regions.clone()].fill(true);
@@ -147,8 +150,12 @@ impl Shard {
     ) {
         let blocks = intersect(range, &region_range(region, self.index.blocks()));
         // A write that failed may be on the media all the same, and nothing else would hide it.
-        if self.index.is_zeros(&blocks) && !self.writes_failed {
+        let failed = self.writes_failed && !mutant::is(Mutant::FailedWriteForgotten);
+        if self.index.is_zeros(&blocks) && !failed {
             return;
+        }
+        if mutant::is(Mutant::TrimWithoutTombstone) {
+            return self.apply_trim(slot, region);
         }
         let mut frame = self.frames.take();
         self.index.write_tombstone(region, range, &mut frame.data);

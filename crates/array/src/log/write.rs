@@ -9,8 +9,9 @@ use crate::log::{Effects, Shard, Waiter, index, stripe_slot_count};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
-use base::units::{DriveIndex, Lba};
+use base::units::{BLOCK_BYTES, DriveIndex, Lba};
 use base::xor::Block;
 use std::ops::Range;
 use zone::device::{Completion, Status};
@@ -58,6 +59,11 @@ pub enum Work {
 }
 
 impl ClientRequest {
+    /// A write of 256 KiB or more.
+    fn is_large(&self) -> bool {
+        matches!(&self.work, Work::Write { range, .. } if range.end - range.start >= 64)
+    }
+
     /// Regions the request touches.
     pub(super) fn regions(&self) -> Range<u64> {
         match &self.work {
@@ -130,6 +136,9 @@ impl Shard {
     }
 
     fn admit_write(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
+        if mutant::is(Mutant::LargeWriteHangs) && self.requests.get(slot).is_large() {
+            return false;
+        }
         if !self.requests.get(slot).started {
             let regions = self.requests.get(slot).regions();
             if !self.regions.enter_write(regions, self.next_sequence) {
@@ -182,15 +191,18 @@ impl Shard {
 
     /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
     pub(super) fn place(&mut self, stream: Stream, now: Instant, placement: Placement, fx: &mut Effects) {
-        let Placement { mut frame, protected, name, origin, data_crc } = placement;
+        let Placement { mut frame, mut protected, name, origin, data_crc } = placement;
         let slot = match self.stream(stream).filling {
             Some(slot) => slot,
             None => self.stripes.take(stream, now).expect("the caller checked for a free stripe slot"),
         };
         self.stream(stream).filling = Some(slot);
-        frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
         let chunk_blocks = self.config.chunk_blocks as usize;
         let stripe = self.stripes.get_mut(slot);
+        if mutant::is(Mutant::OneSequencePerChunk) && !stripe.blocks.len().is_multiple_of(chunk_blocks) {
+            protected.sequence = stripe.blocks[stripe.blocks.len() - 1].protected.sequence;
+        }
+        frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
         let piece = stripe.blocks.len() / chunk_blocks;
         stripe.pieces[piece].push(frame);
         stripe.blocks.push(StripeBlock { protected, name, origin, data_crc });
@@ -214,7 +226,9 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         while stripe.blocks.len() < blocks {
             let mut frame = self.frames.take();
-            frame.data.fill(0);
+            if !mutant::is(Mutant::PaddingNotCleared) {
+                frame.data.fill(0);
+            }
             frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
             stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
             stripe.blocks.push(StripeBlock {
@@ -240,9 +254,14 @@ impl Shard {
                 for (source, piece) in sources.iter_mut().zip(data.iter()) {
                     *source = &piece[row].data;
                 }
+                if mutant::is(Mutant::ParityTooEarly) {
+                    sources[code.data_count() - 1] = &[0; BLOCK_BYTES];
+                }
                 code.encode(parity, &sources[..code.data_count()], &mut frame.data);
                 let fields = data.iter().map(|piece| &piece[row].oob[..PROTECTED_BYTES]);
-                code.encode_field(parity, fields, &mut frame.oob[..PROTECTED_BYTES]);
+                if !mutant::is(Mutant::MetadataWithoutParity) {
+                    code.encode_field(parity, fields, &mut frame.oob[..PROTECTED_BYTES]);
+                }
                 piece.push(frame);
                 self.counters.parity_blocks_written += 1;
             }
@@ -259,14 +278,16 @@ impl Shard {
         let segment = self.segments.get_mut(segment_slot);
         let layout = segment.layout;
         let drive = layout.drive_of(number, piece);
+        let refused = status != Status::Success && !mutant::is(Mutant::WriteErrorIgnored);
         let landed = match segment.mode {
+            _ if refused => None,
             WriteMode::Write => Some(number),
             WriteMode::Append => layout.slot_at(offset).and_then(|(at, row)| {
                 (row == 0 && layout.group_of(at) == layout.group_of(number)).then_some(at)
             }),
         };
         match landed {
-            Some(landed) if status == Status::Success && self.membership.has_zone(segment, drive) => {
+            Some(landed) if self.membership.has_zone(segment, drive) => {
                 let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
                 let rows = self.stripes.get(slot).pieces[piece].iter().map(|frame| {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
@@ -302,11 +323,15 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         assert!(stripe.pieces_pending > 0);
         stripe.pieces_pending -= 1;
+        if stripe.pieces_pending == 1 && mutant::is(Mutant::AnsweredOnePieceEarly) {
+            return self.answer_early(slot, fx);
+        }
         if stripe.pieces_pending > 0 {
             return;
         }
         // Without a piece, the stripe counts only once the superblocks say that its drive is out.
-        if stripe.pieces_lost > 0 && self.membership.is_changing() {
+        let records = self.membership.is_changing() && !mutant::is(Mutant::AnsweredBeforeRecorded);
+        if stripe.pieces_lost > 0 && records {
             self.membership.stripes_waiting.push(slot);
         } else {
             self.on_stripe_durable(slot, fx);
@@ -319,7 +344,9 @@ impl Shard {
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         // When too many members failed, that the last of them lacks its piece is recorded nowhere.
         let lost = stripe.pieces_lost as usize > self.config.level.parity_count()
-            || stripe.pieces_lost > 0 && self.membership.is_broken();
+            || stripe.pieces_lost > 0
+                && self.membership.is_broken()
+                && !mutant::is(Mutant::BrokenAcknowledges);
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.frames.give_many(piece);
@@ -378,7 +405,8 @@ impl Shard {
             (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
                 self.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
-                if !lost && self.index.get(name) == Some(from) {
+                let is_newest = self.index.get(name) == Some(from) || mutant::is(Mutant::CollectorOverwrites);
+                if !lost && is_newest {
                     self.map(name, pba);
                     self.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
@@ -415,7 +443,7 @@ impl Shard {
         }
         self.writes_outstanding -= 1;
         self.flushes_notice(arrival, fx);
-        if flush {
+        if flush && !mutant::is(Mutant::FuaWithoutFlush) {
             self.flush_devices_for(slot, fx);
         } else {
             self.answer(slot, fx);
@@ -430,13 +458,27 @@ impl Shard {
             Work::Trim { .. } | Work::Flush { .. } => Vec::new(),
         };
         self.frames.give_many(&mut frames);
-        fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
+        if !(mutant::is(Mutant::AnsweredOnePieceEarly) && request.id == ANSWERED) {
+            fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
+        }
+    }
+
+    /// Requests that wait for nothing but this stripe are answered although it is not durable.
+    fn answer_early(&mut self, slot: u32, fx: &mut Effects) {
+        for block in &self.stripes.get(slot).blocks {
+            let Origin::Request(request) = block.origin else { continue };
+            let request = self.requests.get_mut(request);
+            if request.blocks_pending == 1 && !request.force_unit_access {
+                let id = std::mem::replace(&mut request.id, ANSWERED);
+                fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
+            }
+        }
     }
 
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
     pub(super) fn pump_zone(&mut self, segment_slot: u32, drive: usize, fx: &mut Effects) {
         let segment = self.segments.get_mut(segment_slot);
-        if segment.is_opening() {
+        if segment.is_opening() && !mutant::is(Mutant::ChunksBeforeHeaders) {
             return;
         }
         let (layout, mode, zone) = (segment.layout, segment.mode, segment.zones[drive]);
@@ -472,5 +514,8 @@ impl Shard {
         usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
     }
 }
+
+/// Marks requests that a mutant has answered.
+const ANSWERED: RequestId = RequestId(u64::MAX);
 
 const _: () = assert!(LBA_NONE == u64::MAX);

@@ -12,6 +12,7 @@
 //!  zone B | 0 1 _ _ | . . . . |      B holds its chunks of group 1 back
 //! ```
 
+use base::mutant::{self, Mutant};
 use std::collections::VecDeque;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
@@ -56,7 +57,8 @@ impl ZoneWriter {
         let ready = match mode {
             WriteMode::Append => {
                 let group_start = layout.group_start(layout.group_of(chunk.stripe));
-                self.landed >= group_start && self.in_flight < APPENDS_IN_FLIGHT_MAX
+                let entered = self.landed >= group_start || mutant::is(Mutant::GroupRuleIgnored);
+                entered && self.in_flight < APPENDS_IN_FLIGHT_MAX
             }
             // One at a time, at the write pointer.
             WriteMode::Write => self.in_flight == 0,
@@ -124,7 +126,8 @@ impl Writer {
         }
         let group = layout.group_of(self.next_stripe);
         let starts_group = layout.group_start(group) == self.next_stripe;
-        !starts_group || self.group_pending[(group % 2) as usize] == 0
+        let endless = mutant::is(Mutant::ThirdGroupStarts);
+        !starts_group || endless || self.group_pending[(group % 2) as usize] == 0
     }
 
     /// True when every stripe was given out.

@@ -16,6 +16,7 @@ use crate::log::trim::RegionLocks;
 use crate::log::writer::Writer;
 use crate::log::{Counters, Shard, StreamWriter, internal_frames_max, stripe_slot_count};
 use base::frame::FramePool;
+use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::units::{DriveIndex, Lba, ZoneIndex};
 use std::collections::VecDeque;
@@ -71,7 +72,6 @@ pub fn run(
     let data_blocks = 2 * slots * config.user_layout().stripe_data_blocks() as usize;
     let frames_internal_max = internal_frames_max(&config);
     let epoch = u64::from(session.record.epoch);
-    let sequence_max = sequence_max(&segments);
     let mut shard = Shard {
         array_tag: session.array_tag(),
         pba,
@@ -96,14 +96,14 @@ pub fn run(
         member_rebuild: MemberRebuild::default(),
         moves_pending: 0,
         weak,
-        doubtful: session.report.regions_doubtful.clone(),
+        doubtful: doubtful_regions(session),
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
         recovery_is_void: false,
         membership: Membership::new(session.record.clone(), log_positions(session)),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
-        next_sequence: (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max) + 1,
+        next_sequence: sequence_first(session, &segments),
         next_segment_id: (epoch << EPOCH_SHIFT_SEGMENT) + 1,
         next_arrival: 0,
         counters: Counters::default(),
@@ -119,6 +119,22 @@ pub fn run(
 fn log_positions(session: &Session) -> Vec<LogPosition> {
     let nowhere = LogPosition { zone: ZoneIndex(0), next: 0 };
     session.log_positions.iter().map(|state| state.map_or(nowhere, |state| state.position())).collect()
+}
+
+fn doubtful_regions(session: &Session) -> Vec<u64> {
+    if mutant::is(Mutant::DoubtNotRecorded) {
+        return Vec::new();
+    }
+    session.report.regions_doubtful.clone()
+}
+
+/// A sequence above all there were.
+fn sequence_first(session: &Session, segments: &[Decided]) -> u64 {
+    if mutant::is(Mutant::SequencesRestart) {
+        return 1;
+    }
+    let epoch = u64::from(session.record.epoch);
+    (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max(segments)) + 1
 }
 
 /// The highest sequence on the media.
@@ -218,7 +234,7 @@ impl Newest {
             Name::Block(lba) => &mut self.blocks[lba.index()],
             Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
         };
-        if entry.sequence >= *newest {
+        if entry.sequence >= *newest || mutant::is(Mutant::NewestSegmentWins) {
             *newest = entry.sequence;
             self.index.set(name, pba);
         }
@@ -229,7 +245,7 @@ impl Newest {
         let sequence = self.tombstones[Lba(region).index()];
         let blocks: Vec<(Lba, Buried)> = tombstone_blocks(region, self.index.blocks(), bitmap).collect();
         for (lba, why) in blocks {
-            if self.blocks[lba.index()] >= sequence {
+            if self.blocks[lba.index()] >= sequence && !mutant::is(Mutant::TombstoneHidesNewer) {
                 continue;
             }
             match why {
@@ -242,6 +258,9 @@ impl Newest {
     /// A region's newest tombstone cannot be read: all blocks that were not written since are lost, those
     /// without a copy too. It may have said that they were trimmed, or lost before.
     fn doubt(&mut self, region: u64) {
+        if mutant::is(Mutant::DoubtIgnored) {
+            return;
+        }
         let sequence = self.tombstones[Lba(region).index()];
         for lba in region_range(region, self.index.blocks()).map(Lba) {
             if self.blocks[lba.index()] < sequence {
@@ -254,6 +273,7 @@ impl Newest {
 fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
     let void = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Void || is_hole(segment, *stripe);
     let void_stripes = match segment.header.mode {
+        WriteMode::Write if mutant::is(Mutant::VoidStripesForgotten) => Vec::new(),
         WriteMode::Write => (0..segment.slots_touched).filter(void).collect(),
         WriteMode::Append => Vec::new(),
     };
@@ -295,11 +315,15 @@ fn writer_from(segment: &Decided) -> Writer {
         let Some(zone) = zone else { continue };
         for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
             let void = |found: &Entry| {
-                found.kind != EntryKind::Void && segment.fates[found.stripe as usize] != Fate::Kept
+                found.kind != EntryKind::Void
+                    && segment.fates[found.stripe as usize] != Fate::Kept
+                    && !mutant::is(Mutant::FooterNamesVoid)
             };
             *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
         }
-        name_damaged(segment, member, &mut progress.entries);
+        if !mutant::is(Mutant::FooterForgetsDamage) {
+            name_damaged(segment, member, &mut progress.entries);
+        }
         progress.finished = zone.full;
         progress.footer_next =
             zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());

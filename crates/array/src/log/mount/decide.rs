@@ -19,6 +19,7 @@
 
 use crate::log::mount::scan::{FoundSegment, FoundZone};
 use crate::log::mount::{DamagedChunk, Session};
+use base::mutant::{self, Mutant};
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use zone::format::HEADER_BLOCKS;
@@ -85,7 +86,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let tail = if sealed {
         layout.groups()
     } else {
-        layout.group_of(seen.slots_touched.saturating_sub(1)).saturating_sub(1)
+        layout.group_of(seen.slots_touched.saturating_sub(1)).saturating_sub(open_groups_before())
     };
     let fates: Vec<Fate> =
         (0..layout.stripes).map(|stripe| seen.fate(&layout, &zones, tail, stripe)).collect();
@@ -109,6 +110,11 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         slots_touched: seen.slots_touched,
         told: BTreeMap::new(),
     }
+}
+
+/// Groups that may be open before the last one.
+fn open_groups_before() -> u32 {
+    u32::from(!mutant::is(Mutant::OneGroupIsOpen))
 }
 
 /// What the chunks of a segment say.
@@ -144,6 +150,7 @@ impl Seen {
             for slot in 0..touched {
                 match chunk_at(layout, zone, slot) {
                     Chunk::Whole(stripe) => seen.add_whole(member, slot, stripe),
+                    Chunk::Filler if mutant::is(Mutant::FillersIgnored) => {}
                     Chunk::Filler => seen.closed_by_recovery[layout.group_of(slot) as usize] = true,
                     Chunk::Damaged(stripe) => {
                         seen.damaged.push((member, slot));
@@ -194,6 +201,9 @@ impl Seen {
         tail: u32,
         stripe: u32,
     ) -> bool {
+        if mutant::is(Mutant::TooFewChunksKept) {
+            return true;
+        }
         let group = layout.group_of(stripe);
         let group_end = layout.group_start(group) + layout.group_len(group);
         let lacks =
@@ -215,6 +225,9 @@ fn hinted(
     zone: &FoundZone,
     slot: u32,
 ) -> Option<u32> {
+    if mutant::is(Mutant::HintsIgnored) {
+        return None;
+    }
     let first = slot * layout.chunk_blocks;
     let group = layout.group_of(slot);
     zone.hints.range(first..first + layout.chunk_blocks).find_map(|(_, hint)| {
@@ -291,7 +304,12 @@ fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
         _ if rows.is_empty() => Chunk::Unwritten,
         _ if was_filler || rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
         _ if !rows.iter().all(|row| row.is_some_and(|row| row.whole)) => Chunk::Damaged(stripe),
-        Some(stripe) if written == layout.chunk_blocks && rows.iter().all(is_of_it) => Chunk::Whole(stripe),
+        Some(stripe)
+            if (written == layout.chunk_blocks || mutant::is(Mutant::TornChunkAccepted))
+                && rows.iter().all(is_of_it) =>
+        {
+            Chunk::Whole(stripe)
+        }
         _ => Chunk::Filler,
     }
 }
@@ -355,6 +373,9 @@ impl Decided {
                 *place = Some(slot);
                 taken[slot as usize] = true;
             }
+        }
+        if mutant::is(Mutant::SecondChunkWithoutSlot) {
+            return;
         }
         for stripe in 0..self.layout.stripes {
             if self.fates[stripe as usize] != Fate::Kept || self.slots[member][stripe as usize].is_some() {

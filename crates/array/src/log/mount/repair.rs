@@ -19,6 +19,7 @@ use crate::log::mount::{MountError, Session};
 use crate::log::pba::Location;
 use base::checksum::crc32c;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use base::xor::Block;
 use zone::device::{Op, Status};
@@ -51,6 +52,9 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
 /// Stripes that were never acknowledged count only if their data can be had: what rot has taken of them is
 /// no loss, for what was there before still is.
 pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
+    if mutant::is(Mutant::UnacknowledgedRotCounts) {
+        return;
+    }
     for stripe in std::mem::take(&mut segment.unacknowledged) {
         let needed = segment.layout.code.data_count();
         let members: Vec<usize> = whole_members(segment, stripe).collect();
@@ -78,6 +82,7 @@ fn end_slot(segment: &Decided) -> u32 {
     let layout = &segment.layout;
     match segment.header.mode {
         WriteMode::Write => segment.slots_touched,
+        WriteMode::Append if mutant::is(Mutant::GroupLeftOpen) => segment.slots_touched,
         WriteMode::Append if segment.slots_touched == 0 => 0,
         WriteMode::Append => layout.group_start(layout.group_of(segment.slots_touched - 1) + 1),
     }
@@ -120,7 +125,10 @@ fn complete_zone(
         let piece =
             stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
         match piece {
-            Some((stripe, frames)) => {
+            Some((stripe, mut frames)) => {
+                if mutant::is(Mutant::CompletedWithFillers) {
+                    frames = fillers(session, segment, member, slot, layout.chunk_blocks);
+                }
                 write(session, segment, member, frames)?;
                 segment.slots[member][stripe as usize] = Some(slot);
                 session.report.stripes_completed += 1;
@@ -168,7 +176,10 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
     if good.len() < layout.code.data_count() {
         return None;
     }
-    let place = place_of(session, segment, member, stripe);
+    let mut place = place_of(session, segment, member, stripe);
+    if mutant::is(Mutant::RotationDiffersInRepair) {
+        place.piece = u8::try_from(layout.piece_of(stripe + 1, member)).expect("at most 32 members");
+    }
     let rows = 0..u8::try_from(layout.chunk_blocks).expect("at most 16 blocks");
     let neighbour = oob::neighbour_of(lost, layout.code.data_count());
     let frames = rows.map(|row| {
@@ -192,7 +203,8 @@ fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u
     let whole = |frames: &Vec<Frame>| {
         (0..).zip(frames).all(|(row, frame)| block_is_whole(frame, &Place { row, ..place }))
     };
-    (0..2).find_map(|_| {
+    let attempts = if mutant::is(Mutant::PiecesReadOnce) { 1 } else { 2 };
+    (0..attempts).find_map(|_| {
         let frames = read_blocks(session, member, zone, offset..offset + layout.chunk_blocks);
         frames.into_iter().collect::<Option<Vec<Frame>>>().filter(whole)
     })

@@ -11,6 +11,7 @@
 use crate::log::mount::superblocks::{command, written_blocks};
 use crate::log::mount::{MountError, Session};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::BTreeMap;
 use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
@@ -125,7 +126,7 @@ fn read_headers(
                 continue;
             }
             own[zone.index()] =
-                read_header(session, member, zone).or_else(|| read_header(session, member, zone));
+                read_header(session, member, zone).or_else(|| read_header_again(session, member, zone));
         }
         headers.push(own);
     }
@@ -139,6 +140,10 @@ fn read_header(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<
     let completion = session.drives.execute(session.now, command(member, zone, op));
     let header = completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data))?;
     is_own(session, &header, member, zone).then_some(header)
+}
+
+fn read_header_again(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<SegmentHeader> {
+    read_header(session, member, zone).filter(|_| !mutant::is(Mutant::HeadersReadOnce))
 }
 
 /// True when a header belongs to this array and to the zone it was read from.
@@ -177,17 +182,25 @@ fn claim(
         owner(member).is_none_or(|owner| owner == header.segment)
             && written_blocks(descriptor, capacity) > HEADER_BLOCKS
     };
-    let torn = members.iter().any(|member| owner(*member) != Some(header.segment))
-        && !members.iter().any(|member| has_data(*member));
+    let headerless = members.iter().any(|member| owner(*member) != Some(header.segment));
+    let torn = headerless && !members.iter().any(|member| has_data(*member));
+    let torn = torn && !mutant::is(Mutant::TornHeadersCount);
+    if headerless && mutant::is(Mutant::OneHeaderDropsSegment) {
+        return;
+    }
     let counts = layout.is_some_and(|layout| layout.stripes == header.stripes)
         && !torn
+        && !(headerless && mutant::is(Mutant::GoodZonesReset))
         && members.iter().all(|member| {
             let zone = header.zones[*member].index();
             // A zone is reset on every drive before any of them is used again, so an older header is none: the
             // drive returned what was there before.
-            let other = owner(*member).is_some_and(|other| other > header.segment);
+            let other = owner(*member).is_some_and(|other| {
+                let differs = other != header.segment;
+                differs && (other > header.segment || mutant::is(Mutant::OlderHeaderWins))
+            });
             let descriptor = &descriptors[*member][zone];
-            let offline = descriptor.state == ZoneState::Offline;
+            let offline = descriptor.state == ZoneState::Offline && !mutant::is(Mutant::OfflineIsEmpty);
             let was_there = session.record.was_written_with(*member, header.segment);
             let empty = was_there && !offline && written_blocks(descriptor, capacity) == 0;
             !other && !empty && !scan.zones_in_use[*member][zone]
@@ -229,6 +242,9 @@ fn claim(
         .collect();
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     let layout = layout.expect("checked above");
+    if mutant::is(Mutant::OneOpenSegment) && !sealed && scan.segments.iter().any(|other| !other.sealed) {
+        return;
+    }
     scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed });
 }
 
@@ -384,6 +400,9 @@ fn read_again(
     place: u32,
     entries: &mut [Option<Entry>],
 ) {
+    if mutant::is(Mutant::BlocksReadOnce) {
+        return;
+    }
     let offset = place + HEADER_BLOCKS;
     let frame =
         read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
@@ -419,7 +438,7 @@ fn entry_of(
     frame: &Frame,
 ) -> Option<Entry> {
     // A power failure left the write pointer behind a block that never arrived.
-    if frame.is_blank() {
+    if frame.is_blank() && !mutant::is(Mutant::BlankIsDamage) {
         return Some(Entry::VOID);
     }
     let layout = &segment.layout;
@@ -439,7 +458,7 @@ fn entry_of(
         && layout.group_of(place.stripe) == group
         && usize::from(place.piece) == layout.piece_of(place.stripe, member)
         && u32::from(place.row) == row;
-    if !belongs {
+    if !belongs && !mutant::is(Mutant::MisplacedBelieved) {
         return Some(Entry::VOID);
     }
     Entry::from_protected(&frame.oob, place.role, place.stripe)

@@ -4,6 +4,7 @@ use crate::log::config::ArrayConfig;
 use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT};
 use crate::log::mount::{MountError, Session};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Command, Completion, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice};
@@ -67,10 +68,13 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut log_states = vec![None; members];
     for (place, found) in records.iter().enumerate() {
         let Some((own, state)) = found else { continue };
-        if own.array != record.array {
+        if own.array != record.array && !mutant::is(Mutant::ForeignDriveAccepted) {
             return Err(MountError::ForeignDrive { place, found: own.array, wanted: record.array });
         }
-        let member = usize::from(own.member);
+        let member = if mutant::is(Mutant::PlaceInsteadOfMember) { place } else { usize::from(own.member) };
+        if mutant::is(Mutant::StaleDriveBelieved) {
+            record.members[member].state = MemberState::Active;
+        }
         let known = own.members[member].uuid == record.members[member].uuid;
         if !known || record.members[member].state == MemberState::Failed {
             continue;
@@ -81,6 +85,11 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         by_member[member] = devices[place].take();
         log_states[member] = Some(*state);
     }
+    if mutant::is(Mutant::BlankDriveAccepted) {
+        for member in (0..members).filter(|member| records[*member].is_none()) {
+            by_member[member] = by_member[member].take().or_else(|| devices[member].take());
+        }
+    }
     for (member, device) in by_member.iter().enumerate() {
         if device.is_none() {
             record.members[member].state = MemberState::Failed;
@@ -89,7 +98,7 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     // What a member that is being rebuilt lacks can be had from all others only.
     let missing: Vec<usize> =
         (0..members).filter(|member| record.members[*member].state != MemberState::Active).collect();
-    let needed = usize::from(record.data_count);
+    let needed = usize::from(record.data_count) - usize::from(mutant::is(Mutant::MountsWithTooFew));
     if members - missing.len() < needed {
         return Err(MountError::TooFewMembers { present: members - missing.len(), needed, missing });
     }
@@ -113,7 +122,8 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
             judged.state == MemberState::Failed || itself.is_some_and(|itself| itself.uuid != judged.uuid)
         })
     };
-    let accused = |record: &&Superblock| own().any(|judge| denies(judge, record));
+    let accused =
+        |record: &&Superblock| !mutant::is(Mutant::AccusedSpeaks) && own().any(|judge| denies(judge, record));
     let trusted = own().filter(|record| !accused(record)).max_by_key(|record| record.generation);
     let Some(trusted) = trusted else {
         return Err(MountError::SplitBrain);
@@ -202,19 +212,24 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 /// other one is reset and gets the record.
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
+    let mut record = session.record.clone();
+    if mutant::is(Mutant::AbsenceNotRecorded) {
+        record.members.iter_mut().for_each(|member| member.state = MemberState::Active);
+    }
     for member in 0..session.config.members {
         let Some(mut state) = session.log_positions[member].filter(|_| session.is_present(member)) else {
             continue;
         };
         let old = state.zone;
-        let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity;
+        let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity
+            && !mutant::is(Mutant::SuperblockZoneOverflows);
         if full {
             run(session, member, old, Op::Finish, "finish of a superblock zone")?;
             let other = ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0);
             run(session, member, other, Op::Reset, "reset of a superblock zone")?;
             state = LogState { zone: other, next: 0 };
         }
-        write_one(&mut session.drives, &session.record, member, state, session.now)?;
+        write_one(&mut session.drives, &record, member, state, session.now)?;
         state.next += 1;
         session.log_positions[member] = Some(state);
         run(session, member, ZoneIndex(0), Op::Flush, "flush")?;
@@ -284,6 +299,8 @@ fn other_version(drives: &mut DriveSet, now: Instant) -> Option<u32> {
 pub fn written_blocks(descriptor: &ZoneDescriptor, capacity: u32) -> u32 {
     match descriptor.state {
         ZoneState::Empty | ZoneState::Offline => 0,
+        ZoneState::Full if mutant::is(Mutant::PointerOfFullZoneTrusted) => descriptor.write_pointer,
+        ZoneState::ReadOnly if mutant::is(Mutant::PointerOfReadOnlyZoneTrusted) => descriptor.write_pointer,
         ZoneState::Full | ZoneState::ReadOnly => capacity,
         ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => descriptor.write_pointer,
     }

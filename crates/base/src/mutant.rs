@@ -1,0 +1,334 @@
+//! Deliberate bugs, to try the tests with: each must be found by the simulator (`cargo xtask mutants`).
+//!
+//! Only with the feature `mutants` can one be chosen, for the whole process; without it [`is`] is false
+//! for every one of them at compile time, and nothing is left of them in the program.
+//!
+//! Of the known mistakes of others these are not among them yet, for want of what they break: the P parity
+//! of RAID-6 entered in the index, a rebuild of drive 0 only, a rebuild that cannot be resumed. And a byte
+//! per block to say that it is valid is waste, not an error.
+
+/// Where the idea of a mutant comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A mistake that another array of zoned drives has made.
+    Others,
+    /// A bug that this engine once had.
+    Past,
+    /// A mechanism of this engine, or a check, taken away.
+    Ours,
+}
+
+/// What there is to know of a mutant.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Which one.
+    pub mutant: Mutant,
+    /// Its name on command lines.
+    pub name: &'static str,
+    /// What is wrong then.
+    pub what: &'static str,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+macro_rules! mutants {
+    ($($source:ident { $(#[doc = $what:literal] $mutant:ident = $name:literal,)* })*) => {
+        /// A deliberate bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Mutant {
+            $($(#[doc = $what] $mutant,)*)*
+        }
+
+        /// All of them.
+        pub const ALL: &[About] = &[$($(
+            About { mutant: Mutant::$mutant, name: $name, what: $what, source: Source::$source },
+        )*)*];
+    };
+}
+
+mutants! {
+    Others {
+        /// Parity is encoded before the last data block of the stripe is in place.
+        ParityTooEarly = "parity-too-early",
+        /// All blocks of a chunk get the sequence of the first.
+        OneSequencePerChunk = "one-sequence-per-chunk",
+        /// The collector stamps the blocks it moves as new.
+        CollectorStampsNew = "collector-stamps-new",
+        /// The index is updated in the order of completions.
+        IndexedInOrderOfCompletion = "indexed-in-order-of-completion",
+        /// Sequences begin anew after a mount.
+        SequencesRestart = "sequences-restart",
+        /// The layout counts on the size of a zone instead of its capacity.
+        SizeInsteadOfCapacity = "size-instead-of-capacity",
+        /// Only one open segment is recovered.
+        OneOpenSegment = "one-open-segment",
+        /// When a zone's header is missing, the other zones of its segment are reset.
+        GoodZonesReset = "good-zones-reset",
+        /// When one copy of its header is damaged, a segment is dropped.
+        OneHeaderDropsSegment = "one-header-drops-segment",
+        /// A slot that holds the first stripe of its group is taken for an empty one.
+        StripeZeroIsEmpty = "stripe-zero-is-empty",
+        /// A chunk of which only the first blocks arrived is taken for a whole one.
+        TornChunkAccepted = "torn-chunk-accepted",
+        /// Repair rotates parity in another way than the rest.
+        RotationDiffersInRepair = "rotation-differs-in-repair",
+        /// A footer holds the entries of another zone.
+        FooterOfAnotherZone = "footer-of-another-zone",
+        /// A segment that was being sealed at a crash is left as it is.
+        SealingNotResumed = "sealing-not-resumed",
+        /// The write pointer of a full zone is believed.
+        PointerOfFullZoneTrusted = "pointer-of-full-zone-trusted",
+        /// A degraded read decodes the first block of the chunk, whichever was asked for.
+        DegradedReadsFirstRow = "degraded-reads-first-row",
+        /// A drive that comes back after it missed writes is believed.
+        StaleDriveBelieved = "stale-drive-believed",
+        /// A drive's place in the list is taken for its place in the array.
+        PlaceInsteadOfMember = "place-instead-of-member",
+        /// A media error ends the process.
+        ReadErrorPanics = "read-error-panics",
+        /// Writes of 256 KiB hang.
+        LargeWriteHangs = "large-write-hangs",
+        /// Clients' stripes wait for the collector as its own do.
+        UserWaitsForCollector = "user-waits-for-collector",
+    }
+    Past {
+        /// The collector closes its last stripe before it has placed what waits for it.
+        SealsBeforePlacing = "seals-before-placing",
+        /// Blocks that never arrived below the write pointer are taken for damage.
+        BlankIsDamage = "blank-is-damage",
+        /// A trim of a block whose write failed writes no tombstone, for nothing is mapped.
+        FailedWriteForgotten = "failed-write-forgotten",
+        /// A device flush that lost a drive is not repeated on the others.
+        FlushNotRepeated = "flush-not-repeated",
+        /// When two chunks say they are the same, the stripe that one of them is really of gets no slot.
+        SecondChunkWithoutSlot = "second-chunk-without-slot",
+        /// Stripes that were never acknowledged count even when rot has taken their data.
+        UnacknowledgedRotCounts = "unacknowledged-rot-counts",
+        /// What recovery wrote and moved is not flushed before service.
+        RecoveryNotFlushed = "recovery-not-flushed",
+        /// A segment is sealed while its blocks are in volatile caches.
+        SealedWithoutFlush = "sealed-without-flush",
+        /// The footer of a recovered segment does not name blocks that are damaged.
+        FooterForgetsDamage = "footer-forgets-damage",
+        /// With more members failed than can be lost, stripes that lack a piece are acknowledged.
+        BrokenAcknowledges = "broken-acknowledges",
+        /// With more members failed than can be lost, trims are acknowledged.
+        BrokenTrims = "broken-trims",
+        /// With more members failed than can be lost, the collector goes on erasing.
+        BrokenErases = "broken-erases",
+        /// What a vanished drive did not answer while mounting is taken for damage.
+        VanishedIsDamage = "vanished-is-damage",
+        /// A stripe of a drive that failed within its group gets the slot of another.
+        MissingPlacedBlindly = "missing-placed-blindly",
+        /// What a mount finds damaged is not read again.
+        BlocksReadOnce = "blocks-read-once",
+        /// A header that is not its zone's own is not read again.
+        HeadersReadOnce = "headers-read-once",
+        /// A piece that repair finds damaged is not read again.
+        PiecesReadOnce = "pieces-read-once",
+        /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
+        OlderHeaderWins = "older-header-wins",
+    }
+    Ours {
+        /// A write is acknowledged with one piece still in flight.
+        AnsweredOnePieceEarly = "answered-one-piece-early",
+        /// A write is acknowledged before the failure of a member that lacks it is recorded.
+        AnsweredBeforeRecorded = "answered-before-recorded",
+        /// A refused write of a chunk is taken for done.
+        WriteErrorIgnored = "write-error-ignored",
+        /// Chunks are written before the headers of their segment are durable.
+        ChunksBeforeHeaders = "chunks-before-headers",
+        /// A chunk is handed to a zone before all of the groups before it have landed there.
+        GroupRuleIgnored = "group-rule-ignored",
+        /// A third group begins while stripes of the first are not durable.
+        ThirdGroupStarts = "third-group-starts",
+        /// Parity does not protect metadata.
+        MetadataWithoutParity = "metadata-without-parity",
+        /// Padding holds what its memory held before.
+        PaddingNotCleared = "padding-not-cleared",
+        /// A stripe's deadline that nobody looked at in time passes for ever.
+        DeadlineMissed = "deadline-missed",
+        /// A drive that takes ten seconds for a chunk is failed.
+        SlowDriveGivenUp = "slow-drive-given-up",
+        /// A flush does not wait for the writes before it.
+        FlushIgnoresWrites = "flush-ignores-writes",
+        /// A flush is answered without flushing the drives.
+        FlushNotSent = "flush-not-sent",
+        /// A flush joins the device flush that is under way.
+        FlushJoinsAnother = "flush-joins-another",
+        /// A forced write is answered without flushing the drives.
+        FuaWithoutFlush = "fua-without-flush",
+        /// A trim writes no tombstone.
+        TrimWithoutTombstone = "trim-without-tombstone",
+        /// A tombstone does not repeat the trims before it.
+        TombstoneForgets = "tombstone-forgets",
+        /// In recovery a tombstone hides newer copies too.
+        TombstoneHidesNewer = "tombstone-hides-newer",
+        /// Trims begin while writes of their region are under way.
+        TrimsIgnoreWrites = "trims-ignore-writes",
+        /// Writes begin while their region is being trimmed.
+        WritesIgnoreTrims = "writes-ignore-trims",
+        /// The collector moves tombstones as padding.
+        CollectorDropsTombstones = "collector-drops-tombstones",
+        /// The collector does not wait until moved copies are durable.
+        ErasedBeforeMoved = "erased-before-moved",
+        /// The collector erases a segment that is being read.
+        ErasedWhileRead = "erased-while-read",
+        /// The collector erases before moved copies have left the drives' caches.
+        ErasedWithoutFlush = "erased-without-flush",
+        /// A moved copy counts even if a client has written the block meanwhile.
+        CollectorOverwrites = "collector-overwrites",
+        /// Segments that cannot be completed are not collected.
+        CondemnedKept = "condemned-kept",
+        /// Clients use the space that the collector needs.
+        ReserveForAll = "reserve-for-all",
+        /// One zone more than the drives allow is active.
+        OneActiveZoneTooMany = "one-active-zone-too-many",
+        /// Zones that were reset are not used again.
+        ZoneLeakedByReset = "zone-leaked-by-reset",
+        /// The count of a segment's live blocks is not lowered.
+        LiveCountDrifts = "live-count-drifts",
+        /// A degraded read keeps the frames it read into.
+        DegradedReadLeaks = "degraded-read-leaks",
+        /// Reads verify nothing.
+        ReadsNotVerified = "reads-not-verified",
+        /// Reads verify the checksum of the data but not whose data it is.
+        ReadsVerifyDataOnly = "reads-verify-data-only",
+        /// Pieces are decoded from without being verified.
+        LoadsNotVerified = "loads-not-verified",
+        /// The checksum of out-of-band metadata is not looked at.
+        MetadataCrcIgnored = "metadata-crc-ignored",
+        /// The checksum of footers is not looked at.
+        FooterCrcIgnored = "footer-crc-ignored",
+        /// The checksum of headers is not looked at.
+        HeaderCrcIgnored = "header-crc-ignored",
+        /// The checksum of superblocks is not looked at.
+        SuperblockCrcIgnored = "superblock-crc-ignored",
+        /// Lost blocks read as zeros.
+        LostReadsAsZeros = "lost-reads-as-zeros",
+        /// Markers of lost blocks are not recognised.
+        LostMarkerIgnored = "lost-marker-ignored",
+        /// The marker of a lost block is newer than a write under way.
+        MarkerOverwrites = "marker-overwrites",
+        /// Chunks that wait for a drive go on waiting when it fails.
+        WaitingChunksKept = "waiting-chunks-kept",
+        /// A mount is not recorded before it writes.
+        MountNotRecorded = "mount-not-recorded",
+        /// A mount does not raise the epoch: segment ids are used twice.
+        SegmentIdsRestart = "segment-ids-restart",
+        /// That a member missed a mount is not recorded.
+        AbsenceNotRecorded = "absence-not-recorded",
+        /// A member that others call failed may speak for the array.
+        AccusedSpeaks = "accused-speaks",
+        /// An array is mounted with one member less than it needs.
+        MountsWithTooFew = "mounts-with-too-few",
+        /// A drive of another array is taken for a member.
+        ForeignDriveAccepted = "foreign-drive-accepted",
+        /// A drive without a superblock is taken for the member that is missing.
+        BlankDriveAccepted = "blank-drive-accepted",
+        /// The superblock log never changes zones.
+        SuperblockZoneOverflows = "superblock-zone-overflows",
+        /// The write pointer of a read-only zone is believed.
+        PointerOfReadOnlyZoneTrusted = "pointer-of-read-only-zone-trusted",
+        /// A zone that went offline is taken for one that was never written.
+        OfflineIsEmpty = "offline-is-empty",
+        /// A segment whose headers were not all written is taken for one that holds data.
+        TornHeadersCount = "torn-headers-count",
+        /// Zones of segments that do not count are not reset.
+        DiscardedNotReset = "discarded-not-reset",
+        /// A block that says it belongs elsewhere is believed to belong here.
+        MisplacedBelieved = "misplaced-believed",
+        /// Stripes with fewer than k chunks are kept.
+        TooFewChunksKept = "too-few-chunks-kept",
+        /// Only the last group is taken to have been open at a crash.
+        OneGroupIsOpen = "one-group-is-open",
+        /// That recovery once closed a group is not noticed.
+        FillersIgnored = "fillers-ignored",
+        /// What damaged metadata seems to say is not considered.
+        HintsIgnored = "hints-ignored",
+        /// Recovery leaves the last group open.
+        GroupLeftOpen = "group-left-open",
+        /// Recovery writes fillers where a stripe lacks a piece.
+        CompletedWithFillers = "completed-with-fillers",
+        /// Stripes that recovery cannot complete are left as they are.
+        WeakNotMoved = "weak-not-moved",
+        /// Neighbours are not asked what lost metadata said.
+        WitnessesNotAsked = "witnesses-not-asked",
+        /// Blocks repeat their own metadata instead of a neighbour's.
+        NeighbourIsSelf = "neighbour-is-self",
+        /// In recovery the newest segment wins, not the newest sequence.
+        NewestSegmentWins = "newest-segment-wins",
+        /// A tombstone that cannot be read is taken to have said nothing.
+        DoubtIgnored = "doubt-ignored",
+        /// A tombstone that cannot be read is not written anew.
+        DoubtNotRecorded = "doubt-not-recorded",
+        /// Void stripes of the collector's segments are not remembered as such.
+        VoidStripesForgotten = "void-stripes-forgotten",
+        /// The footer of a recovered segment names the blocks of void stripes.
+        FooterNamesVoid = "footer-names-void",
+    }
+}
+
+/// The mutant of a name.
+#[must_use]
+pub fn from_name(name: &str) -> Option<Mutant> {
+    ALL.iter().find(|about| about.name == name).map(|about| about.mutant)
+}
+
+/// The number of the mutant that was chosen, from one; zero is none.
+#[cfg(feature = "mutants")]
+static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Chooses the mutant that this process is, from now on.
+#[cfg(feature = "mutants")]
+pub fn choose(mutant: Option<Mutant>) {
+    CHOSEN.store(mutant.map_or(0, number), std::sync::atomic::Ordering::SeqCst);
+}
+
+/// True when this process was made to have the bug.
+#[cfg(feature = "mutants")]
+#[inline]
+#[must_use]
+pub fn is(mutant: Mutant) -> bool {
+    CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == number(mutant)
+}
+
+#[cfg(feature = "mutants")]
+const fn number(mutant: Mutant) -> u8 {
+    mutant as u8 + 1
+}
+
+/// True when this process was made to have the bug: never in this build.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+#[must_use]
+pub const fn is(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_tell_them_apart_and_follow_the_code() {
+        let names: BTreeSet<&str> = ALL.iter().map(|about| about.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for about in ALL {
+            let mut kebab = String::new();
+            for letter in format!("{:?}", about.mutant).chars() {
+                if letter.is_uppercase() && !kebab.is_empty() {
+                    kebab.push('-');
+                }
+                kebab.extend(letter.to_lowercase());
+            }
+            assert_eq!(about.name, kebab);
+            assert_eq!(from_name(about.name), Some(about.mutant));
+            assert!(about.what.ends_with('.'), "{}", about.name);
+            assert!(!is(about.mutant), "none is chosen");
+        }
+        assert_eq!(from_name("none"), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! Tries the simulator with deliberate bugs: each must be found by a scenario, or by a seed within so many
+//! runs. `cargo xtask mutants` builds and runs this.
+//!
+//! Of the run that finds a mutant it is also told what it takes: what can be left out of it without the
+//! mutant being missed is left out, one kind of step after the other.
+
+use base::mutant::{ALL, About, Source, choose};
+use serde::Serialize;
+use sim::campaign::Campaign;
+use sim::scenarios::SCENARIOS;
+use sim::{Failure, Keep, Scenario, Step, Tearing, catch_panics, run};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::time::Instant;
+
+const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json]";
+/// Runs within which a seed must find a mutant.
+const RUNS: u64 = 5_000;
+/// Other fates of the same steps that are tried before a kind of step counts as needed.
+const FATES: u64 = 8;
+/// Letters of a failure that are shown.
+const SHOWN: usize = 100;
+
+/// What is asked for.
+struct Options {
+    only: Vec<String>,
+    runs: u64,
+    jobs: usize,
+    scenarios: bool,
+    form: Form,
+}
+
+/// How the result is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Markdown,
+    Json,
+}
+
+/// What became of a mutant.
+#[derive(Serialize)]
+struct Verdict {
+    name: &'static str,
+    what: &'static str,
+    source: &'static str,
+    /// The scenario or seed, if any.
+    found_by: Option<String>,
+    /// Runs until then.
+    runs: u64,
+    seconds: f64,
+    /// How it showed.
+    failure: String,
+    /// Kinds of steps, and properties of drives, without which that run does not find it.
+    needs: Vec<&'static str>,
+}
+
+fn main() -> ExitCode {
+    let options = match options(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(what) => {
+            eprintln!("mutants: {what}; {HELP}");
+            return ExitCode::FAILURE;
+        }
+    };
+    catch_panics();
+    let known: BTreeSet<&str> = ALL.iter().map(|about| about.name).collect();
+    if let Some(name) = options.only.iter().find(|name| !known.contains(name.as_str())) {
+        eprintln!("mutants: there is no mutant `{name}`; base/src/mutant.rs lists them");
+        return ExitCode::FAILURE;
+    }
+    let wanted =
+        |about: &&About| options.only.is_empty() || options.only.iter().any(|name| name == about.name);
+    let verdicts: Vec<Verdict> = ALL.iter().filter(wanted).map(|about| try_one(about, &options)).collect();
+    let survivors: Vec<&str> =
+        verdicts.iter().filter(|verdict| verdict.found_by.is_none()).map(|verdict| verdict.name).collect();
+    match options.form {
+        Form::Text => {}
+        Form::Markdown => print!("{}", markdown(&verdicts)),
+        Form::Json => println!("{}", serde_json::to_string_pretty(&verdicts).expect("names and numbers")),
+    }
+    eprintln!("{} of {} mutants found", verdicts.len() - survivors.len(), verdicts.len());
+    if options.only.is_empty() {
+        let unneeded = unneeded(&verdicts);
+        if !unneeded.is_empty() {
+            eprintln!("no mutant needs: {}", unneeded.join(", "));
+        }
+    }
+    if survivors.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("not found: {}", survivors.join(", "));
+    ExitCode::FAILURE
+}
+
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { only: Vec::new(), runs: RUNS, jobs: 2, scenarios: true, form: Form::Text };
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+        match argument.as_str() {
+            "--only" => options.only.push(value()?),
+            "--runs" => options.runs = number(value()?)?,
+            "--jobs" => options.jobs = usize::try_from(number(value()?)?.clamp(1, 64)).expect("at most 64"),
+            "--no-scenarios" => options.scenarios = false,
+            "--markdown" => options.form = Form::Markdown,
+            "--json" => options.form = Form::Json,
+            _ => return Err(format!("`{argument}` is not understood")),
+        }
+    }
+    Ok(options)
+}
+
+/// Looks for one mutant, tells of it, and leaves none chosen.
+fn try_one(about: &About, options: &Options) -> Verdict {
+    let began = Instant::now();
+    choose(Some(about.mutant));
+    let (found, runs) = find(options);
+    let needs = found.as_ref().map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
+    choose(None);
+    let (found_by, failure) = match found {
+        Some((by, _, failure)) => (Some(by), failure.what),
+        None => (None, String::new()),
+    };
+    let source = match about.source {
+        Source::Others => "others",
+        Source::Past => "past",
+        Source::Ours => "ours",
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    let (name, what) = (about.name, about.what.trim());
+    let shown: String = failure.replace('\n', " ").chars().take(SHOWN).collect();
+    let by = found_by.as_deref().unwrap_or("NOT FOUND");
+    eprintln!("{name:34} {by:34} {runs:5} runs {seconds:6.1} s  [{}]  {shown}", needs.join(", "));
+    Verdict { name, what, source, found_by, runs, seconds, failure, needs }
+}
+
+/// The first scenario or seed that fails, and the runs until then.
+fn find(options: &Options) -> (Option<(String, Scenario, Failure)>, u64) {
+    let mut runs = 0;
+    let scenarios: &[(&str, &str)] = if options.scenarios { SCENARIOS } else { &[] };
+    for (name, text) in scenarios {
+        let scenario = Scenario::from_toml(text).expect("a test reads them all");
+        runs += 1;
+        if let Some((_, failure)) = run(&scenario, Keep::Nothing).failure {
+            return (Some(((*name).to_owned(), scenario, failure)), runs);
+        }
+    }
+    let campaign =
+        Campaign { first: 0, runs: options.runs, jobs: options.jobs, failures_max: 1, go_on: &|_, _| true };
+    let totals = campaign.run();
+    // Every seed below the first that failed was begun before it, and ended: which one it is is no accident.
+    match totals.failures.into_iter().next() {
+        Some((seed, outcome)) => {
+            let (_, failure) = outcome.failure.expect("it is among the failures");
+            (Some((format!("seed {seed}"), Scenario::draw(seed), failure)), runs + seed + 1)
+        }
+        None => (None, runs + totals.runs),
+    }
+}
+
+/// A kind of step, or a property of the drives, and how to do without it.
+type Feature = (&'static str, fn(&mut Scenario));
+
+/// Keeps the steps that are not of a kind.
+macro_rules! without {
+    ($name:literal, $kind:pat) => {
+        ($name, |scenario| scenario.steps.retain(|step| !matches!(step, $kind)))
+    };
+}
+
+/// In this order they are left out: what is more general is kept rather than what is more particular.
+const FEATURES: &[Feature] = &[
+    without!("exchange", Step::Exchange { .. }),
+    without!("foreign", Step::Foreign { .. }),
+    without!("blank", Step::Blank { .. }),
+    without!("back", Step::Back { .. }),
+    without!("away", Step::Away { .. }),
+    without!("lose", Step::Lose { .. }),
+    without!("rot headers", Step::Rot(sim::Damage { scope: sim::Scope::Headers, .. })),
+    without!("rot footers", Step::Rot(sim::Damage { scope: sim::Scope::Footers, .. })),
+    without!("rot superblocks", Step::Rot(sim::Damage { scope: sim::Scope::Superblocks, .. })),
+    without!("rot", Step::Rot(sim::Damage { scope: sim::Scope::All | sim::Scope::Open, .. })),
+    without!("unreadable", Step::Unreadable(_)),
+    without!("misread", Step::Misread { .. }),
+    without!("stale", Step::Stale { .. }),
+    without!("miswrite", Step::Miswrite { .. }),
+    without!("write-fault", Step::WriteFault { .. }),
+    without!("zone read-only", Step::Zone { offline: false, .. }),
+    without!("zone offline", Step::Zone { offline: true, .. }),
+    without!("shrink", Step::Shrink { .. }),
+    without!("hang", Step::Hang { .. }),
+    without!("die", Step::Die { .. }),
+    without!("fail", Step::Fail { .. }),
+    without!("stall", Step::Stall { .. }),
+    ("cut", |scenario| {
+        for step in &mut scenario.steps {
+            if let Step::Mount { cut } = step {
+                *cut = None;
+            }
+        }
+    }),
+    ("crash", |scenario| {
+        let is_outage = |step: &Step| matches!(step, Step::Crash { .. } | Step::Mount { .. });
+        scenario.steps.retain(|step| !is_outage(step));
+        scenario.steps.insert(0, Step::Mount { cut: None });
+    }),
+    ("cache", |scenario| scenario.plan.volatile_cache = false),
+    ("holes", |scenario| scenario.plan.tearing = Tearing::Prefix),
+    without!("trim", Step::Trim { .. }),
+    without!("flush", Step::Flush),
+];
+
+/// What a run that finds the chosen mutant cannot do without.
+fn needs(found: &Scenario) -> Vec<&'static str> {
+    let mut scenario = found.clone();
+    let mut needs = Vec::new();
+    for (name, leave_out) in FEATURES {
+        let mut candidate = scenario.clone();
+        leave_out(&mut candidate);
+        if candidate == scenario {
+            continue;
+        }
+        match fate_that_fails(&candidate) {
+            Some(failing) => scenario = failing,
+            None => needs.push(*name),
+        }
+    }
+    needs
+}
+
+/// Without a step all that follows happens otherwise: that a run passes may be chance, that some do not is
+/// none.
+fn fate_that_fails(scenario: &Scenario) -> Option<Scenario> {
+    (0..FATES).find_map(|fate| {
+        let mut scenario = scenario.clone();
+        scenario.plan.seed ^= fate << 8;
+        run(&scenario, Keep::Nothing).failure.is_some().then_some(scenario)
+    })
+}
+
+/// Features that no mutant needs: what they are for, nobody knows.
+fn unneeded(verdicts: &[Verdict]) -> Vec<&'static str> {
+    let needed: BTreeSet<&str> = verdicts.iter().flat_map(|verdict| verdict.needs.iter().copied()).collect();
+    FEATURES.iter().map(|(name, _)| *name).filter(|name| !needed.contains(name)).collect()
+}
+
+fn markdown(verdicts: &[Verdict]) -> String {
+    let mut text = String::from(
+        "| mutant | what is wrong | idea | found by | run | needs |\n|---|---|---|---|---|---|\n",
+    );
+    for Verdict { name, what, source, found_by, runs, needs, .. } in verdicts {
+        let by = found_by.as_deref().unwrap_or("**not found**");
+        text += &format!("| `{name}` | {what} | {source} | {by} | {runs} | {} |\n", needs.join(", "));
+    }
+    let mut needed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for verdict in verdicts {
+        for need in &verdict.needs {
+            needed.entry(need).or_default().push(verdict.name);
+        }
+    }
+    text += "\n| what can happen | mutants whose runs need it |\n|---|---|\n";
+    for (name, _) in FEATURES {
+        let mutants = needed.get(name).map_or(0, Vec::len);
+        let example = needed.get(name).and_then(|names| names.first());
+        let example = example.map_or("**none**".to_owned(), |name| format!("{mutants}, such as `{name}`"));
+        text += &format!("| {name} | {example} |\n");
+    }
+    text
+}
