@@ -386,7 +386,9 @@ impl Drive {
             descriptor.capacity = self.faults.capacity.get(&zone).copied().unwrap_or(capacity);
             let undefined = [ZoneState::Full, ZoneState::ReadOnly, ZoneState::Offline];
             if undefined.contains(&descriptor.state) {
-                descriptor.write_pointer = u32::try_from(self.random.below(1 << 32)).expect("32 bits");
+                // Nobody may rely on it, nor on its being absurd.
+                let span = [1, u64::from(capacity), 1 << 32][self.random.index(3)];
+                descriptor.write_pointer = u32::try_from(self.random.below(span)).expect("32 bits");
             }
         }
         let is_read =
