@@ -30,8 +30,9 @@ enum What {
         lba: u64,
         blocks: u64,
     },
+    /// The writes that arrived before this number are to be durable.
     Flush {
-        covered: Vec<(u64, u64)>,
+        before: u64,
     },
 }
 
@@ -122,8 +123,8 @@ impl World {
         if !self.make_room(0)? {
             return Ok(());
         }
-        let covered = self.oracle.acknowledged();
-        self.ask(RequestOp::Flush, What::Flush { covered })
+        let before = self.oracle.next_arrival();
+        self.ask(RequestOp::Flush, What::Flush { before })
     }
 
     fn ask(&mut self, op: RequestOp, what: What) -> Result<(), Failure> {
@@ -217,7 +218,7 @@ impl World {
                 self.remark(lba, blocks, || format!("version {arrival} of {lba}+{blocks} is acknowledged"));
                 (lba..lba + blocks).for_each(|lba| self.oracle.acknowledge(lba, arrival, fua));
             }
-            What::Flush { covered } => self.oracle.flushed(&covered),
+            What::Flush { before } => self.oracle.flushed(before, self.ledger.is_tolerable()),
             What::Read { lba, floors } => {
                 for ((lba, frame), floor) in (lba..).zip(&reply.frames).zip(floors) {
                     self.judge(lba, &frame.data, floor)?;

@@ -73,22 +73,22 @@ impl Oracle {
         }
     }
 
-    /// Everything acknowledged before now, to be made durable by a flush that begins now.
+    /// The number that the next request gets.
     #[must_use]
-    pub fn acknowledged(&self) -> Vec<(u64, u64)> {
-        if self.write_through {
-            return Vec::new();
-        }
-        let newest = |versions: &Vec<Version>| {
-            versions.iter().rfind(|version| version.acknowledged).map(|version| version.arrival)
-        };
-        (0..).zip(&self.blocks).filter_map(|(lba, versions)| Some((lba, newest(versions)?))).collect()
+    pub fn next_arrival(&self) -> u64 {
+        self.next_arrival
     }
 
-    /// A flush that covers these versions was acknowledged.
-    pub fn flushed(&mut self, covered: &[(u64, u64)]) {
-        for (lba, arrival) in covered {
-            self.acknowledge(*lba, *arrival, true);
+    /// A flush was acknowledged: writes that arrived before number `before` are durable, those that were not
+    /// acknowledged yet among them, unless writes may fail.
+    pub fn flushed(&mut self, before: u64, all_succeed: bool) {
+        for versions in &mut self.blocks {
+            let covered =
+                |version: &&mut Version| version.arrival < before && (all_succeed || version.acknowledged);
+            if let Some(version) = versions.iter_mut().rev().find(covered) {
+                version.acknowledged = true;
+                version.durable = true;
+            }
         }
     }
 
@@ -177,16 +177,27 @@ mod tests {
         let (first, second) = (oracle.arrive(), oracle.arrive());
         oracle.begin(0, first, first);
         oracle.acknowledge(0, first, false);
-        let covered = oracle.acknowledged();
         oracle.begin(0, second, second);
         oracle.acknowledge(0, second, false);
-        oracle.flushed(&covered);
+        oracle.flushed(second, true);
         oracle.power_failed();
         let floor = oracle.floor(0);
         assert!(oracle.may_read(0, floor, first) && oracle.may_read(0, floor, second));
         assert!(!oracle.may_read(0, floor, 0));
         oracle.settle(0, first);
         assert!(!oracle.may_read(0, oracle.floor(0), second));
+    }
+
+    #[test]
+    fn a_flush_covers_what_arrived_before_it() {
+        let mut oracle = Oracle::new(1, false);
+        let (first, second) = (oracle.arrive(), oracle.next_arrival());
+        oracle.begin(0, first, first);
+        oracle.flushed(second, false);
+        assert!(oracle.may_read(0, oracle.floor(0), 0), "the write may have failed");
+        oracle.flushed(second, true);
+        oracle.power_failed();
+        assert!(!oracle.may_read(0, oracle.floor(0), 0));
     }
 
     #[test]
