@@ -256,8 +256,12 @@ impl World {
             for reply in replies {
                 self.on_reply(reply)?;
             }
-            if !more || self.is_dark() {
+            if self.is_dark() {
                 return Ok(());
+            }
+            if !more {
+                let overdue = self.volume().shard().audit_deadline(now);
+                return overdue.map_or(Ok(()), |what| Err(Failure::new(what)));
             }
         }
         Err(Failure::new("live-lock: the engine is busy for ever at one instant"))

@@ -2,10 +2,13 @@
 
 use crate::log::Shard;
 use crate::log::segment::SegmentState;
+use crate::log::stripe::stream_index;
 use crate::log::write::Work;
+use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::ZoneState;
 use zone::format::SUPERBLOCK_ZONES;
+use zone::format::header::Stream;
 use zone::rules::Zone;
 
 impl Shard {
@@ -42,6 +45,15 @@ impl Shard {
             self.segments.free_segments(),
             self.membership.is_changing(),
         )
+    }
+
+    /// A stripe of clients that should have been closed by now: none waits for company beyond its deadline,
+    /// whatever the collector does.
+    #[must_use]
+    pub fn audit_deadline(&self, now: Instant) -> Option<String> {
+        let since = self.stripes.get(self.streams[stream_index(Stream::User)].filling?).opened_at;
+        let overdue = since + self.tuning.stripe_deadline <= now;
+        overdue.then(|| format!("a stripe that was begun at {} ns still waits for company", since.0))
     }
 
     /// The first zone of a drive at rest that is not what the engine takes it for, in words. Zones that
