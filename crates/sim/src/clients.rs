@@ -268,11 +268,12 @@ impl World {
                 format!("block {lba} holds a mixture, or the data of another block"),
             ));
         };
-        if !self.oracle.may_read(lba, floor, stamp) {
+        let proof_is_lost = !self.ledger.is_tolerable();
+        if !self.oracle.may_read(lba, floor, stamp, proof_is_lost) {
             let versions = self.oracle.versions(lba);
             let allowed: Vec<u64> = versions
                 .iter()
-                .filter(|version| version.arrival >= floor)
+                .filter(|version| version.arrival >= floor && (proof_is_lost || !version.dismissed))
                 .map(|version| version.contents)
                 .collect();
             let what = format!("block {lba} reads as version {stamp}; it may only be one of {allowed:?}");

@@ -26,6 +26,8 @@ pub struct Version {
     pub acknowledged: bool,
     /// It must survive a power failure.
     pub durable: bool,
+    /// It was never acknowledged, and was gone after a power failure.
+    pub dismissed: bool,
 }
 
 /// The versions of all blocks.
@@ -41,7 +43,7 @@ impl Oracle {
     /// A volume of zeros.
     #[must_use]
     pub fn new(blocks: usize, write_through: bool) -> Oracle {
-        let first = Version { arrival: 0, contents: 0, acknowledged: true, durable: true };
+        let first = Version { arrival: 0, contents: 0, acknowledged: true, durable: true, dismissed: false };
         Oracle { blocks: vec![vec![first]; blocks], next_arrival: 1, write_through }
     }
 
@@ -59,7 +61,7 @@ impl Oracle {
 
     /// A write or trim of a block has begun.
     pub fn begin(&mut self, lba: u64, arrival: u64, contents: Stamp) {
-        let version = Version { arrival, contents, acknowledged: false, durable: false };
+        let version = Version { arrival, contents, acknowledged: false, durable: false, dismissed: false };
         self.versions_mut(lba).push(version);
     }
 
@@ -83,8 +85,10 @@ impl Oracle {
     /// acknowledged yet among them, unless writes may fail.
     pub fn flushed(&mut self, before: u64, all_succeed: bool) {
         for versions in &mut self.blocks {
-            let covered =
-                |version: &&mut Version| version.arrival < before && (all_succeed || version.acknowledged);
+            let covered = |version: &&mut Version| {
+                let succeeded = all_succeed && !version.dismissed || version.acknowledged;
+                version.arrival < before && succeeded
+            };
             if let Some(version) = versions.iter_mut().rev().find(covered) {
                 version.acknowledged = true;
                 version.durable = true;
@@ -98,11 +102,13 @@ impl Oracle {
         self.versions(lba).iter().rfind(|version| version.acknowledged).map_or(0, |version| version.arrival)
     }
 
-    /// True when a read whose floor was `floor` may return these contents now.
+    /// True when a read whose floor was `floor` may return these contents now. What was gone once may come back
+    /// only when `proof_is_lost`: more members are, than hold the proof that it was never acknowledged.
     #[must_use]
-    pub fn may_read(&self, lba: u64, floor: u64, contents: Stamp) -> bool {
+    pub fn may_read(&self, lba: u64, floor: u64, contents: Stamp, proof_is_lost: bool) -> bool {
         let newer = self.versions(lba).iter().rev().take_while(|version| version.arrival >= floor);
-        newer.into_iter().any(|version| version.contents == contents)
+        let mut possible = newer.filter(|version| proof_is_lost || !version.dismissed);
+        possible.any(|version| version.contents == contents)
     }
 
     /// The power failed: of every block, the newest durable version or a later one remains.
@@ -117,9 +123,12 @@ impl Oracle {
     /// What was read first after a crash is what the block holds.
     pub fn settle(&mut self, lba: u64, contents: Stamp) {
         let versions = self.versions_mut(lba);
-        let found = versions.iter().rfind(|version| version.contents == contents).copied();
-        versions.clear();
-        versions.extend(found.map(|version| Version { acknowledged: true, durable: true, ..version }));
+        let Some(found) = versions.iter().rposition(|version| version.contents == contents) else { return };
+        versions.drain(..found);
+        for version in &mut *versions {
+            version.dismissed = true;
+        }
+        versions[0] = Version { acknowledged: true, durable: true, dismissed: false, ..versions[0] };
     }
 
     /// The versions of a block, oldest first.
@@ -162,13 +171,13 @@ mod tests {
         let mut oracle = Oracle::new(1, true);
         let (first, second) = (oracle.arrive(), oracle.arrive());
         oracle.begin(0, first, first);
-        assert!(oracle.may_read(0, 0, 0) && oracle.may_read(0, 0, first));
+        assert!(oracle.may_read(0, 0, 0, false) && oracle.may_read(0, 0, first, false));
         oracle.begin(0, second, second);
         oracle.acknowledge(0, second, false);
         oracle.power_failed();
         let floor = oracle.floor(0);
-        assert!(!oracle.may_read(0, floor, 0) && !oracle.may_read(0, floor, first));
-        assert!(oracle.may_read(0, floor, second));
+        assert!(!oracle.may_read(0, floor, 0, true) && !oracle.may_read(0, floor, first, true));
+        assert!(oracle.may_read(0, floor, second, false));
     }
 
     #[test]
@@ -182,10 +191,11 @@ mod tests {
         oracle.flushed(second, true);
         oracle.power_failed();
         let floor = oracle.floor(0);
-        assert!(oracle.may_read(0, floor, first) && oracle.may_read(0, floor, second));
-        assert!(!oracle.may_read(0, floor, 0));
+        assert!(oracle.may_read(0, floor, first, false) && oracle.may_read(0, floor, second, false));
+        assert!(!oracle.may_read(0, floor, 0, true));
         oracle.settle(0, first);
-        assert!(!oracle.may_read(0, oracle.floor(0), second));
+        assert!(!oracle.may_read(0, oracle.floor(0), second, false));
+        assert!(oracle.may_read(0, oracle.floor(0), second, true));
     }
 
     #[test]
