@@ -218,7 +218,10 @@ impl World {
                 self.remark(lba, blocks, || format!("version {arrival} of {lba}+{blocks} is acknowledged"));
                 (lba..lba + blocks).for_each(|lba| self.oracle.acknowledge(lba, arrival, fua));
             }
-            What::Flush { before } => self.oracle.flushed(before, self.ledger.is_tolerable()),
+            What::Flush { before } => {
+                let all_succeed = self.ledger.is_tolerable() && !self.ledger.has_lost_space();
+                self.oracle.flushed(before, all_succeed);
+            }
             What::Read { lba, floors } => {
                 for ((lba, frame), floor) in (lba..).zip(&reply.frames).zip(floors) {
                     self.judge(lba, &frame.data, floor)?;
