@@ -204,10 +204,10 @@ mod tests {
         let (first, second) = (oracle.arrive(), oracle.next_arrival());
         oracle.begin(0, first, first);
         oracle.flushed(second, false);
-        assert!(oracle.may_read(0, oracle.floor(0), 0), "the write may have failed");
+        assert!(oracle.may_read(0, oracle.floor(0), 0, false), "the write may have failed");
         oracle.flushed(second, true);
         oracle.power_failed();
-        assert!(!oracle.may_read(0, oracle.floor(0), 0));
+        assert!(!oracle.may_read(0, oracle.floor(0), 0, false));
     }
 
     #[test]

@@ -207,20 +207,7 @@ fn claim(
         });
     if !counts {
         session.report.segments_discarded += 1;
-        for member in members {
-            let zone = header.zones[member];
-            let is_its_own =
-                own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
-            if !is_its_own || scan.zones_in_use[member][zone.index()] {
-                continue;
-            }
-            // A zone that was given up when its segment was erased stays given up.
-            if is_resettable(descriptors[member][zone.index()].state) {
-                scan.zones_to_reset.push((member, zone));
-            } else {
-                scan.zones_in_use[member][zone.index()] = true;
-            }
-        }
+        members.into_iter().for_each(|member| discard_zone(descriptors, own, &header, member, scan));
         return;
     }
     let mut zones_missing = 0;
@@ -246,6 +233,27 @@ fn claim(
         return;
     }
     scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed });
+}
+
+/// A zone of a segment that does not count is erased, if it is its own.
+fn discard_zone(
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &[Vec<Option<SegmentHeader>>],
+    header: &SegmentHeader,
+    member: usize,
+    scan: &mut Scan,
+) {
+    let zone = header.zones[member];
+    let is_its_own = own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
+    if !is_its_own || scan.zones_in_use[member][zone.index()] {
+        return;
+    }
+    // A zone that was given up when its segment was erased stays given up.
+    if is_resettable(descriptors[member][zone.index()].state) {
+        scan.zones_to_reset.push((member, zone));
+    } else {
+        scan.zones_in_use[member][zone.index()] = true;
+    }
 }
 
 /// True when a member holds its part of a segment: because the segment was written with it, or
