@@ -36,6 +36,9 @@ pub enum RecoveryFlush {
 #[derive(Debug, Default)]
 pub struct DeviceFlush {
     drives_pending: u32,
+    /// Generation of the newest record of members that was durable on the drives when it began; zero when one
+    /// was being written.
+    covers: u64,
     current: Vec<FlushWaiter>,
     next: Vec<FlushWaiter>,
 }
@@ -123,6 +126,8 @@ impl Shard {
     }
 
     fn flush_all_devices(&mut self, fx: &mut Effects) {
+        let settled = u64::from(!self.membership.is_changing());
+        self.device_flush.covers = self.membership.record().generation * settled;
         if self.config.geometry.volatile_cache {
             for drive in 0..self.config.members {
                 if self.membership.is_present(drive) {
@@ -161,6 +166,12 @@ impl Shard {
         if self.membership.is_changing() {
             self.membership.flush_waiting = true;
             return;
+        }
+        // The record of a drive that was lost meanwhile may have come to the others after they were flushed.
+        if self.config.geometry.volatile_cache
+            && self.device_flush.covers != self.membership.record().generation
+        {
+            return self.repeat_device_flush(fx);
         }
         self.answer_flush(fx);
     }
