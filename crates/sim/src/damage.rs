@@ -11,6 +11,9 @@ use zone::device::{ZoneState, ZonedDevice};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::Layout;
 
+/// Where headers and superblocks say something; what follows is nearly all zeros, and rot there shows nothing.
+const RECORD_BYTES: usize = 256;
+
 impl Drive {
     /// Breaks as a step says; the name of the fault.
     pub fn suffer(
@@ -79,10 +82,11 @@ impl Drive {
         let blocks = self.hit(damage, layout);
         let random = &mut Random::from_seed(!damage.seed);
         for (zone, offset) in &blocks {
-            let byte = match damage.part {
-                Part::Data => random.index(BLOCK_BYTES),
-                Part::Oob => BLOCK_BYTES + random.index(OOB_BYTES),
-                Part::Any => random.index(BLOCK_BYTES + OOB_BYTES),
+            let byte = match (damage.scope, damage.part) {
+                (Scope::Headers | Scope::Superblocks, _) => random.index(RECORD_BYTES),
+                (_, Part::Data) => random.index(BLOCK_BYTES),
+                (_, Part::Oob) => BLOCK_BYTES + random.index(OOB_BYTES),
+                (_, Part::Any) => random.index(BLOCK_BYTES + OOB_BYTES),
             };
             self.media_mut().corrupt(ZoneIndex(*zone), *offset, byte, 1 << random.below(8));
         }
