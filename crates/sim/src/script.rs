@@ -223,9 +223,6 @@ impl Author<'_> {
     fn fault(&mut self) {
         let culprit = self.culprit;
         let member = self.victim();
-        let kind =
-            pick(&mut self.random, &[Kind::Chunk, Kind::Chunk, Kind::Move, Kind::Header, Kind::Footer]);
-        let at = self.at_kind(kind);
         let count = 1 + u32::try_from(self.random.below(5)).expect("small");
         let seed = self.random.bits() >> 32;
         let step = match self.random.below(16) {
@@ -243,7 +240,7 @@ impl Author<'_> {
                 Step::Miswrite { member: culprit, at: self.at_kind(Kind::Chunk) }
             }
             11 => Step::Misread { member: culprit, count },
-            12 => Step::WriteFault { member, at },
+            12 => Step::WriteFault { member, at: self.at() },
             13 => Step::Zone { member, offline: false, seed },
             14 => Step::Zone { member, offline: true, seed },
             _ => Step::Shrink { member, blocks: 1 + u32::try_from(self.random.below(8)).expect("small") },
