@@ -75,9 +75,9 @@ impl World {
                 let drive = &rack.drives[self.drive_of[member]];
                 (0..zones).map(|zone| drive.media().zone(ZoneIndex(zone))).collect()
             };
-            let blamed = self.ledger.is_blamed(member);
+            let judged = self.ledger.has_all_zones(member);
             if let Some(what) = self.volume().shard().audit_zones(DriveIndex::at(member), &states)
-                && !blamed
+                && judged
             {
                 return Err(Failure::new(format!("drive {member}: {what}")));
             }

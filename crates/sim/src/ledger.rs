@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Ledger {
     tolerance: usize,
     blamed: BTreeSet<usize>,
+    /// Members some of whose zones are no longer used.
+    lacking_zones: BTreeSet<usize>,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -25,6 +27,18 @@ impl Ledger {
     pub fn blame(&mut self, member: usize, fault: &'static str) {
         self.blamed.insert(member);
         self.count(fault, 1);
+    }
+
+    /// A fault costs a member a zone, and nothing else: it may not fail for it.
+    pub fn cost_zone(&mut self, member: usize, fault: &'static str) {
+        self.lacking_zones.insert(member);
+        self.count(fault, 1);
+    }
+
+    /// True when all of a member's zones must be accounted for.
+    #[must_use]
+    pub fn has_all_zones(&self, member: usize) -> bool {
+        !self.is_blamed(member) && !self.lacking_zones.contains(&member)
     }
 
     /// A member that alone was to blame has a new drive that holds everything.

@@ -284,6 +284,8 @@ impl World {
                 self.hangs_until = self.hangs_until.max(Instant(self.now.0 + ms * 1_000_000));
                 self.ledger.count(fault, 1);
             }
+            // A zone that shrinks is given up, and its drive goes on.
+            Step::Shrink { .. } => self.ledger.cost_zone(member, fault),
             _ => self.ledger.blame(member, fault),
         }
         Ok(())
