@@ -75,6 +75,8 @@ impl Shard {
                     let fits = match segment.state {
                         SegmentState::Sealed => state == ZoneState::Full,
                         SegmentState::Open => state.is_active() || state == ZoneState::Full,
+                        // It is collected at once, unless nothing can be.
+                        SegmentState::Condemned => self.membership.is_broken(),
                         _ => true,
                     };
                     let id = segment.id;
