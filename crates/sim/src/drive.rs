@@ -387,8 +387,8 @@ impl Drive {
             let undefined = [ZoneState::Full, ZoneState::ReadOnly, ZoneState::Offline];
             if undefined.contains(&descriptor.state) {
                 // Nobody may rely on it, nor on its being absurd.
-                let span = [1, u64::from(capacity), 1 << 32][self.random.index(3)];
-                descriptor.write_pointer = u32::try_from(self.random.below(span)).expect("32 bits");
+                let any = u32::try_from(self.random.below(1 << 32)).expect("32 bits");
+                descriptor.write_pointer = [0, any % capacity, any][any as usize % 3];
             }
         }
         let is_read =
