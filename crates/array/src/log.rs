@@ -186,7 +186,7 @@ impl Shard {
         let waiter = Waiter::from_token(completion.token);
         if let Waiter::Chunk { slot, .. } = waiter
             && mutant::is(Mutant::SlowDriveGivenUp)
-            && now.since(self.stripes.get(slot).opened_at).0 > 10_000_000_000
+            && now.since(self.stripes.get(slot).opened_at).0 > 20_000_000_000
         {
             self.fail_member(drive.index(), fx);
         }
@@ -210,7 +210,9 @@ impl Shard {
         if mutant::is(Mutant::SealingNotResumed) {
             return;
         }
-        self.start_rebuild(fx);
+        if !mutant::is(Mutant::RebuildNotResumed) {
+            self.start_rebuild(fx);
+        }
         let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.seal_segment_if_done(slot, fx);
@@ -333,7 +335,7 @@ impl Shard {
         let segment = self.segment_at(pba);
         let live = &mut self.segments.get_mut(segment).live_blocks;
         assert!(*live > 0);
-        *live -= u32::from(!mutant::is(Mutant::LiveCountDrifts));
+        *live = live.saturating_sub(1 + u32::from(mutant::is(Mutant::LiveCountDrifts)));
     }
 
     /// The segment an address lies in.

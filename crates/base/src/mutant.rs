@@ -3,9 +3,8 @@
 //! Only with the feature `mutants` can one be chosen, for the whole process; without it [`is`] is false
 //! for every one of them at compile time, and nothing is left of them in the program.
 //!
-//! Of the known mistakes of others these are not among them yet, for want of what they break: the P parity
-//! of RAID-6 entered in the index, a rebuild of drive 0 only, a rebuild that cannot be resumed. And a byte
-//! per block to say that it is valid is waste, not an error.
+//! Of the known mistakes of others one is not among them yet, for want of what it breaks: the P parity of
+//! RAID-6 entered in the index. And a byte per block to say that it is valid is waste, not an error.
 
 /// Where the idea of a mutant comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +90,10 @@ mutants! {
         LargeWriteHangs = "large-write-hangs",
         /// Clients' stripes wait for the collector as its own do.
         UserWaitsForCollector = "user-waits-for-collector",
+        /// Only drive 0 is rebuilt; of others it is only said.
+        RebuildOfDriveZero = "rebuild-of-drive-zero",
+        /// A rebuild that a crash has cut short is not resumed.
+        RebuildNotResumed = "rebuild-not-resumed",
     }
     Past {
         /// The collector closes its last stripe before it has placed what waits for it.
@@ -119,6 +122,8 @@ mutants! {
         BrokenErases = "broken-erases",
         /// What a vanished drive did not answer while mounting is taken for damage.
         VanishedIsDamage = "vanished-is-damage",
+        /// Recovery goes on when a member fails on which it had relied.
+        RecoveryGoesOn = "recovery-goes-on",
         /// A stripe of a drive that failed within its group gets the slot of another.
         MissingPlacedBlindly = "missing-placed-blindly",
         /// What a mount finds damaged is not read again.
@@ -149,7 +154,7 @@ mutants! {
         PaddingNotCleared = "padding-not-cleared",
         /// A stripe's deadline that nobody looked at in time passes for ever.
         DeadlineMissed = "deadline-missed",
-        /// A drive that takes ten seconds for a chunk is failed.
+        /// A drive that takes twenty seconds for a chunk is failed.
         SlowDriveGivenUp = "slow-drive-given-up",
         /// A flush does not wait for the writes before it.
         FlushIgnoresWrites = "flush-ignores-writes",
@@ -187,7 +192,7 @@ mutants! {
         OneActiveZoneTooMany = "one-active-zone-too-many",
         /// Zones that were reset are not used again.
         ZoneLeakedByReset = "zone-leaked-by-reset",
-        /// The count of a segment's live blocks is not lowered.
+        /// The count of a segment's live blocks is lowered by two for each that dies.
         LiveCountDrifts = "live-count-drifts",
         /// A degraded read keeps the frames it read into.
         DegradedReadLeaks = "degraded-read-leaks",
@@ -229,10 +234,18 @@ mutants! {
         BlankDriveAccepted = "blank-drive-accepted",
         /// The superblock log never changes zones.
         SuperblockZoneOverflows = "superblock-zone-overflows",
+        /// When its zone is full, the superblock log begins anew in the same one.
+        SuperblocksErased = "superblocks-erased",
         /// The write pointer of a read-only zone is believed.
         PointerOfReadOnlyZoneTrusted = "pointer-of-read-only-zone-trusted",
         /// A zone that went offline is taken for one that was never written.
         OfflineIsEmpty = "offline-is-empty",
+        /// A zone that a reset has left smaller is used again.
+        ShrunkZoneUsed = "shrunk-zone-used",
+        /// Which segments a replaced drive lacks is not recorded.
+        RebuildForgetsWhere = "rebuild-forgets-where",
+        /// A rebuilt zone becomes full while its blocks are in the drive's cache.
+        RebuiltWithoutFlush = "rebuilt-without-flush",
         /// A segment whose headers were not all written is taken for one that holds data.
         TornHeadersCount = "torn-headers-count",
         /// Zones of segments that do not count are not reset.

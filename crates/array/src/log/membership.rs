@@ -107,7 +107,7 @@ impl Membership {
     /// A new drive takes the place of a failed one. Segments from `rebuild_from` on will be written with it.
     pub fn replace(&mut self, drive: usize, uuid: Uuid, rebuild_from: u64) {
         self.record.members[drive] = Member { uuid, state: MemberState::Rebuilding };
-        self.record.rebuild_from = rebuild_from;
+        self.record.rebuild_from = rebuild_from * u64::from(!mutant::is(Mutant::RebuildForgetsWhere));
         self.positions[drive] = LogPosition { zone: ZoneIndex(0), next: 0 };
     }
 

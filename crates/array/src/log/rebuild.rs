@@ -22,6 +22,7 @@ use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::{Effects, Location, Shard, Waiter};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
 use zone::device::{Completion, Op, Status};
@@ -191,6 +192,9 @@ impl Shard {
             return None;
         }
         let member = self.member_rebuild.member;
+        if mutant::is(Mutant::RebuildOfDriveZero) && member > 0 {
+            return Some(None);
+        }
         let lacking = || self.segments.iter().filter(|(_, segment)| segment.lacks_zone(member));
         let is_ready = |slot: SegmentSlot, state: SegmentState, live_blocks: u32| {
             // The collector erases what is dead sooner than it could be rebuilt.
@@ -247,7 +251,7 @@ impl Shard {
     }
 
     fn flush_rebuilt(&mut self, fx: &mut Effects) {
-        if self.config.geometry.volatile_cache {
+        if self.config.geometry.volatile_cache && !mutant::is(Mutant::RebuiltWithoutFlush) {
             self.rebuild_command(ZoneIndex(0), Op::Flush, fx);
         }
     }

@@ -447,7 +447,9 @@ impl Shard {
             }
             Status::Success => {
                 let capacity = self.config.geometry.zone_capacity_blocks;
-                if completion.report.iter().any(|zone| zone.capacity < capacity) {
+                if completion.report.iter().any(|zone| zone.capacity < capacity)
+                    && !mutant::is(Mutant::ShrunkZoneUsed)
+                {
                     self.segments.get_mut(slot).zones_retired |= 1 << drive;
                 }
             }

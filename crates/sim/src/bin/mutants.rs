@@ -4,7 +4,7 @@
 //! Of the run that finds a mutant it is also told what it takes: what can be left out of it without the
 //! mutant being missed is left out, one kind of step after the other.
 
-use base::mutant::{ALL, About, Source, choose};
+use base::mutant::{ALL, About, Mutant, Source, choose};
 use serde::Serialize;
 use sim::campaign::Campaign;
 use sim::scenarios::SCENARIOS;
@@ -115,7 +115,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
 fn try_one(about: &About, options: &Options) -> Verdict {
     let began = Instant::now();
     choose(Some(about.mutant));
-    let (found, runs) = find(options);
+    let (found, runs) = find(about.mutant, options);
     let needs = found.as_ref().map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
     choose(None);
     let (found_by, failure) = match found {
@@ -135,28 +135,47 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     Verdict { name, what, source, found_by, runs, seconds, failure, needs }
 }
 
-/// The first scenario or seed that fails, and the runs until then.
-fn find(options: &Options) -> (Option<(String, Scenario, Failure)>, u64) {
+/// The first scenario or seed that fails because of the mutant, and the runs until then.
+fn find(mutant: Mutant, options: &Options) -> (Option<(String, Scenario, Failure)>, u64) {
     let mut runs = 0;
     let scenarios: &[(&str, &str)] = if options.scenarios { SCENARIOS } else { &[] };
     for (name, text) in scenarios {
         let scenario = Scenario::from_toml(text).expect("a test reads them all");
         runs += 1;
-        if let Some((_, failure)) = run(&scenario, Keep::Nothing).failure {
+        let outcome = run(&scenario, Keep::Nothing);
+        if let Some((_, failure)) = outcome.failure.filter(|_| passes_without(mutant, &scenario)) {
             return (Some(((*name).to_owned(), scenario, failure)), runs);
         }
     }
-    let campaign =
-        Campaign { first: 0, runs: options.runs, jobs: options.jobs, failures_max: 1, go_on: &|_, _| true };
-    let totals = campaign.run();
-    // Every seed below the first that failed was begun before it, and ended: which one it is is no accident.
-    match totals.failures.into_iter().next() {
-        Some((seed, outcome)) => {
-            let (_, failure) = outcome.failure.expect("it is among the failures");
-            (Some((format!("seed {seed}"), Scenario::draw(seed), failure)), runs + seed + 1)
+    let mut first = 0;
+    while first < options.runs {
+        let campaign = Campaign {
+            first,
+            runs: options.runs - first,
+            jobs: options.jobs,
+            failures_max: 1,
+            go_on: &|_, _| true,
+        };
+        // Every seed below the first that failed was begun before it, and ended: which one it is is no accident.
+        let Some((seed, outcome)) = campaign.run().failures.into_iter().next() else { break };
+        let scenario = Scenario::draw(seed);
+        if let Some((_, failure)) = outcome.failure.filter(|_| passes_without(mutant, &scenario)) {
+            return (Some((format!("seed {seed}"), scenario, failure)), runs + seed + 1);
         }
-        None => (None, runs + totals.runs),
+        first = seed + 1;
     }
+    (None, runs + options.runs)
+}
+
+/// False when a run fails without the mutant too, and says nothing of it.
+fn passes_without(mutant: Mutant, scenario: &Scenario) -> bool {
+    choose(None);
+    let outcome = run(scenario, Keep::Nothing);
+    choose(Some(mutant));
+    if let Some((_, failure)) = &outcome.failure {
+        eprintln!("without any mutant: {}", failure.what);
+    }
+    outcome.failure.is_none()
 }
 
 /// A kind of step, or a property of the drives, and how to do without it.
@@ -171,6 +190,7 @@ macro_rules! without {
 
 /// In this order they are left out: what is more general is kept rather than what is more particular.
 const FEATURES: &[Feature] = &[
+    without!("replace", Step::Replace { .. }),
     without!("exchange", Step::Exchange { .. }),
     without!("foreign", Step::Foreign { .. }),
     without!("blank", Step::Blank { .. }),

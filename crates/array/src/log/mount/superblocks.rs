@@ -225,7 +225,8 @@ pub fn write_record(session: &mut Session) -> Result<(), MountError> {
             && !mutant::is(Mutant::SuperblockZoneOverflows);
         if full {
             run(session, member, old, Op::Finish, "finish of a superblock zone")?;
-            let other = ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0);
+            let same = mutant::is(Mutant::SuperblocksErased);
+            let other = if same { old } else { ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0) };
             run(session, member, other, Op::Reset, "reset of a superblock zone")?;
             state = LogState { zone: other, next: 0 };
         }
