@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 /// Runs when nothing is said.
 const RUNS: u64 = 100_000;
-/// Runs of CI: about a minute on 2 cores.
-const RUNS_SHORT: u64 = 3_000;
+/// Runs of CI: less than a minute on 2 cores.
+const RUNS_SHORT: u64 = 2_000;
 /// Runs whose event logs must be the same in every build.
 const RUNS_COMPARED: u64 = 40;
 /// Distance between the first seeds of two days.

@@ -263,10 +263,10 @@ impl Session {
         if self.writable && !mutant::is(Mutant::MountNotRecorded) {
             self.record_mount()?;
         }
-        let scan = scan::run(self)?;
+        let mut scan = scan::run(self)?;
         self.expect_all_there()?;
         let mut segments = Vec::new();
-        for found in scan.segments {
+        for found in std::mem::take(&mut scan.segments) {
             let mut decided = decide::run(self, found);
             repair::void_unreadable(self, &mut decided);
             if !decided.sealed {
@@ -282,7 +282,7 @@ impl Session {
         }
         self.expect_all_there()?;
         if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
-            repair::reset_zones(self, &scan.zones_to_reset)?;
+            repair::reset_zones(self, &mut scan)?;
         }
         assemble::run(self, segments, &scan.zones_in_use, tuning)
     }

@@ -13,14 +13,13 @@
 //! longer takes writes is condemned: it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
-use crate::log::mount::scan::read_blocks;
+use crate::log::mount::scan::{Scan, read_blocks};
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::pba::Location;
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
-use base::units::ZoneIndex;
 use base::xor::Block;
 use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
@@ -67,11 +66,18 @@ pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
     }
 }
 
-/// Zones of segments that do not count become free.
-pub fn reset_zones(session: &mut Session, zones: &[(usize, ZoneIndex)]) -> Result<(), MountError> {
-    for (member, zone) in zones {
+/// Zones of segments that do not count become free, but for those that hold less than before once they are
+/// reset.
+pub fn reset_zones(session: &mut Session, scan: &mut Scan) -> Result<(), MountError> {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    for (member, zone) in &scan.zones_to_reset {
         let completion = session.drives.execute(session.now, command(*member, *zone, Op::Reset));
         expect_success(completion, *member, "zone reset")?;
+        let report =
+            session.drives.execute(session.now, command(*member, *zone, Op::Report { count: 1 })).report;
+        if report.iter().any(|zone| zone.capacity < capacity) {
+            scan.zones_in_use[*member][zone.index()] = true;
+        }
     }
     Ok(())
 }
