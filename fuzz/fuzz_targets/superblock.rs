@@ -21,6 +21,7 @@ fn record() -> Superblock {
         zone_size_blocks: 16384,
         zone_capacity_blocks: 12288,
         volume_blocks: 1 << 20,
+        rebuild_from: 0,
         members: vec![
             member(1, MemberState::Active),
             member(2, MemberState::Failed),
