@@ -112,24 +112,14 @@ mutants! {
         RecoveryNotFlushed = "recovery-not-flushed",
         /// A segment is sealed while its blocks are in volatile caches.
         SealedWithoutFlush = "sealed-without-flush",
-        /// The footer of a recovered segment does not name blocks that are damaged.
-        FooterForgetsDamage = "footer-forgets-damage",
         /// With more members failed than can be lost, stripes that lack a piece are acknowledged.
         BrokenAcknowledges = "broken-acknowledges",
-        /// With more members failed than can be lost, trims are acknowledged.
-        BrokenTrims = "broken-trims",
         /// With more members failed than can be lost, the collector goes on erasing.
         BrokenErases = "broken-erases",
-        /// What a vanished drive did not answer while mounting is taken for damage.
-        VanishedIsDamage = "vanished-is-damage",
-        /// Recovery goes on when a member fails on which it had relied.
-        RecoveryGoesOn = "recovery-goes-on",
         /// A stripe of a drive that failed within its group gets the slot of another.
         MissingPlacedBlindly = "missing-placed-blindly",
         /// What a mount finds damaged is not read again.
         BlocksReadOnce = "blocks-read-once",
-        /// A header that is not its zone's own is not read again.
-        HeadersReadOnce = "headers-read-once",
         /// A piece that repair finds damaged is not read again.
         PiecesReadOnce = "pieces-read-once",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
@@ -146,8 +136,6 @@ mutants! {
         ChunksBeforeHeaders = "chunks-before-headers",
         /// A chunk is handed to a zone before all of the groups before it have landed there.
         GroupRuleIgnored = "group-rule-ignored",
-        /// A third group begins while stripes of the first are not durable.
-        ThirdGroupStarts = "third-group-starts",
         /// Parity does not protect metadata.
         MetadataWithoutParity = "metadata-without-parity",
         /// Padding holds what its memory held before.
@@ -214,8 +202,6 @@ mutants! {
         LostReadsAsZeros = "lost-reads-as-zeros",
         /// Markers of lost blocks are not recognised.
         LostMarkerIgnored = "lost-marker-ignored",
-        /// The marker of a lost block is newer than a write under way.
-        MarkerOverwrites = "marker-overwrites",
         /// Chunks that wait for a drive go on waiting when it fails.
         WaitingChunksKept = "waiting-chunks-kept",
         /// A mount is not recorded before it writes.
@@ -224,8 +210,6 @@ mutants! {
         SegmentIdsRestart = "segment-ids-restart",
         /// That a member missed a mount is not recorded.
         AbsenceNotRecorded = "absence-not-recorded",
-        /// A member that others call failed may speak for the array.
-        AccusedSpeaks = "accused-speaks",
         /// An array is mounted with one member less than it needs.
         MountsWithTooFew = "mounts-with-too-few",
         /// A drive of another array is taken for a member.
@@ -254,12 +238,8 @@ mutants! {
         MisplacedBelieved = "misplaced-believed",
         /// Stripes with fewer than k chunks are kept.
         TooFewChunksKept = "too-few-chunks-kept",
-        /// Only the last group is taken to have been open at a crash.
-        OneGroupIsOpen = "one-group-is-open",
         /// That recovery once closed a group is not noticed.
         FillersIgnored = "fillers-ignored",
-        /// What damaged metadata seems to say is not considered.
-        HintsIgnored = "hints-ignored",
         /// Recovery leaves the last group open.
         GroupLeftOpen = "group-left-open",
         /// Recovery writes fillers where a stripe lacks a piece.
@@ -274,12 +254,6 @@ mutants! {
         NewestSegmentWins = "newest-segment-wins",
         /// A tombstone that cannot be read is taken to have said nothing.
         DoubtIgnored = "doubt-ignored",
-        /// A tombstone that cannot be read is not written anew.
-        DoubtNotRecorded = "doubt-not-recorded",
-        /// Void stripes of the collector's segments are not remembered as such.
-        VoidStripesForgotten = "void-stripes-forgotten",
-        /// The footer of a recovered segment names the blocks of void stripes.
-        FooterNamesVoid = "footer-names-void",
     }
 }
 

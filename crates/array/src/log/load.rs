@@ -237,8 +237,7 @@ impl Shard {
                 let is_whole = self.collect_moves(&mut load);
                 // What could be read when recovery decided to keep it went with a member since.
                 let is_rescue = matches!(load.purpose, Purpose::Rescue);
-                let is_void = is_rescue && !is_whole && self.membership.has_lost_since_mount();
-                self.recovery_is_void |= is_void && !mutant::is(Mutant::RecoveryGoesOn);
+                self.recovery_is_void |= is_rescue && !is_whole && self.membership.has_lost_since_mount();
                 self.give_pieces(&mut load);
                 self.segments.get_mut(load.segment).readers -= 1;
                 if matches!(load.purpose, Purpose::Move) {

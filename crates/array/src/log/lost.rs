@@ -15,7 +15,6 @@ use crate::log::index::{Name, region_of};
 use crate::log::segment::SegmentSlot;
 use crate::log::{Pba, Shard};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use zone::format::oob::{Kind, PROTECTED_BYTES, Protected};
 
 impl Shard {
@@ -70,7 +69,7 @@ impl Shard {
             }
             Name::Tombstone(region) => self.regions.sequence_before(region),
         };
-        before.filter(|_| !mutant::is(Mutant::MarkerOverwrites)).unwrap_or_else(|| {
+        before.unwrap_or_else(|| {
             self.next_sequence += 1;
             self.next_sequence - 1
         })

@@ -126,8 +126,7 @@ impl Writer {
         }
         let group = layout.group_of(self.next_stripe);
         let starts_group = layout.group_start(group) == self.next_stripe;
-        let endless = mutant::is(Mutant::ThirdGroupStarts);
-        !starts_group || endless || self.group_pending[(group % 2) as usize] == 0
+        !starts_group || self.group_pending[(group % 2) as usize] == 0
     }
 
     /// True when every stripe was given out.

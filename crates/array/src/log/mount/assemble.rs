@@ -96,7 +96,7 @@ pub fn run(
         member_rebuild: MemberRebuild::default(),
         moves_pending: 0,
         weak,
-        doubtful: doubtful_regions(session),
+        doubtful: session.report.regions_doubtful.clone(),
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
         recovery_is_void: false,
@@ -119,13 +119,6 @@ pub fn run(
 fn log_positions(session: &Session) -> Vec<LogPosition> {
     let nowhere = LogPosition { zone: ZoneIndex(0), next: 0 };
     session.log_positions.iter().map(|state| state.map_or(nowhere, |state| state.position())).collect()
-}
-
-fn doubtful_regions(session: &Session) -> Vec<u64> {
-    if mutant::is(Mutant::DoubtNotRecorded) {
-        return Vec::new();
-    }
-    session.report.regions_doubtful.clone()
 }
 
 /// A sequence above all there were.
@@ -273,7 +266,6 @@ impl Newest {
 fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
     let void = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Void || is_hole(segment, *stripe);
     let void_stripes = match segment.header.mode {
-        WriteMode::Write if mutant::is(Mutant::VoidStripesForgotten) => Vec::new(),
         WriteMode::Write => (0..segment.slots_touched).filter(void).collect(),
         WriteMode::Append => Vec::new(),
     };
@@ -315,15 +307,11 @@ fn writer_from(segment: &Decided) -> Writer {
         let Some(zone) = zone else { continue };
         for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
             let void = |found: &Entry| {
-                found.kind != EntryKind::Void
-                    && segment.fates[found.stripe as usize] != Fate::Kept
-                    && !mutant::is(Mutant::FooterNamesVoid)
+                found.kind != EntryKind::Void && segment.fates[found.stripe as usize] != Fate::Kept
             };
             *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
         }
-        if !mutant::is(Mutant::FooterForgetsDamage) {
-            name_damaged(segment, member, &mut progress.entries);
-        }
+        name_damaged(segment, member, &mut progress.entries);
         progress.finished = zone.full;
         progress.footer_next =
             zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());

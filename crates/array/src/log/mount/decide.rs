@@ -86,7 +86,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     let tail = if sealed {
         layout.groups()
     } else {
-        layout.group_of(seen.slots_touched.saturating_sub(1)).saturating_sub(open_groups_before())
+        layout.group_of(seen.slots_touched.saturating_sub(1)).saturating_sub(1)
     };
     let fates: Vec<Fate> =
         (0..layout.stripes).map(|stripe| seen.fate(&layout, &zones, tail, stripe)).collect();
@@ -110,11 +110,6 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         slots_touched: seen.slots_touched,
         told: BTreeMap::new(),
     }
-}
-
-/// Groups that may be open before the last one.
-fn open_groups_before() -> u32 {
-    u32::from(!mutant::is(Mutant::OneGroupIsOpen))
 }
 
 /// What the chunks of a segment say.
@@ -225,9 +220,6 @@ fn hinted(
     zone: &FoundZone,
     slot: u32,
 ) -> Option<u32> {
-    if mutant::is(Mutant::HintsIgnored) {
-        return None;
-    }
     let first = slot * layout.chunk_blocks;
     let group = layout.group_of(slot);
     zone.hints.range(first..first + layout.chunk_blocks).find_map(|(_, hint)| {

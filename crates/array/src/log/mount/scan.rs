@@ -126,7 +126,7 @@ fn read_headers(
                 continue;
             }
             own[zone.index()] =
-                read_header(session, member, zone).or_else(|| read_header_again(session, member, zone));
+                read_header(session, member, zone).or_else(|| read_header(session, member, zone));
         }
         headers.push(own);
     }
@@ -140,10 +140,6 @@ fn read_header(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<
     let completion = session.drives.execute(session.now, command(member, zone, op));
     let header = completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data))?;
     is_own(session, &header, member, zone).then_some(header)
-}
-
-fn read_header_again(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<SegmentHeader> {
-    read_header(session, member, zone).filter(|_| !mutant::is(Mutant::HeadersReadOnce))
 }
 
 /// True when a header belongs to this array and to the zone it was read from.

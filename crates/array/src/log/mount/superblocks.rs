@@ -122,8 +122,7 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
             judged.state == MemberState::Failed || itself.is_some_and(|itself| itself.uuid != judged.uuid)
         })
     };
-    let accused =
-        |record: &&Superblock| !mutant::is(Mutant::AccusedSpeaks) && own().any(|judge| denies(judge, record));
+    let accused = |record: &&Superblock| own().any(|judge| denies(judge, record));
     let trusted = own().filter(|record| !accused(record)).max_by_key(|record| record.generation);
     let Some(trusted) = trusted else {
         return Err(MountError::SplitBrain);
