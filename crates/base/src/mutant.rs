@@ -122,6 +122,12 @@ mutants! {
         BlocksReadOnce = "blocks-read-once",
         /// A piece that repair finds damaged is not read again.
         PiecesReadOnce = "pieces-read-once",
+        /// Zones of segments that cannot be completed stay active until they are collected.
+        CondemnedStayActive = "condemned-stay-active",
+        /// Clients take the active zone that the collector may need to recover.
+        ActiveZonesForAll = "active-zones-for-all",
+        /// What a zone that ends early lacks is taken for damage, whatever caches do.
+        LaggingIsDamage = "lagging-is-damage",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
     }

@@ -175,11 +175,10 @@ impl Segment {
     #[must_use]
     pub fn is_active(&self) -> bool {
         match self.state {
-            SegmentState::Opening { .. }
-            | SegmentState::Open
-            | SegmentState::Sealing { .. }
-            | SegmentState::Condemned => true,
-            SegmentState::Sealed | SegmentState::Resetting { .. } => self.is_being_rebuilt,
+            SegmentState::Opening { .. } | SegmentState::Open | SegmentState::Sealing { .. } => true,
+            SegmentState::Sealed | SegmentState::Condemned | SegmentState::Resetting { .. } => {
+                self.is_being_rebuilt
+            }
         }
     }
 }

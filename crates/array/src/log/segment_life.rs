@@ -75,7 +75,8 @@ impl Shard {
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to.
-        let kept = u32::from(stream == Stream::User && !self.segments.has_active(Stream::Gc));
+        let keeps_active = stream == Stream::User && !mutant::is(Mutant::ActiveZonesForAll);
+        let kept = u32::from(keeps_active && !self.segments.has_active(Stream::Gc));
         let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
         let active_max = self.config.geometry.active_zones_max - one - kept;
         if self.segments.free_segments() <= reserve || self.segments.active_count() >= active_max {

@@ -204,7 +204,9 @@ impl Seen {
         let lacks =
             |member: &usize| zones[*member].is_some() && self.slots[*member][stripe as usize].is_none();
         let mut lacking = (0..layout.members()).filter(lacks);
-        let reaches = |zone: &FoundZone| slots_written(layout, zone) >= group_end;
+        let reaches = |zone: &FoundZone| {
+            slots_written(layout, zone) >= group_end || mutant::is(Mutant::LaggingIsDamage)
+        };
         let trusted = group < tail && !self.closed_by_recovery[group as usize];
         lacking.all(|member| {
             self.damage.may_be_of(member, stripe) || trusted && zones[member].as_ref().is_some_and(reaches)

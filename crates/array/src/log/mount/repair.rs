@@ -10,7 +10,8 @@
 //! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
 //! remains. Where a piece has no room (a torn chunk took the last slot of its group), the stripe is
 //! weak: its blocks are moved elsewhere before clients are served. A segment with a zone that no
-//! longer takes writes is condemned: it is only read, and collected before all others.
+//! longer takes writes is condemned: its other zones are finished, for the collector needs those that may be
+//! active; it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::scan::{Scan, read_blocks};
@@ -36,7 +37,7 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
     if !(0..segment.layout.members()).all(takes_writes) {
         segment.condemned = true;
         session.report.segments_condemned += 1;
-        return Ok(());
+        return finish_zones(session, segment);
     }
     let end = end_slot(segment);
     for member in 0..segment.layout.members() {
@@ -45,6 +46,27 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
         }
     }
     segment.slots_touched = end;
+    Ok(())
+}
+
+/// Zones of a condemned segment are active no longer. What they lack reads as zeros then, which are fillers to
+/// the next mount: it decides as this one.
+fn finish_zones(session: &mut Session, segment: &Decided) -> Result<(), MountError> {
+    if !session.writable || mutant::is(Mutant::CondemnedStayActive) {
+        return Ok(());
+    }
+    for (member, zone) in segment.zones.iter().enumerate() {
+        if zone.as_ref().is_none_or(|zone| !zone.writable) {
+            continue;
+        }
+        let finish = command(member, segment.header.zones[member], Op::Finish);
+        let completion = session.drives.execute(session.now, finish);
+        match completion.status {
+            // This one, too: it is not active either.
+            Status::ZoneIsReadOnly | Status::ZoneIsOffline | Status::InvalidZoneStateTransition => {}
+            _ => expect_success(completion, member, "zone finish")?,
+        }
+    }
     Ok(())
 }
 

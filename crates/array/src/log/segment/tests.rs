@@ -158,9 +158,10 @@ fn check(table: &SegmentTable, model: &Model) {
     let seen: BTreeMap<_, _> =
         table.iter().map(|(slot, segment)| (slot, (segment.zones.clone(), segment.state))).collect();
     assert_eq!(seen, model.segments);
-    let passive =
-        |state: SegmentState| matches!(state, SegmentState::Sealed | SegmentState::Resetting { .. });
-    let active = model.segments.values().filter(|(_, state)| !passive(*state)).count();
+    let is_active = |state: &SegmentState| {
+        matches!(state, SegmentState::Opening { .. } | SegmentState::Open | SegmentState::Sealing { .. })
+    };
+    let active = model.segments.values().filter(|(_, state)| is_active(state)).count();
     assert_eq!(table.active_count() as usize, active);
 }
 
