@@ -442,9 +442,12 @@ impl Drive {
         let (zone, offset) = (completion.zone, completion.offset);
         let Some(written) = self.peek(zone, offset) else { return };
         self.media.overwrite(zone, offset, &Frame::zeroed());
-        if let Some((other, at)) = self.any_block() {
-            trace.remark(|| format!("zone {zone} offset {offset} lands in zone {other} offset {at}"));
-            self.media.overwrite(other, at, &written);
+        match self.any_block() {
+            Some((other, at)) => {
+                trace.remark(|| format!("zone {zone} offset {offset} lands in zone {other} offset {at}"));
+                self.media.overwrite(other, at, &written);
+            }
+            None => trace.remark(|| format!("zone {zone} offset {offset} lands nowhere")),
         }
     }
 

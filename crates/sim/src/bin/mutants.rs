@@ -2,22 +2,27 @@
 //! runs. `cargo xtask mutants` builds and runs this.
 //!
 //! Of the run that finds a mutant it is also told what it takes: what can be left out of it without the
-//! mutant being missed is left out, one kind of step after the other.
+//! mutant being missed is left out, one kind of step after the other. `--minimise` prints the smallest scenario
+//! that finds it instead: what a bug of the past leaves behind once its patch point is a mutant.
 
 use base::mutant::{ALL, About, Mutant, Source, choose};
 use serde::Serialize;
 use sim::campaign::Campaign;
+use sim::minimise::{fails_like, minimise};
 use sim::scenarios::SCENARIOS;
 use sim::{Failure, Keep, Scenario, Step, Tearing, catch_panics, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Instant;
 
-const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json]";
+const HELP: &str =
+    "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json | --minimise]";
 /// Runs within which a seed must find a mutant.
 const RUNS: u64 = 5_000;
 /// Other fates of the same steps that are tried before a kind of step counts as needed.
 const FATES: u64 = 8;
+/// Executions after which a scenario is small enough.
+const EXECUTIONS_MAX: u64 = 4_000;
 /// Letters of a failure that are shown.
 const SHOWN: usize = 100;
 
@@ -36,6 +41,7 @@ enum Form {
     Text,
     Markdown,
     Json,
+    Scenarios,
 }
 
 /// What became of a mutant.
@@ -75,7 +81,7 @@ fn main() -> ExitCode {
     let survivors: Vec<&str> =
         verdicts.iter().filter(|verdict| verdict.found_by.is_none()).map(|verdict| verdict.name).collect();
     match options.form {
-        Form::Text => {}
+        Form::Text | Form::Scenarios => {}
         Form::Markdown => print!("{}", markdown(&verdicts)),
         Form::Json => println!("{}", serde_json::to_string_pretty(&verdicts).expect("names and numbers")),
     }
@@ -105,6 +111,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             "--no-scenarios" => options.scenarios = false,
             "--markdown" => options.form = Form::Markdown,
             "--json" => options.form = Form::Json,
+            "--minimise" => options.form = Form::Scenarios,
             _ => return Err(format!("`{argument}` is not understood")),
         }
     }
@@ -117,6 +124,9 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     choose(Some(about.mutant));
     let (found, runs) = find(about.mutant, options);
     let needs = found.as_ref().map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
+    if let Some((_, scenario, _)) = found.as_ref().filter(|_| options.form == Form::Scenarios) {
+        println!("{}", smallest(about, scenario).to_toml());
+    }
     choose(None);
     let (found_by, failure) = match found {
         Some((by, _, failure)) => (Some(by), failure.what),
@@ -176,6 +186,25 @@ fn passes_without(mutant: Mutant, scenario: &Scenario) -> bool {
         eprintln!("without any mutant: {}", failure.what);
     }
     outcome.failure.is_none()
+}
+
+/// The smallest scenario that the mutant fails in the same way, and that passes without it.
+fn smallest(about: &About, found: &Scenario) -> Scenario {
+    let outcome = run(found, Keep::Nothing);
+    let mut begin = found.clone();
+    if let Some((index, _)) = &outcome.failure {
+        begin.steps.truncate(index + 1);
+    }
+    about.what.trim().clone_into(&mut begin.note);
+    let fails = fails_like(&outcome);
+    minimise(&begin, EXECUTIONS_MAX, |candidate| fails(candidate) && passes_quietly(about.mutant, candidate))
+}
+
+fn passes_quietly(mutant: Mutant, scenario: &Scenario) -> bool {
+    choose(None);
+    let passes = run(scenario, Keep::Nothing).failure.is_none();
+    choose(Some(mutant));
+    passes
 }
 
 /// A kind of step, or a property of the drives, and how to do without it.
