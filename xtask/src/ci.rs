@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what CI runs, and what to run before pushing.
 
 use crate::phase::Phases;
-use crate::{bench, check, fuzz, sim, test};
+use crate::{bench, check, fuzz, mutants, sim, test};
 use anyhow::{Result, bail};
 
 /// Environment of the end-to-end tests that turns a missing client into a failure.
@@ -20,6 +20,7 @@ pub fn run() -> Result<()> {
         phases.time("check", check),
         phases.time("test", test::run),
         phases.time("sim", sim::run_short),
+        phases.time("mutants", mutants::run_short),
         phases.time("fuzz", fuzz::run_short),
         phases.time("bench", bench::run_short),
     ];

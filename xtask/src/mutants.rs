@@ -17,6 +17,11 @@ pub fn run() -> Result<()> {
     phase::run(&mut Command::new(build()?))
 }
 
+/// Shows that the bugs of the past are found.
+pub fn run_short() -> Result<()> {
+    phase::run(Command::new(build()?).arg("--past"))
+}
+
 /// Shows that each is found, and writes the table.
 pub fn write() -> Result<()> {
     let table = phase::output(Command::new(build()?).arg("--markdown"))?;

@@ -128,6 +128,10 @@ mutants! {
         ActiveZonesForAll = "active-zones-for-all",
         /// What a zone that ends early lacks is taken for damage, whatever caches do.
         LaggingIsDamage = "lagging-is-damage",
+        /// A write after a trim is lost with a cache, and the trim with it: later tombstones no longer name it.
+        OnlyNewestTombstone = "only-newest-tombstone",
+        /// The collector waits for space when zones that failed have used up its reserve.
+        CollectorWaitsForSpace = "collector-waits-for-space",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
     }

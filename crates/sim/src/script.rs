@@ -242,7 +242,7 @@ impl Author<'_> {
             11 => Step::Misread { member: culprit, count },
             12 => Step::WriteFault { member, at: self.at() },
             13 => Step::Zone { member, offline: false, seed },
-            14 => Step::Zone { member, offline: true, seed },
+            14 => Step::Zone { member: culprit, offline: true, seed },
             _ => Step::Shrink { member, blocks: 1 + u32::try_from(self.random.below(8)).expect("small") },
         };
         self.steps.push(step);

@@ -116,6 +116,10 @@ impl Shard {
                         return;
                     }
                     if self.segments.get(victim).live_blocks > 0 {
+                        if self.gc_is_out_of_space() {
+                            self.gc = Gc::Idle;
+                            return;
+                        }
                         if !std::mem::replace(&mut self.segments.get_mut(victim).damaged, true) {
                             self.gc = Gc::Moving { victim, stripe_next: 0, loads: 0 };
                         } else {
@@ -150,6 +154,11 @@ impl Shard {
         }
         let in_state =
             |wanted: SegmentState| self.segments.iter().filter(move |(_, segment)| segment.state == wanted);
+        if self.gc_is_out_of_space() {
+            let mut dead = in_state(SegmentState::Condemned).chain(in_state(SegmentState::Sealed));
+            let dead = dead.find(|(_, segment)| segment.live_blocks == 0 && !segment.is_being_rebuilt);
+            return dead.map(|(slot, _)| slot);
+        }
         if let Some((slot, _)) = in_state(SegmentState::Condemned).next()
             && !mutant::is(Mutant::CondemnedKept)
         {
@@ -191,10 +200,14 @@ impl Shard {
             && self.pick_victim().is_none()
     }
 
-    /// True when the collector itself can open no segment.
-    pub(super) fn gc_is_starved(&self) -> bool {
-        let waits = !self.streams[1].sealed.is_empty();
-        waits && self.has_no_room(Stream::Gc) && self.segments.free_segments() == 0
+    /// True when the collector has nowhere to move anything to, for good: zones that failed were part of its
+    /// reserve.
+    pub(super) fn gc_is_out_of_space(&self) -> bool {
+        self.segments.free_segments() == 0
+            && self.has_no_room(Stream::Gc)
+            && !matches!(self.gc, Gc::Flushing { .. } | Gc::Resetting)
+            && !self.may_free_or_fill_segments()
+            && !mutant::is(Mutant::CollectorWaitsForSpace)
     }
 
     /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.

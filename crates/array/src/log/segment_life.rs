@@ -47,17 +47,23 @@ impl Shard {
         }
     }
 
-    /// True when clients wait for space that no collection will ever free: zones were given up, or
+    /// True when a stream waits for space that no collection will ever free: zones were given up, or
     /// hold blocks that can be neither read nor erased. The reserve rules it out otherwise.
     fn is_out_of_space(&self, stream: Stream) -> bool {
-        stream == Stream::User
-            && self.segments.free_segments() <= GC_RESERVE_SEGMENTS
-            && self.has_no_room(stream)
-            && (self.gc_is_at_a_loss() || self.gc_is_starved())
-            && !self
-                .segments
-                .iter()
-                .any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
+        match stream {
+            Stream::Gc => self.gc_is_out_of_space(),
+            Stream::User => {
+                self.segments.free_segments() <= GC_RESERVE_SEGMENTS
+                    && self.has_no_room(stream)
+                    && self.gc_is_at_a_loss()
+                    && !self.may_free_or_fill_segments()
+            }
+        }
+    }
+
+    /// True while something is under way that may make room, or a segment that can be collected.
+    pub(super) fn may_free_or_fill_segments(&self) -> bool {
+        self.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
     }
 
     /// True when a stream's next stripe needs a new segment.

@@ -29,6 +29,10 @@ const SHOWN: usize = 100;
 /// What is asked for.
 struct Options {
     only: Vec<String>,
+    /// Only bugs that the engine once had.
+    past: bool,
+    /// The first seed that is tried.
+    seed: u64,
     runs: u64,
     jobs: usize,
     scenarios: bool,
@@ -75,8 +79,10 @@ fn main() -> ExitCode {
         eprintln!("mutants: there is no mutant `{name}`; base/src/mutant.rs lists them");
         return ExitCode::FAILURE;
     }
-    let wanted =
-        |about: &&About| options.only.is_empty() || options.only.iter().any(|name| name == about.name);
+    let wanted = |about: &&About| {
+        let named = options.only.is_empty() || options.only.iter().any(|name| name == about.name);
+        named && (!options.past || about.source == Source::Past)
+    };
     let verdicts: Vec<Verdict> = ALL.iter().filter(wanted).map(|about| try_one(about, &options)).collect();
     let survivors: Vec<&str> =
         verdicts.iter().filter(|verdict| verdict.found_by.is_none()).map(|verdict| verdict.name).collect();
@@ -86,7 +92,7 @@ fn main() -> ExitCode {
         Form::Json => println!("{}", serde_json::to_string_pretty(&verdicts).expect("names and numbers")),
     }
     eprintln!("{} of {} mutants found", verdicts.len() - survivors.len(), verdicts.len());
-    if options.only.is_empty() {
+    if options.only.is_empty() && !options.past {
         let unneeded = unneeded(&verdicts);
         if !unneeded.is_empty() {
             eprintln!("no mutant needs: {}", unneeded.join(", "));
@@ -100,14 +106,24 @@ fn main() -> ExitCode {
 }
 
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { only: Vec::new(), runs: RUNS, jobs: 2, scenarios: true, form: Form::Text };
+    let mut options = Options {
+        only: Vec::new(),
+        past: false,
+        seed: 0,
+        runs: RUNS,
+        jobs: 2,
+        scenarios: true,
+        form: Form::Text,
+    };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
         match argument.as_str() {
             "--only" => options.only.push(value()?),
+            "--seed" => options.seed = number(value()?)?,
             "--runs" => options.runs = number(value()?)?,
             "--jobs" => options.jobs = usize::try_from(number(value()?)?.clamp(1, 64)).expect("at most 64"),
+            "--past" => options.past = true,
             "--no-scenarios" => options.scenarios = false,
             "--markdown" => options.form = Form::Markdown,
             "--json" => options.form = Form::Json,
@@ -157,20 +173,15 @@ fn find(mutant: Mutant, options: &Options) -> (Option<(String, Scenario, Failure
             return (Some(((*name).to_owned(), scenario, failure)), runs);
         }
     }
-    let mut first = 0;
-    while first < options.runs {
-        let campaign = Campaign {
-            first,
-            runs: options.runs - first,
-            jobs: options.jobs,
-            failures_max: 1,
-            go_on: &|_, _| true,
-        };
+    let (mut first, end) = (options.seed, options.seed + options.runs);
+    while first < end {
+        let campaign =
+            Campaign { first, runs: end - first, jobs: options.jobs, failures_max: 1, go_on: &|_, _| true };
         // Every seed below the first that failed was begun before it, and ended: which one it is is no accident.
         let Some((seed, outcome)) = campaign.run().failures.into_iter().next() else { break };
         let scenario = Scenario::draw(seed);
         if let Some((_, failure)) = outcome.failure.filter(|_| passes_without(mutant, &scenario)) {
-            return (Some((format!("seed {seed}"), scenario, failure)), runs + seed + 1);
+            return (Some((format!("seed {seed}"), scenario, failure)), runs + seed - options.seed + 1);
         }
         first = seed + 1;
     }

@@ -19,7 +19,7 @@ use base::frame::FramePool;
 use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::units::{DriveIndex, Lba, ZoneIndex};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::WriteMode;
 use zone::format::oob::Protected;
@@ -35,6 +35,11 @@ struct Newest {
     index: Index,
     blocks: Vec<u64>,
     tombstones: Vec<u64>,
+    /// Tombstones before the newest that may count too, by region and sequence: those in segments that are not
+    /// sealed, and of the others the newest. None without volatile caches.
+    tombstones_before: Option<BTreeMap<(u64, u64), Pba>>,
+    /// Sequence of the newest tombstone in a sealed segment, by region.
+    tombstones_sealed: BTreeMap<u64, u64>,
 }
 
 /// Builds the engine.
@@ -50,13 +55,13 @@ pub fn run(
     let config = session.config.clone();
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
     let tables: Vec<Option<StripeTable>> = segments.iter().map(Decided::stripe_table).collect();
-    let mut newest = Newest::new(config.volume_blocks);
+    let mut newest = Newest::new(config.volume_blocks, config.geometry.volatile_cache);
     for weak in [true, false] {
         for segment in &segments {
             gather(segment, weak, &pba, &mut newest);
         }
     }
-    bury_all(session, &segments, &pba, &mut newest)?;
+    let doubtful = bury_all(session, &segments, &pba, &mut newest)?;
     let index = newest.index;
     let mut streams = streams_of(&config);
     let mut table = SegmentTable::new(config.members, config.geometry.zones, config.segments());
@@ -96,7 +101,7 @@ pub fn run(
         member_rebuild: MemberRebuild::default(),
         moves_pending: 0,
         weak,
-        doubtful: session.report.regions_doubtful.clone(),
+        doubtful,
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
         recovery_is_void: false,
@@ -161,29 +166,50 @@ fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
     }
 }
 
-/// Reads the newest tombstone of every region and hides what it hides.
+/// Hides what the newest tombstone of every region hides, and what those before it hide: one says no more of a
+/// block that was written after a trim, but a volatile cache may have lost that write and kept the tombstone.
+/// Returns the regions whose tombstone is to be written anew.
 fn bury_all(
     session: &mut Session,
     segments: &[Decided],
     pba: &PbaFormat,
     newest: &mut Newest,
-) -> Result<(), MountError> {
+) -> Result<Vec<u64>, MountError> {
+    let mut to_record = Vec::new();
     for region in 0..newest.index.regions() {
         let Some(at) = newest.index.get(Name::Tombstone(region)) else { continue };
-        let location = pba.unpack(at);
-        let segment = segments
-            .iter()
-            .find(|segment| segment.header.zones[location.drive.index()] == location.zone)
-            .expect("the index points into segments");
-        match repair::read_location(session, segment, location) {
-            Some(frame) => newest.bury(region, &frame.data),
-            None => {
-                session.report.regions_doubtful.push(region);
-                newest.doubt(region);
+        let mut read = |at: Pba| {
+            let location = pba.unpack(at);
+            let segment = segments
+                .iter()
+                .find(|segment| segment.header.zones[location.drive.index()] == location.zone)
+                .expect("the index points into segments");
+            repair::read_location(session, segment, location).map(|frame| frame.data)
+        };
+        let mut buried = BTreeSet::new();
+        for (sequence, before) in newest.tombstones_before(region) {
+            match read(before) {
+                Some(bitmap) => buried.extend(newest.bury(region, sequence, &bitmap)),
+                None => buried.extend(newest.doubt(region, sequence)),
             }
         }
+        let sequence = newest.tombstones[Lba(region).index()];
+        match read(at) {
+            Some(bitmap) => newest.bury(region, sequence, &bitmap).iter().for_each(|lba| {
+                buried.remove(lba);
+            }),
+            None => {
+                session.report.regions_doubtful.push(region);
+                buried.extend(newest.doubt(region, sequence));
+                to_record.push(region);
+            }
+        }
+        if !buried.is_empty() && !to_record.ends_with(&[region]) {
+            to_record.push(region);
+        }
     }
-    session.expect_all_there()
+    session.expect_all_there()?;
+    Ok(to_record)
 }
 
 /// Offers every data block of the kept stripes to the index; the newest sequence wins. Two copies
@@ -206,26 +232,36 @@ fn gather(segment: &Decided, weak: bool, pba: &PbaFormat, newest: &mut Newest) {
                     zone: segment.header.zones[member],
                     offset: layout.slot_offset(slot) + row,
                 };
-                newest.offer(&entry, pba.pack(location));
+                newest.offer(&entry, pba.pack(location), segment.sealed);
             }
         }
     }
 }
 
 impl Newest {
-    fn new(volume_blocks: u64) -> Newest {
+    fn new(volume_blocks: u64, volatile_cache: bool) -> Newest {
         let index = Index::new(volume_blocks);
         let tombstones = vec![0; Lba(index.regions()).index()];
-        Newest { index, blocks: vec![0; Lba(volume_blocks).index()], tombstones }
+        let considers_before = volatile_cache && !mutant::is(Mutant::OnlyNewestTombstone);
+        Newest {
+            index,
+            blocks: vec![0; Lba(volume_blocks).index()],
+            tombstones,
+            tombstones_before: considers_before.then(BTreeMap::new),
+            tombstones_sealed: BTreeMap::new(),
+        }
     }
 
-    fn offer(&mut self, entry: &Entry, pba: Pba) {
+    fn offer(&mut self, entry: &Entry, pba: Pba, sealed: bool) {
         let EntryKind::Data(kind) = entry.kind else { return };
         let protected = Protected { lba: entry.lba, sequence: entry.sequence, kind };
         let Some(name) = Name::of(&protected, &self.index) else { return };
         let newest = match name {
             Name::Block(lba) => &mut self.blocks[lba.index()],
-            Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
+            Name::Tombstone(region) => {
+                self.keep_tombstone(region, entry.sequence, pba, sealed);
+                &mut self.tombstones[Lba(region).index()]
+            }
         };
         if entry.sequence >= *newest || mutant::is(Mutant::NewestSegmentWins) {
             *newest = entry.sequence;
@@ -233,33 +269,62 @@ impl Newest {
         }
     }
 
-    /// Hides the blocks that a region's newest tombstone marks, where they are older.
-    fn bury(&mut self, region: u64, bitmap: &base::xor::Block) {
-        let sequence = self.tombstones[Lba(region).index()];
-        let blocks: Vec<(Lba, Buried)> = tombstone_blocks(region, self.index.blocks(), bitmap).collect();
-        for (lba, why) in blocks {
-            if self.blocks[lba.index()] >= sequence && !mutant::is(Mutant::TombstoneHidesNewer) {
-                continue;
-            }
-            match why {
-                Buried::Trimmed => self.index.trim(lba),
-                Buried::Lost => self.index.lose(lba),
-            };
+    /// What was written before a tombstone in a sealed segment is durable, for drives are flushed before sealing:
+    /// none before it can count.
+    fn keep_tombstone(&mut self, region: u64, sequence: u64, pba: Pba, sealed: bool) {
+        let Some(before) = &mut self.tombstones_before else { return };
+        before.insert((region, sequence), pba);
+        if sealed {
+            let newest = self.tombstones_sealed.entry(region).or_default();
+            *newest = sequence.max(*newest);
+        }
+        if let Some(newest) = self.tombstones_sealed.get(&region) {
+            let gone: Vec<(u64, u64)> =
+                before.range((region, 0)..(region, *newest)).map(|(key, _)| *key).collect();
+            gone.iter().for_each(|key| {
+                before.remove(key);
+            });
         }
     }
 
-    /// A region's newest tombstone cannot be read: all blocks that were not written since are lost, those
-    /// without a copy too. It may have said that they were trimmed, or lost before.
-    fn doubt(&mut self, region: u64) {
-        if mutant::is(Mutant::DoubtIgnored) {
-            return;
-        }
-        let sequence = self.tombstones[Lba(region).index()];
-        for lba in region_range(region, self.index.blocks()).map(Lba) {
-            if self.blocks[lba.index()] < sequence {
-                self.index.lose(lba);
+    /// Tombstones of a region before the newest that may count too, oldest first.
+    fn tombstones_before(&self, region: u64) -> Vec<(u64, Pba)> {
+        let newest = self.tombstones[Lba(region).index()];
+        let before = self.tombstones_before.iter();
+        let before = before.flat_map(|before| before.range((region, 0)..(region, newest)));
+        before.map(|((_, sequence), pba)| (*sequence, *pba)).collect()
+    }
+
+    /// Hides the blocks that a tombstone of this sequence marks, where they are older; returns those it marks.
+    fn bury(&mut self, region: u64, sequence: u64, bitmap: &base::xor::Block) -> Vec<Lba> {
+        let mut buried = Vec::new();
+        for (lba, why) in tombstone_blocks(region, self.index.blocks(), bitmap) {
+            if self.blocks[lba.index()] >= sequence && !mutant::is(Mutant::TombstoneHidesNewer) {
+                continue;
             }
+            buried.push((lba, why));
         }
+        for (lba, why) in &buried {
+            match why {
+                Buried::Trimmed => self.index.trim(*lba),
+                Buried::Lost => self.index.lose(*lba),
+            };
+        }
+        buried.into_iter().map(|(lba, _)| lba).collect()
+    }
+
+    /// A tombstone of this sequence cannot be read: all blocks that were not written since are lost, those
+    /// without a copy too. It may have said that they were trimmed, or lost before. Returns them.
+    fn doubt(&mut self, region: u64, sequence: u64) -> Vec<Lba> {
+        if mutant::is(Mutant::DoubtIgnored) {
+            return Vec::new();
+        }
+        let range = region_range(region, self.index.blocks()).map(Lba);
+        let lost: Vec<Lba> = range.filter(|lba| self.blocks[lba.index()] < sequence).collect();
+        for lba in &lost {
+            self.index.lose(*lba);
+        }
+        lost
     }
 }
 
