@@ -82,6 +82,18 @@ pub struct Create {
     /// Stripes of a group under Zone Append; 1 uses Zone Write
     #[arg(long, default_value_t = 256)]
     pub group: u32,
+    /// Segments of chunks of --chunk open at once; the first is written with Zone Append
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub small_segments: u32,
+    /// Segments of chunks of --large-chunk open at once, for requests of at least that size
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub large_segments: u32,
+    /// Chunk of large segments
+    #[arg(long, default_value = "16KiB", value_parser = parse_blocks, value_name = "BYTES")]
+    pub large_chunk: u32,
+    /// Write all open segments with Zone Append, not only one of small chunks
+    #[arg(long)]
+    pub append_all: bool,
     /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,

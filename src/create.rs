@@ -4,7 +4,7 @@
 use crate::cli::{Create, CreateDrive, Scheme};
 use crate::directory::{self, ArrayFile, Directory, DriveTable, SchemeTable};
 use anyhow::{Context, Result, bail, ensure};
-use array::log::config::ArrayConfig;
+use array::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use std::path::{Path, PathBuf};
@@ -53,6 +53,10 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
         max_open: 14,
         chunk: 1,
         group: 256,
+        small_segments: 1,
+        large_segments: 0,
+        large_chunk: 4,
+        append_all: false,
         drives_path: Vec::new(),
     }
 }
@@ -173,6 +177,12 @@ fn config(options: &Create) -> Result<ArrayConfig> {
         members,
         chunk_blocks: options.chunk,
         group_stripes: options.group,
+        open: OpenSegments {
+            small: options.small_segments,
+            large: options.large_segments,
+            large_chunk_blocks: if options.large_segments > 0 { options.large_chunk } else { 0 },
+            append: if options.append_all { AppendUse::All } else { AppendUse::OneSmall },
+        },
         volume_blocks: size / BLOCK_BYTES_U64,
         geometry: Geometry {
             zones: options.zones.unwrap_or(u32::MAX),

@@ -45,6 +45,12 @@ pub struct StatusReport {
     pub chunk_bytes: u64,
     /// Stripes of a group.
     pub group_stripes: u32,
+    /// Segments of small chunks open at once.
+    pub small_segments: u32,
+    /// Segments of large chunks open at once.
+    pub large_segments: u32,
+    /// Chunk size of those; zero without.
+    pub large_chunk_bytes: u64,
     /// Blocks written to drives per block written by clients, parity not counted; null before the
     /// first write.
     pub write_amplification: Option<f64>,
@@ -235,6 +241,9 @@ pub fn report(
         sealed_segments: status.segments_sealed,
         chunk_bytes: status.chunk_bytes,
         group_stripes: status.group_stripes,
+        small_segments: status.small_segments,
+        large_segments: status.large_segments,
+        large_chunk_bytes: status.large_chunk_bytes,
         write_amplification: counters.write_amplification(),
         corrected_errors: counters.blocks_corrected,
         degraded_reads: counters.blocks_read_degraded,
@@ -252,6 +261,15 @@ fn print(report: &StatusReport) {
     }
     println!("level            {} over {} drives", report.level, report.members.len());
     println!("chunk, group     {}, {} stripes", human_bytes(report.chunk_bytes), report.group_stripes);
+    if report.large_segments > 0 {
+        println!(
+            "open at once     {} segments of {} chunks, {} of {} chunks",
+            report.small_segments,
+            human_bytes(report.chunk_bytes),
+            report.large_segments,
+            human_bytes(report.large_chunk_bytes)
+        );
+    }
     println!("capacity         {}", human_bytes(report.capacity_bytes));
     println!("used             {}", human_bytes(report.used_bytes));
     println!("zones            {} free of {}", report.free_zones, report.total_zones);

@@ -31,6 +31,7 @@ mod replace;
 mod segment;
 mod segment_life;
 pub mod status;
+mod streams;
 mod stripe;
 mod token;
 mod trim;
@@ -62,14 +63,14 @@ use read::ReadRequest;
 use rebuild::{MemberRebuild, REBUILD_STRIPES_MAX};
 use segment::{SegmentSlot, SegmentTable};
 use std::collections::VecDeque;
-use stripe::{StripeSlots, stream_index};
+use streams::StreamWriter;
+use stripe::StripeSlots;
 use token::Waiter;
 use trim::RegionLocks;
 use write::ClientRequest;
 use zone::device::{Command, Completion, Op};
 use zone::drives::DriveCommand;
-use zone::format::header::{Stream, WriteMode};
-use zone::stripe::Layout;
+use zone::format::header::Stream;
 
 /// Blocks of stripes in flight per stream: enough to keep every zone busy, few enough to stay in
 /// the cache of one core.
@@ -96,20 +97,6 @@ impl Effects {
     }
 }
 
-/// Where a stream writes.
-struct StreamWriter {
-    layout: Layout,
-    mode: WriteMode,
-    /// Stripe slot that blocks are gathering in.
-    filling: Option<u32>,
-    /// Full stripes that wait for room in a segment.
-    sealed: VecDeque<u32>,
-    /// Segment that stripes are written to.
-    segment: Option<SegmentSlot>,
-    /// Segments that a crash left with room, to be filled before new ones are opened.
-    unfinished: Vec<SegmentSlot>,
-}
-
 /// The engine: all state of one volume.
 pub struct Shard {
     config: ArrayConfig,
@@ -120,7 +107,7 @@ pub struct Shard {
     in_flight: InFlight,
     segments: SegmentTable,
     stripes: StripeSlots,
-    streams: [StreamWriter; 2],
+    streams: [StreamWriter; 3],
     requests: Slab<ClientRequest>,
     /// Writes, trims and flushes in order of arrival that are not wholly under way.
     pending: VecDeque<u32>,
@@ -221,7 +208,7 @@ impl Shard {
 
     /// Time has passed: seals stripes at their deadline and moves what waits.
     pub fn tick(&mut self, now: Instant, fx: &mut Effects) {
-        for stream in [Stream::User, Stream::Gc] {
+        for stream in Stream::ALL {
             let is_due =
                 |deadline: Instant| deadline == now || deadline < now && !mutant::is(Mutant::DeadlineMissed);
             if self.stripe_deadline(stream).is_some_and(is_due) {
@@ -234,7 +221,7 @@ impl Shard {
     /// When [`Shard::tick`] is due at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        [Stream::User, Stream::Gc].into_iter().filter_map(|stream| self.stripe_deadline(stream)).min()
+        Stream::ALL.into_iter().filter_map(|stream| self.stripe_deadline(stream)).min()
     }
 
     /// Moves what waits for something that may have happened: stripes for room, requests for
@@ -247,7 +234,8 @@ impl Shard {
         self.advance_gc(now, fx);
         self.advance_rebuild(fx);
         self.pump_stream(Stream::Gc, fx);
-        self.pump_stream(Stream::User, fx);
+        self.pump_stream(Stream::Small, fx);
+        self.pump_stream(Stream::Large, fx);
         if !self.pending.is_empty() {
             self.admit(now, fx);
         }
@@ -257,7 +245,7 @@ impl Shard {
     /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
-        let slot = self.streams[stream_index(stream)].filling?;
+        let slot = self.streams[stream.index()].filling?;
         let collected = stream == Stream::Gc || mutant::is(Mutant::UserWaitsForCollector);
         let gathering = collected && !matches!(self.gc, Gc::Idle);
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
@@ -292,7 +280,7 @@ impl Shard {
             && self.rebuild_is_over()
             && !self.membership.is_changing()
             && !self.segments.iter().any(|(_, segment)| segment.is_changing())
-            && [Stream::User, Stream::Gc].iter().all(|stream| self.stripes.in_use(*stream) == 0)
+            && Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) == 0)
     }
 
     /// True while blocks that a crash left with less redundancy than promised are being moved, and what recovery
@@ -315,10 +303,6 @@ impl Shard {
             || self.loads.len() > self.rebuild_loads_count()
             || !self.moves.is_empty()
             || self.moves_pending > 0
-    }
-
-    fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
-        &mut self.streams[stream_index(stream)]
     }
 
     /// Points a name at its newest copy and keeps the segments' live counts.
@@ -361,8 +345,7 @@ impl Shard {
             assert!(segment.live_blocks == live[slot as usize], "live blocks of segment {}", segment.id);
         }
         assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
-        let user_stripes = self.stripes.in_use(Stream::User);
-        assert!(user_stripes <= self.stripes.count(Stream::User));
+        assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
         if self.is_quiet() {
             assert!(self.frames.frames_out() == 0, "{} frames leaked", self.frames.frames_out());
             assert!(self.regions.is_idle());
@@ -371,17 +354,22 @@ impl Shard {
     }
 }
 
-/// Stripe slots per stream for an array.
-fn stripe_slot_count(config: &ArrayConfig) -> usize {
-    let blocks = config.members * config.chunk_blocks as usize;
+/// Stripe slots of a stream.
+fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
+    if config.modes(stream).is_empty() {
+        return 0;
+    }
+    let blocks = config.members * config.chunk_blocks_of(stream) as usize;
     (STRIPE_BLOCKS_IN_FLIGHT / blocks).clamp(STRIPE_SLOTS_MIN, STRIPE_SLOTS_MAX)
 }
 
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
 /// loads for the collector, for degraded reads and for a rebuild, moved blocks, headers and footers.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
-    let stripe_blocks = config.members * config.chunk_blocks as usize;
-    let stripes = 2 * stripe_slot_count(config) * stripe_blocks;
+    let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
+    let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("three streams");
+    let stripes: usize =
+        Stream::ALL.map(|stream| stripe_slot_count(config, stream) * stripe_blocks_of(stream)).iter().sum();
     let loads = 4 * LOADS_MAX as usize * stripe_blocks;
     let rebuild = 2 * REBUILD_STRIPES_MAX * stripe_blocks;
     // Of segments that are closed early, every zone may be filled up at once.

@@ -4,7 +4,7 @@
 use crate::precise::precise_u64;
 use crate::workload::{Figures, Measured, whole_ns};
 use anyhow::{Result, ensure};
-use array::log::config::{ArrayConfig, Tuning};
+use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
@@ -252,6 +252,7 @@ fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
         members: options.drives,
         chunk_blocks: u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64)?,
         group_stripes: options.group_stripes,
+        open: OpenSegments::default(),
         volume_blocks: 1,
         geometry,
     };

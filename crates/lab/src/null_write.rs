@@ -10,7 +10,7 @@ use crate::allocations;
 use crate::instructions::Instructions;
 use crate::precise::precise_u64;
 use anyhow::{Context, Result, ensure};
-use array::log::config::{ArrayConfig, Tuning};
+use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
@@ -190,6 +190,7 @@ fn client(options: &NullWrite) -> Result<Client> {
         members: options.drives,
         chunk_blocks,
         group_stripes: options.group_stripes,
+        open: OpenSegments::default(),
         volume_blocks: 1,
         geometry,
     };

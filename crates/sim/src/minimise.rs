@@ -23,6 +23,7 @@ const COUNTED_DOWN_MAX: u64 = 16;
 const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.latency = Latency::Random { typical_ns: 1_000, slow_ns: 1_000, slow_per_mille: 0 },
     |plan| plan.depth = 1,
+    |plan| plan.hybrid = None,
     |plan| plan.tearing = Tearing::Prefix,
     |plan| plan.volatile_cache = false,
     |plan| plan.fill_percent = 100,

@@ -3,7 +3,7 @@
 //! Every run draws its own shape (swarm testing; Groce et al., ISSTA 2012): most features are off in
 //! most runs, so that those that are on meet often.
 
-use array::log::config::{ArrayConfig, Tuning};
+use array::log::config::{AppendUse, ArrayConfig, OpenSegments, Tuning};
 use base::random::Random;
 use base::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,20 @@ pub enum Latency {
         /// Name of the profile.
         profile: String,
     },
+}
+
+/// Several open segments, of small and large chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hybrid {
+    /// N_s.
+    pub small: u32,
+    /// N_l.
+    pub large: u32,
+    /// C_l.
+    pub large_chunk_blocks: u32,
+    /// All are written with Zone Append, not only one of small chunks.
+    pub append_all: bool,
 }
 
 /// The array, its drives and how they behave.
@@ -76,6 +90,9 @@ pub struct Plan {
     pub depth: usize,
     /// What power failure does to transfers.
     pub tearing: Tearing,
+    /// One open segment for clients without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hybrid: Option<Hybrid>,
     /// How long commands take.
     pub latency: Latency,
 }
@@ -83,6 +100,17 @@ pub struct Plan {
 /// One of the choices.
 pub fn pick<T: Clone>(random: &mut Random, choices: &[T]) -> T {
     choices[random.index(choices.len())].clone()
+}
+
+impl Hybrid {
+    fn open(self) -> OpenSegments {
+        OpenSegments {
+            small: self.small,
+            large: self.large,
+            large_chunk_blocks: self.large_chunk_blocks,
+            append: if self.append_all { AppendUse::All } else { AppendUse::OneSmall },
+        }
+    }
 }
 
 impl Plan {
@@ -93,9 +121,28 @@ impl Plan {
         loop {
             let plan = Plan::draw_any(random, seed);
             if plan.config().is_some() {
-                return plan;
+                return plan.or_hybrid();
             }
         }
+    }
+
+    /// The plan, or one with several open segments.
+    fn or_hybrid(self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6879_6272);
+        if random.chance(2, 3) {
+            return self;
+        }
+        let hybrids: Vec<Hybrid> = std::iter::repeat_with(|| Hybrid {
+            small: pick(random, &[0, 1, 1, 1, 2, 3]),
+            large: pick(random, &[0, 1, 1, 2, 3]),
+            large_chunk_blocks: pick(random, &[1, 2, 4, 8]),
+            append_all: random.chance(1, 4),
+        })
+        .take(8)
+        .collect();
+        let plans = hybrids.into_iter().map(|hybrid| Plan { hybrid: Some(hybrid), ..self.clone() });
+        let mut plans = plans.filter(|plan| plan.config().is_some());
+        plans.next().unwrap_or_else(|| self.clone())
     }
 
     fn draw_any(random: &mut Random, seed: u64) -> Plan {
@@ -125,6 +172,7 @@ impl Plan {
             stripe_deadline_us: pick(random, &[1, 100, 100, 10_000]),
             depth: pick(random, &[1, 2, 8, 24, 64]),
             tearing: pick(random, &[Tearing::Prefix, Tearing::Holes]),
+            hybrid: None,
             latency,
         }
     }
@@ -148,6 +196,7 @@ impl Plan {
             members: self.members,
             chunk_blocks: self.chunk_blocks,
             group_stripes: self.group_stripes,
+            open: self.hybrid.map_or_else(OpenSegments::default, Hybrid::open),
             volume_blocks: 1,
             geometry,
         };

@@ -20,6 +20,6 @@ pub const SUPERBLOCK_ZONES: u32 = 2;
 /// Most members of an array; sizes the member tables of superblock and header.
 pub const MEMBERS_MAX: usize = 32;
 /// The format this program reads and writes.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// Blocks of a segment's header in each zone.
 pub const HEADER_BLOCKS: u32 = 1;

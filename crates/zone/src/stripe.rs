@@ -247,10 +247,20 @@ impl StripeTable {
     #[must_use]
     pub fn new(layout: &Layout) -> StripeTable {
         assert!(layout.group_stripes <= GROUP_STRIPES_MAX);
-        let width = if layout.group_stripes <= 1 << 8 { 1 } else { 2 };
-        let slots = layout.stripes as usize;
+        let (width, slots) = StripeTable::shape(layout);
         let entries = slots * layout.members();
         StripeTable { width, slots, bytes: vec![0; width * entries], filled: vec![0; entries.div_ceil(64)] }
+    }
+
+    /// True when it has room for just the slots of a layout.
+    #[must_use]
+    pub fn fits(&self, layout: &Layout) -> bool {
+        StripeTable::shape(layout) == (self.width, self.slots)
+    }
+
+    /// Bytes of an entry, and slots of a zone.
+    fn shape(layout: &Layout) -> (usize, usize) {
+        (if layout.group_stripes <= 1 << 8 { 1 } else { 2 }, layout.stripes as usize)
     }
 
     /// Empties every slot.

@@ -2,7 +2,6 @@
 
 use crate::log::Shard;
 use crate::log::segment::SegmentState;
-use crate::log::stripe::stream_index;
 use crate::log::write::Work;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -17,8 +16,9 @@ impl Shard {
     pub fn describe(&self) -> String {
         let streams: Vec<String> = (self.streams.iter())
             .map(|stream| {
-                let state = stream.segment.map(|slot| self.segments.get(slot).state);
-                format!("filling {:?}, {} sealed, {state:?}", stream.filling, stream.sealed.len())
+                let open = stream.open.iter().flat_map(|place| place.segment);
+                let states: Vec<SegmentState> = open.map(|slot| self.segments.get(slot).state).collect();
+                format!("filling {:?}, {} sealed, {states:?}", stream.filling, stream.sealed.len())
             })
             .collect();
         let states: Vec<SegmentState> = self.segments.iter().map(|(_, segment)| segment.state).collect();
@@ -51,7 +51,8 @@ impl Shard {
     /// whatever the collector does.
     #[must_use]
     pub fn audit_deadline(&self, now: Instant) -> Option<String> {
-        let since = self.stripes.get(self.streams[stream_index(Stream::User)].filling?).opened_at;
+        let filling = Stream::CLIENTS.into_iter().filter_map(|stream| self.streams[stream.index()].filling);
+        let since = filling.map(|slot| self.stripes.get(slot).opened_at).min()?;
         let overdue = since + self.tuning.stripe_deadline <= now;
         overdue.then(|| format!("a stripe that was begun at {} ns still waits for company", since.0))
     }

@@ -8,15 +8,16 @@ use base::units::{BLOCK_BYTES_U64, human_bytes};
 use std::fmt;
 use zone::device::Geometry;
 use zone::format::footer::STRIPES_MAX;
+use zone::format::header::{Stream, WriteMode};
 use zone::format::{MEMBERS_MAX, SUPERBLOCK_ZONES};
 use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
 
 /// Free segments that only garbage collection may open. Moving one victim needs at most two: the
 /// rest of the open one and one more. Because of them the collector can always finish a victim.
 pub const GC_RESERVE_SEGMENTS: u32 = 2;
-/// Segments that hold no reclaimable data at the worst moment: the reserve, the two open ones
-/// (clients', collector's) and one being reset.
-pub const SEGMENTS_OVERHEAD: u32 = GC_RESERVE_SEGMENTS + 3;
+/// Segments that hold no reclaimable data at the worst moment, beside clients' open ones: the reserve, the
+/// collector's open one and one being reset.
+const SEGMENTS_OVERHEAD: u32 = GC_RESERVE_SEGMENTS + 2;
 /// Of eleven blocks of space, ten may hold data: 10 % over-provisioning.
 const SPACE_PARTS: u64 = 11;
 const SPACE_PARTS_USABLE: u64 = 10;
@@ -24,8 +25,10 @@ const SPACE_PARTS_USABLE: u64 = 10;
 const VICTIM_GAIN_STRIPES_MIN: u64 = 4;
 /// Window of stripes in flight in a Zone Write segment, where a group has no other meaning.
 const WRITE_GROUP_STRIPES: u32 = 64;
-/// Active zones needed per drive: superblock, clients' and collector's segments, one being sealed.
-pub const ACTIVE_ZONES_MIN: u32 = 4;
+/// Active zones needed per drive beside clients' open segments: superblock, collector's, one being sealed.
+const ACTIVE_ZONES_OVERHEAD: u32 = 3;
+/// Most segments open for clients at once.
+const OPEN_SEGMENTS_MAX: u32 = 16;
 /// Largest chunk: 64 KiB, so that a chunk is one command on every drive we know.
 pub const CHUNK_BLOCKS_MAX: u32 = 16;
 /// Blocks whose trimmed state one tombstone block records. Also the unit in which trims and writes
@@ -45,10 +48,62 @@ pub struct ArrayConfig {
     pub chunk_blocks: u32,
     /// G, stripes of a group; 1 writes clients' segments with Zone Write.
     pub group_stripes: u32,
+    /// Segments that are open for clients.
+    pub open: OpenSegments,
     /// Size of the volume.
     pub volume_blocks: u64,
     /// What every drive is made of.
     pub geometry: Geometry,
+}
+
+/// Which segments are open for clients at once, and how they are written (hybrid data management, ZapRAID
+/// section 3.3): requests of less than C_l go to those of small chunks, others to those of large ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenSegments {
+    /// N_s, of small chunks.
+    pub small: u32,
+    /// N_l, of large chunks.
+    pub large: u32,
+    /// C_l, blocks of a large chunk.
+    pub large_chunk_blocks: u32,
+    /// Which of them are written with Zone Append, unless a group is one stripe.
+    pub append: AppendUse,
+}
+
+impl Default for OpenSegments {
+    fn default() -> OpenSegments {
+        OpenSegments { small: 1, large: 0, large_chunk_blocks: 0, append: AppendUse::OneSmall }
+    }
+}
+
+/// Which of clients' segments are written with Zone Append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendUse {
+    /// One of small chunks, which takes what finds no other idle.
+    OneSmall,
+    /// All.
+    All,
+}
+
+impl AppendUse {
+    /// Number on the media.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            AppendUse::OneSmall => 1,
+            AppendUse::All => 2,
+        }
+    }
+
+    /// What a number means.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<AppendUse> {
+        match code {
+            1 => Some(AppendUse::OneSmall),
+            2 => Some(AppendUse::All),
+            _ => None,
+        }
+    }
 }
 
 /// What may be chosen anew each time an array is served.
@@ -92,10 +147,17 @@ pub enum ConfigError {
         /// Stripes asked for.
         stripes: u32,
     },
+    /// No segment is open for clients, or too many are.
+    OpenSegments {
+        /// Of small and large chunks.
+        segments: u32,
+    },
     /// A drive's limit on active zones is too low.
     ActiveZones {
         /// The drive's limit.
         zones: u32,
+        /// Zones needed.
+        zones_min: u32,
     },
     /// A zone is too small or too large to hold a segment's part.
     ZoneCapacity {
@@ -137,9 +199,16 @@ impl fmt::Display for ConfigError {
             ConfigError::Group { stripes } => {
                 write!(f, "group of {stripes} stripes: must be 1 to {GROUP_STRIPES_MAX}; change --group")
             }
-            ConfigError::ActiveZones { zones } => write!(
+            ConfigError::OpenSegments { segments } => write!(
                 f,
-                "drives allow {zones} active zones: at least {ACTIVE_ZONES_MIN} are needed; raise --max-open"
+                "{segments} open segments for clients: must be 1 to {OPEN_SEGMENTS_MAX}; change --small-segments \
+                 or --large-segments"
+            ),
+            ConfigError::ActiveZones { zones, zones_min } => write!(
+                f,
+                "drives allow {zones} active zones: {zones_min} are needed, one for each segment that is open for \
+                 clients and {ACTIVE_ZONES_OVERHEAD} more; raise --max-open or lower --small-segments or \
+                 --large-segments"
             ),
             ConfigError::ZoneCapacity { blocks } => write!(
                 f,
@@ -185,18 +254,28 @@ impl ArrayConfig {
         }
         let blocks_max =
             CHUNK_BLOCKS_MAX.min(self.geometry.append_blocks_max).min(self.geometry.transfer_blocks_max);
-        if self.chunk_blocks == 0 || self.chunk_blocks > blocks_max {
-            return Err(ConfigError::Chunk { blocks: self.chunk_blocks, blocks_max });
+        let large = if self.open.large > 0 { self.open.large_chunk_blocks } else { self.chunk_blocks };
+        for blocks in [self.chunk_blocks, large] {
+            if blocks == 0 || blocks > blocks_max {
+                return Err(ConfigError::Chunk { blocks, blocks_max });
+            }
         }
         if self.group_stripes == 0 || self.group_stripes > GROUP_STRIPES_MAX {
             return Err(ConfigError::Group { stripes: self.group_stripes });
         }
-        if self.geometry.active_zones_max < ACTIVE_ZONES_MIN {
-            return Err(ConfigError::ActiveZones { zones: self.geometry.active_zones_max });
+        let segments = self.open.small.saturating_add(self.open.large);
+        if segments == 0 || segments > OPEN_SEGMENTS_MAX {
+            return Err(ConfigError::OpenSegments { segments });
+        }
+        let (zones, zones_min) = (self.geometry.active_zones_max, segments + ACTIVE_ZONES_OVERHEAD);
+        if zones < zones_min {
+            return Err(ConfigError::ActiveZones { zones, zones_min });
         }
         let blocks = self.geometry.zone_capacity_blocks;
-        if self.fit(self.group_stripes).is_none_or(|layout| layout.stripes > STRIPES_MAX) {
-            return Err(ConfigError::ZoneCapacity { blocks });
+        for chunk_blocks in [self.chunk_blocks, large] {
+            if self.fit(chunk_blocks, self.group_stripes).is_none_or(|layout| layout.stripes > STRIPES_MAX) {
+                return Err(ConfigError::ZoneCapacity { blocks });
+            }
         }
         if PbaFormat::new(self.members, &self.geometry).is_none() {
             return Err(ConfigError::TooLarge);
@@ -205,11 +284,11 @@ impl ArrayConfig {
     }
 
     /// The reserve's proof. When clients are stopped for want of space, all segments but
-    /// [`SEGMENTS_OVERHEAD`] are sealed, and what is live in them is at most the volume and its
+    /// those of [`ArrayConfig::segments_overhead`] are sealed, and what is live in them is at most the volume and its
     /// tombstones. So the emptiest one holds at most the average, and moving it frees the rest of
     /// it, less one padded stripe. As long as that is more than zero, collection makes progress.
     fn validate_space(&self) -> Result<(), ConfigError> {
-        let zones_min = SUPERBLOCK_ZONES + SEGMENTS_OVERHEAD + 1;
+        let zones_min = SUPERBLOCK_ZONES + self.segments_overhead() + 1;
         if self.geometry.zones < zones_min {
             return Err(ConfigError::Zones { zones: self.geometry.zones, zones_min });
         }
@@ -226,15 +305,22 @@ impl ArrayConfig {
     /// When the zone capacity was not validated.
     #[must_use]
     pub fn volume_blocks_max(&self) -> u64 {
-        let layout = self.user_layout();
-        let sealed = u64::from(self.segments().saturating_sub(SEGMENTS_OVERHEAD));
-        let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(layout.stripe_data_blocks());
-        let segment = u64::from(layout.segment_data_blocks());
+        let layouts = Stream::ALL.map(|stream| self.layouts(stream)).concat();
+        let sealed = u64::from(self.segments().saturating_sub(self.segments_overhead()));
+        let stripe = layouts.iter().map(Layout::stripe_data_blocks).max().expect("of the collector at least");
+        let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(stripe);
+        let segment = layouts.iter().map(Layout::segment_data_blocks).min().map_or(0, u64::from);
         let by_parts = sealed * segment * SPACE_PARTS_USABLE / SPACE_PARTS;
         let by_gain = sealed * segment.saturating_sub(gain);
         let blocks = by_parts.min(by_gain);
         // One tombstone block per region is live at the worst.
         blocks.saturating_sub(blocks.div_ceil(REGION_BLOCKS))
+    }
+
+    /// Segments that hold no reclaimable data at the worst moment.
+    #[must_use]
+    pub fn segments_overhead(&self) -> u32 {
+        self.open.small + self.open.large + SEGMENTS_OVERHEAD
     }
 
     /// Segments of the array.
@@ -253,28 +339,84 @@ impl ArrayConfig {
         ErasureCode::new(self.members - parities, parities).expect("validated member count")
     }
 
-    /// Layout of segments that hold clients' blocks.
+    /// Layout of the first segment that is open for clients.
     ///
     /// # Panics
-    /// When the zone capacity was not validated.
+    /// When the configuration was not validated.
     #[must_use]
     pub fn user_layout(&self) -> Layout {
-        let group = if self.group_stripes == 1 { WRITE_GROUP_STRIPES } else { self.group_stripes };
-        self.fit(group).expect("validated zone capacity")
+        let small = self.layouts(Stream::Small).into_iter().next();
+        small.or_else(|| self.layouts(Stream::Large).into_iter().next()).expect("validated open segments")
     }
 
     /// Layout of segments that hold blocks the collector moved.
     ///
     /// # Panics
-    /// When the zone capacity was not validated.
+    /// When the configuration was not validated.
     #[must_use]
     pub fn gc_layout(&self) -> Layout {
-        self.fit(WRITE_GROUP_STRIPES).expect("validated zone capacity")
+        let large = self.open.large > 0;
+        let chunk_blocks = if large { self.open.large_chunk_blocks } else { self.chunk_blocks };
+        self.fit(chunk_blocks, WRITE_GROUP_STRIPES).expect("validated zone capacity")
     }
 
-    fn fit(&self, group_stripes: u32) -> Option<Layout> {
+    /// Layouts of the open segments of a stream.
+    ///
+    /// # Panics
+    /// When the zone capacity was not validated.
+    #[must_use]
+    pub fn layouts(&self, stream: Stream) -> Vec<Layout> {
+        let layout = |chunk_blocks, mode| {
+            let group = if mode == WriteMode::Append { self.group_stripes } else { WRITE_GROUP_STRIPES };
+            self.fit(chunk_blocks, group).expect("validated zone capacity")
+        };
+        let modes = self.modes(stream).into_iter();
+        match stream {
+            Stream::Small => modes.map(|mode| layout(self.chunk_blocks, mode)).collect(),
+            Stream::Large => modes.map(|mode| layout(self.open.large_chunk_blocks, mode)).collect(),
+            Stream::Gc => vec![self.gc_layout()],
+        }
+    }
+
+    /// How the open segments of a stream are written.
+    #[must_use]
+    pub fn modes(&self, stream: Stream) -> Vec<WriteMode> {
+        let appends = match (self.group_stripes, self.open.append) {
+            (1, _) => 0,
+            (_, AppendUse::OneSmall) => usize::from(stream == Stream::Small),
+            (_, AppendUse::All) => usize::MAX,
+        };
+        let count = match stream {
+            Stream::Small => self.open.small,
+            Stream::Large => self.open.large,
+            Stream::Gc => return vec![WriteMode::Write],
+        };
+        let mode = |index| if index < appends { WriteMode::Append } else { WriteMode::Write };
+        (0..count as usize).map(mode).collect()
+    }
+
+    /// Where a request of so many blocks goes.
+    #[must_use]
+    pub fn stream_for(&self, blocks: u64) -> Stream {
+        let OpenSegments { small, large, large_chunk_blocks, .. } = self.open;
+        let is_large = large > 0 && (small == 0 || blocks >= u64::from(large_chunk_blocks));
+        if is_large { Stream::Large } else { Stream::Small }
+    }
+
+    /// Blocks of a chunk of a stream.
+    #[must_use]
+    pub fn chunk_blocks_of(&self, stream: Stream) -> u32 {
+        match stream {
+            Stream::Small => self.chunk_blocks,
+            Stream::Large if self.open.large > 0 => self.open.large_chunk_blocks,
+            Stream::Large => self.chunk_blocks,
+            Stream::Gc => self.gc_layout().chunk_blocks,
+        }
+    }
+
+    fn fit(&self, chunk_blocks: u32, group_stripes: u32) -> Option<Layout> {
         let sizes = LayoutSizes {
-            chunk_blocks: self.chunk_blocks,
+            chunk_blocks,
             group_stripes,
             capacity_blocks: match mutant::is(Mutant::SizeInsteadOfCapacity) {
                 true => self.geometry.zone_size_blocks,

@@ -10,7 +10,6 @@ use crate::log::{Effects, Shard, Waiter};
 use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
-use zone::format::header::Stream;
 
 /// Who waits for a device flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub struct DeviceFlush {
 impl Shard {
     /// A flush is at the head of the queue: everything before it is under way.
     pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
-        self.seal_filling(Stream::User, fx);
+        self.seal_clients(fx);
         let writes_before = self.writes_outstanding * u32::from(!mutant::is(Mutant::FlushIgnoresWrites));
         self.requests.get_mut(slot).work = Work::Flush { writes_before };
         if writes_before == 0 {

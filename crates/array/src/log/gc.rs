@@ -212,7 +212,7 @@ impl Shard {
 
     /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
     fn loads_allowed(&self) -> u32 {
-        let stripe_blocks = self.streams[1].layout.stripe_data_blocks();
+        let stripe_blocks = self.streams[Stream::Gc.index()].stripe_data_blocks;
         let waiting = u32::try_from(self.moves.len()).expect("bounded by the loads") / stripe_blocks;
         let short = GC_START_SEGMENTS.saturating_sub(self.segments.free_segments());
         let allowed =
@@ -258,7 +258,7 @@ impl Shard {
     /// Puts blocks that wait to be moved into the collector's stripes.
     pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
         while !self.moves.is_empty() {
-            let filling = self.streams[1].filling.is_some();
+            let filling = self.streams[Stream::Gc.index()].filling.is_some();
             if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
                 return;
             }

@@ -108,6 +108,8 @@ pub enum MountError {
     Config(ConfigError),
     /// The RAID level is not known to this version.
     Level(u8),
+    /// How segments are written is not known to this version.
+    Append(u8),
     /// A drive failed a command that mounting cannot do without.
     Drive {
         /// The member.
@@ -156,6 +158,9 @@ impl fmt::Display for MountError {
             }
             MountError::Config(error) => write!(f, "the superblock describes an unusable array: {error}"),
             MountError::Level(level) => write!(f, "RAID level {level} is not known to this version"),
+            MountError::Append(append) => {
+                write!(f, "use {append} of Zone Append is not known to this version")
+            }
             MountError::Drive { member, what, status } => write!(
                 f,
                 "member {member} answered {status:?} to {what} while mounting: mark it failed (`zoneweave drive \

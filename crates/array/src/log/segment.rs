@@ -293,9 +293,10 @@ impl SegmentTable {
         zones
     }
 
-    /// An empty stripe table. All segments of one mode have one layout, but for those of a crash.
+    /// An empty stripe table.
     pub fn take_table(&mut self, layout: &Layout) -> StripeTable {
-        self.spare.tables.pop().unwrap_or_else(|| StripeTable::new(layout))
+        let fits = self.spare.tables.iter().rposition(|table| table.fits(layout));
+        fits.map_or_else(|| StripeTable::new(layout), |at| self.spare.tables.swap_remove(at))
     }
 
     /// A writer at the start of a segment.

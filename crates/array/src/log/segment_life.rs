@@ -2,7 +2,6 @@
 
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
-use crate::log::stripe::stream_index;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
 use base::mutant::{self, Mutant};
@@ -11,48 +10,18 @@ use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
 use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
+use zone::stripe::Layout;
 
 /// Footer blocks of one command: large enough to be cheap, small enough for every drive.
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
 
 impl Shard {
-    /// Gives sealed stripes to the stream's segment, opening a new one when it is used up.
-    pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
-        let index = stream_index(stream);
-        while let Some(slot) = self.streams[index].sealed.front().copied() {
-            if self.membership.is_broken() || self.is_out_of_space(stream) {
-                self.streams[index].sealed.pop_front();
-                self.fail_stripe(slot, fx);
-                continue;
-            }
-            let layout = self.streams[index].layout;
-            let exhausted = self.streams[index]
-                .segment
-                .is_some_and(|segment| self.segments.writer_mut(segment).is_exhausted(&layout));
-            if exhausted {
-                self.streams[index].segment = None;
-            }
-            let unfinished = self.streams[index].segment.or_else(|| self.streams[index].unfinished.pop());
-            let Some(segment) = unfinished.or_else(|| self.open_segment(stream, fx)) else {
-                return;
-            };
-            self.streams[index].segment = Some(segment);
-            let is_opening =
-                self.segments.get(segment).is_opening() && !mutant::is(Mutant::ChunksBeforeHeaders);
-            if is_opening || !self.segments.writer_mut(segment).has_room(&layout) {
-                return;
-            }
-            self.streams[index].sealed.pop_front();
-            self.bind(slot, segment, fx);
-        }
-    }
-
     /// True when a stream waits for space that no collection will ever free: zones were given up, or
     /// hold blocks that can be neither read nor erased. The reserve rules it out otherwise.
-    fn is_out_of_space(&self, stream: Stream) -> bool {
+    pub(super) fn is_out_of_space(&self, stream: Stream) -> bool {
         match stream {
             Stream::Gc => self.gc_is_out_of_space(),
-            Stream::User => {
+            Stream::Small | Stream::Large => {
                 self.segments.free_segments() <= GC_RESERVE_SEGMENTS
                     && self.has_no_room(stream)
                     && self.gc_is_at_a_loss()
@@ -66,41 +35,36 @@ impl Shard {
         self.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
     }
 
-    /// True when a stream's next stripe needs a new segment.
-    pub(super) fn has_no_room(&self, stream: Stream) -> bool {
-        let writer = &self.streams[stream_index(stream)];
-        let used_up = |slot| {
-            self.segments.get(slot).writer.as_ref().is_none_or(|state| state.is_exhausted(&writer.layout))
-        };
-        writer.unfinished.is_empty() && writer.segment.is_none_or(used_up)
-    }
-
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
-    fn open_segment(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
-        let keeps = stream == Stream::User && !mutant::is(Mutant::ReserveForAll);
+    pub(super) fn open_segment(
+        &mut self,
+        stream: Stream,
+        layout: &Layout,
+        mode: WriteMode,
+        fx: &mut Effects,
+    ) -> Option<SegmentSlot> {
+        let keeps = stream.is_clients() && !mutant::is(Mutant::ReserveForAll);
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to.
-        let keeps_active = stream == Stream::User && !mutant::is(Mutant::ActiveZonesForAll);
+        let keeps_active = stream.is_clients() && !mutant::is(Mutant::ActiveZonesForAll);
         let kept = u32::from(keeps_active && !self.segments.has_active(Stream::Gc));
         let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
         let active_max = self.config.geometry.active_zones_max - one - kept;
         if self.segments.free_segments() <= reserve || self.segments.active_count() >= active_max {
             return None;
         }
-        let writer = &self.streams[stream_index(stream)];
-        let (layout, mode) = (writer.layout, writer.mode);
         let (id, created_at) = (self.next_segment_id, self.next_sequence);
         self.next_segment_id += 1;
         let zones = self.segments.take_zones();
-        let table = (mode == WriteMode::Append).then(|| self.segments.take_table(&layout));
-        let writer = Some(self.segments.take_writer(&layout));
+        let table = (mode == WriteMode::Append).then(|| self.segments.take_table(layout));
+        let writer = Some(self.segments.take_writer(layout));
         let slot = self.segments.insert(Segment {
             id,
             created_at,
             stream,
             mode,
-            layout,
+            layout: *layout,
             zones,
             state: SegmentState::Opening { headers_pending: 0 },
             live_blocks: 0,
@@ -185,7 +149,7 @@ impl Shard {
     }
 
     /// Gives a sealed stripe its number in a segment; its pieces queue at their zones.
-    fn bind(&mut self, slot: u32, segment_slot: SegmentSlot, fx: &mut Effects) {
+    pub(super) fn bind(&mut self, slot: u32, segment_slot: SegmentSlot, fx: &mut Effects) {
         let layout = self.segments.get(segment_slot).layout;
         let number = self.segments.writer_mut(segment_slot).take_stripe(&layout);
         let stripe = self.stripes.get_mut(slot);
@@ -254,9 +218,7 @@ impl Shard {
         let segment = self.segments.get_mut(slot);
         segment.close();
         let stream = segment.stream;
-        let writer = self.stream(stream);
-        writer.segment = writer.segment.filter(|segment| *segment != slot);
-        writer.unfinished.retain(|segment| *segment != slot);
+        self.stream(stream).close(slot);
         self.seal_segment_if_done(slot, fx);
     }
 
@@ -278,9 +240,7 @@ impl Shard {
         let stream = segment.stream;
         segment.state =
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
-        if self.stream(stream).segment == Some(slot) {
-            self.stream(stream).segment = None;
-        }
+        self.stream(stream).close(slot);
         if self.config.geometry.volatile_cache && !mutant::is(Mutant::SealedWithoutFlush) {
             self.flush_devices_to_seal(slot, fx);
         } else {

@@ -51,6 +51,12 @@ pub struct Status {
     pub chunk_bytes: u64,
     /// Stripes of a group.
     pub group_stripes: u32,
+    /// Segments of small chunks open at once.
+    pub small_segments: u32,
+    /// Segments of large chunks open at once.
+    pub large_segments: u32,
+    /// Chunk size of those; zero without.
+    pub large_chunk_bytes: u64,
     /// What was counted since the volume was mounted.
     pub counters: Counters,
 }
@@ -76,6 +82,9 @@ impl Shard {
             segments_sealed: count(|state| matches!(state, SegmentState::Sealed)),
             chunk_bytes: u64::from(self.config.chunk_blocks) * BLOCK_BYTES_U64,
             group_stripes: self.config.group_stripes,
+            small_segments: self.config.open.small,
+            large_segments: self.config.open.large,
+            large_chunk_bytes: u64::from(self.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
             counters: self.counters,
         }
     }

@@ -69,28 +69,20 @@ pub struct Stripe {
 #[derive(Debug)]
 pub struct StripeSlots {
     slots: Vec<Stripe>,
-    free: [Vec<u32>; 2],
-    counts: [usize; 2],
-}
-
-/// Index of a stream in per-stream tables.
-#[must_use]
-pub fn stream_index(stream: Stream) -> usize {
-    match stream {
-        Stream::User => 0,
-        Stream::Gc => 1,
-    }
+    free: [Vec<u32>; 3],
+    counts: [usize; 3],
 }
 
 impl StripeSlots {
-    /// Slots for stripes of `pieces` chunks of `chunk_blocks` blocks, per stream.
+    /// Slots for stripes of `pieces` chunks, for each stream so many of so many blocks.
     #[must_use]
-    pub fn new(counts: [usize; 2], pieces: usize, chunk_blocks: usize) -> StripeSlots {
+    pub fn new(counts: [usize; 3], pieces: usize, chunk_blocks: [usize; 3]) -> StripeSlots {
         let mut slots = Vec::new();
-        let mut free = [Vec::new(), Vec::new()];
-        for (stream, count) in [(Stream::User, counts[0]), (Stream::Gc, counts[1])] {
-            for _ in 0..count {
-                free[stream_index(stream)].push(u32::try_from(slots.len()).expect("few slots"));
+        let mut free = [Vec::new(), Vec::new(), Vec::new()];
+        for stream in Stream::ALL {
+            let chunk_blocks = chunk_blocks[stream.index()];
+            for _ in 0..counts[stream.index()] {
+                free[stream.index()].push(u32::try_from(slots.len()).expect("few slots"));
                 slots.push(Stripe {
                     stream,
                     blocks: Vec::with_capacity(pieces * chunk_blocks),
@@ -109,7 +101,7 @@ impl StripeSlots {
 
     /// Takes a free slot of a stream.
     pub fn take(&mut self, stream: Stream, now: Instant) -> Option<u32> {
-        let slot = self.free[stream_index(stream)].pop()?;
+        let slot = self.free[stream.index()].pop()?;
         let stripe = self.get_mut(slot);
         assert!(stripe.blocks.is_empty());
         stripe.opened_at = now;
@@ -128,19 +120,19 @@ impl StripeSlots {
         assert!(stripe.pieces.iter().all(Vec::is_empty));
         stripe.blocks.clear();
         let stream = stripe.stream;
-        self.free[stream_index(stream)].push(slot);
+        self.free[stream.index()].push(slot);
     }
 
     /// Slots of a stream in use.
     #[must_use]
     pub fn in_use(&self, stream: Stream) -> usize {
-        self.counts[stream_index(stream)] - self.free[stream_index(stream)].len()
+        self.counts[stream.index()] - self.free[stream.index()].len()
     }
 
     /// Slots of a stream.
     #[must_use]
     pub fn count(&self, stream: Stream) -> usize {
-        self.counts[stream_index(stream)]
+        self.counts[stream.index()]
     }
 
     /// A slot.

@@ -18,7 +18,6 @@ use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::Lba;
 use std::ops::Range;
-use zone::format::header::Stream;
 use zone::format::oob::{Kind, Protected};
 
 /// Who is in each region: any number of writes, or one trim.
@@ -112,7 +111,7 @@ impl Shard {
             let regions = request.regions();
             if !self.regions.enter_trim(regions.clone(), self.next_sequence) {
                 // What keeps us out may wait for company in a stripe; and it may end at once, by failing.
-                self.seal_filling(Stream::User, fx);
+                self.seal_clients(fx);
                 if !self.regions.enter_trim(regions, self.next_sequence) {
                     return false;
                 }
@@ -127,7 +126,7 @@ impl Shard {
             if region > region_of(range.end - 1) {
                 break;
             }
-            if !self.may_place_user() {
+            if !self.may_place(self.config.stream_for(1)) {
                 return false;
             }
             self.place_tombstone(slot, region, &range, now, fx);
@@ -166,7 +165,8 @@ impl Shard {
         self.counters.tombstone_blocks_written += 1;
         let name = Some(Name::Tombstone(region));
         let origin = Origin::Request(slot);
-        self.place(Stream::User, now, Placement { frame, protected, name, origin, data_crc }, fx);
+        let stream = self.config.stream_for(1);
+        self.place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
     }
 
     /// The tombstone of a region is durable: its blocks are gone.

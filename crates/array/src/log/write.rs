@@ -147,7 +147,8 @@ impl Shard {
             self.requests.get_mut(slot).started = true;
             self.writes_outstanding += 1;
         }
-        while self.may_place_user() {
+        let stream = self.stream_of(slot);
+        while self.may_place(stream) {
             let request = self.requests.get_mut(slot);
             let Work::Write { range, frames } = &mut request.work else { unreachable!("a write") };
             let Some(frame) = frames.pop() else {
@@ -162,7 +163,7 @@ impl Shard {
             self.counters.user_blocks_written += 1;
             let name = Some(Name::Block(lba));
             self.place(
-                Stream::User,
+                stream,
                 now,
                 Placement { frame, protected, name, origin: Origin::Request(slot), data_crc },
                 fx,
@@ -177,16 +178,32 @@ impl Shard {
     /// from waiting for company.
     pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) -> bool {
         if self.requests.get(slot).force_unit_access {
-            self.seal_filling(Stream::User, fx);
+            self.seal_filling(self.stream_of(slot), fx);
         }
         self.request_block_done(slot, false, fx);
         true
     }
 
+    /// Where the blocks of a request go: that depends on its size, and not on how it is split (ZapRAID section 3.3).
+    fn stream_of(&self, slot: u32) -> Stream {
+        match &self.requests.get(slot).work {
+            Work::Write { range, .. } => self.config.stream_for(range.end - range.start),
+            Work::Trim { .. } | Work::Flush { .. } => self.config.stream_for(1),
+        }
+    }
+
+    /// Closes the filling stripes of clients.
+    pub(super) fn seal_clients(&mut self, fx: &mut Effects) {
+        for stream in Stream::CLIENTS {
+            self.seal_filling(stream, fx);
+        }
+    }
+
     /// True when a client's block can be placed: a stripe is filling, or a slot is free and space
     /// is not so short that clients must wait for the collector.
-    pub(super) fn may_place_user(&self) -> bool {
-        self.streams[0].filling.is_some() || self.stripes.in_use(Stream::User) < self.user_stripes_allowed()
+    pub(super) fn may_place(&self, stream: Stream) -> bool {
+        self.streams[stream.index()].filling.is_some()
+            || self.stripes.in_use(stream) < self.stripes_allowed(stream)
     }
 
     /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
@@ -197,7 +214,7 @@ impl Shard {
             None => self.stripes.take(stream, now).expect("the caller checked for a free stripe slot"),
         };
         self.stream(stream).filling = Some(slot);
-        let chunk_blocks = self.config.chunk_blocks as usize;
+        let chunk_blocks = self.stream(stream).chunk_blocks as usize;
         let stripe = self.stripes.get_mut(slot);
         if mutant::is(Mutant::OneSequencePerChunk) && !stripe.blocks.len().is_multiple_of(chunk_blocks) {
             protected.sequence = stripe.blocks[stripe.blocks.len() - 1].protected.sequence;
@@ -206,7 +223,7 @@ impl Shard {
         let piece = stripe.blocks.len() / chunk_blocks;
         stripe.pieces[piece].push(frame);
         stripe.blocks.push(StripeBlock { protected, name, origin, data_crc });
-        if stripe.blocks.len() == self.stream(stream).layout.stripe_data_blocks() as usize {
+        if stripe.blocks.len() == self.stream(stream).stripe_data_blocks as usize {
             self.seal_filling(stream, fx);
         }
     }
@@ -221,8 +238,8 @@ impl Shard {
     }
 
     fn pad(&mut self, slot: u32, stream: Stream) {
-        let blocks = self.stream(stream).layout.stripe_data_blocks() as usize;
-        let chunk_blocks = self.config.chunk_blocks as usize;
+        let blocks = self.stream(stream).stripe_data_blocks as usize;
+        let chunk_blocks = self.stream(stream).chunk_blocks as usize;
         let stripe = self.stripes.get_mut(slot);
         while stripe.blocks.len() < blocks {
             let mut frame = self.frames.take();
@@ -247,7 +264,7 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
         for (parity, piece) in parities.iter_mut().enumerate() {
-            for row in 0..self.config.chunk_blocks as usize {
+            for row in 0..data[0].len() {
                 let mut frame = self.frames.take();
                 let mut sources: [&Block; base::erasure::PIECES_MAX] =
                     [&data[0][row].data; base::erasure::PIECES_MAX];
@@ -496,20 +513,18 @@ impl Shard {
         }
     }
 
-    /// Stripe slots clients may use now: all while space is ample, ever fewer as free space nears
-    /// the collector's reserve, so that latency grows smoothly instead of stopping dead.
-    fn user_stripes_allowed(&self) -> usize {
-        let all = stripe_slot_count(&self.config);
-        let segment = u64::from(self.streams[0].layout.stripes);
+    /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
+    /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
+    fn stripes_allowed(&self, stream: Stream) -> usize {
+        let all = stripe_slot_count(&self.config, stream);
         let free = self.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
         if free >= 2 {
             return all;
         }
-        let in_open = self.streams[0].segment.map_or(0, |slot| {
-            let writer = self.segments.get(slot).writer.as_ref();
-            writer.map_or(0, |writer| segment - u64::from(writer.next_stripe))
-        });
-        let room = u64::from(free) * segment + in_open;
+        let segment =
+            self.streams[stream.index()].open.iter().map(|place| u64::from(place.layout.stripes)).max();
+        let segment = segment.expect("no request goes to a stream without segments");
+        let room = u64::from(free) * segment + self.stripes_with_room(stream);
         let allowed = (all as u64 * room).div_ceil(2 * segment);
         usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
     }

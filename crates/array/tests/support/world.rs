@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::oracle::{Oracle, fill, stamp_of};
 use array::log::check::{CheckReport, check};
-use array::log::config::{ArrayConfig, Tuning};
+use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::status::Health;
 use array::log::volume::LogVolume;
 use array::log::{MountError, MountReport, ReplaceError, format, mount, mount_read_only};
@@ -47,6 +47,7 @@ impl Shape {
             members: self.members,
             chunk_blocks: self.chunk_blocks,
             group_stripes: self.group_stripes,
+            open: OpenSegments::default(),
             volume_blocks: 1,
             geometry,
         };

@@ -24,7 +24,7 @@ record_fields! { BLOCK_BYTES;
     PARITY_COUNT: 50, 1, "m";
     LEVEL: 51, 1, "RAID level: 0, 4 or 5";
     MODE: 52, 1, "1 Zone Append, 2 Zone Write";
-    STREAM: 53, 1, "1 user, 2 garbage collection";
+    STREAM: 53, 1, "1 user, small chunks, 2 garbage collection, 3 user, large chunks";
     RESERVED_0: 54, 2, "zero";
     CHUNK_BLOCKS: 56, 4, "C, blocks of a chunk";
     GROUP_STRIPES: 60, 4, "G, stripes of a group";
@@ -48,10 +48,35 @@ pub enum WriteMode {
 /// Whose blocks a segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Blocks that clients write.
-    User,
+    /// Blocks that clients write, in small chunks.
+    Small,
+    /// Blocks of clients' large requests, in large chunks.
+    Large,
     /// Blocks that garbage collection moved.
     Gc,
+}
+
+impl Stream {
+    /// All of them.
+    pub const ALL: [Stream; 3] = [Stream::Small, Stream::Large, Stream::Gc];
+    /// Those of clients.
+    pub const CLIENTS: [Stream; 2] = [Stream::Small, Stream::Large];
+
+    /// Place in tables by stream.
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Stream::Small => 0,
+            Stream::Large => 1,
+            Stream::Gc => 2,
+        }
+    }
+
+    /// True for what clients write.
+    #[must_use]
+    pub fn is_clients(self) -> bool {
+        self != Stream::Gc
+    }
 }
 
 /// A segment header.
@@ -104,8 +129,9 @@ impl SegmentHeader {
             WriteMode::Write => 2,
         };
         block[at::STREAM] = match self.stream {
-            Stream::User => 1,
+            Stream::Small => 1,
             Stream::Gc => 2,
+            Stream::Large => 3,
         };
         put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());
         put(block, at::GROUP_STRIPES, &self.group_stripes.to_le_bytes());
@@ -150,8 +176,9 @@ impl SegmentHeader {
                 _ => return None,
             },
             stream: match block[at::STREAM] {
-                1 => Stream::User,
+                1 => Stream::Small,
                 2 => Stream::Gc,
+                3 => Stream::Large,
                 _ => return None,
             },
             chunk_blocks: u32_at(block, at::CHUNK_BLOCKS),

@@ -13,7 +13,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWSUPER1`";
-    VERSION: 8, 4, "format version, 3";
+    VERSION: 8, 4, "format version, 4";
     CRC: 12, 4, "CRC32C of the record with this field zero";
     ARRAY: 16, 16, "array UUID";
     DRIVE: 32, 16, "UUID of the drive that holds this record";
@@ -33,7 +33,11 @@ record_fields! { BLOCK_BYTES;
     MEMBER_STATES: 96, 32, "state of each member: 0 none, 1 active, 2 failed, 3 rebuilding";
     MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
     REBUILD_FROM: 640, 8, "while a member is being rebuilt: segments with this id or a higher one were written with it; of a lower one, its zone counts if it is full. Zero when none is";
-    RESERVED_1: 648, 3448, "zero";
+    LARGE_CHUNK_BLOCKS: 648, 4, "C of large-chunk segments; zero without";
+    SEGMENTS_SMALL: 652, 1, "open segments of small chunks";
+    SEGMENTS_LARGE: 653, 1, "open segments of large chunks";
+    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all";
+    RESERVED_1: 655, 3441, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSUPER1";
@@ -91,6 +95,14 @@ pub struct Superblock {
     pub zone_capacity_blocks: u32,
     /// Size of the volume.
     pub volume_blocks: u64,
+    /// C of large-chunk segments; zero without.
+    pub large_chunk_blocks: u32,
+    /// Open segments of small chunks.
+    pub segments_small: u8,
+    /// Open segments of large chunks.
+    pub segments_large: u8,
+    /// Clients' segments written with Zone Append.
+    pub append: u8,
     /// Segments from this id on were written with the member that is being rebuilt.
     pub rebuild_from: u64,
     /// All members, in order.
@@ -151,6 +163,10 @@ impl Superblock {
             put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
         }
         put(block, at::REBUILD_FROM, &self.rebuild_from.to_le_bytes());
+        put(block, at::LARGE_CHUNK_BLOCKS, &self.large_chunk_blocks.to_le_bytes());
+        block[at::SEGMENTS_SMALL] = self.segments_small;
+        block[at::SEGMENTS_LARGE] = self.segments_large;
+        block[at::APPEND] = self.append;
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
     }
@@ -187,6 +203,10 @@ impl Superblock {
             zone_size_blocks: u32_at(block, at::ZONE_SIZE),
             zone_capacity_blocks: u32_at(block, at::ZONE_CAPACITY),
             volume_blocks: u64_at(block, at::VOLUME_BLOCKS),
+            large_chunk_blocks: u32_at(block, at::LARGE_CHUNK_BLOCKS),
+            segments_small: block[at::SEGMENTS_SMALL],
+            segments_large: block[at::SEGMENTS_LARGE],
+            append: block[at::APPEND],
             rebuild_from: u64_at(block, at::REBUILD_FROM),
             members: members?,
         })
@@ -229,6 +249,10 @@ mod tests {
             zone_size_blocks: 16384,
             zone_capacity_blocks: 12288,
             volume_blocks: 1 << 20,
+            large_chunk_blocks: 4,
+            segments_small: 1,
+            segments_large: 3,
+            append: 1,
             rebuild_from: 3 << 33,
             members: vec![
                 Member { uuid: [1; 16], state: MemberState::Active },

@@ -1,6 +1,6 @@
 //! Assembling the engine from decided segments: index, live counts, free zones, writers.
 
-use crate::log::config::{ArrayConfig, Tuning};
+use crate::log::config::Tuning;
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
 use crate::log::in_flight::InFlight;
@@ -11,17 +11,18 @@ use crate::log::mount::{MountError, Session, repair};
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
-use crate::log::stripe::{StripeSlots, stream_index};
+use crate::log::streams::StreamWriter;
+use crate::log::stripe::StripeSlots;
 use crate::log::trim::RegionLocks;
 use crate::log::writer::Writer;
-use crate::log::{Counters, Shard, StreamWriter, internal_frames_max, stripe_slot_count};
+use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use base::frame::FramePool;
 use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::units::{DriveIndex, Lba, ZoneIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zone::format::footer::{Entry, EntryKind};
-use zone::format::header::WriteMode;
+use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::Protected;
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::StripeTable;
@@ -63,7 +64,7 @@ pub fn run(
     }
     let doubtful = bury_all(session, &segments, &pba, &mut newest)?;
     let index = newest.index;
-    let mut streams = streams_of(&config);
+    let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
     let mut table = SegmentTable::new(config.members, config.geometry.zones, config.segments());
     let mut weak = Vec::new();
     for (segment, stripe_table) in segments.iter().zip(tables) {
@@ -73,8 +74,9 @@ pub fn run(
         table.get_mut(slot).readers += u32::try_from(segment.weak.len()).expect("a u32 of stripes");
     }
     free_zones(zones_in_use, &mut table);
-    let slots = stripe_slot_count(&config);
-    let data_blocks = 2 * slots * config.user_layout().stripe_data_blocks() as usize;
+    let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream));
+    let data_blocks =
+        (slots.iter().zip(&streams)).map(|(slots, stream)| slots * stream.stripe_data_blocks as usize).sum();
     let frames_internal_max = internal_frames_max(&config);
     let epoch = u64::from(session.record.epoch);
     let mut shard = Shard {
@@ -82,7 +84,11 @@ pub fn run(
         pba,
         in_flight: InFlight::new(data_blocks),
         segments: table,
-        stripes: StripeSlots::new([slots, slots], config.members, config.chunk_blocks as usize),
+        stripes: StripeSlots::new(
+            slots,
+            config.members,
+            Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize),
+        ),
         streams,
         requests: Slab::default(),
         pending: VecDeque::new(),
@@ -141,19 +147,6 @@ fn sequence_max(segments: &[Decided]) -> u64 {
         segments.iter().flat_map(|segment| segment.zones.iter().flatten()).flat_map(|zone| &zone.entries);
     let data = entries.flatten().filter(|entry| matches!(entry.kind, EntryKind::Data(_)));
     data.map(|entry| entry.sequence).max().unwrap_or(0)
-}
-
-fn streams_of(config: &ArrayConfig) -> [StreamWriter; 2] {
-    let user_mode = if config.group_stripes == 1 { WriteMode::Write } else { WriteMode::Append };
-    let stream = |layout, mode| StreamWriter {
-        layout,
-        mode,
-        filling: None,
-        sealed: VecDeque::new(),
-        segment: None,
-        unfinished: Vec::new(),
-    };
-    [stream(config.user_layout(), user_mode), stream(config.gc_layout(), WriteMode::Write)]
 }
 
 fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
@@ -405,11 +398,12 @@ fn name_damaged(segment: &Decided, member: usize, entries: &mut [Entry]) {
 }
 
 /// Puts a segment into the table and, when it can be written on, gives it to its stream.
-fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 2]) -> SegmentSlot {
-    let layout = segment.layout;
+fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 3]) -> SegmentSlot {
+    let (layout, mode) = (segment.layout, segment.mode);
     let writable = segment.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&layout));
-    let stream = &mut streams[stream_index(segment.stream)];
-    assert!(segment.mode == stream.mode && layout == stream.layout, "the scheme of an array does not change");
+    let stream = &mut streams[segment.stream.index()];
+    let fits = stream.open.iter().any(|place| place.mode == mode && place.layout == layout);
+    assert!(fits, "the scheme of an array does not change");
     let slot = table.insert(segment);
     if writable {
         stream.unfinished.push(slot);

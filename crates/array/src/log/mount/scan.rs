@@ -149,7 +149,7 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
         && header.zones.len() == session.config.members
         && header.zones[member] == zone
         && header.zones.iter().all(|zone| zone.0 < session.config.geometry.zones)
-        && header.chunk_blocks == session.config.chunk_blocks
+        && header.chunk_blocks == session.config.chunk_blocks_of(header.stream)
         && header.level == session.config.level.code()
 }
 

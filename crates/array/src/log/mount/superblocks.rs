@@ -1,6 +1,6 @@
 //! The superblock log: finding the newest record, and telling members from strangers.
 
-use crate::log::config::ArrayConfig;
+use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT};
 use crate::log::mount::{MountError, Session};
 use base::frame::Frame;
@@ -167,6 +167,12 @@ pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, 
         members: record.members.len(),
         chunk_blocks: record.chunk_blocks,
         group_stripes: record.group_stripes,
+        open: OpenSegments {
+            small: record.segments_small.into(),
+            large: record.segments_large.into(),
+            large_chunk_blocks: record.large_chunk_blocks,
+            append: AppendUse::from_code(record.append).ok_or(MountError::Append(record.append))?,
+        },
         volume_blocks: record.volume_blocks,
         geometry,
     };
@@ -191,6 +197,10 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         zone_size_blocks: config.geometry.zone_size_blocks,
         zone_capacity_blocks: config.geometry.zone_capacity_blocks,
         volume_blocks: config.volume_blocks,
+        large_chunk_blocks: config.open.large_chunk_blocks,
+        segments_small: u8::try_from(config.open.small).expect("validated"),
+        segments_large: u8::try_from(config.open.large).expect("validated"),
+        append: config.open.append.code(),
         rebuild_from: 0,
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };

@@ -89,7 +89,7 @@ fn open(table: &mut SegmentTable, zones: Vec<ZoneIndex>) -> SegmentSlot {
     table.insert(Segment {
         id: 0,
         created_at: 0,
-        stream: Stream::User,
+        stream: Stream::Small,
         mode: WriteMode::Append,
         layout,
         zones,

@@ -1,0 +1,172 @@
+//! Streams: what is written together, and the open segments it goes to (ZapRAID section 3.3).
+//!
+//! ```text
+//!  request < C_l ─> Small ─> [Append] [Write] ..   N_s open segments, small chunks
+//!  request ≥ C_l ─> Large ─> [Write]  [Write] ..   N_l open segments, large chunks
+//!  moved blocks  ─> Gc    ─> [Write]
+//! ```
+//! A stripe gathers for its stream, not for a segment: which one it goes to is decided when it is full. One under
+//! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes
+//! the stripe, and without one whichever has least to do.
+
+use crate::log::config::ArrayConfig;
+use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::{Effects, Shard};
+use base::mutant::{self, Mutant};
+use std::collections::VecDeque;
+use zone::format::header::{Stream, WriteMode};
+use zone::stripe::Layout;
+
+/// A segment that is open for a stream, or the place of one.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenSegment {
+    /// Layout of the segments that are opened here.
+    pub layout: Layout,
+    /// How they are written.
+    pub mode: WriteMode,
+    /// The one that is open.
+    pub segment: Option<SegmentSlot>,
+}
+
+/// What a stream writes.
+pub struct StreamWriter {
+    /// Data blocks of a stripe.
+    pub stripe_data_blocks: u32,
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Stripe slot that blocks are gathering in.
+    pub filling: Option<u32>,
+    /// Full stripes that wait for room in a segment.
+    pub sealed: VecDeque<u32>,
+    /// Segments that stripes are written to. None when no request goes to this stream.
+    pub open: Vec<OpenSegment>,
+    /// Where the search for the next one begins.
+    next: usize,
+    /// Segments that a crash left with room, to be filled before new ones are opened.
+    pub unfinished: Vec<SegmentSlot>,
+}
+
+impl StreamWriter {
+    /// A stream with no segment open.
+    #[must_use]
+    pub fn new(config: &ArrayConfig, stream: Stream) -> StreamWriter {
+        let chunk_blocks = config.chunk_blocks_of(stream);
+        let data_count = u32::try_from(config.code().data_count()).expect("at most 32 members");
+        let places = config.layouts(stream).into_iter().zip(config.modes(stream));
+        StreamWriter {
+            stripe_data_blocks: chunk_blocks * data_count,
+            chunk_blocks,
+            filling: None,
+            sealed: VecDeque::new(),
+            open: places.map(|(layout, mode)| OpenSegment { layout, mode, segment: None }).collect(),
+            next: 0,
+            unfinished: Vec::new(),
+        }
+    }
+
+    /// A segment takes no more stripes.
+    pub fn close(&mut self, slot: SegmentSlot) {
+        for place in &mut self.open {
+            place.segment = place.segment.filter(|segment| *segment != slot);
+        }
+        self.unfinished.retain(|segment| *segment != slot);
+    }
+}
+
+impl Shard {
+    /// Gives sealed stripes to the stream's segments, opening new ones where they are used up.
+    pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
+        while let Some(slot) = self.stream(stream).sealed.front().copied() {
+            if self.membership.is_broken() || self.is_out_of_space(stream) {
+                self.stream(stream).sealed.pop_front();
+                self.fail_stripe(slot, fx);
+                continue;
+            }
+            self.fill_places(stream, fx);
+            let Some(segment) = self.pick_segment(stream) else { return };
+            self.stream(stream).sealed.pop_front();
+            self.bind(slot, segment, fx);
+        }
+    }
+
+    /// Opens segments where there is none: those that a crash has left first.
+    fn fill_places(&mut self, stream: Stream, fx: &mut Effects) {
+        for index in 0..self.streams[stream.index()].open.len() {
+            let OpenSegment { layout, mode, segment } = self.streams[stream.index()].open[index];
+            if segment.is_some_and(|slot| !self.segments.writer_mut(slot).is_exhausted(&layout)) {
+                continue;
+            }
+            let fits = |slot: &SegmentSlot| {
+                let segment = self.segments.get(*slot);
+                segment.mode == mode && segment.layout == layout
+            };
+            let unfinished = self.streams[stream.index()].unfinished.iter().position(fits);
+            let segment = match unfinished {
+                Some(at) => Some(self.stream(stream).unfinished.swap_remove(at)),
+                None => self.open_segment(stream, &layout, mode, fx),
+            };
+            self.stream(stream).open[index].segment = segment;
+        }
+    }
+
+    /// The segment the next stripe goes to; `None` when none has room now.
+    fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
+        let writer = &self.streams[stream.index()];
+        let count = writer.open.len();
+        let mut best: Option<(u32, usize)> = None;
+        for index in (0..count).map(|step| (writer.next + step) % count) {
+            let Some(pending) = self.stripes_pending_with_room(&writer.open[index]) else { continue };
+            // Zone Append takes what no idle segment does: it stands behind idle ones, and before busy ones.
+            let rank = match writer.open[index].mode {
+                WriteMode::Append if count > 1 => pending.min(1),
+                WriteMode::Append => 0,
+                WriteMode::Write if pending == 0 => 0,
+                WriteMode::Write => pending + 1,
+            };
+            if best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, index));
+            }
+        }
+        let (_, index) = best?;
+        let writer = self.stream(stream);
+        writer.next = (index + 1) % count;
+        writer.open[index].segment
+    }
+
+    /// Stripes in flight in an open segment that has room for another.
+    fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
+        let segment = self.segments.get(place.segment?);
+        if segment.state != SegmentState::Open && !mutant::is(Mutant::ChunksBeforeHeaders) {
+            return None;
+        }
+        let writer = segment.writer.as_ref()?;
+        writer.has_room(&place.layout).then(|| writer.stripes_pending())
+    }
+
+    /// True when a stream's next stripe needs a new segment.
+    pub(super) fn has_no_room(&self, stream: Stream) -> bool {
+        let writer = &self.streams[stream.index()];
+        let used_up = |place: &OpenSegment| {
+            place.segment.is_none_or(|slot| {
+                let state = self.segments.get(slot).writer.as_ref();
+                state.is_none_or(|state| state.is_exhausted(&place.layout))
+            })
+        };
+        writer.unfinished.is_empty() && writer.open.iter().all(used_up)
+    }
+
+    /// Stripes that the open segments of a stream have room for.
+    pub(super) fn stripes_with_room(&self, stream: Stream) -> u64 {
+        let places = self.streams[stream.index()].open.iter();
+        let room = |place: &OpenSegment| {
+            let writer = place.segment.and_then(|slot| self.segments.get(slot).writer.as_ref());
+            writer.map_or(0, |writer| u64::from(place.layout.stripes - writer.next_stripe))
+        };
+        places.map(room).sum()
+    }
+
+    /// Gives a segment that recovery left open to its stream.
+    pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
+        &mut self.streams[stream.index()]
+    }
+}
