@@ -246,6 +246,9 @@ impl Shard {
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
         let slot = self.streams[stream.index()].filling?;
+        if stream == Stream::Large && mutant::is(Mutant::DeadlineForgetsLarge) {
+            return None;
+        }
         let collected = stream == Stream::Gc || mutant::is(Mutant::UserWaitsForCollector);
         let gathering = collected && !matches!(self.gc, Gc::Idle);
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)

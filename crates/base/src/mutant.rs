@@ -162,6 +162,12 @@ mutants! {
         FlushJoinsAnother = "flush-joins-another",
         /// A forced write is answered without flushing the drives.
         FuaWithoutFlush = "fua-without-flush",
+        /// Segments of large chunks are not found by a mount.
+        LargeSegmentsNotFound = "large-segments-not-found",
+        /// A deadline closes stripes of small chunks only.
+        DeadlineForgetsLarge = "deadline-forgets-large",
+        /// A spare stripe table is used for segments of any size.
+        AnyTableFits = "any-table-fits",
         /// A trim writes no tombstone.
         TrimWithoutTombstone = "trim-without-tombstone",
         /// A tombstone does not repeat the trims before it.

@@ -55,6 +55,8 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "misdirected-reads",
     "misdirected-reads-in-recovery",
     "misdirected-write",
+    "open-segments",
+    "open-segments-append",
     "raid0-loses-a-drive",
     "raid4-loses-parity",
     "remounts",

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::{self, Entry, FooterId};
-use zone::format::header::{SegmentHeader, WriteMode};
+use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::format::oob::{self, Bound, Hint, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
@@ -150,6 +150,7 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
         && header.zones[member] == zone
         && header.zones.iter().all(|zone| zone.0 < session.config.geometry.zones)
         && header.chunk_blocks == session.config.chunk_blocks_of(header.stream)
+        && !(header.stream == Stream::Large && mutant::is(Mutant::LargeSegmentsNotFound))
         && header.level == session.config.level.code()
 }
 
