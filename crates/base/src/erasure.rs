@@ -1,30 +1,63 @@
-//! Erasure codes: m parities for k pieces of data, any m of the k+m may be lost.
+//! Erasure codes: m parities for k pieces of data, and what can be had from which pieces.
 //!
-//! Today m is 0 (RAID-0) or 1 (XOR: RAID-4, RAID-5). The interface is general in k and m and the
-//! engine above uses nothing else, so that P+Q and Reed-Solomon arrive here alone.
+//! Two kinds. *Parities*: parity j is the sum of all data pieces, piece i times 2^(i j) in GF(2^8):
+//! ```text
+//!   P = d0 +   d1 +    d2 + ...        XOR: RAID-4, RAID-5
+//!   Q = d0 + 2 d1 +  4 d2 + ...        RAID-6, as Linux md has it
+//!   R = d0 + 4 d1 + 16 d2 + ...        three parities, as ZFS has it
+//! ```
+//! Up to three parities, any m of the k+m pieces may be lost (the code is MDS): with x_i = 2^i, all different
+//! and not zero, each square matrix that decoding inverts is a Vandermonde matrix of rows 1, x, x^2, or one
+//! with a row left out, whose determinant is not zero either, for squaring is one to one in this field. With
+//! a fourth row that is no longer so. A test tries all losses.
+//!
+//! *Mirrors*: piece k + i is a copy of data piece i (RAID-01). Not MDS: which pieces are lost decides.
 
-use crate::checksum::crc32c_of_xor;
+use crate::combine::combine_blocks;
+use crate::galois::{NIBBLE_PRODUCTS, inverse, multiply, multiply_by, power_of_two};
+use crate::mutant::{self, Mutant};
 use crate::xor::{Block, xor_blocks};
 
-/// A systematic (k+m, k) code. Piece `0..k` is data, `k..k+m` parity.
+pub use crate::pieces::{PIECES_MAX, PieceSet};
+
+/// Most parities of a code that is MDS.
+pub const PARITIES_MAX: usize = 3;
+
+/// What the pieces beyond the data are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Parities,
+    Mirrors,
+}
+
+/// A systematic code. Piece `0..k` is data, `k..k+m` parity or copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErasureCode {
     data_count: usize,
     parity_count: usize,
+    kind: Kind,
 }
 
-/// Most pieces of one stripe; bounds the arrays on the stack of the encoder.
-pub const PIECES_MAX: usize = 32;
+/// How a piece is computed from others: what each is multiplied by, zero where it is not needed.
+type Recipe = [u8; PIECES_MAX];
 
 impl ErasureCode {
-    /// The code with `data_count` data and `parity_count` parity pieces; `None` where this version
-    /// has no such code (more than one parity, no data, or more than [`PIECES_MAX`] pieces).
+    /// The MDS code with `data_count` data and `parity_count` parity pieces; `None` where there is none
+    /// (more than [`PARITIES_MAX`] parities, no data, or more than [`PIECES_MAX`] pieces).
     #[must_use]
     pub fn new(data_count: usize, parity_count: usize) -> Option<ErasureCode> {
         let known = (1..=PIECES_MAX).contains(&data_count)
-            && parity_count <= 1
+            && parity_count <= PARITIES_MAX
             && data_count + parity_count <= PIECES_MAX;
-        known.then_some(ErasureCode { data_count, parity_count })
+        known.then_some(ErasureCode { data_count, parity_count, kind: Kind::Parities })
+    }
+
+    /// The code that has every one of `data_count` data pieces twice; `None` with no data, or more than
+    /// [`PIECES_MAX`] pieces.
+    #[must_use]
+    pub fn mirrored(data_count: usize) -> Option<ErasureCode> {
+        let known = (1..=PIECES_MAX / 2).contains(&data_count);
+        known.then_some(ErasureCode { data_count, parity_count: data_count, kind: Kind::Mirrors })
     }
 
     /// Data pieces, k.
@@ -33,7 +66,7 @@ impl ErasureCode {
         self.data_count
     }
 
-    /// Parity pieces, m.
+    /// Parity pieces or copies, m.
     #[must_use]
     pub fn parity_count(&self) -> usize {
         self.parity_count
@@ -45,6 +78,44 @@ impl ErasureCode {
         self.data_count + self.parity_count
     }
 
+    /// True when pieces beyond the data are copies of data pieces.
+    #[must_use]
+    pub fn is_mirrored(&self) -> bool {
+        self.kind == Kind::Mirrors
+    }
+
+    /// Pieces that may be lost whichever they are.
+    #[must_use]
+    pub fn tolerance(&self) -> usize {
+        match self.kind {
+            Kind::Parities => self.parity_count,
+            Kind::Mirrors => 1,
+        }
+    }
+
+    /// All pieces.
+    #[must_use]
+    pub fn pieces(&self) -> PieceSet {
+        PieceSet::first(self.piece_count())
+    }
+
+    /// True when all pieces can be had from those in `present`.
+    #[must_use]
+    pub fn can_decode(&self, present: PieceSet) -> bool {
+        match self.kind {
+            Kind::Parities => present.and(self.pieces()).count() >= self.data_count,
+            Kind::Mirrors => (0..self.data_count)
+                .all(|piece| present.contains(piece) || present.contains(self.data_count + piece)),
+        }
+    }
+
+    /// The pieces of `present` that piece `lost` is computed from; `None` when it cannot be.
+    #[must_use]
+    pub fn sources(&self, lost: usize, present: PieceSet) -> Option<PieceSet> {
+        let recipe = self.recipe(lost, present)?;
+        Some((0..PIECES_MAX).filter(|piece| recipe[*piece] != 0).collect())
+    }
+
     /// Computes parity `parity` (0-based) of the k data blocks.
     ///
     /// # Panics
@@ -52,91 +123,175 @@ impl ErasureCode {
     pub fn encode(&self, parity: usize, data: &[&Block], into: &mut Block) {
         assert!(data.len() == self.data_count);
         assert!(parity < self.parity_count);
-        xor_blocks(into, data);
+        let parity = if mutant::is(Mutant::SecondParityAsFirst) { 0 } else { parity };
+        let recipe = self.row(self.data_count + parity);
+        combine(into, data.iter().copied().zip(recipe));
     }
 
     /// Computes parity `parity` of k short fields of equal length (metadata parity).
     pub fn encode_field<'a>(&self, parity: usize, data: impl Iterator<Item = &'a [u8]>, into: &mut [u8]) {
         assert!(parity < self.parity_count);
-        into.fill(0);
-        for field in data {
-            into.iter_mut().zip(field).for_each(|(i, f)| *i ^= f);
+        combine_field(into, data.zip(self.row(self.data_count + parity)));
+    }
+
+    /// Checksum of parity `parity`, where it follows from the checksums of the k data blocks (see
+    /// [`crate::checksum`]): of an XOR, and of a copy. Such a one does not vouch for a parity that was
+    /// computed wrongly, which fails its check then. `None` for the others: theirs is computed from their data.
+    #[must_use]
+    pub fn parity_checksum(&self, parity: usize, mut data: impl Iterator<Item = u32>) -> Option<u32> {
+        assert!(parity < self.parity_count);
+        match self.kind {
+            Kind::Mirrors => data.nth(parity),
+            Kind::Parities => (parity == 0).then(|| crate::checksum::crc32c_of_xor(data)),
         }
     }
 
-    /// Checksum of parity `parity`, from the checksums of the k data blocks: it follows from them
-    /// (see [`crate::checksum`]), so it does not vouch for a parity that was computed wrongly.
-    #[must_use]
-    pub fn parity_checksum(&self, parity: usize, data: impl Iterator<Item = u32>) -> u32 {
-        assert!(parity < self.parity_count);
-        crc32c_of_xor(data)
-    }
-
-    /// Recomputes the block of piece `lost` from at least k others, given as (piece, block).
+    /// Recomputes the block of piece `lost` from others, given as (piece, block).
     ///
     /// # Panics
-    /// When fewer than k pieces are given; callers refuse the read instead.
+    /// When they do not suffice; callers refuse the read instead (see [`ErasureCode::sources`]).
     pub fn decode(&self, lost: usize, present: &[(usize, &Block)], into: &mut Block) {
-        assert!(lost < self.piece_count());
-        assert!(present.len() >= self.data_count, "decoding needs k pieces");
-        assert!(present.iter().all(|(piece, _)| *piece != lost));
-        let mut sources: [&Block; PIECES_MAX] = [present[0].1; PIECES_MAX];
-        for (slot, (_, block)) in sources.iter_mut().zip(present) {
-            *slot = block;
-        }
-        xor_blocks(into, &sources[..self.data_count]);
+        let recipe = self.recipe_from(lost, present.iter().map(|(piece, _)| *piece));
+        combine(into, present.iter().map(|(piece, block)| (*block, recipe[*piece])));
     }
 
     /// [`ErasureCode::decode`] for short fields of equal length.
     ///
     /// # Panics
-    /// When fewer than k pieces are given.
+    /// When they do not suffice.
     pub fn decode_field(&self, lost: usize, present: &[(usize, &[u8])], into: &mut [u8]) {
+        let recipe = self.recipe_from(lost, present.iter().map(|(piece, _)| *piece));
+        combine_field(into, present.iter().map(|(piece, field)| (*field, recipe[*piece])));
+    }
+
+    fn recipe_from(&self, lost: usize, present: impl Iterator<Item = usize>) -> Recipe {
+        let present: PieceSet = present.collect();
+        assert!(!present.contains(lost), "piece {lost} is there");
+        self.recipe(lost, present).expect("enough pieces to decode from")
+    }
+
+    /// A piece as a sum of data pieces.
+    fn row(&self, piece: usize) -> Recipe {
+        let mut row = [0; PIECES_MAX];
+        for (data, factor) in row.iter_mut().enumerate().take(self.data_count) {
+            *factor = self.factor(piece, data);
+        }
+        row
+    }
+
+    /// What data piece `data` is multiplied by in a piece.
+    fn factor(&self, piece: usize, data: usize) -> u8 {
+        match (piece.checked_sub(self.data_count), self.kind) {
+            (None, _) => u8::from(piece == data),
+            (Some(parity), Kind::Parities) => power_of_two(data * parity),
+            (Some(copy), Kind::Mirrors) if mutant::is(Mutant::CopyOfAnother) => {
+                u8::from((copy + 1) % self.data_count == data)
+            }
+            (Some(copy), Kind::Mirrors) => u8::from(copy == data),
+        }
+    }
+
+    fn recipe(&self, lost: usize, present: PieceSet) -> Option<Recipe> {
         assert!(lost < self.piece_count());
-        assert!(present.len() >= self.data_count, "decoding needs k pieces");
-        into.fill(0);
-        for (_, field) in &present[..self.data_count] {
-            into.iter_mut().zip(*field).for_each(|(i, f)| *i ^= f);
+        let present = present.without([lost].into_iter().collect());
+        match self.kind {
+            Kind::Parities => self.recipe_of_parities(lost, present),
+            Kind::Mirrors => {
+                let other = (lost + self.data_count) % self.piece_count();
+                let mut recipe = [0; PIECES_MAX];
+                recipe[other] = 1;
+                present.contains(other).then_some(recipe)
+            }
+        }
+    }
+
+    /// The data pieces that are not there, e of them, are eliminated with the first e parities that are:
+    /// the piece is a sum of those parities, of which the factors solve e equations, one for each missing
+    /// data piece, and of data pieces.
+    fn recipe_of_parities(&self, lost: usize, present: PieceSet) -> Option<Recipe> {
+        if !self.can_decode(present) {
+            return None;
+        }
+        let target = self.row(lost);
+        let is_missing = |data: &usize| {
+            !present.contains(*data) && (*data == lost || !mutant::is(Mutant::OtherLossForgotten))
+        };
+        let mut equations = [[0; PARITIES_MAX + 1]; PARITIES_MAX];
+        let missing = (0..self.data_count).filter(is_missing).count();
+        let mut parities = [0; PARITIES_MAX];
+        let there = (self.data_count..self.piece_count()).filter(|piece| present.contains(*piece));
+        parities.iter_mut().zip(there).for_each(|(parity, piece)| *parity = piece);
+        let parities = &parities[..missing];
+        for (equation, data) in equations.iter_mut().zip((0..self.data_count).filter(is_missing)) {
+            for (factor, parity) in equation.iter_mut().zip(parities) {
+                *factor = self.factor(*parity, data);
+            }
+            equation[missing] = target[data];
+        }
+        solve(&mut equations, missing);
+        let mut recipe = [0; PIECES_MAX];
+        for data in (0..self.data_count).filter(|data| present.contains(*data)) {
+            recipe[data] = target[data];
+            for (equation, parity) in equations.iter().zip(parities) {
+                recipe[data] ^= multiply(equation[missing], self.factor(*parity, data));
+            }
+        }
+        for (equation, parity) in equations.iter().zip(parities) {
+            recipe[*parity] = equation[missing];
+        }
+        Some(recipe)
+    }
+}
+
+/// Solves the first `count` equations, each of `count` factors and the right side, by elimination: the right
+/// sides become the unknowns. They have one solution, for the code is MDS.
+fn solve(equations: &mut [[u8; PARITIES_MAX + 1]; PARITIES_MAX], count: usize) {
+    for pivot in 0..count {
+        let row = (pivot..count).find(|row| equations[*row][pivot] != 0).expect("the code is MDS");
+        equations.swap(pivot, row);
+        let scale = inverse(equations[pivot][pivot]);
+        equations[pivot].iter_mut().for_each(|factor| *factor = multiply(*factor, scale));
+        let solved = equations[pivot];
+        for row in (0..count).filter(|row| *row != pivot) {
+            let scale = equations[row][pivot];
+            for (factor, above) in equations[row].iter_mut().zip(solved) {
+                *factor ^= multiply(above, scale);
+            }
+        }
+    }
+}
+
+/// Sums up blocks, each times its factor. With no factor but one it is an XOR, which is faster.
+fn combine<'a>(into: &mut Block, terms: impl Iterator<Item = (&'a Block, u8)>) {
+    static NONE: Block = [0; crate::units::BLOCK_BYTES];
+    let mut blocks = [&NONE; PIECES_MAX];
+    let mut factors = [0; PIECES_MAX];
+    let mut count = 0;
+    for (block, factor) in terms.filter(|(_, factor)| *factor != 0) {
+        (blocks[count], factors[count]) = (block, factor);
+        count += 1;
+    }
+    if factors[..count].iter().all(|factor| *factor == 1) {
+        return xor_blocks(into, &blocks[..count]);
+    }
+    let mut terms = [(&NONE, 0); PIECES_MAX];
+    terms.iter_mut().zip(blocks.into_iter().zip(factors)).for_each(|(term, both)| *term = both);
+    combine_blocks(into, &terms[..count]);
+}
+
+fn combine_field<'a>(into: &mut [u8], terms: impl Iterator<Item = (&'a [u8], u8)>) {
+    into.fill(0);
+    for (field, factor) in terms {
+        match factor {
+            0 => {}
+            1 => into.iter_mut().zip(field).for_each(|(i, f)| *i ^= f),
+            _ => {
+                let products = &NIBBLE_PRODUCTS[usize::from(factor)];
+                into.iter_mut().zip(field).for_each(|(i, f)| *i ^= multiply_by(products, *f));
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::random::Random;
-    use crate::units::BLOCK_BYTES;
-
-    #[test]
-    fn any_lost_piece_comes_back() {
-        let mut random = Random::from_seed(5);
-        for data_count in 1..8 {
-            let code = ErasureCode::new(data_count, 1).unwrap();
-            let mut pieces: Vec<Block> = (0..=data_count)
-                .map(|_| {
-                    let mut block = [0; BLOCK_BYTES];
-                    random.fill(&mut block);
-                    block
-                })
-                .collect();
-            let mut parity = [0; BLOCK_BYTES];
-            code.encode(0, &pieces[..data_count].iter().collect::<Vec<_>>(), &mut parity);
-            pieces[data_count] = parity;
-            for lost in 0..=data_count {
-                let present: Vec<(usize, &Block)> =
-                    pieces.iter().enumerate().filter(|(piece, _)| *piece != lost).collect();
-                let mut rebuilt = [0; BLOCK_BYTES];
-                code.decode(lost, &present, &mut rebuilt);
-                assert!(rebuilt == pieces[lost], "{data_count}+1, piece {lost}");
-            }
-        }
-    }
-
-    #[test]
-    fn unknown_codes_are_refused() {
-        assert_eq!(ErasureCode::new(0, 1), None);
-        assert_eq!(ErasureCode::new(4, 2), None);
-        assert_eq!(ErasureCode::new(32, 1), None);
-        assert!(ErasureCode::new(4, 0).is_some());
-    }
-}
+mod tests;

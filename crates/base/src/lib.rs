@@ -5,9 +5,12 @@
 
 pub mod bytes;
 pub mod checksum;
+pub mod combine;
 pub mod erasure;
 pub mod frame;
+pub mod galois;
 pub mod mutant;
+pub mod pieces;
 pub mod random;
 pub mod slab;
 pub mod time;

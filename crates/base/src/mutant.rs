@@ -3,8 +3,8 @@
 //! Only with the feature `mutants` can one be chosen, for the whole process; without it [`is`] is false
 //! for every one of them at compile time, and nothing is left of them in the program.
 //!
-//! Of the known mistakes of others one is not among them yet, for want of what it breaks: the P parity of
-//! RAID-6 entered in the index. And a byte per block to say that it is valid is waste, not an error.
+//! Of the known mistakes of others one is not among them: a byte per block to say that it is valid is waste,
+//! not an error.
 
 /// Where the idea of a mutant comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,8 @@ mutants! {
         RebuildOfDriveZero = "rebuild-of-drive-zero",
         /// A rebuild that a crash has cut short is not resumed.
         RebuildNotResumed = "rebuild-not-resumed",
+        /// The first parity of RAID-6 is entered in the index.
+        ParityInIndex = "parity-in-index",
     }
     Past {
         /// The collector closes its last stripe before it has placed what waits for it.
@@ -148,6 +150,16 @@ mutants! {
         GroupRuleIgnored = "group-rule-ignored",
         /// Parity does not protect metadata.
         MetadataWithoutParity = "metadata-without-parity",
+        /// The second parity is computed with the factors of the first.
+        SecondParityAsFirst = "second-parity-as-first",
+        /// A piece is decoded as if no other data piece were lost.
+        OtherLossForgotten = "other-loss-forgotten",
+        /// A mirror holds the copy of another piece.
+        CopyOfAnother = "copy-of-another",
+        /// With two members lost, the failure of the second is not recorded.
+        SecondFailureNotRecorded = "second-failure-not-recorded",
+        /// Lost members are counted where it matters which ones they are.
+        MirrorsCounted = "mirrors-counted",
         /// Padding holds what its memory held before.
         PaddingNotCleared = "padding-not-cleared",
         /// A stripe's deadline that nobody looked at in time passes for ever.

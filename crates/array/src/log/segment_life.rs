@@ -4,8 +4,8 @@ use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
+use base::checksum::crc32c;
 use base::mutant::{self, Mutant};
-
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
 use zone::format::header::{SegmentHeader, Stream, WriteMode};
@@ -204,7 +204,7 @@ impl Shard {
                 None => stripe.blocks[piece * chunk_blocks + row].data_crc,
                 Some(parity) => {
                     let crcs = stripe.blocks[row..].iter().step_by(chunk_blocks).map(|block| block.data_crc);
-                    code.parity_checksum(parity, crcs)
+                    code.parity_checksum(parity, crcs).unwrap_or_else(|| crc32c(&frame.data))
                 }
             };
             let neighbour = stripe.blocks[neighbour * chunk_blocks + row].protected;

@@ -1,0 +1,91 @@
+//! Sets of pieces of a stripe, or of members of an array: one bit each.
+
+/// Most pieces of one stripe; bounds the arrays on the stack of the encoder.
+pub const PIECES_MAX: usize = 32;
+
+/// Some of up to [`PIECES_MAX`] pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceSet(u32);
+
+impl PieceSet {
+    /// None of them.
+    pub const EMPTY: PieceSet = PieceSet(0);
+
+    /// Pieces 0 to `count` - 1.
+    ///
+    /// # Panics
+    /// When there are more than [`PIECES_MAX`].
+    #[must_use]
+    pub fn first(count: usize) -> PieceSet {
+        (0..count).collect()
+    }
+
+    /// True when a piece is among them.
+    #[must_use]
+    pub fn contains(self, piece: usize) -> bool {
+        piece < PIECES_MAX && self.0 >> piece & 1 == 1
+    }
+
+    /// Adds a piece.
+    ///
+    /// # Panics
+    /// When there is no such piece.
+    pub fn insert(&mut self, piece: usize) {
+        assert!(piece < PIECES_MAX, "piece {piece} of {PIECES_MAX}");
+        self.0 |= 1 << piece;
+    }
+
+    /// Those that are not in `other`.
+    #[must_use]
+    pub fn without(self, other: PieceSet) -> PieceSet {
+        PieceSet(self.0 & !other.0)
+    }
+
+    /// Those that are also in `other`.
+    #[must_use]
+    pub fn and(self, other: PieceSet) -> PieceSet {
+        PieceSet(self.0 & other.0)
+    }
+
+    /// Pieces in the set.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.iter().count()
+    }
+
+    /// True for a set of none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The pieces in order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..PIECES_MAX).filter(move |piece| self.contains(*piece))
+    }
+}
+
+impl FromIterator<usize> for PieceSet {
+    fn from_iter<T: IntoIterator<Item = usize>>(pieces: T) -> PieceSet {
+        let mut set = PieceSet::EMPTY;
+        pieces.into_iter().for_each(|piece| set.insert(piece));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_hold_what_was_put_in() {
+        let all = PieceSet::first(PIECES_MAX);
+        assert_eq!(all.count(), PIECES_MAX);
+        let some: PieceSet = [3, 0, 31].into_iter().collect();
+        assert_eq!(some.iter().collect::<Vec<_>>(), [0, 3, 31]);
+        let others = all.without(some);
+        assert!(!others.contains(3) && others.contains(4) && others.count() == PIECES_MAX - 3);
+        assert_eq!(all.and(some), some);
+        assert!(some.without(all).is_empty() && !some.contains(PIECES_MAX));
+    }
+}
