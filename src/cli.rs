@@ -3,6 +3,8 @@
 use crate::characterise::Characterise;
 use crate::probe::Probe;
 use crate::sim::Sim;
+use anyhow::{Result, bail};
+use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand};
 use lab::array_run::Pattern;
@@ -105,9 +107,9 @@ pub struct Scheme {
     /// Drives of the array [default: 4]
     #[arg(long)]
     pub drives: Option<usize>,
-    /// RAID level: raid0, raid4 or raid5 [default: raid5]
+    /// RAID level: raid0, raid01, raid4, raid5, raid6, or K+M for M up to 3 rotating parities [default: raid5]
     #[arg(long, value_parser = parse_level)]
-    pub level: Option<Level>,
+    pub level: Option<LevelChoice>,
     /// Size of the volume [default: 4GiB, or what --zones allow]
     #[arg(long, value_parser = parse_size, value_name = "BYTES")]
     pub size: Option<u64>,
@@ -202,10 +204,10 @@ pub struct NullWrite {
     pub chunk: u64,
     /// RAID level
     #[arg(long, default_value = "raid5", value_parser = parse_level)]
-    pub level: Level,
-    /// Drives
-    #[arg(long, default_value_t = 4)]
-    pub drives: usize,
+    pub level: LevelChoice,
+    /// Drives [default: 4, or those of K+M]
+    #[arg(long)]
+    pub drives: Option<usize>,
     /// Stripes of a group
     #[arg(long, default_value_t = 256)]
     pub group: u32,
@@ -224,10 +226,10 @@ pub struct ArrayRun {
     pub profile: String,
     /// RAID level
     #[arg(long, default_value = "raid5", value_parser = parse_level)]
-    pub level: Level,
-    /// Drives
-    #[arg(long, default_value_t = 4)]
-    pub drives: usize,
+    pub level: LevelChoice,
+    /// Drives [default: 4, or those of K+M]
+    #[arg(long)]
+    pub drives: Option<usize>,
     /// Chunk size
     #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
     pub chunk: u64,
@@ -305,14 +307,64 @@ fn parse_blocks(text: &str) -> Result<u32, String> {
     u32::try_from(blocks).map_err(|_| format!("{text}: at most 16 TiB"))
 }
 
-fn parse_level(text: &str) -> Result<Level, String> {
-    match text.to_ascii_lowercase().trim_start_matches("raid").trim_start_matches('-') {
-        "0" => Ok(Level::Raid0),
-        "4" => Ok(Level::Raid4),
-        "5" => Ok(Level::Raid5),
-        "1" | "01" | "10" | "6" => Err(format!("{text} is not in this version: use raid0, raid4 or raid5")),
-        _ => Err(format!("`{text}` is not a RAID level: use raid0, raid4 or raid5")),
+/// A RAID level, and the number of drives where its name says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelChoice {
+    /// The level.
+    pub level: Level,
+    drives: Option<usize>,
+}
+
+impl LevelChoice {
+    /// Level and drives, of which `drives` were asked for besides.
+    ///
+    /// # Errors
+    /// When the level's name says another number.
+    pub fn over(self, drives: Option<usize>, default: usize) -> Result<(Level, usize)> {
+        match (self.drives, drives) {
+            (Some(wanted), Some(drives)) if wanted != drives => {
+                bail!("--level {} is {wanted} drives, not {drives}: leave one out", self.level.name(wanted))
+            }
+            (wanted, drives) => Ok((self.level, wanted.or(drives).unwrap_or(default))),
+        }
     }
+}
+
+const LEVELS: &str =
+    "raid0, raid01, raid4, raid5, raid6, or K+M for K drives of data and M up to 3 of parity";
+
+fn parse_level(text: &str) -> Result<LevelChoice, String> {
+    if let Some((data, parity)) = text.split_once('+') {
+        return parse_general(text, data, parity);
+    }
+    let level = match text.to_ascii_lowercase().trim_start_matches("raid").trim_start_matches('-') {
+        "0" => Level::Raid0,
+        "01" => Level::Raid01,
+        "4" => Level::Raid4,
+        "5" => Level::Raid5,
+        "6" => Level::Raid6,
+        "1" => return Err(format!("{text} is raid01 over two drives: use raid01 with --drives 2")),
+        "10" => {
+            return Err(format!(
+                "{text} stripes over mirrors, zoneweave mirrors stripes: as many drives may fail; use raid01"
+            ));
+        }
+        _ => return Err(format!("`{text}` is not a RAID level: use {LEVELS}")),
+    };
+    Ok(LevelChoice { level, drives: None })
+}
+
+fn parse_general(text: &str, data: &str, parity: &str) -> Result<LevelChoice, String> {
+    let (Ok(data), Ok(parity)) = (data.parse::<usize>(), parity.parse::<usize>()) else {
+        return Err(format!("`{text}` is not a RAID level: use {LEVELS}"));
+    };
+    let level = Level::rotating(parity)
+        .ok_or_else(|| format!("`{text}`: at most {PARITIES_MAX} drives of parity are possible"))?;
+    let drives = data.saturating_add(parity);
+    if drives > PIECES_MAX || level.erasure_code(drives).is_none() {
+        return Err(format!("`{text}`: takes 1 or more drives of data and up to {PIECES_MAX} in all"));
+    }
+    Ok(LevelChoice { level, drives: Some(drives) })
 }
 
 fn parse_cores(text: &str) -> Result<usize, String> {

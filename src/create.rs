@@ -87,7 +87,7 @@ pub fn create(options: &Create) -> Result<Directory> {
         uuid: uuid::Uuid::from_bytes(config.array),
         export: "zoneweave".to_owned(),
         scheme: SchemeTable {
-            level: format!("raid{}", config.level.code()),
+            level: config.level.name(config.members),
             chunk: human_bytes(u64::from(config.chunk_blocks) * BLOCK_BYTES_U64),
             group: config.group_stripes,
             size: human_bytes(config.volume_blocks * BLOCK_BYTES_U64),
@@ -155,10 +155,13 @@ pub fn drive(options: &CreateDrive) -> Result<()> {
 
 /// The array's configuration: what was asked, and what follows from it.
 fn config(options: &Create) -> Result<ArrayConfig> {
-    let level = options.scheme.level.unwrap_or(Level::Raid5);
     let from_paths = Some(options.drives_path.len()).filter(|count| *count > 0);
-    let members = options.scheme.drives.or(from_paths).unwrap_or(DRIVES);
-    let data_count = members.saturating_sub(level.parity_count()).max(1) as u64;
+    let asked = options.scheme.drives.or(from_paths);
+    let (level, members) = match options.scheme.level {
+        Some(choice) => choice.over(asked, DRIVES)?,
+        None => (Level::Raid5, asked.unwrap_or(DRIVES)),
+    };
+    let data_count = level.erasure_code(members).map_or(1, |code| code.data_count()) as u64;
     let size = options.scheme.size.unwrap_or(SIZE_BYTES);
     let capacity = match options.zone_capacity {
         Some(capacity) => capacity,

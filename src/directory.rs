@@ -30,7 +30,7 @@ pub struct ArrayFile {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchemeTable {
-    /// raid0, raid4 or raid5.
+    /// As `--level` takes it.
     pub level: String,
     /// Chunk size.
     pub chunk: String,

@@ -7,6 +7,9 @@ use drive::timing::Profile;
 use lab::{array_run, nbd_compare, null_write};
 use std::process::ExitCode;
 
+/// Drives of an array unless told otherwise.
+const DRIVES: usize = 4;
+
 /// Runs an experiment.
 pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
@@ -19,11 +22,12 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
 }
 
 fn null_write(options: &NullWrite) -> Result<()> {
+    let (level, drives) = options.level.over(options.drives, DRIVES)?;
     let report = null_write::run(&null_write::NullWrite {
         block_bytes: options.block,
         chunk_bytes: options.chunk,
-        level: options.level,
-        drives: options.drives,
+        level,
+        drives,
         group_stripes: options.group,
         seconds: options.seconds,
     })?;
@@ -43,10 +47,11 @@ fn null_write(options: &NullWrite) -> Result<()> {
 }
 
 fn array_run(options: &ArrayRun) -> Result<()> {
+    let (level, drives) = options.level.over(options.drives, DRIVES)?;
     let report = array_run::run(&array_run::ArrayRun {
         profile: Profile::load(&options.profile)?,
-        level: options.level,
-        drives: options.drives,
+        level,
+        drives,
         chunk_bytes: options.chunk,
         group_stripes: options.group,
         size_bytes: options.size,

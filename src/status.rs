@@ -6,6 +6,7 @@ use crate::directory::Directory;
 use anyhow::{Context, Result, bail, ensure};
 use array::log::status::{Health, Status};
 use array::log::{Counters, MountReport, mount_read_only};
+use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ pub struct StatusReport {
     /// Segments that are whole on all drives, while one is being rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<RebuildReport>,
-    /// raid0, raid4 or raid5.
+    /// As `--level` takes it.
     pub level: String,
     /// The drives.
     pub members: Vec<MemberReport>,
@@ -231,7 +232,7 @@ pub fn report(
             }
             Health::Clean | Health::Degraded | Health::Failed => None,
         },
-        level: format!("raid{}", status.level.code()),
+        level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
         capacity_bytes: status.capacity_bytes,
         used_bytes: status.used_bytes,
@@ -324,12 +325,14 @@ pub fn check_can_fail(status: &Status, drive: u8) -> Result<()> {
     let count = status.members.len();
     ensure!(drive < count, "drive {drive}: the array has drives 0 to {}", count - 1);
     ensure!(status.members[drive] != MemberState::Failed, "drive {drive} is marked failed already");
-    let others = status.members.iter().enumerate().filter(|(other, _)| *other != drive);
-    let lost = others.filter(|(_, state)| **state != MemberState::Active).count();
+    let others = || status.members.iter().enumerate().filter(|(other, _)| *other != drive);
+    let active: PieceSet =
+        others().filter(|(_, state)| **state == MemberState::Active).map(|(other, _)| other).collect();
     ensure!(
-        lost < status.level.parity_count(),
-        "drive {drive} cannot be failed: raid{} with {lost} drives failed or not yet rebuilt would lose data",
-        status.level.code()
+        status.level.erasure_code(count).is_some_and(|code| code.can_decode(active)),
+        "drive {drive} cannot be failed: {} with {} drives failed or not yet rebuilt would lose data",
+        status.level.name(count),
+        others().count() - active.count()
     );
     Ok(())
 }

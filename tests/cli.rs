@@ -27,7 +27,12 @@ fn wrong_arguments_are_named_with_their_fix() {
     let scratch = Scratch::new("args");
     let dir = scratch.join("array");
     let create = |arguments: &[&str]| ask(&[&["create", text(&dir)], arguments].concat());
-    assert_refused(&create(&["--level", "raid6"]), &["--level", "raid6", "raid5"]);
+    assert_refused(&create(&["--level", "raid10"]), &["--level", "raid10", "raid01"]);
+    assert_refused(&create(&["--level", "4+4"]), &["--level", "4+4", "3"]);
+    assert_refused(&create(&["--level", "0+2"]), &["--level", "0+2", "1"]);
+    assert_refused(&create(&["--level", "4+2", "--drives", "5"]), &["raid6", "6", "5"]);
+    assert_refused(&create(&["--level", "raid01", "--drives", "5"]), &["raid01", "5", "even"]);
+    assert_refused(&create(&["--level", "raid6", "--drives", "2"]), &["raid6", "2", "3"]);
     assert_refused(&create(&["--level", "mirror"]), &["--level", "mirror", "raid5"]);
     assert_refused(&create(&["--size", "lots"]), &["--size", "lots"]);
     assert_refused(&create(&["--size", "0"]), &["--size", "zero"]);
@@ -267,4 +272,47 @@ fn raid0_survives_its_server_but_not_a_drive() {
     assert_clean(&dir);
     std::fs::remove_file(dir.join("drive-1.zns")).unwrap();
     assert_refused(&ask(&["serve", text(&dir)]), &["drive"]);
+}
+
+/// Two drives are gone, and nothing is lost: by name, and by numbers.
+#[test]
+fn two_parities_survive_two_drives() {
+    let raid6 = ["--size", "64MiB", "--level", "raid6", "--drives", "5"];
+    let general = ["--size", "64MiB", "--level", "2+3"];
+    for (arguments, name, lost) in [(&raid6[..], "raid6", [1, 3]), (&general, "2+3", [0, 4])] {
+        let scratch = Scratch::new(name);
+        let dir = scratch.join("array");
+        let server = Server::up(&dir, arguments);
+        server.client().write(0, &vec![7; 1 << 20]).unwrap();
+        server.kill_9();
+        for drive in lost {
+            std::fs::remove_file(dir.join(format!("drive-{drive}.zns"))).unwrap();
+        }
+        let server = Server::serve(&dir);
+        let report = status(&dir);
+        assert_eq!((report["level"].as_str(), report["state"].as_str()), (Some(name), Some("degraded")));
+        assert!(server.client().read(0, 1 << 20).unwrap() == vec![7; 1 << 20]);
+        server.client().write(1 << 20, &vec![8; 1 << 20]).unwrap();
+        server.stop();
+        let server = Server::serve(&dir);
+        assert!(server.client().read(1 << 20, 1 << 20).unwrap() == vec![8; 1 << 20]);
+        server.stop();
+    }
+}
+
+/// A mirror of stripes loses a drive of each pair, but not both of one.
+#[test]
+fn raid01_survives_one_copy_of_each() {
+    let scratch = Scratch::new("raid01");
+    let dir = scratch.join("array");
+    let server = Server::up(&dir, &["--size", "64MiB", "--level", "raid01", "--drives", "6"]);
+    server.client().write(0, &vec![9; 1 << 20]).unwrap();
+    server.stop();
+    for drive in ["0", "4", "2"] {
+        ask(&["drive", "fail", text(&dir), drive]).expect("drive fail");
+    }
+    assert_refused(&ask(&["drive", "fail", text(&dir), "3"]), &["raid01", "lose data"]);
+    let server = Server::serve(&dir);
+    assert!(server.client().read(0, 1 << 20).unwrap() == vec![9; 1 << 20]);
+    server.stop();
 }

@@ -1,7 +1,6 @@
 //! Segment headers: what is decoded is encoded as it was, and makes a layout that can be used.
 #![no_main]
 
-use base::erasure::ErasureCode;
 use base::units::ZoneIndex;
 use fuzz::{assert_same_fields, block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
@@ -32,7 +31,7 @@ fn seeds() {
 /// What a mount does with a header whose chunk size is the array's.
 fn use_layout(header: &SegmentHeader) -> Option<()> {
     let level = Level::from_code(header.level)?;
-    let code = ErasureCode::new(header.data_count.into(), header.parity_count.into())?;
+    let code = level.erasure_code(header.zones.len())?;
     let chunk_blocks = header.chunk_blocks.clamp(1, 16);
     let sizes = LayoutSizes { chunk_blocks, group_stripes: header.group_stripes, capacity_blocks: 500 };
     let layout = Layout::fit(code, level, &sizes)?;

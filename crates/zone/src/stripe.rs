@@ -14,47 +14,99 @@ use crate::format::HEADER_BLOCKS;
 use crate::format::footer::ENTRIES_PER_BLOCK;
 use base::erasure::ErasureCode;
 use base::mutant::{self, Mutant};
+use std::fmt;
 
 /// Largest stripe group: what the stripe table can number.
 pub const GROUP_STRIPES_MAX: u32 = 1 << 16;
 
-/// RAID level: how parity rotates.
+/// RAID level: what the pieces of a stripe beyond its data are, and whether they rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// No parity.
     Raid0,
+    /// Stripes over half of the drives, each with its copy in the other half.
+    Raid01,
     /// Parity on the last drive.
     Raid4,
     /// Parity rotates (left-symmetric, as md's default layout).
     Raid5,
+    /// Two parities rotate (left-symmetric, as md's default layout).
+    Raid6,
+    /// Three parities rotate in the same way.
+    TripleParity,
 }
 
 impl Level {
-    /// Number on the media and in names.
+    /// All of them.
+    pub const ALL: [Level; 6] =
+        [Level::Raid0, Level::Raid01, Level::Raid4, Level::Raid5, Level::Raid6, Level::TripleParity];
+
+    /// Number on the media.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Level::Raid0 => 0,
+            Level::Raid01 => 1,
             Level::Raid4 => 4,
             Level::Raid5 => 5,
+            Level::Raid6 => 6,
+            Level::TripleParity => 7,
         }
     }
 
     /// Level of a number.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Level> {
-        match code {
-            0 => Some(Level::Raid0),
-            4 => Some(Level::Raid4),
-            5 => Some(Level::Raid5),
-            _ => None,
+        Level::ALL.into_iter().find(|level| level.code() == code)
+    }
+
+    /// The level whose `parity_count` parities rotate; RAID-0 with none.
+    #[must_use]
+    pub fn rotating(parity_count: usize) -> Option<Level> {
+        [Level::Raid0, Level::Raid5, Level::Raid6, Level::TripleParity].get(parity_count).copied()
+    }
+
+    /// The erasure code over so many drives; `None` when the level takes more or fewer.
+    #[must_use]
+    pub fn erasure_code(self, members: usize) -> Option<ErasureCode> {
+        let parities = |count: usize| ErasureCode::new(members.checked_sub(count)?, count);
+        match self {
+            Level::Raid0 => parities(0),
+            Level::Raid01 => ErasureCode::mirrored(members / 2).filter(|_| members.is_multiple_of(2)),
+            Level::Raid4 | Level::Raid5 => parities(1),
+            Level::Raid6 => parities(2),
+            Level::TripleParity => parities(3),
         }
     }
 
-    /// Parity chunks per stripe.
+    /// Its name over so many drives: `raid5`, or `5+3` where it has no number.
     #[must_use]
-    pub fn parity_count(self) -> usize {
-        usize::from(self != Level::Raid0)
+    pub fn name(self, members: usize) -> String {
+        match self {
+            Level::TripleParity => format!("{}+3", members.saturating_sub(3)),
+            _ => self.to_string(),
+        }
+    }
+
+    /// True when the parity of each stripe is on other drives than that of the stripe before it.
+    fn rotates(self) -> bool {
+        match self {
+            Level::Raid0 | Level::Raid01 | Level::Raid4 => false,
+            Level::Raid5 | Level::Raid6 | Level::TripleParity => true,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Raid0 => "raid0",
+            Level::Raid01 => "raid01",
+            Level::Raid4 => "raid4",
+            Level::Raid5 => "raid5",
+            Level::Raid6 => "raid6",
+            Level::TripleParity => "k+3",
+        })
     }
 }
 
@@ -99,40 +151,32 @@ impl Layout {
 
     /// Drive of a piece of a stripe. Pieces `0..k` are data, `k..k+m` parity.
     ///
-    /// RAID-5, 3+1 (Pn: parity): stripe 0 is D0 D1 D2 P, stripe 1 is D1 D2 P D0, and so on.
+    /// RAID-5, 3+1 (Pn: parity): stripe 0 is D0 D1 D2 P, stripe 1 is D1 D2 P D0, and so on. Parity starts
+    /// one drive earlier in each stripe, and the data follows it around.
     #[must_use]
     pub fn drive_of(&self, stripe: u32, piece: usize) -> usize {
         let members = self.members();
-        let data = self.code.data_count();
         assert!(piece < members);
-        match self.level {
-            Level::Raid0 | Level::Raid4 => piece,
-            Level::Raid5 => {
-                let first_parity = members - 1 - stripe as usize % members;
-                let from_parity = if piece < data { self.code.parity_count() + piece } else { piece - data };
-                (first_parity + from_parity) % members
-            }
-        }
+        (self.first_parity(stripe) + self.behind_first_parity(piece)) % members
     }
 
     /// Piece of a stripe that a drive holds: the inverse of [`Layout::drive_of`].
     #[must_use]
     pub fn piece_of(&self, stripe: u32, drive: usize) -> usize {
         let members = self.members();
-        let parities = self.code.parity_count();
         assert!(drive < members);
-        match self.level {
-            Level::Raid0 | Level::Raid4 => drive,
-            Level::Raid5 => {
-                let first_parity = members - 1 - stripe as usize % members;
-                let from_parity = (drive + members - first_parity) % members;
-                if from_parity < parities {
-                    self.code.data_count() + from_parity
-                } else {
-                    from_parity - parities
-                }
-            }
-        }
+        // Pieces and their distance from the first parity are shifted by k, around.
+        (drive + members - self.first_parity(stripe) + self.code.data_count()) % members
+    }
+
+    /// Drive of piece k of a stripe; behind the last drive when there is none.
+    fn first_parity(&self, stripe: u32) -> usize {
+        let members = self.members();
+        if self.level.rotates() { members - 1 - stripe as usize % members } else { self.code.data_count() }
+    }
+
+    fn behind_first_parity(&self, piece: usize) -> usize {
+        (piece + self.code.parity_count()) % self.members()
     }
 
     /// Group of a stripe or slot.

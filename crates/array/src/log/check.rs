@@ -7,6 +7,7 @@ use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Location, MountReport, Shard};
 use base::checksum::crc32c;
+use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -232,12 +233,13 @@ impl Check<'_> {
             return;
         }
         self.report.stripes_checked += 1;
-        let good = pieces.iter().flatten().count();
-        let rebuildable = good >= layout.code.data_count();
+        let good: PieceSet =
+            (0..).zip(&pieces).filter(|(_, piece)| piece.is_some()).map(|(at, _)| at).collect();
+        let rebuildable = layout.code.can_decode(good);
         for Location { drive, zone, offset } in damaged {
             self.report.add(Problem::BlockDamaged { drive, zone, offset, rebuildable });
         }
-        if good == layout.members() && !to_complete {
+        if good == layout.code.pieces() && !to_complete {
             self.check_parity(slot, stripe, &pieces);
         }
     }

@@ -126,14 +126,12 @@ impl Default for Tuning {
 /// Why an array cannot be made like this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// Too few or too many drives for the level.
+    /// Too few or too many drives for the level, or an odd number where it needs an even one.
     Members {
         /// The level.
-        level: u8,
+        level: Level,
         /// Drives asked for.
         members: usize,
-        /// Fewest the level takes.
-        members_min: usize,
     },
     /// The chunk size is zero, too large, or more than one append may carry.
     Chunk {
@@ -185,10 +183,14 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConfigError::Members { level, members, members_min } => write!(
-                f,
-                "raid{level} over {members} drives: needs {members_min} to {MEMBERS_MAX}; change --drives or --level"
-            ),
+            ConfigError::Members { level, members } => {
+                let even = if *level == Level::Raid01 { ", an even number" } else { "" };
+                let members_min = (1..).find(|count| level.erasure_code(*count).is_some()).unwrap_or(1);
+                write!(
+                    f,
+                    "{level} over {members} drives: needs {members_min} to {MEMBERS_MAX}{even}; change --drives or --level"
+                )
+            }
             ConfigError::Chunk { blocks, blocks_max } => write!(
                 f,
                 "chunk of {}: must be a multiple of 4 KiB up to {} (64 KiB or the drives' append limit, \
@@ -243,14 +245,8 @@ impl ArrayConfig {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let members_min = self.level.parity_count() + 1;
-        let members_min = if self.level == Level::Raid0 { 1 } else { members_min.max(2) };
-        if self.members < members_min || self.members > MEMBERS_MAX {
-            return Err(ConfigError::Members {
-                level: self.level.code(),
-                members: self.members,
-                members_min,
-            });
+        if self.level.erasure_code(self.members).is_none() {
+            return Err(ConfigError::Members { level: self.level, members: self.members });
         }
         let blocks_max =
             CHUNK_BLOCKS_MAX.min(self.geometry.append_blocks_max).min(self.geometry.transfer_blocks_max);
@@ -335,8 +331,7 @@ impl ArrayConfig {
     /// When the member count was not validated.
     #[must_use]
     pub fn code(&self) -> ErasureCode {
-        let parities = self.level.parity_count();
-        ErasureCode::new(self.members - parities, parities).expect("validated member count")
+        self.level.erasure_code(self.members).expect("validated member count")
     }
 
     /// Layout of the first segment that is open for clients.

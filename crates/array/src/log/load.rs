@@ -1,13 +1,15 @@
 //! Loading stripes: reading several pieces, verifying each, and decoding those that are missing.
 //!
 //! One machinery for degraded reads, for repairing damaged blocks, for the collector, and for rebuilding
-//! a member.
+//! a member. At first only those pieces are read that the wanted ones are or can be decoded from; the others
+//! follow when one of them turns out to be damaged.
 
 use crate::log::gc::Move;
 use crate::log::index::Name;
-use crate::log::segment::SegmentSlot;
+use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
 use base::checksum::crc32c;
+use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, Lba};
@@ -73,8 +75,38 @@ pub struct Load {
     row: u32,
     rows: u32,
     purpose: Purpose,
+    /// Pieces that must be had, read or decoded.
+    wanted: PieceSet,
     pieces: Vec<Piece>,
     pieces_pending: u32,
+}
+
+impl Load {
+    /// Pieces of which a row is whole.
+    fn good(&self, row: u32) -> PieceSet {
+        (0..)
+            .zip(&self.pieces)
+            .filter(|(_, piece)| piece.row(row).is_some())
+            .map(|(piece, _)| piece)
+            .collect()
+    }
+
+    /// True when what is wanted is here or can be decoded, in every row.
+    fn is_complete(&self, code: &ErasureCode) -> bool {
+        (0..self.rows).all(|row| {
+            let good = self.good(row);
+            self.wanted.iter().all(|piece| good.contains(piece) || code.sources(piece, good).is_some())
+        })
+    }
+}
+
+/// The pieces to read when `there` can be: those wanted, and what the others are decoded from.
+fn pieces_to_read(code: &ErasureCode, wanted: PieceSet, there: PieceSet) -> PieceSet {
+    let needed = |piece: usize| match there.contains(piece) {
+        true => [piece].into_iter().collect(),
+        false => code.sources(piece, there).unwrap_or(there),
+    };
+    wanted.iter().flat_map(|piece| needed(piece).iter()).collect()
 }
 
 impl Shard {
@@ -95,24 +127,26 @@ impl Shard {
             let mut pieces: Vec<Piece> = (0..segment.layout.members()).map(|_| Piece::default()).collect();
             pieces[piece].asked = true;
             let purpose = Purpose::Rebuild { rebuild, piece };
+            let wanted = [piece].into_iter().collect();
+            let there = self.pieces_there(segment, stripe).without(wanted);
             let row = if mutant::is(Mutant::DegradedReadsFirstRow) { 0 } else { row };
-            let load =
-                Load { segment: rebuild.segment, stripe, row, rows: 1, purpose, pieces, pieces_pending: 0 };
+            let segment = rebuild.segment;
+            let load = Load { segment, stripe, row, rows: 1, purpose, wanted, pieces, pieces_pending: 0 };
             let slot = self.loads.insert(load);
-            self.read_pieces(slot, self.config.members, fx);
+            self.read_pieces(slot, pieces_to_read(&self.config.code(), wanted, there), fx);
         }
     }
 
     /// Reads the data of a stripe for the collector.
     pub(super) fn start_move_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
-        let data_count = self.config.code().data_count();
-        self.load_all(segment_slot, stripe, Purpose::Move, data_count, fx);
+        let data = PieceSet::first(self.config.code().data_count());
+        self.load_chunks_of(segment_slot, stripe, Purpose::Move, data, fx);
     }
 
     /// Reads the data of a stripe that recovery could not complete.
     pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
-        let data_count = self.config.code().data_count();
-        self.load_all(segment_slot, stripe, Purpose::Rescue, data_count, fx);
+        let data = PieceSet::first(self.config.code().data_count());
+        self.load_chunks_of(segment_slot, stripe, Purpose::Rescue, data, fx);
     }
 
     /// Reads a stripe for the member that is being rebuilt.
@@ -123,21 +157,27 @@ impl Shard {
         slot: u32,
         fx: &mut Effects,
     ) {
-        self.load_all(segment_slot, stripe, Purpose::Restore { slot }, self.config.members, fx);
+        let layout = self.segments.get(segment_slot).layout;
+        let lost = self.membership.rebuilding().map(|member| layout.piece_of(stripe, member));
+        // Its metadata names a neighbour, which is had on the way.
+        let neighbour = lost.map(|lost| oob::neighbour_of(lost, &layout.code));
+        let wanted = lost.into_iter().chain(neighbour).collect();
+        self.load_chunks_of(segment_slot, stripe, Purpose::Restore { slot }, wanted, fx);
     }
 
-    /// Reads all of a stripe, its first `count` pieces at first.
-    fn load_all(
+    /// Reads the chunks of a stripe that some pieces are, or are decoded from.
+    fn load_chunks_of(
         &mut self,
         segment_slot: SegmentSlot,
         stripe: u32,
         purpose: Purpose,
-        count: usize,
+        wanted: PieceSet,
         fx: &mut Effects,
     ) {
         let segment = self.segments.get_mut(segment_slot);
         segment.readers += 1;
         let layout = segment.layout;
+        let there = self.pieces_there(self.segments.get(segment_slot), stripe);
         let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
         let load = Load {
             segment: segment_slot,
@@ -145,18 +185,28 @@ impl Shard {
             row: 0,
             rows: layout.chunk_blocks,
             purpose,
+            wanted,
             pieces,
             pieces_pending: 0,
         };
         let slot = self.loads.insert(load);
-        self.read_pieces(slot, count, fx);
+        self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
     }
 
-    /// Reads those of the first `count` pieces that were not asked for yet.
-    fn read_pieces(&mut self, slot: u32, count: usize, fx: &mut Effects) {
+    /// Pieces of a stripe that lie where they can be read.
+    fn pieces_there(&self, segment: &Segment, stripe: u32) -> PieceSet {
+        let is_there = |piece: &usize| {
+            let drive = segment.layout.drive_of(stripe, *piece);
+            self.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
+        };
+        (0..segment.layout.members()).filter(is_there).collect()
+    }
+
+    /// Reads those of the pieces that were not asked for yet.
+    fn read_pieces(&mut self, slot: u32, wanted: PieceSet, fx: &mut Effects) {
         // One more than there are, so that the load cannot finish before all are asked for.
         self.loads.get_mut(slot).pieces_pending += 1;
-        for piece in 0..count {
+        for piece in wanted.iter() {
             let load = self.loads.get_mut(slot);
             if std::mem::replace(&mut load.pieces[piece].asked, true) {
                 continue;
@@ -199,21 +249,19 @@ impl Shard {
         self.piece_loaded(slot, fx);
     }
 
-    /// One piece less to wait for. When data is missing and parity was not asked for, it is now.
+    /// One piece less to wait for. When what was read does not suffice, the others are asked for, once.
     fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
         let load = self.loads.get_mut(slot);
         load.pieces_pending -= 1;
         if load.pieces_pending > 0 {
             return;
         }
-        let data_count = self.config.code().data_count();
-        let complete =
-            load.pieces[..data_count].iter().all(|piece| piece.rows_good.count_ones() == load.rows);
+        let code = self.config.code();
         let all_asked = load.pieces.iter().all(|piece| piece.asked);
-        if complete || all_asked {
+        if all_asked || load.is_complete(&code) {
             self.finish_load(slot, fx);
         } else {
-            self.read_pieces(slot, self.config.members, fx);
+            self.read_pieces(slot, code.pieces(), fx);
         }
     }
 
@@ -253,12 +301,14 @@ impl Shard {
         let Some(member) = self.membership.rebuilding() else { return Vec::new() };
         let layout = self.segments.get(load.segment).layout;
         let lost = layout.piece_of(load.stripe, member);
-        let neighbour = oob::neighbour_of(lost, layout.code.data_count());
+        let neighbour = oob::neighbour_of(lost, &layout.code);
         let restored = (0..load.rows).map(|row| {
             let frame = self.decode_row(load, lost, row)?;
             // A lone data piece is its own neighbour.
-            let of = if neighbour == lost { Some(&frame) } else { load.pieces[neighbour].row(row) };
-            let protected = of.and_then(|frame| Protected::from_bytes(&frame.oob));
+            let protected = match neighbour == lost {
+                true => Protected::from_bytes(&frame.oob),
+                false => protected_of(load, &layout.code, neighbour, row),
+            };
             Some((frame, protected))
         });
         restored.collect()
@@ -363,18 +413,15 @@ impl Shard {
         }
     }
 
-    /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when fewer
-    /// than k are good.
+    /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when too few
+    /// are good.
     fn decode_row(&mut self, load: &Load, lost: usize, row: u32) -> Option<Frame> {
         let code = self.config.code();
-        let good: Vec<(usize, &Frame)> =
-            (0..).zip(&load.pieces).filter_map(|(piece, state)| Some((piece, state.row(row)?))).collect();
-        if good.len() < code.data_count() {
-            return None;
-        }
-        let blocks: Vec<(usize, &Block)> = good.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
+        let sources = good_sources(load, &code, lost, row)?;
+        let blocks: Vec<(usize, &Block)> =
+            sources.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
         let fields: Vec<(usize, &[u8])> =
-            good.iter().map(|(piece, frame)| (*piece, &frame.oob[..PROTECTED_BYTES])).collect();
+            sources.iter().map(|(piece, frame)| (*piece, &frame.oob[..PROTECTED_BYTES])).collect();
         let mut frame = self.frames.take();
         frame.oob.fill(0);
         code.decode(lost, &blocks, &mut frame.data);
@@ -391,4 +438,28 @@ impl Shard {
             }
         }
     }
+}
+
+/// The frames that a row of a piece is decoded from; `None` when too few are good.
+fn good_sources<'a>(
+    load: &'a Load,
+    code: &ErasureCode,
+    lost: usize,
+    row: u32,
+) -> Option<Vec<(usize, &'a Frame)>> {
+    let sources = code.sources(lost, load.good(row))?;
+    sources.iter().map(|piece| Some((piece, load.pieces[piece].row(row)?))).collect()
+}
+
+/// What the metadata of a row of a data piece says, read or decoded.
+fn protected_of(load: &Load, code: &ErasureCode, piece: usize, row: u32) -> Option<Protected> {
+    if let Some(frame) = load.pieces[piece].row(row) {
+        return Protected::from_bytes(&frame.oob);
+    }
+    let sources = good_sources(load, code, piece, row)?;
+    let fields: Vec<(usize, &[u8])> =
+        sources.iter().map(|(piece, frame)| (*piece, &frame.oob[..PROTECTED_BYTES])).collect();
+    let mut protected = [0; PROTECTED_BYTES];
+    code.decode_field(piece, &fields, &mut protected);
+    Protected::from_bytes(&protected)
 }

@@ -4,6 +4,7 @@
 use crate::log::segment::Segment;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, Shard, Waiter};
+use base::erasure::{ErasureCode, PieceSet};
 use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
@@ -29,6 +30,7 @@ const RECORDS_PER_REPLACEMENT: u32 = 8;
 #[derive(Debug)]
 pub struct Membership {
     record: Superblock,
+    code: ErasureCode,
     positions: Vec<LogPosition>,
     /// Members that were lost when the array was mounted.
     lost_at_mount: usize,
@@ -41,13 +43,14 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The members as the newest superblock has them.
+    /// The members of an array of a code, as the newest superblock has them.
     #[must_use]
-    pub fn new(record: Superblock, positions: Vec<LogPosition>) -> Membership {
+    pub fn new(record: Superblock, code: ErasureCode, positions: Vec<LogPosition>) -> Membership {
         let lost = record.members.iter().filter(|member| member.state != MemberState::Active).count();
         Membership {
             lost_at_mount: lost,
             record,
+            code,
             positions,
             records_pending: 0,
             changed_again: false,
@@ -92,10 +95,14 @@ impl Membership {
         self.lost_count() > self.lost_at_mount
     }
 
-    /// True when more members are lost than the array can lose.
+    /// True when more members are lost than the array can lose. Where pieces do not rotate, as those of mirrors,
+    /// members are lost like pieces: which ones they are decides. Of any other code they need only be counted.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.lost_count() > usize::from(self.record.parity_count)
+        if mutant::is(Mutant::MirrorsCounted) {
+            return self.lost_count() > self.code.parity_count();
+        }
+        !self.code.can_decode(active_members(&self.record))
     }
 
     /// True when every member's log has room for the records of another replacement.
@@ -124,6 +131,13 @@ impl Membership {
     }
 }
 
+/// Members that hold all they should.
+#[must_use]
+pub fn active_members(record: &Superblock) -> PieceSet {
+    let members = record.members.iter().enumerate();
+    members.filter(|(_, member)| member.state == MemberState::Active).map(|(index, _)| index).collect()
+}
+
 impl Shard {
     /// A member is no longer believed. What waits for it goes on without it; what completes without
     /// it waits until the superblocks of the others say so.
@@ -139,7 +153,8 @@ impl Shard {
             self.abandon_rebuild();
         }
         self.membership.record.members[drive].state = MemberState::Failed;
-        if !self.membership.is_broken() {
+        let is_second = mutant::is(Mutant::SecondFailureNotRecorded) && self.membership.lost_count() > 1;
+        if !self.membership.is_broken() && !is_second {
             self.record_change(fx);
         }
         if !mutant::is(Mutant::WaitingChunksKept) {

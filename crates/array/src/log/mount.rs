@@ -20,6 +20,7 @@ mod witness;
 
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, ConfigError, Tuning};
+use crate::log::membership::active_members;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -94,7 +95,7 @@ pub enum MountError {
     TooFewMembers {
         /// Members that are there and up to date.
         present: usize,
-        /// Members needed.
+        /// Members needed; of mirrors, one copy of each.
         needed: usize,
         /// Members that are missing, stale, failed or not yet rebuilt.
         missing: Vec<usize>,
@@ -148,6 +149,11 @@ impl fmt::Display for MountError {
                 "the members accuse one another of having failed: parts of the array were used apart; take out the \
                  drives whose data you give up"
             ),
+            MountError::TooFewMembers { present, needed, missing } if present >= needed => write!(
+                f,
+                "both copies of some data are missing (members missing, stale, failed or not yet rebuilt: {missing:?}): \
+                 bring a drive back; nothing was changed"
+            ),
             MountError::TooFewMembers { present, needed, missing } => write!(
                 f,
                 "{present} members are there and up to date, {needed} are needed (missing, stale, failed or not yet \
@@ -197,9 +203,8 @@ pub fn mount(
         match session.recover(tuning) {
             Ok(shard) => return Ok((shard, session.drives, session.report)),
             Err(MountError::Drive { member, what, status }) => {
-                let others = (0..session.config.members).filter(|other| *other != member);
-                let lost = others.filter(|other| !session.is_active(*other));
-                if lost.count() >= usize::from(session.record.parity_count) {
+                let others = active_members(&session.record).without([member].into_iter().collect());
+                if !session.config.code().can_decode(others) {
                     return Err(MountError::Drive { member, what, status });
                 }
                 session.drives.remove(DriveIndex::at(member));
@@ -298,11 +303,6 @@ impl Session {
             Some(member) => Err(MountError::Drive { member, what: "read", status: Status::DeviceGone }),
             None => Ok(()),
         }
-    }
-
-    /// Believed in all it holds.
-    fn is_active(&self, member: usize) -> bool {
-        self.record.members[member].state == MemberState::Active
     }
 
     /// There, and being rebuilt at worst.

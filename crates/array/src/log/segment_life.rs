@@ -187,7 +187,7 @@ impl Shard {
         let parity = piece.checked_sub(code.data_count());
         let neighbour = match mutant::is(Mutant::NeighbourIsSelf) {
             true => piece % code.data_count(),
-            false => oob::neighbour_of(piece, code.data_count()),
+            false => oob::neighbour_of(piece, &code),
         };
         let mut place = Place {
             array: self.array_tag,

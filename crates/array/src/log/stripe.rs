@@ -10,6 +10,7 @@
 use crate::log::index::Name;
 use crate::log::pba::Pba;
 use crate::log::segment::SegmentSlot;
+use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::time::Instant;
 use zone::format::header::Stream;
@@ -61,7 +62,7 @@ pub struct Stripe {
     /// Pieces that wait for their zone or are with a drive.
     pub pieces_pending: u32,
     /// Pieces that are on no active drive.
-    pub pieces_lost: u32,
+    pub pieces_lost: PieceSet,
 }
 
 /// All stripe slots. Each stream has its own, so that clients can never keep the collector from
@@ -92,7 +93,7 @@ impl StripeSlots {
                     segment: 0,
                     stripe: 0,
                     pieces_pending: 0,
-                    pieces_lost: 0,
+                    pieces_lost: PieceSet::EMPTY,
                 });
             }
         }
@@ -106,7 +107,7 @@ impl StripeSlots {
         assert!(stripe.blocks.is_empty());
         stripe.opened_at = now;
         stripe.pieces_pending = 0;
-        stripe.pieces_lost = 0;
+        stripe.pieces_lost = PieceSet::EMPTY;
         Some(slot)
     }
 

@@ -330,7 +330,7 @@ impl Shard {
     /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
     pub(super) fn lose_piece(&mut self, slot: u32, piece: usize, drive: usize) {
         let stripe = self.stripes.get_mut(slot);
-        stripe.pieces_lost += 1;
+        stripe.pieces_lost.insert(piece);
         stripe.landed_slots[piece] =
             self.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
@@ -348,7 +348,7 @@ impl Shard {
         }
         // Without a piece, the stripe counts only once the superblocks say that its drive is out.
         let records = self.membership.is_changing() && !mutant::is(Mutant::AnsweredBeforeRecorded);
-        if stripe.pieces_lost > 0 && records {
+        if !stripe.pieces_lost.is_empty() && records {
             self.membership.stripes_waiting.push(slot);
         } else {
             self.on_stripe_durable(slot, fx);
@@ -360,8 +360,9 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         // When too many members failed, that the last of them lacks its piece is recorded nowhere.
-        let lost = stripe.pieces_lost as usize > self.config.level.parity_count()
-            || stripe.pieces_lost > 0
+        let code = self.config.code();
+        let lost = !code.can_decode(code.pieces().without(stripe.pieces_lost))
+            || !stripe.pieces_lost.is_empty()
                 && self.membership.is_broken()
                 && !mutant::is(Mutant::BrokenAcknowledges);
         let mut blocks = std::mem::take(&mut stripe.blocks);

@@ -31,7 +31,7 @@ pub mod entry {
     record_fields! { ENTRY_BYTES;
         LBA: 0, 8, "LBA; for parity, the parity of the LBAs";
         SEQUENCE: 8, 8, "sequence; for parity, the parity of the sequences";
-        TAG: 16, 4, "bit 31: parity; bits 23-30: kind (as in the OOB) or parity of the kinds, plus 128 when the block itself is damaged; 192 damaged and nothing but its stripe is known; 255 void: nothing to be read; bits 0-22: stripe within the segment";
+        TAG: 16, 4, "bit 31: parity; bits 23-30: kind (as in the OOB) or parity of the kinds; without bit 31, 192 nothing but its stripe is known, 255 void: nothing to be read; bit 22: the block itself is damaged; bits 0-21: stripe within the segment";
     }
 
     pub(super) const LBA: usize = at::LBA;
@@ -40,13 +40,13 @@ pub mod entry {
 }
 
 /// Most stripes of a segment: what fits the entry's tag.
-pub const STRIPES_MAX: u32 = (1 << 23) - 1;
+pub const STRIPES_MAX: u32 = (1 << 22) - 1;
 const MAGIC: &[u8; 4] = b"ZWFT";
 const PARITY_BIT: u32 = 1 << 31;
 const KIND_SHIFT: u32 = 23;
 const KIND_VOID: u8 = 255;
 const KIND_UNKNOWN: u8 = 192;
-const DAMAGED_BIT: u8 = 128;
+const DAMAGED_BIT: u32 = 1 << 22;
 
 /// What a footer says of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,27 +127,27 @@ impl Entry {
     fn encode(self, bytes: &mut [u8]) {
         let damaged = if self.whole { 0 } else { DAMAGED_BIT };
         let kind = match self.kind {
-            EntryKind::Data(kind) => u32::from(kind.code() | damaged) << KIND_SHIFT,
-            EntryKind::Parity(kinds) => PARITY_BIT | u32::from(kinds | damaged) << KIND_SHIFT,
+            EntryKind::Data(kind) => u32::from(kind.code()) << KIND_SHIFT,
+            EntryKind::Parity(kinds) => PARITY_BIT | u32::from(kinds) << KIND_SHIFT,
             EntryKind::Unknown => u32::from(KIND_UNKNOWN) << KIND_SHIFT,
             EntryKind::Void => u32::from(KIND_VOID) << KIND_SHIFT,
         };
         assert!(self.stripe <= STRIPES_MAX);
         put(bytes, entry::LBA, &self.lba.to_le_bytes());
         put(bytes, entry::SEQUENCE, &self.sequence.to_le_bytes());
-        put(bytes, entry::TAG, &(kind | self.stripe).to_le_bytes());
+        put(bytes, entry::TAG, &(kind | damaged | self.stripe).to_le_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Option<Entry> {
         let tag = u32_at(bytes, entry::TAG);
         let code = u8::try_from(tag >> KIND_SHIFT & 0xff).expect("eight bits");
         let kind = match (tag & PARITY_BIT != 0, code) {
-            (true, kinds) => EntryKind::Parity(kinds & !DAMAGED_BIT),
+            (true, kinds) => EntryKind::Parity(kinds),
             (false, KIND_VOID) => EntryKind::Void,
             (false, KIND_UNKNOWN) => EntryKind::Unknown,
-            (false, code) => EntryKind::Data(Kind::from_code(code & !DAMAGED_BIT)?),
+            (false, code) => EntryKind::Data(Kind::from_code(code)?),
         };
-        let whole = code & DAMAGED_BIT == 0;
+        let whole = tag & DAMAGED_BIT == 0;
         Some(Entry {
             lba: u64_at(bytes, entry::LBA),
             sequence: u64_at(bytes, entry::SEQUENCE),
@@ -235,7 +235,7 @@ mod tests {
                 sequence: i * 3,
                 kind: match i % 4 {
                     0 => EntryKind::Data(Kind::Tombstone),
-                    1 => EntryKind::Parity(7),
+                    1 => EntryKind::Parity(207),
                     2 => EntryKind::Unknown,
                     _ => EntryKind::Void,
                 },

@@ -14,7 +14,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWSEGMT1`";
-    VERSION: 8, 4, "format version, 3";
+    VERSION: 8, 4, "format version, 4";
     CRC: 12, 4, "CRC32C of the record with this field zero";
     ARRAY: 16, 16, "array UUID";
     SEGMENT: 32, 8, "segment id, never used twice";
@@ -22,7 +22,7 @@ record_fields! { BLOCK_BYTES;
     MEMBER: 48, 1, "member index of the drive that holds this copy";
     DATA_COUNT: 49, 1, "k";
     PARITY_COUNT: 50, 1, "m";
-    LEVEL: 51, 1, "RAID level: 0, 4 or 5";
+    LEVEL: 51, 1, "RAID level: 0, 1 (RAID-01), 4, 5, 6, or 7 (three rotating parities)";
     MODE: 52, 1, "1 Zone Append, 2 Zone Write";
     STREAM: 53, 1, "1 user, small chunks, 2 garbage collection, 3 user, large chunks";
     RESERVED_0: 54, 2, "zero";

@@ -15,6 +15,7 @@
 use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_zero_block};
+use base::erasure::ErasureCode;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{OOB_BYTES, ZoneIndex};
@@ -29,7 +30,7 @@ record_fields! { OOB_BYTES;
     ROLE: 36, 1, "1 data, 2 parity, 3 filler (recovery closed the group; carries nothing)";
     PIECE: 37, 1, "piece of the stripe: 0..k data, k..k+m parity";
     ROW: 38, 1, "block within the chunk";
-    NEIGHBOUR_KIND: 39, 1, "kind of the neighbour, 0 when it is not known. The neighbour of data piece p is data piece (p + 1) mod k, that of parity piece k + j is data piece j mod k, same row";
+    NEIGHBOUR_KIND: 39, 1, "kind of the neighbour, 0 when it is not known. The neighbour of data piece p is data piece (p + 1) mod k, that of parity piece k + j is data piece j mod k, that of a copy k + i is data piece (i + 1) mod k, same row";
     DATA_CRC: 40, 4, "CRC32C of the block's data";
     META_CRC: 44, 4, "CRC32C of these 64 bytes with this field zero, followed by the first 8 bytes of the array UUID (8), the zone (4) and the stripe group (4) the block was written to";
     NEIGHBOUR_LBA: 48, 8, "LBA of the neighbour";
@@ -183,10 +184,15 @@ pub struct Oob {
     pub neighbour: Option<Protected>,
 }
 
-/// The data piece whose protected fields a piece repeats, of a stripe with `data_count` data pieces.
+/// The data piece whose protected fields a piece of a stripe repeats. A copy says enough of its own piece.
 #[must_use]
-pub fn neighbour_of(piece: usize, data_count: usize) -> usize {
-    if piece < data_count { (piece + 1) % data_count } else { (piece - data_count) % data_count }
+pub fn neighbour_of(piece: usize, code: &ErasureCode) -> usize {
+    let data_count = code.data_count();
+    match piece.checked_sub(data_count) {
+        None => (piece + 1) % data_count,
+        Some(copy) if code.is_mirrored() => (copy + 1) % data_count,
+        Some(parity) => parity % data_count,
+    }
 }
 
 fn meta_crc(oob: &[u8; OOB_BYTES], bound: &Bound) -> u32 {
@@ -306,6 +312,7 @@ pub fn data_crc(oob: &[u8; OOB_BYTES]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::erasure::PieceSet;
 
     fn place() -> Place {
         Place {
@@ -348,21 +355,22 @@ mod tests {
         assert_eq!(Protected::from_bytes(&[0; PROTECTED_BYTES]), None);
     }
 
-    /// What makes the neighbours worth their bytes: of any m + 1 lost pieces, the fields of every data
-    /// piece follow from what is left (m of them from parity).
+    /// What makes the neighbours worth their bytes: of one lost piece more than a code survives, the fields of
+    /// every data piece follow from what is left.
     #[test]
     fn neighbours_tell_of_one_piece_more_than_parity() {
-        for data_count in 2..8 {
-            for (a, b) in (0..=data_count).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                let is_left = |piece: &usize| *piece != a && *piece != b;
-                let told = |lost: usize| {
-                    (0..=data_count).filter(is_left).any(|piece| neighbour_of(piece, data_count) == lost)
-                };
-                // Parity gives the second once the first is known.
-                let parity_left = is_left(&data_count);
-                let known = usize::from(told(a)) + usize::from(told(b)) + usize::from(parity_left);
-                let lost = usize::from(a < data_count) + usize::from(b < data_count);
-                assert!(known >= lost, "{data_count}+1 without {a} and {b}");
+        let parities = (2..8).flat_map(|k| (1..4).filter_map(move |m| ErasureCode::new(k, m)));
+        for code in parities.chain((2..6).filter_map(ErasureCode::mirrored)) {
+            let pieces = code.piece_count();
+            for mask in 0_u32..1 << pieces {
+                let is_left = |piece: &usize| mask >> piece & 1 == 1;
+                if (0..pieces).filter(is_left).count() + code.tolerance() + 1 != pieces {
+                    continue;
+                }
+                let told = (0..pieces).filter(is_left).map(|piece| neighbour_of(piece, &code));
+                let known: PieceSet = (0..pieces).filter(is_left).chain(told).collect();
+                let follows = |data| known.contains(data) || code.sources(data, known).is_some();
+                assert!((0..code.data_count()).all(follows), "{code:?} with {mask:b} left");
             }
         }
     }

@@ -4,8 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn layout(level: Level, data: usize) -> Layout {
-    let code = ErasureCode::new(data, level.parity_count()).unwrap();
+fn layout(level: Level, members: usize) -> Layout {
+    let code = level.erasure_code(members).unwrap();
     let sizes = LayoutSizes { chunk_blocks: 2, group_stripes: 8, capacity_blocks: 500 };
     Layout::fit(code, level, &sizes).unwrap()
 }
@@ -13,7 +13,7 @@ fn layout(level: Level, data: usize) -> Layout {
 /// md's left-symmetric layout: D_i on (pd + 1 + i) mod n, pd = n-1 - stripe mod n.
 #[test]
 fn raid5_rotates_as_md_does() {
-    let layout = layout(Level::Raid5, 3);
+    let layout = layout(Level::Raid5, 4);
     for stripe in 0..8 {
         let parity = 3 - stripe as usize % 4;
         assert_eq!(layout.drive_of(stripe, 3), parity);
@@ -21,6 +21,49 @@ fn raid5_rotates_as_md_does() {
             assert_eq!(layout.drive_of(stripe, data), (parity + 1 + data) % 4);
         }
     }
+}
+
+/// md's left-symmetric layout of RAID-6: Q on the drive after P, D_i on (pd + 2 + i) mod n.
+#[test]
+fn raid6_rotates_as_md_does() {
+    let layout = layout(Level::Raid6, 6);
+    for stripe in 0..12 {
+        let parity = 5 - stripe as usize % 6;
+        assert_eq!(layout.drive_of(stripe, 4), parity);
+        assert_eq!(layout.drive_of(stripe, 5), (parity + 1) % 6);
+        for data in 0..4 {
+            assert_eq!(layout.drive_of(stripe, data), (parity + 2 + data) % 6);
+        }
+    }
+}
+
+#[test]
+fn every_drive_has_its_share_of_each_rotating_parity() {
+    for level in [Level::Raid5, Level::Raid6, Level::TripleParity] {
+        let layout = layout(level, 7);
+        for piece in 0..7 {
+            let mut drives: Vec<usize> = (0..7).map(|stripe| layout.drive_of(stripe, piece)).collect();
+            drives.sort_unstable();
+            assert_eq!(drives, (0..7).collect::<Vec<_>>(), "{level}, piece {piece}");
+        }
+    }
+    for level in [Level::Raid0, Level::Raid01, Level::Raid4] {
+        let layout = layout(level, 4);
+        assert!((0..9).all(|stripe| (0..4).all(|piece| layout.drive_of(stripe, piece) == piece)), "{level}");
+    }
+}
+
+#[test]
+fn levels_come_back_from_their_numbers() {
+    for level in Level::ALL {
+        assert_eq!(Level::from_code(level.code()), Some(level));
+    }
+    assert_eq!(Level::from_code(2), None);
+    assert_eq!(Level::Raid01.erasure_code(5), None, "an odd number has no halves");
+    assert_eq!(Level::Raid6.erasure_code(2), None);
+    assert_eq!(Level::rotating(3), Some(Level::TripleParity));
+    assert_eq!(Level::rotating(4), None);
+    assert_eq!((Level::TripleParity.name(8), Level::Raid6.name(8)), ("5+3".to_owned(), "raid6".to_owned()));
 }
 
 #[test]
@@ -51,7 +94,7 @@ fn the_paper_example() {
 
 #[test]
 fn the_table_finds_a_stripe_in_its_group() {
-    let layout = layout(Level::Raid5, 3);
+    let layout = layout(Level::Raid5, 4);
     let mut table = StripeTable::new(&layout);
     table.set(2, 9, 3);
     table.set(2, 8, 7);
@@ -63,11 +106,12 @@ fn the_table_finds_a_stripe_in_its_group() {
 
 /// Layouts of all shapes, the group sizes around the table's widths among them.
 fn any_layout() -> impl Strategy<Value = Layout> {
-    let level = prop_oneof![Just(Level::Raid0), Just(Level::Raid4), Just(Level::Raid5)];
+    let level = proptest::sample::select(&Level::ALL[..]);
     let group = prop_oneof![1..9_u32, 255..259_u32, Just(1 << 16)];
-    (level, 1..32_usize, group, prop_oneof![Just(1), 1..17_u32], 20..900_u32).prop_map(
-        |(level, data, group_stripes, chunk_blocks, capacity_blocks)| {
-            let code = ErasureCode::new(data, level.parity_count()).unwrap();
+    (level, 2..17_usize, group, prop_oneof![Just(1), 1..17_u32], 20..900_u32).prop_map(
+        |(level, half, group_stripes, chunk_blocks, capacity_blocks)| {
+            // An odd number where the level allows it.
+            let code = level.erasure_code(2 * half - 1).or(level.erasure_code(2 * half)).unwrap();
             let sizes = LayoutSizes { chunk_blocks, group_stripes, capacity_blocks };
             Layout::fit(code, level, &sizes).expect("20 blocks hold a chunk of 16")
         },

@@ -23,7 +23,7 @@ use base::units::{DriveIndex, Lba, ZoneIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{Stream, WriteMode};
-use zone::format::oob::Protected;
+use zone::format::oob::{Kind, Protected};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::StripeTable;
 
@@ -111,7 +111,7 @@ pub fn run(
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
         recovery_is_void: false,
-        membership: Membership::new(session.record.clone(), log_positions(session)),
+        membership: Membership::new(session.record.clone(), config.code(), log_positions(session)),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
         next_sequence: sequence_first(session, &segments),
@@ -215,11 +215,12 @@ fn gather(segment: &Decided, weak: bool, pba: &PbaFormat, newest: &mut Newest) {
         if segment.fates[stripe as usize] != Fate::Kept || is_weak != weak {
             continue;
         }
-        for piece in 0..layout.code.data_count() {
+        let has_more = layout.code.parity_count() > 1 && mutant::is(Mutant::ParityInIndex);
+        for piece in 0..layout.code.data_count() + usize::from(has_more) {
             let member = layout.drive_of(stripe, piece);
             let Some(slot) = segment.slot_of(member, stripe) else { continue };
             for row in 0..layout.chunk_blocks {
-                let Some(entry) = segment.data_entry(stripe, piece, row) else { continue };
+                let Some(entry) = segment.entry(stripe, piece, row) else { continue };
                 let location = Location {
                     drive: DriveIndex::at(member),
                     zone: segment.header.zones[member],
@@ -246,7 +247,11 @@ impl Newest {
     }
 
     fn offer(&mut self, entry: &Entry, pba: Pba, sealed: bool) {
-        let EntryKind::Data(kind) = entry.kind else { return };
+        let kind = match entry.kind {
+            EntryKind::Data(kind) => kind,
+            EntryKind::Parity(_) if mutant::is(Mutant::ParityInIndex) => Kind::User,
+            EntryKind::Parity(_) | EntryKind::Unknown | EntryKind::Void => return,
+        };
         let protected = Protected { lba: entry.lba, sequence: entry.sequence, kind };
         let Some(name) = Name::of(&protected, &self.index) else { return };
         let newest = match name {

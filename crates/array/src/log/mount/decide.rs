@@ -1,7 +1,7 @@
 //! Deciding which stripes of a segment count.
 //!
-//! A stripe with at least k whole chunks counts: it can be read, so it stays. One with fewer was
-//! never acknowledged, and is void. Two refinements keep that a stable function of the media:
+//! A stripe whose whole chunks suffice to decode it (k of them, or one copy of each) counts: it can be read, so
+//! it stays. One with fewer was never acknowledged, and is void. Two refinements keep that a stable function of the media:
 //! - Groups before the last two that any zone has entered were complete before the next ones began.
 //!   What is missing there is damage, not a torn write: every whole block counts by itself. Unless a zone
 //!   ends before it: then its drive lost a volatile cache, and nothing was promised.
@@ -13,12 +13,14 @@
 //! - A torn chunk is not damaged: its blocks are whole, only not all there. Blocks of zeros below the write
 //!   pointer are not there either.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
-//!   void stripes it found there stay void.
+//!   void stripes it found there stay void. (Members that can be mounted can decode; those that all have a chunk
+//!   of a void stripe cannot; so one of them lacks its chunk, and has a filler.)
 //!
 //! A chunk is whole when the metadata of all its blocks is; data damage is found when it is read.
 
 use crate::log::mount::scan::{FoundSegment, FoundZone};
 use crate::log::mount::{DamagedChunk, Session};
+use base::erasure::PieceSet;
 use base::mutant::{self, Mutant};
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,8 +118,8 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
 struct Seen {
     /// Slot of each stripe's whole chunk, by member.
     slots: Vec<Vec<Option<u32>>>,
-    /// Whole chunks of each stripe.
-    counts: Vec<usize>,
+    /// Pieces of each stripe whose chunk is whole.
+    whole: Vec<PieceSet>,
     /// Groups with fillers.
     closed_by_recovery: Vec<bool>,
     /// Damaged chunks by member and slot.
@@ -131,7 +133,7 @@ impl Seen {
         let stripes = layout.stripes as usize;
         let mut seen = Seen {
             slots: vec![vec![None; stripes]; layout.members()],
-            counts: vec![0; stripes],
+            whole: vec![PieceSet::EMPTY; stripes],
             closed_by_recovery: vec![false; layout.groups() as usize],
             damaged: Vec::new(),
             damage: Damage::new(layout),
@@ -144,7 +146,7 @@ impl Seen {
             seen.slots_touched = seen.slots_touched.max(touched);
             for slot in 0..touched {
                 match chunk_at(layout, zone, slot) {
-                    Chunk::Whole(stripe) => seen.add_whole(member, slot, stripe),
+                    Chunk::Whole(stripe) => seen.add_whole(layout, member, slot, stripe),
                     Chunk::Filler if mutant::is(Mutant::FillersIgnored) => {}
                     Chunk::Filler => seen.closed_by_recovery[layout.group_of(slot) as usize] = true,
                     Chunk::Damaged(stripe) => {
@@ -161,17 +163,18 @@ impl Seen {
         }
         // A stripe that damaged metadata names must be known, and lack its chunk there.
         for (member, slot, hint) in hints {
-            let plausible = seen.counts[hint as usize] > 0 && seen.slots[member][hint as usize].is_none();
+            let plausible =
+                !seen.whole[hint as usize].is_empty() && seen.slots[member][hint as usize].is_none();
             seen.damage.add(member, slot, Some(hint).filter(|_| plausible));
         }
         seen
     }
 
-    fn add_whole(&mut self, member: usize, slot: u32, stripe: u32) {
+    fn add_whole(&mut self, layout: &Layout, member: usize, slot: u32, stripe: u32) {
         let place = &mut self.slots[member][stripe as usize];
         if place.is_none() {
             *place = Some(slot);
-            self.counts[stripe as usize] += 1;
+            self.whole[stripe as usize].insert(layout.piece_of(stripe, member));
         } else {
             // A second one of the same stripe: one of the two is not what it says.
             self.damaged.push((member, slot));
@@ -180,9 +183,9 @@ impl Seen {
     }
 
     fn fate(&self, layout: &Layout, zones: &[Option<FoundZone>], tail: u32, stripe: u32) -> Fate {
-        match self.counts[stripe as usize] {
-            0 => Fate::Absent,
-            count if count >= layout.code.data_count() => Fate::Kept,
+        match self.whole[stripe as usize] {
+            PieceSet::EMPTY => Fate::Absent,
+            whole if layout.code.can_decode(whole) => Fate::Kept,
             _ if self.may_be_acknowledged(layout, zones, tail, stripe) => Fate::Kept,
             _ => Fate::Void,
         }
@@ -393,12 +396,13 @@ impl Decided {
         chunk == Some(Chunk::Whole(stripe))
     }
 
-    /// Chunks of a stripe that are whole.
-    pub fn whole_chunks(&self, stripe: u32) -> usize {
+    /// Pieces of a stripe whose chunks are whole.
+    pub fn whole_pieces(&self, stripe: u32) -> PieceSet {
         let slot = |member: &usize| self.slots[*member][stripe as usize];
         let is_whole =
             |member: &usize| slot(member).is_some_and(|slot| self.is_whole_in(*member, stripe, slot));
-        (0..self.layout.members()).filter(is_whole).count()
+        let members = (0..self.layout.members()).filter(is_whole);
+        members.map(|member| self.layout.piece_of(stripe, member)).collect()
     }
 
     /// Slot of a kept stripe's chunk, whether it is whole, damaged or missing.
@@ -412,7 +416,7 @@ impl Decided {
         }
     }
 
-    /// Metadata of one row of a kept stripe's data piece: read, told by a neighbour, or decoded from k
+    /// Metadata of one row of a kept stripe's data piece: read, told by a neighbour, or decoded from
     /// others.
     pub fn data_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<Entry> {
         self.entry_of_piece(stripe, piece, row).or_else(|| {
@@ -434,14 +438,13 @@ impl Decided {
 
     fn decode_entry(&self, stripe: u32, piece: usize, row: u32) -> Option<[u8; PROTECTED_BYTES]> {
         let fields: Vec<(usize, [u8; PROTECTED_BYTES])> = (0..self.layout.members())
+            .filter(|other| *other != piece)
             .filter_map(|other| {
                 let entry = self.entry_of_piece(stripe, other, row)?;
                 Some((other, entry.protected_bytes()?))
             })
             .collect();
-        if fields.len() < self.layout.code.data_count() {
-            return None;
-        }
+        self.layout.code.sources(piece, fields.iter().map(|(piece, _)| *piece).collect())?;
         let mut decoded = [0; PROTECTED_BYTES];
         let fields: Vec<(usize, &[u8])> = fields.iter().map(|(piece, field)| (*piece, &field[..])).collect();
         self.layout.code.decode_field(piece, &fields, &mut decoded);

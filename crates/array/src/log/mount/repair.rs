@@ -19,6 +19,7 @@ use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::pba::Location;
 use base::checksum::crc32c;
+use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::xor::Block;
@@ -77,11 +78,11 @@ pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
         return;
     }
     for stripe in std::mem::take(&mut segment.unacknowledged) {
-        let needed = segment.layout.code.data_count();
         let members: Vec<usize> = whole_members(segment, stripe).collect();
         let readable =
             members.into_iter().filter(|member| read_piece(session, segment, *member, stripe).is_some());
-        if readable.count() < needed {
+        let pieces: PieceSet = readable.map(|member| segment.layout.piece_of(stripe, member)).collect();
+        if !segment.layout.code.can_decode(pieces) {
             segment.fates[stripe as usize] = Fate::Void;
             session.report.stripes_void += 1;
         }
@@ -178,11 +179,14 @@ fn slot_next(segment: &Decided, member: usize) -> u32 {
 
 /// The first kept stripe of a group that a member lacks and that can be decoded.
 fn lacking_in_group(segment: &Decided, member: usize, group: u32) -> Option<u32> {
-    let start = segment.layout.group_start(group);
-    (start..start + segment.layout.group_len(group)).find(|stripe| {
+    let layout = &segment.layout;
+    let start = layout.group_start(group);
+    let pieces =
+        |stripe| whole_members(segment, stripe).map(move |other| layout.piece_of(stripe, other)).collect();
+    (start..start + layout.group_len(group)).find(|stripe| {
         segment.fates[*stripe as usize] == Fate::Kept
             && segment.slots[member][*stripe as usize].is_none()
-            && whole_members(segment, *stripe).count() >= segment.layout.code.data_count()
+            && layout.code.sources(layout.piece_of(*stripe, member), pieces(*stripe)).is_some()
     })
 }
 
@@ -201,15 +205,13 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
             good.push((layout.piece_of(stripe, other), frames));
         }
     }
-    if good.len() < layout.code.data_count() {
-        return None;
-    }
+    layout.code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
     let mut place = place_of(session, segment, member, stripe);
     if mutant::is(Mutant::RotationDiffersInRepair) {
         place.piece = u8::try_from(layout.piece_of(stripe + 1, member)).expect("at most 32 members");
     }
     let rows = 0..u8::try_from(layout.chunk_blocks).expect("at most 16 blocks");
-    let neighbour = oob::neighbour_of(lost, layout.code.data_count());
+    let neighbour = oob::neighbour_of(lost, &layout.code);
     let frames = rows.map(|row| {
         let neighbour = segment.data_entry(stripe, neighbour, u32::from(row));
         let mut frame = decode_row(layout, &good, lost, usize::from(row));

@@ -1,8 +1,9 @@
 //! The superblock log: finding the newest record, and telling members from strangers.
 
-use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
-use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT};
+use crate::log::config::{AppendUse, ArrayConfig, ConfigError, OpenSegments};
+use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT, active_members};
 use crate::log::mount::{MountError, Session};
+use base::erasure::ErasureCode;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
@@ -96,11 +97,15 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         }
     }
     // What a member that is being rebuilt lacks can be had from all others only.
-    let missing: Vec<usize> =
-        (0..members).filter(|member| record.members[*member].state != MemberState::Active).collect();
-    let needed = usize::from(record.data_count) - usize::from(mutant::is(Mutant::MountsWithTooFew));
-    if members - missing.len() < needed {
-        return Err(MountError::TooFewMembers { present: members - missing.len(), needed, missing });
+    let code = code_of(&record)?;
+    let mut active = active_members(&record);
+    let missing: Vec<usize> = code.pieces().without(active).iter().collect();
+    if mutant::is(Mutant::MountsWithTooFew) {
+        active.insert(missing.first().copied().unwrap_or(0));
+    }
+    if !code.can_decode(active) {
+        let (present, needed) = (members - missing.len(), code.data_count());
+        return Err(MountError::TooFewMembers { present, needed, missing });
     }
     Ok(Found { drives: DriveSet::new(by_member), record, log_states })
 }
@@ -141,11 +146,21 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
     Ok(record)
 }
 
+fn level_of(record: &Superblock) -> Result<Level, MountError> {
+    Level::from_code(record.level).ok_or(MountError::Level(record.level))
+}
+
+/// The code of the array's stripes.
+fn code_of(record: &Superblock) -> Result<ErasureCode, MountError> {
+    let (level, members) = (level_of(record)?, record.members.len());
+    level.erasure_code(members).ok_or(MountError::Config(ConfigError::Members { level, members }))
+}
+
 /// What the record says of the array, checked against the drives.
 pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, MountError> {
-    let level = Level::from_code(record.level).ok_or(MountError::Level(record.level))?;
+    let level = level_of(record)?;
     let present = (0..drives.len()).find_map(|member| drives.geometry(DriveIndex::at(member)));
-    let mut geometry = *present.expect("at least k members are there");
+    let mut geometry = *present.expect("enough members are there");
     for member in 0..drives.len() {
         let Some(own) = drives.geometry(DriveIndex::at(member)) else { continue };
         let same = own.zones == record.zones

@@ -19,10 +19,10 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
     }
     let layout = segment.layout;
     let data_count = layout.code.data_count();
-    // With k whole chunks all names follow, and nobody needs to be asked.
+    // Where all can be decoded from whole chunks all names follow, and nobody needs to be asked.
     let stripes: Vec<u32> = (0..layout.stripes)
         .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
-        .filter(|stripe| segment.whole_chunks(*stripe) < data_count)
+        .filter(|stripe| !layout.code.can_decode(segment.whole_pieces(*stripe)))
         .collect();
     for stripe in stripes {
         for (piece, row) in
@@ -32,7 +32,7 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
                 continue;
             }
             let witnesses = (0..layout.members())
-                .filter(|other| *other != piece && neighbour_of(*other, data_count) == piece);
+                .filter(|other| *other != piece && neighbour_of(*other, &layout.code) == piece);
             let told = witnesses.filter_map(|witness| ask(session, segment, (stripe, witness, row))).next();
             if let Some(Protected { lba, sequence, kind }) = told {
                 let entry = Entry { lba, sequence, kind: EntryKind::Data(kind), stripe, whole: false };
