@@ -1,15 +1,16 @@
 //! The ledger of faults: what happened to which member, and therefore what the array must stand.
 //!
 //! A member that a fault may have cost something is blamed. While no more are blamed than the array can
-//! lose, every request must succeed and every mount too. With more, requests may fail and mounts be
+//! lose (of mirrors, not both copies of anything), every request must succeed and every mount too. With more, requests may fail and mounts be
 //! refused; what is read must be right all the same.
 
+use base::erasure::{ErasureCode, PieceSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is blamed, and what was injected how often.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
-    tolerance: usize,
+    code: ErasureCode,
     blamed: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
@@ -17,10 +18,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An array that can lose `tolerance` members.
+    /// An array whose stripes have a code.
     #[must_use]
-    pub fn new(tolerance: usize) -> Ledger {
-        Ledger { tolerance, ..Ledger::default() }
+    pub fn new(code: ErasureCode) -> Ledger {
+        let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
+        Ledger { code, blamed, lacking_zones, counts: BTreeMap::new() }
     }
 
     /// A fault happened to a member.
@@ -41,10 +43,11 @@ impl Ledger {
         !self.is_blamed(member) && !self.lacking_zones.contains(&member)
     }
 
-    /// A member that alone was to blame has a new drive that holds everything.
+    /// A member has a new drive that holds everything: unless more were to blame than the others could make
+    /// up for.
     pub fn forgive(&mut self, member: usize) {
-        if self.blamed.iter().eq([&member]) {
-            self.blamed.clear();
+        if self.is_tolerable() {
+            self.blamed.remove(&member);
         }
     }
 
@@ -62,7 +65,15 @@ impl Ledger {
     /// True while everything must succeed.
     #[must_use]
     pub fn is_tolerable(&self) -> bool {
-        self.blamed.len() <= self.tolerance
+        self.is_tolerable_without(&BTreeSet::new())
+    }
+
+    /// True when everything would succeed if these members were not there.
+    #[must_use]
+    pub fn is_tolerable_without(&self, away: &BTreeSet<usize>) -> bool {
+        let lost: PieceSet = self.blamed.union(away).copied().collect();
+        // Members are lost like pieces: those of mirrors do not rotate.
+        self.code.can_decode(self.code.pieces().without(lost))
     }
 
     /// True when zones have failed: the array may run out of space.

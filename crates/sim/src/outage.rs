@@ -139,9 +139,7 @@ impl World {
             self.blame_the_absent();
         }
         let away = std::mem::take(&mut self.away);
-        let absent = (0..self.plan.members).filter(|member| self.ledger.is_blamed(*member)).count()
-            + away.iter().filter(|member| !self.ledger.is_blamed(**member)).count();
-        if absent <= self.plan.tolerance() {
+        if self.ledger.is_tolerable_without(&away) {
             return Err(Failure::new(format!("the array does not mount: {error}")));
         }
         for member in &away {

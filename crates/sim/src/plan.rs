@@ -4,6 +4,7 @@
 //! most runs, so that those that are on meet often.
 
 use array::log::config::{AppendUse, ArrayConfig, OpenSegments, Tuning};
+use base::erasure::ErasureCode;
 use base::random::Random;
 use base::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,7 @@ pub struct Hybrid {
 pub struct Plan {
     /// Of everything that is left to chance while it runs: delays, order, what a power failure tears.
     pub seed: u64,
-    /// RAID level: 0, 4 or 5.
+    /// RAID level: 0, 1 (RAID-01), 4, 5, 6, or 7 (three parities).
     pub level: u8,
     /// Drives.
     pub members: usize,
@@ -157,8 +158,8 @@ impl Plan {
         };
         Plan {
             seed,
-            level: pick(random, &[0, 4, 5, 5, 5, 5, 5]),
-            members: pick(random, &[2, 3, 3, 4, 4, 5, 6]),
+            level: pick(random, &[0, 1, 4, 5, 5, 5, 5, 6, 6, 6, 7, 7]),
+            members: pick(random, &[2, 3, 3, 4, 4, 5, 6, 8]),
             chunk_blocks,
             group_stripes: pick(random, &[1, 1, 2, 4, 16, 256]),
             zones: pick(random, &[8, 9, 10, 12, 16]),
@@ -215,9 +216,12 @@ impl Plan {
         }
     }
 
-    /// Drives the array can lose.
+    /// The code of the array's stripes.
+    ///
+    /// # Panics
+    /// When the array cannot work.
     #[must_use]
-    pub fn tolerance(&self) -> usize {
-        usize::from(self.level != 0)
+    pub fn code(&self) -> ErasureCode {
+        self.config().expect("a plan that works").code()
     }
 }

@@ -58,7 +58,7 @@ pub enum ScenarioError {
     /// An array that cannot be.
     #[error(
         "[plan]: there is no array of level {level} with {members} members that have {zones} zones of \
-         {capacity} blocks; use level 0, 4 or 5 with enough members, more or larger zones, smaller chunks"
+         {capacity} blocks; use level 0, 1, 4, 5, 6 or 7 with as many members as it takes, more or larger zones, smaller chunks"
     )]
     Plan {
         /// RAID level.

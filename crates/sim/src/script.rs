@@ -1,10 +1,12 @@
 //! What happens in a run: the steps drawn from a seed for a plan.
 //!
-//! Each run has a theme that says which faults there may be; within it, everything is drawn. One member
-//! is the culprit: with at most one of them the array must stand everything. Only some runs have more.
+//! Each run has a theme that says which faults there may be; within it, everything is drawn. Some members
+//! are the culprits, no more than the array can lose: it must stand everything from them. Only some runs have
+//! more.
 
 use crate::plan::{Plan, pick};
 use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
+use base::erasure::{ErasureCode, PieceSet};
 use base::random::Random;
 
 /// What may go wrong in a run.
@@ -14,7 +16,7 @@ enum Theme {
     Calm,
     /// The power fails.
     Power,
-    /// The power fails, and one member breaks in several ways.
+    /// The power fails, and members break in several ways, as many as the array can lose.
     Culprit,
     /// More members break than the array can lose.
     Ruin,
@@ -25,7 +27,8 @@ struct Author<'a> {
     plan: &'a Plan,
     random: Random,
     theme: Theme,
-    culprit: usize,
+    code: ErasureCode,
+    culprits: Vec<usize>,
     blocks: u64,
     hot: u64,
     weights: [u64; 5],
@@ -37,22 +40,48 @@ struct Author<'a> {
 pub fn draw(plan: &Plan) -> Vec<Step> {
     let mut random = Random::from_seed(plan.seed ^ 0x7363_7269);
     let blocks = plan.config().map_or(1, |config| config.volume_blocks);
+    let code = plan.code();
     let theme = match random.below(20) {
         0..=1 => Theme::Calm,
         2..=8 => Theme::Power,
-        // A mirror of two has no third vote: the half that missed writes is believed when it is alone.
-        _ if plan.members == 2 && plan.level != 0 => Theme::Culprit,
+        // Where those who missed writes can be enough for a mount, they are believed when they are alone.
+        _ if code.parity_count() >= code.data_count() => Theme::Culprit,
         9..=16 => Theme::Culprit,
         _ => Theme::Ruin,
     };
-    let culprit = random.index(plan.members);
+    let mut culprits = draw_culprits(&code, &mut random);
+    // What destroys metadata hits one of them only, beside those that are lost.
+    culprits.truncate(if theme == Theme::Ruin { 1 } else { code.piece_count() });
     let hot = pick(&mut random, &[1, 4, 16, 64]);
     // Writes, reads, trims, flushes, pauses.
     let weights = pick(&mut random, &[[12, 4, 1, 1, 8], [20, 1, 0, 0, 4], [6, 6, 6, 1, 4], [8, 1, 1, 8, 8]]);
-    let mut author =
-        Author { plan, random, theme, culprit, blocks, hot: blocks.min(hot), weights, steps: Vec::new() };
+    let mut author = Author {
+        plan,
+        random,
+        theme,
+        code,
+        culprits,
+        blocks,
+        hot: blocks.min(hot),
+        weights,
+        steps: Vec::new(),
+    };
     author.write();
     author.steps
+}
+
+/// Members that the array can lose together, at least one.
+fn draw_culprits(code: &ErasureCode, random: &mut Random) -> Vec<usize> {
+    let members = code.piece_count();
+    let mut culprits = vec![random.index(members)];
+    for _ in 1..code.parity_count() {
+        let next = random.index(members);
+        let lost: PieceSet = culprits.iter().copied().chain([next]).collect();
+        if random.chance(2, 3) && !culprits.contains(&next) && code.can_decode(code.pieces().without(lost)) {
+            culprits.push(next);
+        }
+    }
+    culprits
 }
 
 impl Author<'_> {
@@ -177,16 +206,22 @@ impl Author<'_> {
     /// More drives are unplugged than the array can lose: it is refused, and nothing has changed.
     fn away_together(&mut self) {
         let first = self.random.index(self.plan.members);
-        for member in 0..=self.plan.tolerance() {
-            self.steps.push(Step::Away { member: (first + member) % self.plan.members });
+        // Of mirrors, both copies of something.
+        let apart = if self.code.is_mirrored() { self.code.data_count() } else { 1 };
+        for member in 0..=self.code.tolerance() {
+            self.steps.push(Step::Away { member: (first + member * apart) % self.plan.members });
         }
     }
 
     /// The member a fault hits.
     fn victim(&mut self) -> usize {
         // Without redundancy nobody else knows what the metadata of two members said.
-        let other = self.theme == Theme::Ruin && self.plan.tolerance() > 0 && self.random.chance(1, 2);
-        if other { self.random.index(self.plan.members) } else { self.culprit }
+        let other = self.theme == Theme::Ruin && self.code.tolerance() > 0 && self.random.chance(1, 2);
+        if other { self.random.index(self.plan.members) } else { self.culprit() }
+    }
+
+    fn culprit(&mut self) -> usize {
+        pick(&mut self.random, &self.culprits)
     }
 
     fn replug(&mut self) {
@@ -214,14 +249,14 @@ impl Author<'_> {
         };
         // Without redundancy the metadata of a block is all that is known of it.
         let parts = [Part::Data, Part::Oob, Part::Any];
-        let part = pick(&mut self.random, if self.plan.tolerance() > 0 { &parts } else { &parts[..1] });
+        let part = pick(&mut self.random, if self.code.tolerance() > 0 { &parts } else { &parts[..1] });
         Damage { member, per_mille, part, scope, seed: self.random.bits() >> 32 }
     }
 
-    /// Something breaks. What destroys metadata hits one member only: without the metadata of
-    /// two blocks of a stripe nobody knows what it held (README, limits).
+    /// Something breaks. What destroys metadata hits culprits only: when more metadata of a stripe is gone than
+    /// members can be lost, and members are lost besides, nobody knows what it held (README, limits).
     fn fault(&mut self) {
-        let culprit = self.culprit;
+        let culprit = self.culprit();
         let member = self.victim();
         let count = 1 + u32::try_from(self.random.below(5)).expect("small");
         let seed = self.random.bits() >> 32;
@@ -231,12 +266,12 @@ impl Author<'_> {
             2 => Step::Fail { member },
             3 | 4 => Step::Hang { member, ms: pick(&mut self.random, &[1, 100, 30_000]) },
             5..=7 => Step::Rot(self.damage(culprit)),
-            8 if self.plan.tolerance() > 0 => Step::Unreadable(self.damage(culprit)),
+            8 if self.code.tolerance() > 0 => Step::Unreadable(self.damage(culprit)),
             8 => Step::Rot(self.damage(culprit)),
             9 => Step::Misread { member: culprit, count },
             10 => Step::Stale { member: culprit, count },
             // Without redundancy a write that never arrived is not told from one that was torn.
-            11 if self.theme == Theme::Culprit && self.plan.tolerance() > 0 => {
+            11 if self.theme == Theme::Culprit && self.code.tolerance() > 0 => {
                 Step::Miswrite { member: culprit, at: self.at_kind(Kind::Chunk) }
             }
             11 => Step::Misread { member: culprit, count },

@@ -118,7 +118,7 @@ impl World {
         let blocks = usize::try_from(config.volume_blocks).expect("a small volume");
         Ok(World {
             oracle: Oracle::new(blocks, !plan.volatile_cache),
-            ledger: Ledger::new(plan.tolerance()),
+            ledger: Ledger::new(config.code()),
             plan: plan.clone(),
             config,
             rack,
