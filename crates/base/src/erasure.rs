@@ -123,14 +123,19 @@ impl ErasureCode {
     pub fn encode(&self, parity: usize, data: &[&Block], into: &mut Block) {
         assert!(data.len() == self.data_count);
         assert!(parity < self.parity_count);
-        let parity = if mutant::is(Mutant::SecondParityAsFirst) { 0 } else { parity };
-        let recipe = self.row(self.data_count + parity);
-        combine(into, data.iter().copied().zip(recipe));
+        if self.is_xor(parity) || !self.is_mirrored() && mutant::is(Mutant::SecondParityAsFirst) {
+            return xor_blocks(into, data);
+        }
+        let row = self.row(self.data_count + parity);
+        combine(into, data.iter().copied().zip(row));
     }
 
     /// Computes parity `parity` of k short fields of equal length (metadata parity).
     pub fn encode_field<'a>(&self, parity: usize, data: impl Iterator<Item = &'a [u8]>, into: &mut [u8]) {
         assert!(parity < self.parity_count);
+        if self.is_xor(parity) {
+            return combine_field(into, data.zip(std::iter::repeat(1)));
+        }
         combine_field(into, data.zip(self.row(self.data_count + parity)));
     }
 
@@ -142,7 +147,10 @@ impl ErasureCode {
         assert!(parity < self.parity_count);
         match self.kind {
             Kind::Mirrors => data.nth(parity),
-            Kind::Parities => (parity == 0).then(|| crate::checksum::crc32c_of_xor(data)),
+            Kind::Parities if self.is_xor(parity) || mutant::is(Mutant::SecondChecksumDerived) => {
+                Some(crate::checksum::crc32c_of_xor(data))
+            }
+            Kind::Parities => None,
         }
     }
 
@@ -168,6 +176,11 @@ impl ErasureCode {
         let present: PieceSet = present.collect();
         assert!(!present.contains(lost), "piece {lost} is there");
         self.recipe(lost, present).expect("enough pieces to decode from")
+    }
+
+    /// True for the parity that is the plain sum of all data pieces.
+    fn is_xor(&self, parity: usize) -> bool {
+        parity == 0 && !self.is_mirrored()
     }
 
     /// A piece as a sum of data pieces.

@@ -154,12 +154,14 @@ mutants! {
         SecondParityAsFirst = "second-parity-as-first",
         /// A piece is decoded as if no other data piece were lost.
         OtherLossForgotten = "other-loss-forgotten",
+        /// The checksum of the second parity is derived as if it were an XOR.
+        SecondChecksumDerived = "second-checksum-derived",
+        /// What is read to decode from is not made up for when it is damaged.
+        FirstSourcesOnly = "first-sources-only",
         /// A mirror holds the copy of another piece.
         CopyOfAnother = "copy-of-another",
         /// With two members lost, the failure of the second is not recorded.
         SecondFailureNotRecorded = "second-failure-not-recorded",
-        /// Lost members are counted where it matters which ones they are.
-        MirrorsCounted = "mirrors-counted",
         /// Padding holds what its memory held before.
         PaddingNotCleared = "padding-not-cleared",
         /// A stripe's deadline that nobody looked at in time passes for ever.

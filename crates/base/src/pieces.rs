@@ -17,7 +17,8 @@ impl PieceSet {
     /// When there are more than [`PIECES_MAX`].
     #[must_use]
     pub fn first(count: usize) -> PieceSet {
-        (0..count).collect()
+        assert!(count <= PIECES_MAX, "{count} pieces of {PIECES_MAX}");
+        PieceSet(u32::try_from((1_u64 << count) - 1).expect("at most 32 bits"))
     }
 
     /// True when a piece is among them.
@@ -50,7 +51,7 @@ impl PieceSet {
     /// Pieces in the set.
     #[must_use]
     pub fn count(self) -> usize {
-        self.iter().count()
+        self.0.count_ones() as usize
     }
 
     /// True for a set of none.

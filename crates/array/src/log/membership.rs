@@ -99,9 +99,6 @@ impl Membership {
     /// members are lost like pieces: which ones they are decides. Of any other code they need only be counted.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        if mutant::is(Mutant::MirrorsCounted) {
-            return self.lost_count() > self.code.parity_count();
-        }
         !self.code.can_decode(active_members(&self.record))
     }
 

@@ -361,10 +361,9 @@ impl Shard {
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         // When too many members failed, that the last of them lacks its piece is recorded nowhere.
         let code = self.config.code();
-        let lost = !code.can_decode(code.pieces().without(stripe.pieces_lost))
-            || !stripe.pieces_lost.is_empty()
-                && self.membership.is_broken()
-                && !mutant::is(Mutant::BrokenAcknowledges);
+        let lost = !stripe.pieces_lost.is_empty()
+            && (!code.can_decode(code.pieces().without(stripe.pieces_lost))
+                || self.membership.is_broken() && !mutant::is(Mutant::BrokenAcknowledges));
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.frames.give_many(piece);

@@ -12,6 +12,7 @@ mod rebuilding;
 mod recovery;
 mod rig;
 mod rotten;
+mod schemes;
 mod space;
 mod writing;
 

@@ -109,7 +109,13 @@ fn array_with_a_missing_drive_reordered() {
 /// An array that lacks too much is refused and left as it is.
 #[test]
 fn mounting_without_enough_members_changes_something() {
-    for (level, lost) in [(Level::Raid5, vec![0, 2]), (Level::Raid4, vec![2, 3]), (Level::Raid0, vec![1])] {
+    for (level, lost) in [
+        (Level::Raid5, vec![0, 2]),
+        (Level::Raid4, vec![2, 3]),
+        (Level::Raid0, vec![1]),
+        (Level::Raid6, vec![0, 1, 3]),
+        (Level::Raid01, vec![1, 3]),
+    ] {
         let mut rig = Rig::new(&Shape { level, ..raid5() });
         rig.fill();
         let mut devices = power_cycled(&rig.devices);

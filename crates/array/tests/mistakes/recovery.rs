@@ -130,9 +130,9 @@ fn chunk_of_stripe_0_mistaken_for_an_empty_one() {
 /// Parity carries the parity of the addresses: 1 ^ 2 ^ 4 = 7 with the kind of a user's block.
 #[test]
 fn parity_entered_in_the_index() {
-    for level in [Level::Raid4, Level::Raid5] {
+    for (level, members) in [(Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
         for rounds in [1, 30] {
-            let mut rig = Rig::new(&Shape { level, ..raid5() });
+            let mut rig = Rig::new(&Shape { level, members, ..raid5() });
             for _ in 0..rounds {
                 for lba in [1, 2, 4] {
                     let (op, stamp) = rig.write_op(lba, 1, false);
@@ -147,7 +147,7 @@ fn parity_entered_in_the_index() {
             let parity = |stored: &Stored| {
                 stored.oob.place.role == Role::Parity && stored.protected.is_some_and(|field| field.lba == 7)
             };
-            assert!((0..4).flat_map(|member| rig.stored(member)).any(|stored| parity(&stored)));
+            assert!((0..members).flat_map(|member| rig.stored(member)).any(|stored| parity(&stored)));
             rig.remount();
             rig.verify();
             assert_eq!(rig.read(7, 1), Some(vec![0]));
