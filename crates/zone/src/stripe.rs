@@ -16,8 +16,8 @@ use base::erasure::ErasureCode;
 use base::mutant::{self, Mutant};
 use std::fmt;
 
-/// Largest stripe group: what the stripe table can number.
-pub const GROUP_STRIPES_MAX: u32 = 1 << 16;
+/// Largest stripe group: a whole segment of the largest zones, as under Zone Append without groups.
+pub const GROUP_STRIPES_MAX: u32 = 1 << 23;
 
 /// RAID level: what the pieces of a stripe beyond its data are, and whether they rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -304,7 +304,13 @@ impl StripeTable {
 
     /// Bytes of an entry, and slots of a zone.
     fn shape(layout: &Layout) -> (usize, usize) {
-        (if layout.group_stripes <= 1 << 8 { 1 } else { 2 }, layout.stripes as usize)
+        // A group that is larger than the segment has no more stripes than the segment.
+        let width = match layout.group_stripes.min(layout.stripes) {
+            ..=0x100 => 1,
+            0x101..=0x1_0000 => 2,
+            _ => 3,
+        };
+        (width, layout.stripes as usize)
     }
 
     /// Empties every slot.

@@ -104,10 +104,27 @@ fn the_table_finds_a_stripe_in_its_group() {
     assert_eq!(table.stripe_within(2, 8), Some(7));
 }
 
+/// A segment that is one group, in zones of a real drive: 19 bits, so three bytes for each slot.
+#[test]
+fn the_table_numbers_the_stripes_of_a_whole_segment() {
+    let code = Level::Raid5.erasure_code(4).unwrap();
+    let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: GROUP_STRIPES_MAX, capacity_blocks: 275_712 };
+    let layout = Layout::fit(code, Level::Raid5, &sizes).unwrap();
+    let mut table = StripeTable::new(&layout);
+    table.set(1, 7, 274_365);
+    table.set(1, 274_365, 0x1_0007);
+    let all = 0..layout.stripes;
+    assert_eq!(table.find(1, all.clone(), 274_365, 274_365), Some(7));
+    assert_eq!(table.find(1, all.clone(), 0x1_0007, 0x1_0007), Some(274_365));
+    assert_eq!(table.find(1, all, 7, 7), None);
+    let entries = 4 * 274_366_usize;
+    assert_eq!(table.memory_bytes(), 3 * entries + 8 * entries.div_ceil(64));
+}
+
 /// Layouts of all shapes, the group sizes around the table's widths among them.
 fn any_layout() -> impl Strategy<Value = Layout> {
     let level = proptest::sample::select(&Level::ALL[..]);
-    let group = prop_oneof![1..9_u32, 255..259_u32, Just(1 << 16)];
+    let group = prop_oneof![1..9_u32, 255..259_u32, Just(1 << 16), Just(GROUP_STRIPES_MAX)];
     (level, 2..17_usize, group, prop_oneof![Just(1), 1..17_u32], 20..900_u32).prop_map(
         |(level, half, group_stripes, chunk_blocks, capacity_blocks)| {
             // An odd number where the level allows it.
