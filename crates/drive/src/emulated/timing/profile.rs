@@ -190,6 +190,29 @@ impl Profile {
         scaled
     }
 
+    /// The same drive with smaller zones, for runs that must fill many: what is done to whole zones (reset, finish)
+    /// takes less by as much, so that it weighs as much per byte as on the drive. [`Profile::with_geometry`] keeps
+    /// those costs. All lie on one channel group, as the zone that is open at a time does: else writes that fill one
+    /// small zone after the other would use more of the drive than they could.
+    ///
+    /// # Panics
+    /// When the zones would be larger, or hold nothing.
+    #[must_use]
+    pub fn with_small_zones(&self, capacity_blocks: u32) -> Profile {
+        let geometry = self.geometry();
+        assert!((1..=geometry.zone_capacity_blocks).contains(&capacity_blocks));
+        let share = f64::from(capacity_blocks) / f64::from(geometry.zone_capacity_blocks);
+        let mut scaled = self.with_geometry(&Geometry {
+            zone_size_blocks: capacity_blocks,
+            zone_capacity_blocks: capacity_blocks,
+            ..geometry
+        });
+        scaled.management.scale_zones(share);
+        scaled.program.channels = (scaled.program.channels / scaled.geometry.groups).max(1);
+        scaled.geometry.groups = 1;
+        scaled
+    }
+
     /// What a stack costs with this drive, where that is known.
     #[must_use]
     pub fn stack(&self, stack: HostStack) -> Option<StackCosts> {

@@ -347,6 +347,24 @@ fn yes() -> bool {
 }
 
 impl Management {
+    /// Whole zones take this share of their time.
+    pub(super) fn scale_zones(&mut self, share: f64) {
+        for time_us in [
+            &mut self.reset_us,
+            &mut self.reset_touched_us,
+            &mut self.reset_occupancy_us,
+            &mut self.reset_partial_us,
+            &mut self.reset_written_us,
+            &mut self.reset_spread_us,
+            &mut self.reset_tail_us,
+            &mut self.finish_us,
+            &mut self.finish_spread_us,
+            &mut self.finish_last_us,
+        ] {
+            *time_us *= share;
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), ProfileError> {
         demand_time(self.open_us, "management.open_us")?;
         demand_time(self.close_us, "management.close_us")?;

@@ -36,6 +36,23 @@ fn geometry_is_that_of_the_drive() {
     assert_eq!(profile.with_geometry(&small).geometry(), small);
 }
 
+/// A quarter of the zone, a quarter of the time: four small zones are reset as fast as a large one.
+#[test]
+fn small_zones_cost_as_much_per_byte() {
+    let profile = Profile::named("zn540-1tb").unwrap();
+    let small = profile.with_small_zones(275_712 / 4);
+    assert_eq!(small.geometry().zone_capacity_blocks, 275_712 / 4);
+    assert_eq!(small.geometry().zones, profile.geometry().zones);
+    assert_eq!(small.management.reset_us * 4.0, profile.management.reset_us);
+    assert_eq!(small.management.reset_occupancy_us * 4.0, profile.management.reset_occupancy_us);
+    assert_eq!(small.management.finish_us * 4.0, profile.management.finish_us);
+    assert_eq!(small.management.report_us, profile.management.report_us);
+    assert_eq!(profile.with_small_zones(275_712).management.finish_us, profile.management.finish_us);
+    let of_two_groups = Profile::named("zn540-4tb").unwrap();
+    assert_eq!(of_two_groups.channel_groups(), 2);
+    assert_eq!(of_two_groups.with_small_zones(512).channel_groups(), 1);
+}
+
 #[test]
 fn errors_name_the_key() {
     let wrong = text().replace("open_zones_max = 14", "open_zones_max = 0");
