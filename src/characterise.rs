@@ -151,13 +151,13 @@ fn print(comparison: &Comparison) {
     );
 }
 
-fn progress_bar(what: &str) -> Result<ProgressBar> {
+pub fn progress_bar(what: &str) -> Result<ProgressBar> {
     let bar = ProgressBar::new(0);
     let template = format!("{{wide_bar}} {{pos}}/{{len}} {what} {{msg}} ({{eta}})");
     bar.set_style(ProgressStyle::with_template(&template)?);
     Ok(bar)
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("{}", path.display()))
 }

@@ -1,6 +1,7 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
 use crate::characterise::Characterise;
+use crate::experiment::ExperimentRun;
 use crate::probe::Probe;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
@@ -190,6 +191,8 @@ pub enum LabCommand {
     NbdCompare(NbdCompare),
     /// An array on modelled drives in virtual time
     Array(ArrayRun),
+    /// Experiments of the ZapRAID paper on modelled drives in virtual time, beside its figures
+    Run(ExperimentRun),
     /// Every observation of the published characterisation of zoned drives, on a modelled drive
     Characterise(Characterise),
 }

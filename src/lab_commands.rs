@@ -2,6 +2,7 @@
 
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, NbdCompare, NullWrite};
+use crate::experiment;
 use anyhow::{Context, Result};
 use drive::timing::Profile;
 use lab::{array_run, nbd_compare, null_write};
@@ -16,6 +17,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::NullWrite(options) => null_write(options)?,
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
         LabCommand::Array(options) => array_run(options)?,
+        LabCommand::Run(options) => experiment::run(options)?,
         LabCommand::Characterise(options) => return characterise::run(options),
     }
     Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod create;
 mod directory;
+mod experiment;
 mod fail;
 mod lab_commands;
 mod probe;

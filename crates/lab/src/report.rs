@@ -2,8 +2,10 @@
 //! people.
 
 mod html;
-mod svg;
+pub(crate) mod svg;
 mod text;
+
+pub(crate) use html::escaped;
 
 use crate::characterise::Report;
 use crate::characterise::finding::Finding;

@@ -215,6 +215,6 @@ fn exceptions(page: &mut String, report: &Report) {
     page.push_str("</dl>\n</section>\n");
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

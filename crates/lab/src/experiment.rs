@@ -1,0 +1,309 @@
+//! The experiments of the ZapRAID paper, run again: one file per experiment, one command for all.
+//!
+//! ```text
+//!   experiment --names--> cells (scheme, setting) --one run per seed--> values --judged--> outcome --> report
+//! ```
+//! An [`Experiment`] names its cells, says how one is measured, and judges what came out beside the paper's numbers
+//! (`crates/lab/data/zapraid-experiments.toml`). Everything is virtual time on modelled drives: a run is a function
+//! of code, cell, seed and scale, and two runs print the same bytes. docs/experiments.md says what is scaled down and
+//! why it does not matter.
+
+pub mod clients;
+pub mod draft;
+mod exp1;
+mod exp10;
+mod exp2;
+mod exp3;
+mod exp4;
+mod exp5;
+mod exp6;
+mod exp8;
+pub mod host;
+pub mod measurement;
+mod page;
+pub mod published;
+mod read_load;
+mod replay;
+pub mod rig;
+pub mod scheme;
+pub mod setting;
+mod student;
+mod text;
+mod write_load;
+
+use crate::characterise::plot::Plot;
+use crate::pool;
+use crate::trace::Event;
+use anyhow::{Context, Result, bail, ensure};
+use draft::{Cell, Check, Comparison, Draft, Measured};
+use measurement::{Measurement, Value, summarise};
+use published::Published;
+use setting::Setting;
+
+/// One experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// As it is asked for: `exp1`.
+    pub id: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// What the paper found, in a sentence.
+    pub statement: &'static str,
+    /// What is measured.
+    pub cells: fn() -> Vec<Cell>,
+    /// How one cell is measured.
+    pub measure: fn(&Cell, Conditions) -> Result<Vec<Value>>,
+    /// What follows.
+    pub judge: fn(&mut Draft),
+}
+
+/// What a run depends on beside its cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions<'a> {
+    /// Of drives and clients.
+    pub seed: u64,
+    /// How much is written and read, as a multiple of what is usual.
+    pub scale: f64,
+    /// Replayed by the experiment that replays traces, in place of the one it makes up.
+    pub trace: Option<&'a [Event]>,
+}
+
+impl Conditions<'_> {
+    /// A usual count at this scale, at least 1.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts far below 2^53")]
+    pub fn scaled(self, count: u64) -> u64 {
+        ((crate::precise::precise_u64(count) * self.scale).round() as u64).max(1)
+    }
+}
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Runs of each cell; their seeds are 1, 2 and so on.
+    pub seeds: u64,
+    /// As in [`Conditions`].
+    pub scale: f64,
+    /// As in [`Conditions`].
+    pub trace: Option<Vec<Event>>,
+}
+
+/// What came out of one experiment.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which.
+    pub experiment: Experiment,
+    /// What was measured.
+    pub measured: Vec<Measured>,
+    /// Numbers beside the paper's.
+    pub comparisons: Vec<Comparison>,
+    /// Rules.
+    pub checks: Vec<Check>,
+    /// Figures.
+    pub plots: Vec<Plot>,
+}
+
+/// What came out of all that were asked for.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How they were run.
+    pub options: Options,
+    /// The paper.
+    pub paper: String,
+    /// In the order of the paper.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// In the order of the paper.
+pub const ALL: &[Experiment] = &[
+    exp1::EXPERIMENT,
+    exp2::EXPERIMENT,
+    exp3::EXPERIMENT,
+    exp4::EXPERIMENT,
+    exp5::EXPERIMENT,
+    exp6::EXPERIMENT,
+    exp8::EXPERIMENT,
+    exp10::EXPERIMENT,
+];
+
+/// Sizes of requests and chunks that the paper compares.
+const SIZES_KIB: [u32; 3] = [4, 8, 16];
+
+/// Experiments of the paper that need what the engine does not have.
+const ABSENT: [(&str, &str); 4] = [
+    ("exp7", "needs several open segments with chunks of two sizes"),
+    ("exp9", "needs an index that is kept on the drives in part"),
+    ("exp11", "runs a file system and a benchmark on the wall clock"),
+    ("exp12", "runs a database on the wall clock"),
+];
+
+/// The experiments of these names; `all` are all.
+///
+/// # Errors
+/// When there is none of a name, with those there are.
+pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(ALL.to_vec());
+    }
+    for name in names {
+        if let Some((_, reason)) = ABSENT.iter().find(|(absent, _)| absent == name) {
+            bail!("{name} {reason}, which is not in this version");
+        }
+        if !ALL.iter().any(|experiment| experiment.id == name) {
+            let known: Vec<&str> = ALL.iter().map(|experiment| experiment.id).collect();
+            bail!("there is no experiment `{name}`: use all or some of {}", known.join(", "));
+        }
+    }
+    Ok(ALL.iter().filter(|experiment| names.iter().any(|name| name == experiment.id)).copied().collect())
+}
+
+/// Told how many runs are done, of how many, and which was the last.
+pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
+
+/// One run of one cell.
+struct Run<'a> {
+    experiment: usize,
+    cell: usize,
+    conditions: Conditions<'a>,
+}
+
+/// Runs experiments on as many threads as there are processors.
+///
+/// # Errors
+/// When a run fails; the message says which.
+pub fn run(experiments: &[Experiment], options: &Options, progress: &Progress) -> Result<Report> {
+    ensure!(options.seeds > 0, "--seeds is at least 1");
+    ensure!(options.scale > 0.0 && options.scale <= 100.0, "--scale is above 0 and at most 100");
+    let cells: Vec<Vec<Cell>> = experiments.iter().map(|experiment| (experiment.cells)()).collect();
+    let Options { seeds, scale, trace } = options;
+    let mut runs = Vec::new();
+    for (experiment, cells) in cells.iter().enumerate() {
+        for cell in 0..cells.len() {
+            for seed in 1..=*seeds {
+                let conditions = Conditions { seed, scale: *scale, trace: trace.as_deref() };
+                runs.push(Run { experiment, cell, conditions });
+            }
+        }
+    }
+    let describe = |run: &Run| {
+        let cell = &cells[run.experiment][run.cell];
+        let seed = run.conditions.seed;
+        format!("{} {} {} seed {seed}", experiments[run.experiment].id, cell.scheme.name(), cell.setting)
+    };
+    let count = runs.len();
+    let values = pool::map(
+        &runs,
+        |run| {
+            let cell = &cells[run.experiment][run.cell];
+            (experiments[run.experiment].measure)(cell, run.conditions).with_context(|| describe(run))
+        },
+        |done, run| progress(done, count, &describe(run)),
+    );
+    let mut values = values.into_iter();
+    let published = Published::load();
+    let mut outcomes = Vec::new();
+    for (experiment, cells) in experiments.iter().zip(cells) {
+        let mut measured = Vec::new();
+        for cell in cells {
+            let runs = (0..options.seeds).map(|_| values.next().expect("one result per run"));
+            measured.push(Measured { cell, runs: runs.collect::<Result<Vec<_>>>()? });
+        }
+        outcomes.push(judge(experiment, measured, &published));
+    }
+    Ok(Report { options: options.clone(), paper: published.paper, outcomes })
+}
+
+fn judge(experiment: &Experiment, measured: Vec<Measured>, published: &Published) -> Outcome {
+    let mut draft = Draft::new(&measured, published);
+    (experiment.judge)(&mut draft);
+    let Draft { comparisons, checks, plots, .. } = draft;
+    Outcome { experiment: *experiment, measured, comparisons, checks, plots }
+}
+
+impl Outcome {
+    /// All numbers: those of each cell, then ratios, then rules (1 when one holds).
+    #[must_use]
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let experiment = self.experiment.id;
+        let mut all = Vec::new();
+        for measured in &self.measured {
+            let Cell { scheme, setting } = &measured.cell;
+            for (place, Value { metric, .. }) in measured.runs[0].iter().enumerate() {
+                let values: Vec<f64> = measured.runs.iter().map(|run| run[place].value).collect();
+                let (value, ci95) = summarise(&values);
+                let said = self
+                    .comparisons
+                    .iter()
+                    .find(|said| said.is_of_cell && said.cell == measured.cell && said.metric == *metric);
+                all.push(Measurement {
+                    experiment,
+                    scheme: *scheme,
+                    setting: setting.clone(),
+                    metric: metric.name,
+                    value,
+                    ci95,
+                    unit: metric.unit,
+                    paper_value: said.map(|said| said.paper_value),
+                });
+            }
+        }
+        let ratios = self.comparisons.iter().filter(|said| !said.is_of_cell);
+        all.extend(ratios.map(|said| Measurement {
+            experiment,
+            scheme: said.cell.scheme,
+            setting: said.cell.setting.clone(),
+            metric: said.metric.name,
+            value: said.value,
+            ci95: said.ci95,
+            unit: said.metric.unit,
+            paper_value: Some(said.paper_value),
+        }));
+        all.extend(self.checks.iter().map(|check| self.measurement_of(check)));
+        all
+    }
+
+    fn measurement_of(&self, check: &Check) -> Measurement {
+        let Cell { scheme, setting } = &self.measured[0].cell;
+        Measurement {
+            experiment: self.experiment.id,
+            scheme: *scheme,
+            setting: Setting { rule: Some(check.rule.clone()), ..setting.clone() },
+            metric: "rule_holds",
+            value: f64::from(u8::from(check.holds)),
+            ci95: None,
+            unit: "bool",
+            paper_value: Some(1.0),
+        }
+    }
+}
+
+impl Report {
+    /// One object per line.
+    ///
+    /// # Panics
+    /// Never: measurements are plain data.
+    #[must_use]
+    pub fn to_json_lines(&self) -> String {
+        let mut lines = String::new();
+        for measurement in self.outcomes.iter().flat_map(Outcome::measurements) {
+            lines += &serde_json::to_string(&measurement).expect("plain data");
+            lines.push('\n');
+        }
+        lines
+    }
+
+    /// Tables for a terminal.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::render(self)
+    }
+
+    /// One page that needs nothing else: plots and styles are inside.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        page::render(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

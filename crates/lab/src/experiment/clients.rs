@@ -1,0 +1,211 @@
+//! Clients in a closed loop: so many requests in flight, each followed by another.
+
+use super::rig::{Answer, Ask, Rig, bytes_of};
+use crate::precise::precise_u64;
+use crate::workload::Measured;
+use anyhow::Result;
+use base::random::Random;
+use base::time::Instant;
+use std::collections::BTreeMap;
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Places {
+    /// One after the other, again from the start when the volume is through.
+    Sequential,
+    /// Any with the same chance.
+    Uniform,
+    /// By Zipf's law with this skew, popular places spread over the volume, as fio does it.
+    Zipf(f64),
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Write, or else read.
+    pub writes: bool,
+    /// Where.
+    pub places: Places,
+    /// Blocks of each request.
+    pub request_blocks: u32,
+    /// Requests in flight.
+    pub queue_depth: u32,
+    /// Requests before the measurement: buffers fill, stripes spread.
+    pub warm_up: u64,
+    /// Requests measured.
+    pub requests: u64,
+    /// Count only reads of blocks that had to be decoded; one request is in flight then.
+    pub only_degraded: bool,
+}
+
+/// Runs a load and measures it.
+///
+/// # Errors
+/// When a request fails.
+pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
+    let mut chooser = Chooser::new(load, rig.volume_blocks(), seed);
+    let mut submitted: BTreeMap<u64, Instant> = BTreeMap::new();
+    let mut measured = Measured::default();
+    let (mut answered, mut degraded, mut begin) =
+        (0, rig.volume().shard().counters().blocks_read_degraded, rig.now());
+    let mut answers: Vec<Answer> = Vec::new();
+    for _ in 0..load.queue_depth {
+        let id = rig.submit(chooser.next());
+        submitted.insert(id, rig.now());
+    }
+    let wanted = |measured: &Measured| (measured.latencies_us.len() as u64) < load.requests;
+    while wanted(&measured) {
+        rig.wait(None, &mut answers)?;
+        for answer in answers.drain(..) {
+            let since = submitted.remove(&answer.id).expect("answered once");
+            let decoded = rig.volume().shard().counters().blocks_read_degraded;
+            let counts = !load.only_degraded || decoded > degraded;
+            degraded = decoded;
+            answered += 1;
+            if answered <= load.warm_up {
+                begin = answer.at;
+            } else if counts && wanted(&measured) {
+                measured.latencies_us.push(precise_u64(answer.at.since(since).0) / 1000.0);
+                measured.bytes += bytes_of(load.request_blocks);
+                measured.span_us = precise_u64(answer.at.since(begin).0) / 1000.0;
+            }
+            let id = rig.submit(chooser.next());
+            submitted.insert(id, rig.now());
+        }
+    }
+    drain(rig, submitted.len())?;
+    Ok(measured)
+}
+
+/// Waits for what is left.
+fn drain(rig: &mut Rig, mut left: usize) -> Result<()> {
+    let mut answers = Vec::new();
+    while left > 0 {
+        rig.wait(None, &mut answers)?;
+        left -= answers.len();
+        answers.clear();
+    }
+    Ok(())
+}
+
+/// Writes the whole volume once, in order, by requests of this size, many at a time.
+///
+/// # Errors
+/// When a request fails.
+pub fn fill(rig: &mut Rig, request_blocks: u32) -> Result<()> {
+    let requests = rig.volume_blocks() / u64::from(request_blocks);
+    let load = Load {
+        writes: true,
+        places: Places::Sequential,
+        request_blocks,
+        queue_depth: 64,
+        warm_up: 0,
+        requests,
+        only_degraded: false,
+    };
+    run(rig, &load, 0)?;
+    Ok(())
+}
+
+/// Chooses where requests go.
+struct Chooser {
+    writes: bool,
+    places: Places,
+    request_blocks: u32,
+    count: u64,
+    next: u64,
+    random: Random,
+    zipf: Option<Zipf>,
+}
+
+impl Chooser {
+    fn new(load: &Load, volume_blocks: u64, seed: u64) -> Chooser {
+        let count = volume_blocks / u64::from(load.request_blocks);
+        assert!(count > 0, "a volume has room for a request");
+        let zipf = match load.places {
+            Places::Zipf(skew) => Some(Zipf::new(count, skew)),
+            Places::Sequential | Places::Uniform => None,
+        };
+        Chooser {
+            writes: load.writes,
+            places: load.places,
+            request_blocks: load.request_blocks,
+            count,
+            next: 0,
+            random: Random::from_seed(seed ^ 0x00C1_1E47),
+            zipf,
+        }
+    }
+
+    fn next(&mut self) -> Ask {
+        let place = match (self.places, &self.zipf) {
+            (Places::Zipf(_), Some(zipf)) => scatter(zipf.rank(&mut self.random), self.count),
+            (Places::Sequential, _) => self.next % self.count,
+            (Places::Uniform | Places::Zipf(_), _) => self.random.below(self.count),
+        };
+        self.next += 1;
+        Ask { writes: self.writes, lba: place * u64::from(self.request_blocks), blocks: self.request_blocks }
+    }
+}
+
+/// A place of its own for each rank, far from those of its neighbours.
+fn scatter(rank: u64, count: u64) -> u64 {
+    // Steps of the golden section, made coprime to the count, visit every place once.
+    let mut step = (count * 618 / 1000).max(1);
+    while greatest_common_divisor(step, count) != 1 {
+        step += 1;
+    }
+    u64::try_from(u128::from(rank) * u128::from(step) % u128::from(count)).expect("below the count")
+}
+
+fn greatest_common_divisor(first: u64, second: u64) -> u64 {
+    if second == 0 { first } else { greatest_common_divisor(second, first % second) }
+}
+
+/// Ranks by Zipf's law: rank r (from 0) with a probability proportional to (r + 1)^-skew.
+struct Zipf {
+    /// Probability of all ranks up to each, times the sum of all.
+    cumulated: Vec<f64>,
+}
+
+impl Zipf {
+    fn new(count: u64, skew: f64) -> Zipf {
+        let mut sum = 0.0;
+        let cumulated = (1..=count).map(|rank| {
+            sum += precise_u64(rank).powf(-skew);
+            sum
+        });
+        Zipf { cumulated: cumulated.collect() }
+    }
+
+    fn rank(&self, random: &mut Random) -> u64 {
+        let all = self.cumulated.last().copied().unwrap_or(0.0);
+        // 53 bits: what a double holds.
+        let share = precise_u64(random.bits() >> 11) / precise_u64(1 << 53);
+        let rank = self.cumulated.partition_point(|sum| *sum <= share * all);
+        (rank as u64).min(self.cumulated.len() as u64 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn places_of_ranks_are_all_places() {
+        for count in [1, 2, 7, 100, 1024] {
+            let places: BTreeSet<u64> = (0..count).map(|rank| scatter(rank, count)).collect();
+            assert_eq!(places, (0..count).collect());
+        }
+    }
+
+    /// With skew 1 over two ranks, the first comes twice as often as the second.
+    #[test]
+    fn ranks_follow_zipfs_law() {
+        let zipf = Zipf::new(2, 1.0);
+        let mut random = Random::from_seed(1);
+        let first = (0..30_000).filter(|_| zipf.rank(&mut random) == 0).count();
+        assert!((19_500..20_500).contains(&first), "{first}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Experiment 8: garbage collection by reserved space (section 5.2, figure 13).
+
+use super::clients::{self, Load, Places};
+use super::draft::{Cell, Draft};
+use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
+use super::rig::{Plan, Rig, Space, blocks_of_kib, bytes_of};
+use super::scheme::Scheme;
+use super::setting::Setting;
+use super::{Conditions, Experiment};
+use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use crate::precise::precise_u64;
+use anyhow::{Context, Result};
+use array::log::Counters;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "exp8",
+    title: "Exp#8: garbage collection by reserved space (figure 13)",
+    statement: "Throughput rises with the space in reserve, and is higher for skewed and for sequential writes than for \
+                random ones.",
+    cells,
+    measure,
+    judge,
+};
+
+const RESERVED_PERCENT: [u32; 5] = [20, 40, 60, 80, 100];
+const CHUNKS_KIB: [u32; 2] = [4, 16];
+/// Name, size of requests, where they go.
+const WORKLOADS: [(&str, u32, Places); 4] = [
+    ("randwrite-4k", 4, Places::Uniform),
+    ("randwrite-64k", 64, Places::Uniform),
+    ("zipf-0.99-64k", 64, Places::Zipf(0.99)),
+    ("write-64k", 64, Places::Sequential),
+];
+/// Zones of 2 MiB in place of 1,077; half of that at small scales.
+const ZONE_BLOCKS_MAX: u32 = 512;
+const ZONE_BLOCKS_MIN: u32 = 256;
+/// Written between the filling and the measurement.
+const WARM_UP_VOLUMES: u64 = 3;
+/// Segments that the volume fills: those of 200 GiB in zones of the drive.
+const SEGMENTS: u64 = 63;
+
+fn cell(workload: &'static str, request_kib: u32, chunk_kib: u32, reserved_percent: u32) -> Cell {
+    let setting = Setting {
+        workload: Some(workload),
+        reserved_percent: Some(reserved_percent),
+        ..Setting::paper(request_kib, chunk_kib)
+    };
+    Cell { scheme: Scheme::ZapRaid, setting }
+}
+
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for chunk in CHUNKS_KIB {
+        for (name, request, _) in WORKLOADS {
+            cells.extend(RESERVED_PERCENT.map(|percent| cell(name, request, chunk, percent)));
+        }
+    }
+    cells
+}
+
+/// Fills the volume, writes it three times more so that collection has found its rhythm, and measures another time:
+/// five times the volume in all, as the paper's 1 TiB to 200 GiB.
+fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+    let setting = &cell.setting;
+    let known = WORKLOADS.iter().find(|(name, ..)| setting.workload == Some(name));
+    let (_, request_kib, places) = *known.context("a workload of this experiment")?;
+    let request_blocks = blocks_of_kib(request_kib);
+    let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
+    let zone_blocks = conditions.scaled(u64::from(ZONE_BLOCKS_MAX)).try_into().unwrap_or(ZONE_BLOCKS_MAX);
+    plan.zone_capacity_blocks = zone_blocks.clamp(ZONE_BLOCKS_MIN, ZONE_BLOCKS_MAX);
+    plan.profile = plan.profile.with_small_zones(plan.zone_capacity_blocks);
+    plan.volume_blocks = 1;
+    plan.busy = true;
+    let segment_blocks = u64::from(plan.config()?.user_layout().segment_data_blocks());
+    plan.volume_blocks = SEGMENTS * segment_blocks / 16 * 16;
+    let reserved = u64::from(setting.reserved_percent.unwrap_or(0));
+    plan.space = Space::Blocks(plan.volume_blocks * (100 + reserved) / 100);
+    let mut rig = Rig::new(plan)?;
+    clients::fill(&mut rig, blocks_of_kib(64))?;
+    let requests = rig.volume_blocks() / u64::from(request_blocks);
+    let load = Load {
+        writes: true,
+        places,
+        request_blocks,
+        queue_depth: setting.queue_depth.context("a queue depth")?,
+        warm_up: WARM_UP_VOLUMES * requests,
+        requests: conditions.scaled(requests),
+        only_degraded: false,
+    };
+    let before = *rig.volume().shard().counters();
+    let measured = clients::run(&mut rig, &load, conditions.seed)?;
+    let after = *rig.volume().shard().counters();
+    assert!(measured.bytes == load.requests * bytes_of(request_blocks));
+    let mut values = values_of(&measured, WRITE_THROUGHPUT);
+    values.push(Value { metric: WRITE_AMPLIFICATION, value: amplification(&before, &after) });
+    Ok(values)
+}
+
+/// Blocks written to drives per block of clients between two counts, parity not counted.
+fn amplification(before: &Counters, after: &Counters) -> f64 {
+    let written = |counters: &Counters| {
+        counters.user_blocks_written
+            + counters.moved_blocks_written
+            + counters.padding_blocks_written
+            + counters.metadata_blocks_written
+    };
+    precise_u64(written(after) - written(before))
+        / precise_u64(after.user_blocks_written - before.user_blocks_written)
+}
+
+fn judge(draft: &mut Draft) {
+    for chunk in CHUNKS_KIB {
+        let mean = |draft: &Draft, place: usize, percent| {
+            let (name, request, _) = WORKLOADS[place];
+            draft.mean(&cell(name, request, chunk, percent), WRITE_THROUGHPUT)
+        };
+        for (place, (name, ..)) in WORKLOADS.into_iter().enumerate().take(3) {
+            let found = RESERVED_PERCENT.map(|percent| mean(draft, place, percent));
+            // Where little is left to gain, seeds differ by more.
+            let rises = found.windows(2).all(|pair| pair[1] > 0.97 * pair[0]) && found[4] > found[0];
+            draft.check(format!("chunks of {chunk} KiB, {name}: throughput rises with the reserve"), rises);
+        }
+        let skewed =
+            RESERVED_PERCENT.iter().all(|percent| mean(draft, 2, *percent) > mean(draft, 1, *percent));
+        draft.check(format!("chunks of {chunk} KiB: skewed writes are faster than random ones"), skewed);
+        let ordered =
+            RESERVED_PERCENT.iter().all(|percent| mean(draft, 3, *percent) > mean(draft, 2, *percent));
+        draft.check(format!("chunks of {chunk} KiB: sequential writes are faster than skewed ones"), ordered);
+    }
+    let figures = [
+        ("exp8-13a", "Throughput, 4-KiB chunks", "throughput (MiB/s)", 4, WRITE_THROUGHPUT),
+        ("exp8-13b", "Throughput, 16-KiB chunks", "throughput (MiB/s)", 16, WRITE_THROUGHPUT),
+        ("exp8-wa", "Write amplification, 4-KiB chunks", "blocks per block", 4, WRITE_AMPLIFICATION),
+        ("exp8-p95", "95th percentile, 4-KiB chunks", "95th percentile (us)", 4, P95),
+        ("exp8-p999", "99.9th percentile, 4-KiB chunks", "99.9th percentile (us)", 4, P999),
+    ];
+    for (id, title, y_title, chunk, metric) in figures {
+        let series = WORKLOADS.map(|(name, request, _)| {
+            let cells = RESERVED_PERCENT.map(|percent| cell(name, request, chunk, percent));
+            Series::by_name(name, cells.iter().map(|cell| Some(draft.mean(cell, metric))))
+        });
+        draft.plot(Plot {
+            id,
+            title,
+            caption: "A volume of 63 segments, written five times over at queue depth 64 (figure 13).",
+            x_title: "reserved space (%)",
+            y_title,
+            x: Horizontal::Names(RESERVED_PERCENT.iter().map(u32::to_string).collect()),
+            shape: Shape::Lines,
+            series: series.to_vec(),
+        });
+    }
+}

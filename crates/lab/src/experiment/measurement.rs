@@ -1,0 +1,92 @@
+//! Measurements: numbers with stable names, as they are printed one per line.
+
+use super::scheme::Scheme;
+use super::setting::Setting;
+use super::student::mean_and_ci95;
+use crate::workload::Measured;
+use serde::Serialize;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Stable name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// Bytes of clients written per second.
+pub const WRITE_THROUGHPUT: Metric = metric("write_throughput_mib_s", "MiB/s");
+/// Bytes of clients read per second.
+pub const READ_THROUGHPUT: Metric = metric("read_throughput_mib_s", "MiB/s");
+/// Bytes of clients read and written per second.
+pub const THROUGHPUT: Metric = metric("throughput_mib_s", "MiB/s");
+/// Median latency.
+pub const P50: Metric = metric("p50_latency_us", "us");
+/// 95 % of latencies are at most this.
+pub const P95: Metric = metric("p95_latency_us", "us");
+/// 99 % of latencies are at most this.
+pub const P99: Metric = metric("p99_latency_us", "us");
+/// 99.9 % of latencies are at most this.
+pub const P999: Metric = metric("p999_latency_us", "us");
+/// Blocks written to drives per block written by clients, parity not counted.
+pub const WRITE_AMPLIFICATION: Metric = metric("write_amplification", "x");
+
+/// One value of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Value {
+    /// What was measured.
+    pub metric: Metric,
+    /// How much it was.
+    pub value: f64,
+}
+
+/// Throughput and latencies of a load.
+#[must_use]
+pub fn values_of(measured: &Measured, throughput: Metric) -> Vec<Value> {
+    let figures = measured.figures();
+    let all = [
+        (throughput, figures.mib_s),
+        (P50, figures.p50_us),
+        (P95, figures.p95_us),
+        (P99, figures.p99_us),
+        (P999, figures.p999_us),
+    ];
+    all.into_iter().map(|(metric, value)| Value { metric, value }).collect()
+}
+
+/// A number over all seeds. The keys are a contract: scripts rely on them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measurement {
+    /// Which experiment.
+    pub experiment: &'static str,
+    /// How stripes were placed.
+    pub scheme: Scheme,
+    /// Under what it was measured.
+    pub setting: Setting,
+    /// What was measured.
+    pub metric: &'static str,
+    /// Mean over the seeds.
+    pub value: f64,
+    /// Half the width of the 95 % confidence interval; none for one seed.
+    pub ci95: Option<f64>,
+    /// Of the values.
+    pub unit: &'static str,
+    /// What the paper says, where it does.
+    pub paper_value: Option<f64>,
+}
+
+/// Mean and interval, with six digits: what is printed twice is the same text.
+#[must_use]
+pub fn summarise(values: &[f64]) -> (f64, Option<f64>) {
+    let (mean, ci95) = mean_and_ci95(values);
+    (six_digits(mean), ci95.map(six_digits))
+}
+
+fn six_digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}

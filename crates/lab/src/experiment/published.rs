@@ -1,0 +1,99 @@
+//! What the ZapRAID paper says of its experiments, as data: `crates/lab/data/zapraid-experiments.toml`.
+
+use serde::Deserialize;
+
+const TEXT: &str = include_str!("../../data/zapraid-experiments.toml");
+
+/// All numbers of the paper's section 5.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Which paper.
+    pub paper: String,
+    #[serde(rename = "number")]
+    numbers: Vec<Number>,
+}
+
+/// One number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Number {
+    /// Used by one comparison or several.
+    pub id: String,
+    /// As quoted; shares above or below another value as the ratio to it.
+    pub value: f64,
+    /// What kind of number.
+    pub kind: Kind,
+    /// The words of the paper, shortened; what is computed from them says so.
+    pub quote: String,
+    /// Section and experiment.
+    pub source: String,
+    /// Why ours may differ by more than is tolerated, with the evidence.
+    pub note: Option<String>,
+}
+
+/// What kind of number it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A throughput.
+    Throughput,
+    /// A ratio of throughputs or of medians.
+    Ratio,
+    /// A median latency, or a ratio of them.
+    Median,
+    /// A latency of the 95th percentile or above, or a ratio of them.
+    Tail,
+    /// A duration of a recovery.
+    Time,
+    /// At most this.
+    AtMost,
+}
+
+impl Kind {
+    /// How far ours may be from what is published.
+    #[must_use]
+    pub fn tolerance_percent(self) -> f64 {
+        match self {
+            Kind::Throughput | Kind::Ratio | Kind::Median => 10.0,
+            Kind::Tail | Kind::Time => 25.0,
+            Kind::AtMost => 0.0,
+        }
+    }
+
+    /// Whether ours agrees.
+    #[must_use]
+    pub fn agrees(self, ours: f64, published: f64) -> bool {
+        match self {
+            Kind::AtMost => ours <= published,
+            _ => ((ours / published - 1.0) * 100.0).abs() <= self.tolerance_percent(),
+        }
+    }
+}
+
+impl Published {
+    /// What is built in.
+    ///
+    /// # Panics
+    /// Never: the tests parse it.
+    #[must_use]
+    pub fn load() -> Published {
+        toml::from_str(TEXT).expect("the built-in numbers are tested")
+    }
+
+    /// A number.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    #[must_use]
+    pub fn number(&self, id: &str) -> &Number {
+        let found = self.numbers.iter().find(|number| number.id == id);
+        found.unwrap_or_else(|| panic!("crates/lab/data/zapraid-experiments.toml has no number `{id}`"))
+    }
+
+    /// All numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &[Number] {
+        &self.numbers
+    }
+}

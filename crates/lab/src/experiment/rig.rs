@@ -1,0 +1,382 @@
+//! The rig: an array on modelled drives in virtual time, as an experiment sets it up, breaks it and mounts it.
+//!
+//! The engine is the one that is served. The clock jumps from event to event, so what is measured is what drives
+//! take, and the host between a completion and the next submission ([`HostedDrive`]); computing parity, looking
+//! up the index and the like take no virtual time.
+
+use super::host::{Clock, HostedDrive};
+use super::scheme::Scheme;
+use super::setting::Setting;
+use crate::workload::whole_ns;
+use anyhow::{Context, Result, ensure};
+use array::log::config::{ArrayConfig, OpenSegments, Tuning};
+use array::log::status::Health;
+use array::log::volume::LogVolume;
+use array::log::{format, mount};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::time::{Instant, Nanos};
+use base::units::{BLOCK_BYTES_U64, DriveIndex, Lba};
+use drive::emulated::{EmulatedDrive, TimedDrive};
+use drive::timing::{HostStack, ModelOptions, Profile};
+use zone::device::{Geometry, ZonedDevice};
+use zone::drives::DriveSet;
+use zone::stripe::Level;
+
+/// Turns at one instant after which the engine is stuck.
+const TURNS_MAX: u32 = 1_000_000;
+/// Drives in virtual time have been busy until some instant; mounting waits for them from there.
+const MOUNTED_AT: Instant = Instant(1_000_000_000);
+/// When clients begin.
+const BEGIN: Instant = Instant(2_000_000_000);
+/// Segments beyond those that are written: the collector's reserve, so that it never begins, and one being opened.
+const SEGMENTS_SPARE: u64 = 8;
+/// Blocks of a KiB size.
+const BLOCK_KIB: u32 = 4;
+
+/// The array to set up.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The drives.
+    pub profile: Profile,
+    /// How stripes are placed.
+    pub scheme: Scheme,
+    /// RAID level.
+    pub level: Level,
+    /// How many drives.
+    pub drives: usize,
+    /// C, in blocks.
+    pub chunk_blocks: u32,
+    /// G, where the scheme lets it be chosen.
+    pub group: Option<u32>,
+    /// Capacity of each zone; that of the drive unless a run must fill many.
+    pub zone_capacity_blocks: u32,
+    /// Size of the volume.
+    pub volume_blocks: u64,
+    /// How much space there is.
+    pub space: Space,
+    /// Clients begin on drives that have been written to for long: see [`HostedDrive::busy_from`].
+    pub busy: bool,
+    /// Seed of the drives.
+    pub seed: u64,
+}
+
+/// Physical space of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// So much that this many stripes can be written before anything is collected.
+    Stripes(u64),
+    /// This many blocks of data at least, and no more than a segment beyond.
+    Blocks(u64),
+}
+
+impl Plan {
+    /// The array of a setting: zones as large as those of the drive.
+    ///
+    /// # Errors
+    /// When there is no such profile or level.
+    pub fn new(scheme: Scheme, setting: &Setting, seed: u64) -> Result<Plan> {
+        let profile = Profile::load(setting.profile)?;
+        let level = Level::from_code(setting.level).context("a level of this version")?;
+        Ok(Plan {
+            zone_capacity_blocks: profile.geometry().zone_capacity_blocks,
+            profile,
+            scheme,
+            level,
+            drives: setting.drives,
+            chunk_blocks: setting.chunk_kib / BLOCK_KIB,
+            group: setting.group,
+            volume_blocks: 0,
+            space: Space::Stripes(0),
+            busy: false,
+            seed,
+        })
+    }
+
+    /// The array as the engine knows it.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn config(&self) -> Result<ArrayConfig> {
+        let geometry = Geometry {
+            zones: 8,
+            zone_size_blocks: self.zone_capacity_blocks,
+            zone_capacity_blocks: self.zone_capacity_blocks,
+            volatile_cache: false,
+            ..self.profile.geometry()
+        };
+        let mut config = ArrayConfig {
+            array: *b"virtual array 02",
+            level: self.level,
+            members: self.drives,
+            chunk_blocks: self.chunk_blocks,
+            group_stripes: 1,
+            open: OpenSegments::default(),
+            volume_blocks: 1,
+            geometry,
+        };
+        config.validate()?;
+        config.group_stripes = self.scheme.group_stripes(self.group, config.user_layout().stripes);
+        let layout = config.user_layout();
+        let stripes_per_segment = u64::from(layout.stripes);
+        let segments = match self.space {
+            Space::Stripes(stripes) => stripes.div_ceil(stripes_per_segment) + SEGMENTS_SPARE,
+            Space::Blocks(blocks) => blocks.div_ceil(u64::from(layout.segment_data_blocks())),
+        };
+        let is_enough = |config: &ArrayConfig| {
+            let holds =
+                matches!(self.space, Space::Blocks(_)) || config.volume_blocks_max() >= self.volume_blocks;
+            holds && u64::from(config.segments()) >= segments
+        };
+        while !is_enough(&config) {
+            config.geometry.zones += 1;
+        }
+        config.volume_blocks = self.volume_blocks;
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+/// An array at work.
+pub struct Rig {
+    config: ArrayConfig,
+    plan: Plan,
+    volume: LogVolume,
+    clock: Clock,
+    now: Instant,
+    next_id: u64,
+    replies: Vec<Reply>,
+    /// Drives made so far; each has a seed and a UUID of its own.
+    drives_made: u64,
+}
+
+/// A request was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What [`Rig::submit`] returned.
+    pub id: u64,
+    /// When.
+    pub at: Instant,
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Write, or else read.
+    pub writes: bool,
+    /// First block.
+    pub lba: u64,
+    /// How many.
+    pub blocks: u32,
+}
+
+impl Rig {
+    /// Formats and mounts the array; its clock begins when it is there.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn new(plan: Plan) -> Result<Rig> {
+        ensure!(plan.profile.has_zones(), "profile {} has no zones", plan.profile.name());
+        let config = plan.config()?;
+        let clock = Clock::default();
+        let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
+        let mut members = Vec::new();
+        for number in 1..=plan.drives as u64 {
+            let (device, uuid) = new_drive(&plan, &config, &clock, number)?;
+            devices.push(Some(device));
+            members.push(uuid);
+        }
+        let mut drives = DriveSet::new(devices);
+        format(&mut drives, &config, &members)?;
+        let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), MOUNTED_AT)?;
+        let drives_made = plan.drives as u64;
+        let volume = LogVolume::new(shard, drives);
+        Ok(Rig { config, plan, volume, clock, now: BEGIN, next_id: 0, replies: Vec::new(), drives_made })
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Size of the volume.
+    #[must_use]
+    pub fn volume_blocks(&self) -> u64 {
+        self.config.volume_blocks
+    }
+
+    /// The engine with its drives.
+    #[must_use]
+    pub fn volume(&self) -> &LogVolume {
+        &self.volume
+    }
+
+    /// Hands a request to the engine; what is written is whatever the frames hold.
+    pub fn submit(&mut self, ask: Ask) -> u64 {
+        let lba = Lba(ask.lba);
+        let op = if ask.writes {
+            let mut frames = Vec::new();
+            let count = usize::try_from(ask.blocks).expect("a usize of blocks");
+            self.volume.frames().take_many(count, &mut frames);
+            RequestOp::Write { lba, frames, force_unit_access: false }
+        } else {
+            RequestOp::Read { lba, blocks: ask.blocks }
+        };
+        self.next_id += 1;
+        self.volume.submit(self.now, Request { id: RequestId(self.next_id), op });
+        self.next_id
+    }
+
+    /// Lets time pass until requests are answered, but not beyond `until`.
+    ///
+    /// # Errors
+    /// When a request fails, or nothing is under way that could answer one.
+    pub fn wait(&mut self, until: Option<Instant>, answers: &mut Vec<Answer>) -> Result<()> {
+        loop {
+            self.rest()?;
+            for mut reply in self.replies.drain(..) {
+                ensure!(reply.outcome == Outcome::Done, "request {} failed", reply.id.0);
+                self.volume.frames().give_many(&mut reply.frames);
+                answers.push(Answer { id: reply.id.0, at: self.now });
+            }
+            if !answers.is_empty() {
+                return Ok(());
+            }
+            let next = self.volume.next_deadline();
+            match (next, until) {
+                (next, Some(until)) if next.is_none_or(|next| next > until) => {
+                    self.now = self.now.max(until);
+                    return Ok(());
+                }
+                (Some(next), _) => self.now = next.max(Instant(self.now.0 + 1)),
+                (None, _) => anyhow::bail!("nothing is under way and nothing was answered"),
+            }
+        }
+    }
+
+    /// Runs until nothing is under way, background work included.
+    ///
+    /// # Errors
+    /// When it never ends.
+    pub fn quiesce(&mut self) -> Result<()> {
+        loop {
+            self.rest()?;
+            ensure!(self.replies.is_empty(), "requests were left behind");
+            if self.volume.is_at_rest() {
+                return Ok(());
+            }
+            let next = self.volume.next_deadline().context("work is left and nothing is under way")?;
+            self.now = next.max(Instant(self.now.0 + 1));
+        }
+    }
+
+    /// Lets time pass with no requests.
+    ///
+    /// # Errors
+    /// As [`Rig::quiesce`].
+    pub fn idle(&mut self, span: Nanos) -> Result<()> {
+        self.quiesce()?;
+        self.now = self.now + span;
+        self.quiesce()
+    }
+
+    /// Everything that can happen at this instant.
+    fn rest(&mut self) -> Result<()> {
+        let mut turns = 0;
+        while self.volume.turn(self.now, &mut self.replies) {
+            turns += 1;
+            ensure!(turns < TURNS_MAX, "the engine does not come to rest");
+        }
+        Ok(())
+    }
+
+    /// A member is lost for good.
+    ///
+    /// # Errors
+    /// As [`Rig::quiesce`].
+    pub fn fail(&mut self, member: usize) -> Result<()> {
+        self.volume.fail_member(DriveIndex::at(member));
+        self.quiesce()
+    }
+
+    /// The power goes while requests are in flight, and comes back: the engine is gone, drives have done what they
+    /// were given. Returns how long the mount took.
+    ///
+    /// # Errors
+    /// When the array cannot be mounted.
+    pub fn crash(self) -> Result<(Rig, Nanos)> {
+        let Rig { config, plan, volume, clock, mut now, next_id, drives_made, .. } = self;
+        let mut drives = volume.into_drives();
+        let mut ignored = Vec::new();
+        while let Some(next) = drives.next_event() {
+            now = now.max(next);
+            drives.poll(now, &mut ignored);
+        }
+        let begin = clock.now().max(now);
+        let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), begin)?;
+        let now = clock.now();
+        let mut rig = Rig {
+            config,
+            plan,
+            volume: LogVolume::new(shard, drives),
+            clock,
+            now,
+            next_id,
+            replies: Vec::new(),
+            drives_made,
+        };
+        // Blocks of torn stripes are moved before clients are served.
+        while rig.volume.shard().has_recovery_debt() {
+            rig.rest()?;
+            let next = rig.volume.next_deadline();
+            ensure!(next.is_some() || !rig.volume.shard().has_recovery_debt(), "recovery is stuck");
+            rig.now = next.map_or(rig.now, |next| next.max(rig.now));
+        }
+        let took = rig.now.since(begin);
+        Ok((rig, took))
+    }
+
+    /// An empty drive takes the place of a failed member; returns how long its rebuild takes.
+    ///
+    /// # Errors
+    /// When it cannot, or the array is not whole in the end.
+    pub fn rebuild(&mut self, member: usize) -> Result<Nanos> {
+        self.drives_made += 1;
+        let (device, uuid) = new_drive(&self.plan, &self.config, &self.clock, self.drives_made)?;
+        let begin = self.now;
+        self.volume.replace_member(self.now, DriveIndex::at(member), device, uuid)?;
+        self.now = self.now.max(self.clock.now());
+        self.quiesce()?;
+        ensure!(self.volume.shard().status().health == Health::Clean, "the rebuild did not end");
+        Ok(self.now.since(begin))
+    }
+}
+
+/// A blank drive, and its UUID.
+fn new_drive(
+    plan: &Plan,
+    config: &ArrayConfig,
+    clock: &Clock,
+    number: u64,
+) -> Result<(Box<dyn ZonedDevice>, [u8; 16])> {
+    let uuid = u128::from(number).to_be_bytes();
+    let drive = EmulatedDrive::on_heap(config.geometry, uuid)?;
+    // Seeds of runs are small and follow one another; drives of two runs share none.
+    let model = ModelOptions { seed: plan.seed << 16 | number, ..ModelOptions::default() };
+    let think_us = plan.profile.stack(HostStack::Spdk).map_or(0.0, |stack| stack.think_us);
+    let drive = TimedDrive::new(drive, &plan.profile, model);
+    let hosted = HostedDrive::new(drive, Nanos(whole_ns(think_us)), clock.clone());
+    Ok((Box::new(hosted.busy_from(plan.busy.then_some(BEGIN))), uuid))
+}
+
+/// Blocks of a size in KiB.
+#[must_use]
+pub fn blocks_of_kib(kib: u32) -> u32 {
+    kib / BLOCK_KIB
+}
+
+/// Bytes of blocks.
+#[must_use]
+pub fn bytes_of(blocks: u32) -> u64 {
+    u64::from(blocks) * BLOCK_BYTES_U64
+}

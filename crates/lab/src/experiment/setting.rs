@@ -1,0 +1,90 @@
+//! Settings: what an experiment varies, with stable names.
+
+use serde::Serialize;
+use std::fmt;
+
+/// What one measurement was made under. What does not apply is left out of JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Setting {
+    /// Drives, by the name of their profile.
+    pub profile: &'static str,
+    /// How many of them.
+    pub drives: usize,
+    /// RAID level: 0, 4, 5 and so on.
+    pub level: u8,
+    /// Size of requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_kib: Option<u32>,
+    /// Size of chunks.
+    pub chunk_kib: u32,
+    /// Requests in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u32>,
+    /// Stripes of a group, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    /// Open segments of small chunks.
+    pub small_segments: u32,
+    /// Open segments of large chunks.
+    pub large_segments: u32,
+    /// What clients do, or which trace they follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<&'static str>,
+    /// Physical space beyond the volume, as a share of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_percent: Option<u32>,
+    /// Size of the volume, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_mib: Option<u32>,
+    /// What the value is a ratio to: a scheme, or a key of the setting with its other value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versus: Option<String>,
+    /// The rule that was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+impl Setting {
+    /// Four ZN540 4 TB in RAID-5 with one open segment, queue depth 64: what section 5.2 of the ZapRAID paper uses
+    /// unless it says otherwise.
+    #[must_use]
+    pub fn paper(request_kib: u32, chunk_kib: u32) -> Setting {
+        Setting {
+            profile: "zn540-4tb",
+            drives: 4,
+            level: 5,
+            request_kib: Some(request_kib),
+            chunk_kib,
+            queue_depth: Some(64),
+            small_segments: 1,
+            ..Setting::default()
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    /// What differs from the paper's usual setting, as `key=value`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Setting::paper(0, 0);
+        let mut words = Vec::new();
+        if self.profile != usual.profile || self.drives != usual.drives {
+            words.push(format!("{}x{}", self.drives, self.profile));
+        }
+        if self.level != usual.level {
+            words.push(format!("level={}", self.level));
+        }
+        let numbers = [
+            ("request_kib", self.request_kib),
+            ("chunk_kib", Some(self.chunk_kib)),
+            ("queue_depth", self.queue_depth.filter(|depth| Some(*depth) != usual.queue_depth)),
+            ("group", self.group),
+            ("reserved_percent", self.reserved_percent),
+            ("volume_mib", self.volume_mib),
+        ];
+        for (key, value) in numbers {
+            words.extend(value.map(|value| format!("{key}={value}")));
+        }
+        words.extend(self.workload.map(|workload| format!("workload={workload}")));
+        f.write_str(&words.join(" "))
+    }
+}

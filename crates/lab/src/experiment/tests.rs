@@ -1,0 +1,135 @@
+//! What every experiment promises.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use super::measurement::{
+    Metric, P50, P95, P99, P999, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
+};
+use super::scheme::Scheme;
+use super::*;
+use std::collections::BTreeSet;
+
+/// Everything that any experiment measures.
+const METRICS: [Metric; 11] = [
+    WRITE_THROUGHPUT,
+    READ_THROUGHPUT,
+    THROUGHPUT,
+    P50,
+    P95,
+    P99,
+    P999,
+    WRITE_AMPLIFICATION,
+    exp5::MOUNT,
+    exp5::REBUILD,
+    exp5::RATE,
+];
+
+/// The outcome of an experiment whose every value is 1.
+fn made_up(experiment: &Experiment) -> Outcome {
+    let run: Vec<Value> = METRICS.into_iter().map(|metric| Value { metric, value: 1.0 }).collect();
+    let measured = (experiment.cells)().into_iter().map(|cell| Measured { cell, runs: vec![run.clone(); 2] });
+    judge(experiment, measured.collect(), &Published::load())
+}
+
+#[test]
+fn experiments_have_names_of_their_own_and_cells_are_named_once() {
+    let ids: BTreeSet<&str> = ALL.iter().map(|experiment| experiment.id).collect();
+    assert_eq!(ids.len(), ALL.len());
+    for experiment in ALL {
+        let cells = (experiment.cells)();
+        assert!(!cells.is_empty());
+        for (place, cell) in cells.iter().enumerate() {
+            assert!(!cells[..place].contains(cell), "{}: {cell:?} is there twice", experiment.id);
+        }
+    }
+}
+
+#[test]
+fn every_published_number_is_compared() {
+    let outcomes: Vec<Outcome> = ALL.iter().map(made_up).collect();
+    let said = || outcomes.iter().flat_map(|outcome| &outcome.comparisons);
+    let used: BTreeSet<&str> = said().map(|said| said.id).collect();
+    let published = Published::load();
+    let known: BTreeSet<&str> = published.numbers().iter().map(|number| number.id.as_str()).collect();
+    assert_eq!(used, known);
+    assert_eq!(known.len(), published.numbers().len(), "a number is there twice");
+    assert!(said().all(|said| said.ci95 == Some(0.0)));
+}
+
+#[test]
+fn reports_have_all_plots_and_lines_have_all_keys() {
+    let outcomes: Vec<Outcome> = ALL.iter().map(made_up).collect();
+    let plots: Vec<&str> =
+        outcomes.iter().flat_map(|outcome| outcome.plots.iter().map(|plot| plot.id)).collect();
+    assert_eq!(plots.iter().collect::<BTreeSet<_>>().len(), plots.len());
+    let report = Report {
+        options: Options { seeds: 2, scale: 1.0, trace: None },
+        paper: String::from("a paper"),
+        outcomes,
+    };
+    let page = report.to_html();
+    assert!(plots.iter().all(|id| page.contains(&format!("id=\"plot-{id}\""))));
+    let lines = report.to_json_lines();
+    assert!(lines.lines().count() > 1000);
+    for line in lines.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        let keys: BTreeSet<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+        let all = ["experiment", "scheme", "setting", "metric", "value", "ci95", "unit", "paper_value"];
+        assert_eq!(keys, all.into_iter().collect());
+    }
+    assert!(report.to_text().contains("numbers of the paper agree"));
+}
+
+/// The first and the last cell of each experiment, for real: two runs give the same, another seed does not.
+#[test]
+fn a_run_is_a_function_of_its_cell_and_seed() {
+    let conditions = Conditions { seed: 1, scale: 0.01, trace: None };
+    for experiment in ALL {
+        let cells = (experiment.cells)();
+        for cell in [&cells[0], &cells[cells.len() - 1]] {
+            let first = (experiment.measure)(cell, conditions).unwrap();
+            assert!(first.iter().all(|value| value.value.is_finite()), "{}: {first:?}", experiment.id);
+            assert_eq!((experiment.measure)(cell, conditions).unwrap(), first, "{}", experiment.id);
+            let other = (experiment.measure)(cell, Conditions { seed: 2, ..conditions }).unwrap();
+            assert_ne!(other, first, "{}", experiment.id);
+        }
+    }
+}
+
+/// Why writing 256 MiB in place of 64 GiB does not matter: half of it says the same.
+#[test]
+fn twice_the_volume_gives_the_same_throughput() {
+    for (scheme, size_kib) in [(Scheme::ZapRaid, 4), (Scheme::ZoneWriteOnly, 16), (Scheme::ZapRaid, 16)] {
+        let cell = Cell { scheme, setting: Setting::paper(size_kib, size_kib) };
+        let [half, whole] = [0.5, 1.0].map(|scale| {
+            let values = write_load::measure(&cell, Conditions { seed: 1, scale, trace: None }).unwrap();
+            assert_eq!(values[0].metric, WRITE_THROUGHPUT);
+            values[0].value
+        });
+        assert!((half / whole - 1.0).abs() < 0.02, "{scheme:?} {size_kib} KiB: {half} and {whole} MiB/s");
+    }
+}
+
+#[test]
+fn experiments_that_are_absent_say_why() {
+    let absent = named(&[String::from("exp7")]).unwrap_err().to_string();
+    assert!(absent.contains("chunks of two sizes"), "{absent}");
+    let unknown = named(&[String::from("exp99")]).unwrap_err().to_string();
+    assert!(unknown.contains("exp1, "), "{unknown}");
+    assert_eq!(named(&[String::from("all")]).unwrap().len(), ALL.len());
+}
+
+/// A trace that is given is replayed, all of it: two runs on drives of other seeds move the same bytes.
+#[test]
+fn a_given_trace_is_replayed() {
+    let events = crate::trace::generated::events(500, 1 << 12, 9);
+    let cells = (exp10::EXPERIMENT.cells)();
+    for cell in [&cells[0], &cells[cells.len() - 1]] {
+        let short = Conditions { seed: 1, scale: 0.01, trace: Some(&events[..100]) };
+        let long = Conditions { trace: Some(&events), ..short };
+        let [first, second] =
+            [short, long].map(|conditions| (exp10::EXPERIMENT.measure)(cell, conditions).unwrap());
+        assert_ne!(first, second);
+        assert!(first.iter().chain(&second).all(|value| value.value > 0.0));
+    }
+}

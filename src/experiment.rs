@@ -1,0 +1,72 @@
+//! `zoneweave lab run`: the experiments of the ZapRAID paper, run again.
+
+use crate::characterise::{progress_bar, write};
+use anyhow::{Context, Result};
+use clap::Args;
+use lab::experiment::{self, Options};
+use lab::trace::{self, Event, FORMATS, Format};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub struct ExperimentRun {
+    /// exp1 exp2 ... or all
+    #[arg(required = true, value_name = "EXP")]
+    pub experiments: Vec<String>,
+    /// Runs of each setting, with seeds 1, 2 and so on
+    #[arg(long, default_value_t = 5)]
+    pub seeds: u64,
+    /// How much is written and read, as a multiple of what is usual (docs/experiments.md)
+    #[arg(long, default_value_t = 1.0)]
+    pub scale: f64,
+    /// A block trace for exp10 to replay, in place of the one it makes up
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// How the trace is written down: alibaba, tencent, msr or cloudphysics
+    #[arg(long, value_parser = parse_format, requires = "trace", default_value = "alibaba")]
+    pub trace_format: Format,
+    /// Requests of the trace to replay, from its start
+    #[arg(long, requires = "trace", default_value_t = 100_000)]
+    pub trace_requests: usize,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+    /// Write the report as one self-contained page
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
+}
+
+/// Runs experiments and prints what they measured beside what the paper says.
+pub fn run(options: &ExperimentRun) -> Result<()> {
+    let experiments = experiment::named(&options.experiments)?;
+    let trace = options.trace.as_deref().map(|path| read_trace(path, options)).transpose()?;
+    let settings = Options { seeds: options.seeds, scale: options.scale, trace };
+    let bar = progress_bar("runs")?;
+    let progress = |done: usize, total: usize, name: &str| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+        bar.set_message(name.to_owned());
+    };
+    let report = experiment::run(&experiments, &settings, &progress)?;
+    bar.finish_and_clear();
+    if let Some(path) = &options.out {
+        write(path, &report.to_html())?;
+    }
+    if options.json {
+        print!("{}", report.to_json_lines());
+    } else {
+        print!("{}", report.to_text());
+    }
+    Ok(())
+}
+
+fn read_trace(path: &Path, options: &ExperimentRun) -> Result<Vec<Event>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    let events = trace::parse(&text, options.trace_format, options.trace_requests);
+    events.with_context(|| format!("{}", path.display()))
+}
+
+fn parse_format(text: &str) -> Result<Format, String> {
+    let found = FORMATS.iter().find(|(name, _)| *name == text);
+    let names: Vec<&str> = FORMATS.iter().map(|(name, _)| *name).collect();
+    found.map(|(_, format)| *format).ok_or_else(|| format!("`{text}`: use {}", names.join(", ")))
+}
