@@ -38,6 +38,8 @@ pub enum Command {
         #[command(subcommand)]
         command: DriveCommand,
     },
+    /// Show how far the rebuild of a drive is, or wait for its end
+    Rebuild(Rebuild),
     /// Measure
     Lab {
         #[command(subcommand)]
@@ -151,6 +153,11 @@ pub struct Query {
 pub enum DriveCommand {
     /// Mark a drive as failed: the array goes on without it and never believes it again
     Fail(Fail),
+    /// Give an array an empty drive for one that failed, and rebuild it while clients go on
+    ///
+    /// Served or not: without a server the rebuild begins with the next `serve` or `up`. It goes on where it
+    /// was after a restart.
+    Replace(Replace),
     /// Measure one operation on a modelled drive in virtual time, or on a real one
     Probe(Probe),
     /// Create the file of an emulated drive that is in no array, for measuring
@@ -181,6 +188,35 @@ pub struct Fail {
     pub dir: PathBuf,
     /// The drive, as `zoneweave status` numbers it
     pub drive: u8,
+}
+
+#[derive(Debug, Args)]
+pub struct Replace {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// The drive that failed, as `zoneweave status` numbers it
+    pub drive: u8,
+    /// The new drive: a file that does not exist, or a blank drive made like the others [default: DIR/drive-N-K.zns]
+    #[arg(long, value_name = "PATH")]
+    pub with: Option<PathBuf>,
+    /// Wait until the drive is rebuilt
+    #[arg(long)]
+    pub wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Rebuild {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Wait until it is over
+    #[arg(long)]
+    pub wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -100,7 +100,15 @@ impl Directory {
 
     /// Writes `array.toml` of a new array, last of all its files and all at once.
     pub fn create(path: &Path, file: ArrayFile) -> Result<Directory> {
-        let text = toml::to_string(&file).context("array.toml")?;
+        let directory = Directory { path: path.to_owned(), file };
+        directory.save()?;
+        Ok(directory)
+    }
+
+    /// Writes `array.toml` anew, all at once.
+    pub fn save(&self) -> Result<()> {
+        let path = &self.path;
+        let text = toml::to_string(&self.file).context("array.toml")?;
         let header = "# A Zoneweave array. Drives may move: change their `path`. The rest is for reading;\n\
                       # what counts is in the drives' superblocks.\n";
         let temporary = path.join("array.toml.new");
@@ -108,8 +116,7 @@ impl Directory {
             .with_context(|| format!("{}", temporary.display()))?;
         std::fs::File::open(&temporary).and_then(|file| file.sync_all()).context("array.toml")?;
         std::fs::rename(&temporary, path.join("array.toml")).context("array.toml")?;
-        std::fs::File::open(path).and_then(|directory| directory.sync_all()).context("array.toml")?;
-        Ok(Directory { path: path.to_owned(), file })
+        std::fs::File::open(path).and_then(|directory| directory.sync_all()).context("array.toml")
     }
 
     /// File of a drive.

@@ -12,6 +12,9 @@ mod experiment;
 mod fail;
 mod lab_commands;
 mod probe;
+mod progress;
+mod rebuild;
+mod replace;
 mod serve;
 mod sim;
 mod status;
@@ -55,6 +58,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(options) => return check::run(&options),
         Command::Drive { command: DriveCommand::Fail(options) } => fail::run(&options)?,
         Command::Drive { command: DriveCommand::Create(options) } => create::drive(&options)?,
+        Command::Drive { command: DriveCommand::Replace(options) } => replace::run(&options)?,
+        Command::Rebuild(options) => rebuild::run(&options)?,
         Command::Drive { command: DriveCommand::Probe(options) } => probe::run(&options)?,
         Command::Lab { command } => return lab_commands::run(&command),
         Command::Sim(options) => return sim::run(&options),

@@ -3,7 +3,9 @@
 use crate::cli::{Serve, ServiceOptions, Up};
 use crate::create;
 use crate::directory::{self, Directory};
-use crate::status::{self, LifetimeCounters};
+use crate::progress::Speed;
+use crate::replace::{self, Attempt};
+use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
 use array::log::config::Tuning;
 use array::log::mount;
@@ -15,14 +17,19 @@ use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use drive::emulated::Pace;
 use drive::timing::Profile;
 use server::{ExportConfig, Listen, ServerConfig, Service, Stop, WallClock, control};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
+use zone::format::superblock::MemberState;
 
 /// Waits shorter than this are spent awake when drives take the time of a profile.
 const SPIN_FOR_PROFILE: Nanos = Nanos(200_000);
 /// How often it is looked whether the host keeps up, and what is worth a word.
 const PACE_EVERY: Nanos = Nanos(5_000_000_000);
 const LAG_NOTED: Nanos = Nanos(500_000);
+
+/// How often drives are looked at that have no descriptor in the loop.
+const LOOK_AT_NEWCOMERS_EVERY: Nanos = Nanos(200_000);
 
 /// How often counters are saved, so that a killed server loses few of them.
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
@@ -84,6 +91,11 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let service =
         Service { listeners: vec![listener], control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let mut served = ServedArray {
+        profile,
+        rebuild_speed: Speed::default(),
+        rebuilding: None,
+        newcomers: BTreeSet::new(),
+        now: clock.now(),
         lifetime: LifetimeCounters::load(&directory.counters_path()),
         counters_path: directory.counters_path(),
         saved_at: clock.now(),
@@ -158,6 +170,15 @@ struct ServedArray {
     /// The clocks of drives that take the time of a profile.
     paces: Vec<Pace>,
     pace_checked_at: Instant,
+    /// What drives that come later take the time of.
+    profile: Option<Profile>,
+    rebuild_speed: Speed,
+    /// The drive that was being rebuilt at the last turn.
+    rebuilding: Option<DriveIndex>,
+    /// Drives that came while the array is served.
+    newcomers: BTreeSet<DriveIndex>,
+    /// The last turn.
+    now: Instant,
 }
 
 impl ServedArray {
@@ -185,22 +206,69 @@ impl ServedArray {
         }
     }
 
-    fn answer(&mut self, line: &str) -> Result<String> {
-        match line.split_whitespace().collect::<Vec<&str>>()[..] {
-            ["status"] => {
-                let total = self.lifetime.plus(self.volume.shard().counters());
-                let report = status::report(&self.directory, &self.volume.shard().status(), &total, true);
-                Ok(serde_json::to_string(&report)?)
-            }
-            ["fail", drive] => {
-                let drive: u8 = drive.parse().context("the drive's number")?;
+    fn answer(&mut self, now: Instant, line: &str) -> Result<String> {
+        let (question, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        match question {
+            "status" => Ok(serde_json::to_string(&self.status(now))?),
+            "fail" => {
+                let drive: u8 = rest.parse().context("the drive's number")?;
                 status::check_can_fail(&self.volume.shard().status(), drive)?;
                 self.volume.fail_member(DriveIndex(drive));
                 log::warn!("drive {drive} was marked failed");
                 Ok("{}".to_owned())
             }
-            _ => anyhow::bail!("`{line}` is not a question: ask `status` or `fail N`"),
+            "replace" => Ok(serde_json::to_string(&self.replace(now, rest)?)?),
+            _ => anyhow::bail!("`{line}` is not a question: ask `status`, `fail N` or `replace N [PATH]`"),
         }
+    }
+
+    fn status(&self, now: Instant) -> StatusReport {
+        let counters = self.volume.shard().counters();
+        let total = self.lifetime.plus(counters);
+        let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
+        let served = Served { rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes) };
+        status::report(&self.directory, &self.volume.shard().status(), &total, Some(served))
+    }
+
+    /// `replace N [PATH]`: an empty drive for one that failed.
+    fn replace(&mut self, now: Instant, rest: &str) -> Result<Attempt> {
+        let (drive, path) = rest.split_once(' ').map_or((rest, None), |(drive, path)| (drive, Some(path)));
+        let drive: u8 = drive.parse().context("the drive's number")?;
+        self.install(now, drive, path.map(Path::new))
+    }
+
+    fn install(&mut self, now: Instant, drive: u8, path: Option<&Path>) -> Result<Attempt> {
+        let place = (drive, path);
+        let (attempt, pace) =
+            replace::install(&mut self.directory, &mut self.volume, now, place, self.profile.as_ref())?;
+        if let Attempt::Done(replaced) = &attempt {
+            log::info!("drive {drive} is now {} and is being rebuilt", replaced.path.display());
+            self.newcomers.insert(DriveIndex(drive));
+            self.paces.extend(pace);
+        }
+        Ok(attempt)
+    }
+
+    /// Measures the rebuild's speed, and says when it is over.
+    fn watch_rebuild(&mut self, now: Instant) {
+        let rebuilding = self.volume.shard().rebuilding();
+        let bytes = self.volume.shard().counters().blocks_rebuilt * BLOCK_BYTES_U64;
+        self.rebuild_speed.note(now, rebuilding.map(|_| bytes));
+        let before = std::mem::replace(&mut self.rebuilding, rebuilding);
+        if let Some(drive) = before.filter(|drive| rebuilding != Some(*drive)) {
+            match self.volume.shard().member_state(drive) {
+                MemberState::Active => log::info!("drive {drive} is rebuilt"),
+                MemberState::Failed | MemberState::Rebuilding => {
+                    log::warn!("drive {drive} failed before it was rebuilt");
+                }
+            }
+        }
+    }
+
+    /// The loop has no descriptor of a drive that came later: it is looked at while it has something to do.
+    fn newcomers_deadline(&self) -> Option<Instant> {
+        let is_busy = |drive: &DriveIndex| self.volume.commands_in_flight(*drive) > 0;
+        self.newcomers.iter().any(is_busy).then(|| self.now + LOOK_AT_NEWCOMERS_EVERY)
     }
 }
 
@@ -227,15 +295,17 @@ impl Volume for ServedArray {
             self.save_counters();
         }
         self.check_pace(now);
+        self.watch_rebuild(now);
+        self.now = now;
         self.volume.turn(now, replies)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.volume.next_deadline()
+        [self.volume.next_deadline(), self.newcomers_deadline()].into_iter().flatten().min()
     }
 
-    fn control(&mut self, _now: Instant, line: &str) -> String {
-        match self.answer(line) {
+    fn control(&mut self, now: Instant, line: &str) -> String {
+        match self.answer(now, line) {
             Ok(answer) => answer,
             Err(error) => serde_json::json!({ "error": format!("{error:#}") }).to_string(),
         }

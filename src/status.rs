@@ -3,6 +3,7 @@
 
 use crate::cli::Query;
 use crate::directory::Directory;
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail, ensure};
 use array::log::status::{Health, Status};
 use array::log::{Counters, MountReport, mount_read_only};
@@ -23,7 +24,7 @@ pub struct StatusReport {
     pub served: bool,
     /// clean, degraded, rebuilding or failed.
     pub state: String,
-    /// Segments that are whole on all drives, while one is being rebuilt.
+    /// While a drive is being rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<RebuildReport>,
     /// As `--level` takes it.
@@ -70,10 +71,11 @@ pub struct StatusReport {
 /// How far a rebuild has come.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct RebuildReport {
-    /// Segments that have their zone on the new drive.
-    pub segments_done: u64,
-    /// Segments.
-    pub segments_total: u64,
+    /// The drive that is being rebuilt.
+    pub drive: usize,
+    /// Bytes of it, and how fast.
+    #[serde(flatten)]
+    pub progress: Progress,
 }
 
 /// One drive.
@@ -156,16 +158,21 @@ impl LifetimeCounters {
 /// Prints the status of an array.
 pub fn run(options: &Query) -> Result<()> {
     let directory = Directory::open(&options.dir)?;
-    let report = match ask_server(&directory)? {
-        Some(report) => report,
-        None => look(&directory)?,
-    };
+    let report = current(&directory)?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&report);
     }
     Ok(())
+}
+
+/// The status of an array, from the server if there is one, else from the drives.
+pub fn current(directory: &Directory) -> Result<StatusReport> {
+    match ask_server(directory)? {
+        Some(report) => Ok(report),
+        None => look(directory),
+    }
 }
 
 /// Asks the server; `None` when there is none.
@@ -194,7 +201,14 @@ fn look(directory: &Directory) -> Result<StatusReport> {
     let drives = directory.open_drives()?;
     let (shard, _, _) = mount_read_only(drives.devices, Instant(0))?;
     let counters = LifetimeCounters::load(&directory.counters_path());
-    Ok(report(directory, &shard.status(), &counters, false))
+    Ok(report(directory, &shard.status(), &counters, None))
+}
+
+/// What only a server knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Served {
+    /// Speed of the rebuild.
+    pub rebuild_bytes_per_second: Option<u64>,
 }
 
 /// Puts a status into words.
@@ -202,7 +216,7 @@ pub fn report(
     directory: &Directory,
     status: &Status,
     counters: &LifetimeCounters,
-    served: bool,
+    served: Option<Served>,
 ) -> StatusReport {
     let member = |(index, state): (usize, &MemberState)| MemberReport {
         index,
@@ -219,19 +233,21 @@ pub fn report(
     };
     StatusReport {
         array: uuid::Uuid::from_bytes(status.array).to_string(),
-        served,
+        served: served.is_some(),
         state: match status.health {
             Health::Clean => "clean".to_owned(),
             Health::Degraded => "degraded".to_owned(),
             Health::Rebuilding { .. } => "rebuilding".to_owned(),
             Health::Failed => "failed".to_owned(),
         },
-        rebuild: match status.health {
-            Health::Rebuilding { segments_done, segments_total } => {
-                Some(RebuildReport { segments_done, segments_total })
-            }
-            Health::Clean | Health::Degraded | Health::Failed => None,
-        },
+        rebuild: status.rebuild.map(|rebuild| RebuildReport {
+            drive: rebuild.member.index(),
+            progress: Progress::new(
+                rebuild.bytes_done,
+                rebuild.bytes_total,
+                served.and_then(|served| served.rebuild_bytes_per_second),
+            ),
+        }),
         level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
         capacity_bytes: status.capacity_bytes,
@@ -257,8 +273,8 @@ pub fn report(
 fn print(report: &StatusReport) {
     println!("array            {}", report.array);
     println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
-    if let Some(RebuildReport { segments_done, segments_total }) = report.rebuild {
-        println!("rebuilt          {segments_done} of {segments_total} segments");
+    if let Some(RebuildReport { drive, progress }) = &report.rebuild {
+        println!("rebuild          drive {drive}, {progress}");
     }
     println!("level            {} over {} drives", report.level, report.members.len());
     println!("chunk, group     {}, {} stripes", human_bytes(report.chunk_bytes), report.group_stripes);

@@ -87,6 +87,16 @@ pub struct MemberRebuild {
     is_busy: bool,
 }
 
+impl MemberRebuild {
+    /// True while a zone is being written.
+    fn is_in_zone(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Stripes | Stage::Footer | Stage::Flushing | Stage::Closing | Stage::Closed
+        )
+    }
+}
+
 impl Shard {
     /// Begins the rebuild, or goes on with it after a mount.
     pub(super) fn start_rebuild(&mut self, fx: &mut Effects) {
@@ -120,14 +130,20 @@ impl Shard {
         self.member_rebuild.loads as usize
     }
 
+    /// Blocks written to the zone that is being rebuilt.
+    pub(super) fn rebuild_blocks_written(&self) -> u64 {
+        let rebuild = &self.member_rebuild;
+        if !rebuild.is_in_zone() {
+            return 0;
+        }
+        let layout = &self.segments.get(rebuild.segment).layout;
+        u64::from(layout.slot_offset(rebuild.slot_to_write) + rebuild.footer_next)
+    }
+
     /// The drive failed, or too many others did.
     pub(super) fn abandon_rebuild(&mut self) {
         let rebuild = &mut self.member_rebuild;
-        let in_zone = matches!(
-            rebuild.stage,
-            Stage::Stripes | Stage::Footer | Stage::Flushing | Stage::Closing | Stage::Closed
-        );
-        if in_zone {
+        if rebuild.is_in_zone() {
             self.segments.get_mut(rebuild.segment).is_being_rebuilt = false;
         }
         rebuild.stage = Stage::Idle;

@@ -51,7 +51,9 @@ impl fmt::Display for ReplaceError {
             ReplaceError::NoSuchMember { members } => {
                 write!(f, "the array has drives 0 to {}", members.saturating_sub(1))
             }
-            ReplaceError::NotFailed => write!(f, "the drive has not failed: mark it failed first"),
+            ReplaceError::NotFailed => {
+                write!(f, "the drive has not failed: mark it failed first, with `zoneweave drive fail`")
+            }
             ReplaceError::Broken => write!(f, "too many drives are lost: there is nothing to rebuild from"),
             ReplaceError::UuidInUse => write!(f, "a drive of the array has the same UUID: give another one"),
             ReplaceError::Geometry => write!(
@@ -106,7 +108,8 @@ pub fn expect_blank(
 
 impl Shard {
     /// What every drive of the array allows.
-    pub(super) fn geometry(&self) -> &Geometry {
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
         &self.config.geometry
     }
 

@@ -2,7 +2,7 @@
 
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
-use base::units::BLOCK_BYTES_U64;
+use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::format::superblock::{MemberState, Uuid};
 use zone::stripe::Level;
 
@@ -24,6 +24,17 @@ pub enum Health {
     Failed,
 }
 
+/// How far the rebuild of a member has come, in bytes of its drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RebuildStatus {
+    /// The member.
+    pub member: DriveIndex,
+    /// Written, or found to be there.
+    pub bytes_done: u64,
+    /// Of all segments that are older than the drive. Shrinks when one of them is collected.
+    pub bytes_total: u64,
+}
+
 /// A snapshot of a volume.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -31,6 +42,8 @@ pub struct Status {
     pub array: Uuid,
     /// Whether it can lose another drive.
     pub health: Health,
+    /// While a member is being rebuilt.
+    pub rebuild: Option<RebuildStatus>,
     /// RAID level.
     pub level: Level,
     /// State of each member.
@@ -72,6 +85,7 @@ impl Shard {
         Status {
             array: self.config.array,
             health: self.health(),
+            rebuild: self.rebuild_status(),
             level: self.config.level,
             members: self.membership.record().members.iter().map(|member| member.state).collect(),
             capacity_bytes: self.config.volume_blocks * BLOCK_BYTES_U64,
@@ -87,6 +101,48 @@ impl Shard {
             large_chunk_bytes: u64::from(self.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
             counters: self.counters,
         }
+    }
+
+    /// How far the rebuild has come; `None` when no member is being rebuilt. O(segments).
+    #[must_use]
+    pub fn rebuild_status(&self) -> Option<RebuildStatus> {
+        let member = self.membership.rebuilding()?;
+        let older = || {
+            let from = self.membership.record().rebuild_from;
+            self.segments.iter().map(|(_, segment)| segment).filter(move |segment| segment.id < from)
+        };
+        let bytes = |segment: &Segment| {
+            u64::from(segment.layout.footer_offset() + segment.layout.footer_blocks()) * BLOCK_BYTES_U64
+        };
+        let bytes_total: u64 = older().map(bytes).sum();
+        let bytes_left: u64 = older().filter(|segment| segment.lacks_zone(member)).map(bytes).sum();
+        let bytes_written = self.rebuild_blocks_written() * BLOCK_BYTES_U64;
+        Some(RebuildStatus {
+            member: DriveIndex::at(member),
+            bytes_done: (bytes_total - bytes_left + bytes_written).min(bytes_total),
+            bytes_total,
+        })
+    }
+
+    /// The member that is being rebuilt.
+    #[must_use]
+    pub fn rebuilding(&self) -> Option<DriveIndex> {
+        self.membership.rebuilding().map(DriveIndex::at)
+    }
+
+    /// State of a member.
+    ///
+    /// # Panics
+    /// When there is no such member.
+    #[must_use]
+    pub fn member_state(&self, member: DriveIndex) -> MemberState {
+        self.membership.record().members[member.index()].state
+    }
+
+    /// True until every drive that is there knows of the last change of members.
+    #[must_use]
+    pub fn is_recording_members(&self) -> bool {
+        self.membership.is_changing()
     }
 
     fn health(&self) -> Health {

@@ -116,6 +116,12 @@ impl LogVolume {
         Ok(())
     }
 
+    /// Commands a drive was given and has not answered.
+    #[must_use]
+    pub fn commands_in_flight(&self, drive: DriveIndex) -> u32 {
+        self.drives.in_flight(drive)
+    }
+
     /// The drives.
     pub fn drives_mut(&mut self) -> &mut DriveSet {
         &mut self.drives

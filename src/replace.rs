@@ -1,0 +1,212 @@
+//! `zoneweave drive replace`: an empty drive takes the place of one that failed.
+//!
+//! `array.toml` is written before the superblocks: a crash between the two leaves an array that lacks the
+//! failed drive as before, and a blank file in its place.
+
+use crate::cli::Replace;
+use crate::directory::{Directory, DriveTable};
+use crate::{rebuild, status};
+use anyhow::{Context, Result, bail};
+use array::log::config::Tuning;
+use array::log::volume::LogVolume;
+use array::log::{ReplaceError, mount, mount_read_only};
+use base::time::Instant;
+use base::units::DriveIndex;
+use drive::emulated::{CreateOptions, EmulatedDrive, Pace, TimedDrive};
+use drive::timing::{ModelOptions, Profile};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use zone::device::{Geometry, ZonedDevice};
+
+/// How often a busy array is asked again, and for how long.
+const ASK_AGAIN_EVERY: Duration = Duration::from_millis(50);
+const ASK_AGAIN_MAX: u32 = 1_200;
+/// Turns after which an array that is not served has not recorded its new member.
+const TURNS_MAX: u32 = 1_000_000;
+
+/// The JSON object of `zoneweave drive replace --json`.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Replaced {
+    /// The drive's number.
+    pub drive: u8,
+    /// File of the new drive.
+    pub path: PathBuf,
+    /// File of the old one, which nobody needs any more.
+    pub old_path: PathBuf,
+    /// A server is rebuilding it.
+    pub served: bool,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attempt {
+    /// The drive is in its place.
+    Done(Replaced),
+    /// Something under way must end first.
+    Busy,
+}
+
+/// Replaces a drive, through the server if there is one.
+pub fn run(options: &Replace) -> Result<()> {
+    let mut directory = Directory::open(&options.dir)?;
+    let with = options.with.as_ref().map(std::path::absolute).transpose().context("--with")?;
+    let replaced = match ask_server(&directory, options.drive, with.as_deref())? {
+        Some(replaced) => replaced,
+        None => replace_offline(&mut directory, options.drive, with.as_deref())?,
+    };
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&replaced)?);
+    } else {
+        print(options, &replaced);
+    }
+    if options.wait && replaced.served {
+        rebuild::follow(&directory, options.json)?;
+    }
+    Ok(())
+}
+
+fn print(options: &Replace, replaced: &Replaced) {
+    let Replaced { drive, path, old_path, served } = replaced;
+    println!(
+        "drive {drive} is now {}; {} is no longer part of the array",
+        path.display(),
+        old_path.display()
+    );
+    let dir = options.dir.display();
+    match (served, options.wait) {
+        (true, true) => {}
+        (true, false) => println!("it is being rebuilt; `zoneweave rebuild {dir} --wait` follows"),
+        (false, _) => {
+            println!("nobody serves the array: the rebuild begins with the next `zoneweave serve {dir}`");
+        }
+    }
+}
+
+/// Asks the server, again while it is busy; `None` when there is none.
+fn ask_server(directory: &Directory, drive: u8, with: Option<&Path>) -> Result<Option<Replaced>> {
+    let path = with.map(|path| format!(" {}", path.display())).unwrap_or_default();
+    let line = format!("replace {drive}{path}");
+    for _ in 0..ASK_AGAIN_MAX {
+        let Some(answer) = status::ask(directory, &line)? else { return Ok(None) };
+        if let Attempt::Done(replaced) = serde_json::from_str(&answer).context("the server's answer")? {
+            return Ok(Some(replaced));
+        }
+        std::thread::sleep(ASK_AGAIN_EVERY);
+    }
+    bail!("drive {drive} cannot be replaced: the array has been changing for a minute; try again later")
+}
+
+/// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
+fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) -> Result<Replaced> {
+    let (looked, ..) = mount_read_only(directory.open_drives()?.devices, Instant(0))?;
+    check_drive(&looked.status(), drive)?;
+    drop(looked);
+    let (shard, drives, _) = mount(directory.open_drives()?.devices, Tuning::default(), Instant(0))?;
+    let mut volume = LogVolume::new(shard, drives);
+    let mut replies = Vec::new();
+    let mut replaced = None;
+    for turn in 0..TURNS_MAX {
+        let now = Instant(u64::from(turn) * 100_000);
+        let is_rescuing = volume.shard().has_recovery_debt();
+        if replaced.is_none()
+            && !is_rescuing
+            && let (Attempt::Done(done), _) = install(directory, &mut volume, now, (drive, with), None)?
+        {
+            replaced = Some(done);
+        }
+        if !volume.turn(now, &mut replies) && !volume.shard().is_recording_members() {
+            if let Some(replaced) = replaced {
+                return Ok(Replaced { served: false, ..replaced });
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+    bail!("drive {drive} cannot be replaced: the array does not come to rest; serve it, then try again")
+}
+
+fn check_drive(status: &array::log::status::Status, drive: u8) -> Result<()> {
+    let count = status.members.len();
+    anyhow::ensure!(usize::from(drive) < count, "drive {drive}: the array has drives 0 to {}", count - 1);
+    Ok(())
+}
+
+/// Puts an empty drive into the place of a failed one; with a profile, one that takes its time.
+pub fn install(
+    directory: &mut Directory,
+    volume: &mut LogVolume,
+    now: Instant,
+    (member, with): (u8, Option<&Path>),
+    profile: Option<&Profile>,
+) -> Result<(Attempt, Option<Pace>)> {
+    let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
+    match volume.shard().can_replace(usize::from(member), [0; 16]) {
+        Ok(()) => {}
+        Err(ReplaceError::Busy) => return Ok((Attempt::Busy, None)),
+        Err(error) => return Err(refused(error)),
+    }
+    let newcomer = Newcomer::find(directory, member, with, volume.shard().geometry())?;
+    let (path, created) = (directory.path.join(&newcomer.table.path), newcomer.created);
+    let old = std::mem::replace(&mut directory.file.drive[usize::from(member)], newcomer.table);
+    let old_path = directory.path.join(&old.path);
+    directory.save()?;
+    let uuid = newcomer.drive.uuid();
+    let (device, pace): (Box<dyn ZonedDevice>, Option<Pace>) = match profile {
+        None => (Box::new(newcomer.drive), None),
+        Some(profile) => {
+            let options = ModelOptions { seed: u64::from(member), ..ModelOptions::default() };
+            let (device, pace) = TimedDrive::paced(newcomer.drive, profile, options);
+            (Box::new(device), Some(pace))
+        }
+    };
+    let accepted = volume.replace_member(now, DriveIndex(member), device, uuid);
+    if let Err(error) = accepted {
+        directory.file.drive[usize::from(member)] = old;
+        directory.save()?;
+        if created {
+            let _ = std::fs::remove_file(path);
+        }
+        return match error {
+            ReplaceError::Busy => Ok((Attempt::Busy, None)),
+            error => Err(refused(error)),
+        };
+    }
+    if let Some(pace) = &pace {
+        pace.start();
+    }
+    Ok((Attempt::Done(Replaced { drive: member, path, old_path, served: true }), pace))
+}
+
+/// A drive that is in no array yet.
+pub struct Newcomer {
+    /// What `array.toml` is to say of it.
+    pub table: DriveTable,
+    drive: EmulatedDrive,
+    created: bool,
+}
+
+impl Newcomer {
+    /// Opens the drive at `path`, or makes one: there if it does not exist, else beside the others.
+    fn find(directory: &Directory, member: u8, path: Option<&Path>, geometry: &Geometry) -> Result<Newcomer> {
+        let own = path.is_none().then(|| new_name(directory, member));
+        let path = own.unwrap_or_else(|| path.map(Path::to_owned).unwrap_or_default());
+        let full = directory.path.join(&path);
+        let created = !full.exists();
+        let drive = if created {
+            let uuid = *uuid::Uuid::new_v4().as_bytes();
+            EmulatedDrive::create(&full, &CreateOptions::new(*geometry, uuid))?
+        } else {
+            EmulatedDrive::open(&full)?
+        };
+        let table = DriveTable { path, uuid: uuid::Uuid::from_bytes(drive.uuid()) };
+        Ok(Newcomer { table, drive, created })
+    }
+}
+
+/// A file beside the others that does not exist yet.
+fn new_name(directory: &Directory, member: u8) -> PathBuf {
+    let names = (1_u64..).map(|count| PathBuf::from(format!("drive-{member}-{count}.zns")));
+    let mut free = names.filter(|name| !directory.path.join(name).exists());
+    free.next().expect("names do not run out")
+}
