@@ -134,6 +134,8 @@ mutants! {
         OnlyNewestTombstone = "only-newest-tombstone",
         /// The collector waits for space when zones that failed have used up its reserve.
         CollectorWaitsForSpace = "collector-waits-for-space",
+        /// A filler that was read in place of another block is believed at once.
+        AnyFillerBelieved = "any-filler-believed",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
     }

@@ -52,6 +52,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "gc-out-of-space",
     "gc-places-before-it-seals",
     "memory-pressure",
+    "misdirected-read-of-a-filler",
     "misdirected-reads",
     "misdirected-reads-in-recovery",
     "misdirected-write",

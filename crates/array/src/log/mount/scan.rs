@@ -430,7 +430,11 @@ fn take_entry(
         None => zone.hints.insert(place, oob::guess(&frame.oob)),
         Some(_) => zone.hints.remove(&place),
     };
-    entry.is_some_and(|entry| entry.whole || oob::guess(&frame.oob).is_filler)
+    // A filler names its slot: one of another slot was read from there.
+    let hint = oob::guess(&frame.oob);
+    let slot = segment.layout.slot_at(place + HEADER_BLOCKS).map(|(slot, _)| slot);
+    let is_here = Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved);
+    entry.is_some_and(|entry| entry.whole || hint.is_filler && is_here)
 }
 
 /// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
