@@ -208,7 +208,9 @@ impl ErasureCode {
         assert!(lost < self.piece_count());
         let present = present.without([lost].into_iter().collect());
         match self.kind {
-            Kind::Parities => self.recipe_of_parities(lost, present),
+            Kind::Parities => {
+                self.recipe_by_xor(lost, present).or_else(|| self.recipe_of_parities(lost, present))
+            }
             Kind::Mirrors => {
                 let other = (lost + self.data_count) % self.piece_count();
                 let mut recipe = [0; PIECES_MAX];
@@ -216,6 +218,18 @@ impl ErasureCode {
                 present.contains(other).then_some(recipe)
             }
         }
+    }
+
+    /// Of the data pieces and their plain sum each is the sum of the others: what is decoded most, without
+    /// equations.
+    fn recipe_by_xor(&self, lost: usize, present: PieceSet) -> Option<Recipe> {
+        if self.parity_count == 0 || lost > self.data_count {
+            return None;
+        }
+        let others = PieceSet::first(self.data_count + 1).without([lost].into_iter().collect());
+        let mut recipe = [0; PIECES_MAX];
+        others.iter().for_each(|piece| recipe[piece] = 1);
+        others.without(present).is_empty().then_some(recipe)
     }
 
     /// The data pieces that are not there, e of them, are eliminated with the first e parities that are:

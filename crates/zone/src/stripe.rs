@@ -155,9 +155,8 @@ impl Layout {
     /// one drive earlier in each stripe, and the data follows it around.
     #[must_use]
     pub fn drive_of(&self, stripe: u32, piece: usize) -> usize {
-        let members = self.members();
-        assert!(piece < members);
-        (self.first_parity(stripe) + self.behind_first_parity(piece)) % members
+        assert!(piece < self.members());
+        self.around(self.first_parity(stripe) + self.around(piece + self.code.parity_count()))
     }
 
     /// Piece of a stripe that a drive holds: the inverse of [`Layout::drive_of`].
@@ -165,8 +164,8 @@ impl Layout {
     pub fn piece_of(&self, stripe: u32, drive: usize) -> usize {
         let members = self.members();
         assert!(drive < members);
-        // Pieces and their distance from the first parity are shifted by k, around.
-        (drive + members - self.first_parity(stripe) + self.code.data_count()) % members
+        let behind_first_parity = self.around(drive + members - self.first_parity(stripe));
+        self.around(behind_first_parity + self.code.data_count())
     }
 
     /// Drive of piece k of a stripe; behind the last drive when there is none.
@@ -175,8 +174,10 @@ impl Layout {
         if self.level.rotates() { members - 1 - stripe as usize % members } else { self.code.data_count() }
     }
 
-    fn behind_first_parity(&self, piece: usize) -> usize {
-        (piece + self.code.parity_count()) % self.members()
+    /// A number below twice the members, counted around. (A division would cost more than the rest.)
+    fn around(&self, index: usize) -> usize {
+        let members = self.members();
+        if index >= members { index - members } else { index }
     }
 
     /// Group of a stripe or slot.

@@ -99,7 +99,7 @@ impl Membership {
     /// members are lost like pieces: which ones they are decides. Of any other code they need only be counted.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        !self.code.can_decode(active_members(&self.record))
+        self.lost_count() > self.code.tolerance() && !self.code.can_decode(active_members(&self.record))
     }
 
     /// True when every member's log has room for the records of another replacement.

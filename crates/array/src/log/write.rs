@@ -360,9 +360,12 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         // When too many members failed, that the last of them lacks its piece is recorded nowhere.
-        let code = self.config.code();
+        let suffices = |lost| {
+            let code = self.config.code();
+            code.can_decode(code.pieces().without(lost))
+        };
         let lost = !stripe.pieces_lost.is_empty()
-            && (!code.can_decode(code.pieces().without(stripe.pieces_lost))
+            && (!suffices(stripe.pieces_lost)
                 || self.membership.is_broken() && !mutant::is(Mutant::BrokenAcknowledges));
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
