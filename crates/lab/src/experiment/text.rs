@@ -44,8 +44,7 @@ fn block(text: &mut String, outcome: &Outcome) {
         cell(text, &measurement, &mut last);
     }
     text.push('\n');
-    let comparisons = outcome.comparisons.iter().filter(|said| !said.is_of_cell);
-    comparisons.for_each(|said| compared(text, said));
+    outcome.comparisons.iter().for_each(|said| compared(text, said));
     for check in &outcome.checks {
         let _ = writeln!(text, "  [{}] {}", if check.holds { "holds" } else { "DOES NOT HOLD" }, check.rule);
     }
