@@ -24,15 +24,18 @@ mod load;
 mod lost;
 mod membership;
 mod mount;
+mod pacer;
 mod pba;
 mod read;
 mod rebuild;
 mod replace;
+pub mod scrub;
 mod segment;
 mod segment_life;
 pub mod status;
 mod streams;
 mod stripe;
+mod sweep;
 mod token;
 mod trim;
 pub mod volume;
@@ -60,11 +63,13 @@ use load::{Load, Rebuild};
 use membership::Membership;
 use pba::PbaFormat;
 use read::ReadRequest;
-use rebuild::{MemberRebuild, REBUILD_STRIPES_MAX};
+use rebuild::{MemberRebuild, REBUILD_SWEEPS_MAX, REBUILD_ZONES_MAX};
+use scrub::{SCRUB_RECORD_BLOCKS, SCRUB_SWEEPS_MAX, Scrub};
 use segment::{SegmentSlot, SegmentTable};
 use std::collections::VecDeque;
 use streams::StreamWriter;
 use stripe::StripeSlots;
+use sweep::{Sweep, stripes_per_sweep};
 use token::Waiter;
 use trim::RegionLocks;
 use write::ClientRequest;
@@ -120,10 +125,12 @@ pub struct Shard {
     device_flush: DeviceFlush,
     reads: Slab<ReadRequest>,
     loads: Slab<Load>,
+    sweeps: Slab<Sweep>,
     rebuilds: VecDeque<Rebuild>,
     rebuild_loads: u32,
     member_rebuild: MemberRebuild,
     gc: Gc,
+    scrub: Scrub,
     moves: VecDeque<Move>,
     /// Live blocks of the victim that could not be read, to be written off.
     write_offs: Vec<(Name, Pba)>,
@@ -186,7 +193,9 @@ impl Shard {
             Waiter::Read { slot, part } => self.on_read(slot, part, drive.index(), completion, fx),
             Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
             Waiter::Flush { .. } => self.on_device_flush(drive.index(), &completion, fx),
-            Waiter::Rebuild { .. } => self.on_rebuild(drive.index(), completion, fx),
+            Waiter::Sweep { slot, part } => self.on_sweep(slot, part, drive.index(), completion, fx),
+            Waiter::Scrub { slot, part } => self.on_scrub(slot, part, drive.index(), completion, fx),
+            Waiter::Rebuild { slot, .. } => self.on_rebuild(slot, drive.index(), completion, fx),
             Waiter::Superblock { .. } => self.on_superblock(drive.index(), completion, fx),
         }
         self.settle(now, fx);
@@ -221,7 +230,9 @@ impl Shard {
     /// When [`Shard::tick`] is due at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        Stream::ALL.into_iter().filter_map(|stream| self.stripe_deadline(stream)).min()
+        let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
+        let paced = [self.member_rebuild.pacer.wakes_at(), self.scrub_wakes_at()];
+        stripes.into_iter().chain(paced).flatten().min()
     }
 
     /// Moves what waits for something that may have happened: stripes for room, requests for
@@ -232,7 +243,8 @@ impl Shard {
         self.record_doubt();
         self.place_moves(now, fx);
         self.advance_gc(now, fx);
-        self.advance_rebuild(fx);
+        self.advance_rebuild(now, fx);
+        self.advance_scrub(now, fx);
         self.pump_stream(Stream::Gc, fx);
         self.pump_stream(Stream::Small, fx);
         self.pump_stream(Stream::Large, fx);
@@ -277,10 +289,12 @@ impl Shard {
         self.requests.is_empty()
             && self.reads.is_empty()
             && self.loads.is_empty()
+            && self.sweeps.is_empty()
             && self.moves.is_empty()
             && self.in_flight.is_empty()
             && matches!(self.gc, Gc::Idle)
             && self.rebuild_is_over()
+            && self.scrub_is_over()
             && !self.membership.is_changing()
             && !self.segments.iter().any(|(_, segment)| segment.is_changing())
             && Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) == 0)
@@ -303,7 +317,7 @@ impl Shard {
     fn has_blocks_to_rescue(&self) -> bool {
         self.is_recording_doubt()
             || !self.weak.is_empty()
-            || self.loads.len() > self.rebuild_loads_count()
+            || !self.loads.is_empty()
             || !self.moves.is_empty()
             || self.moves_pending > 0
     }
@@ -367,17 +381,27 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 }
 
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
-/// loads for the collector, for degraded reads and for a rebuild, moved blocks, headers and footers.
+/// loads for the collector and for degraded reads, sweeps for a rebuild and a scrub, moved blocks, headers and footers.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
     let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("three streams");
     let stripes: usize =
         Stream::ALL.map(|stream| stripe_slot_count(config, stream) * stripe_blocks_of(stream)).iter().sum();
     let loads = 4 * LOADS_MAX as usize * stripe_blocks;
-    let rebuild = 2 * REBUILD_STRIPES_MAX * stripe_blocks;
+    let sweep_blocks = Stream::ALL
+        .map(|stream| config.chunk_blocks_of(stream))
+        .map(|chunk_blocks| (stripes_per_sweep(chunk_blocks) * chunk_blocks) as usize)
+        .into_iter()
+        .max()
+        .expect("three streams");
+    // Chunks of a sweep are decoded while it is still there, and others are written meanwhile.
+    let per_lane = (REBUILD_SWEEPS_MAX as usize) * (config.members + 2) * sweep_blocks;
+    let rebuild = REBUILD_ZONES_MAX * per_lane;
+    let scrub = SCRUB_SWEEPS_MAX * config.members * sweep_blocks + SCRUB_RECORD_BLOCKS as usize + 1;
     // Of segments that are closed early, every zone may be filled up at once.
     let zones = config.members * config.geometry.active_zones_max as usize;
     let fillers = zones.min(config.members * config.segments() as usize) * config::CHUNK_BLOCKS_MAX as usize;
-    let metadata = (config.members + 2) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
-    stripes + loads + rebuild + fillers + metadata
+    let metadata =
+        (config.members + 2 + REBUILD_ZONES_MAX) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
+    stripes + loads + rebuild + scrub + fillers + metadata
 }

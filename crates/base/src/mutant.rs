@@ -262,6 +262,14 @@ mutants! {
         RebuildForgetsWhere = "rebuild-forgets-where",
         /// A rebuilt zone becomes full while its blocks are in the drive's cache.
         RebuiltWithoutFlush = "rebuilt-without-flush",
+        /// Whoever waits for its rate is never woken.
+        PacerNeverWakes = "pacer-never-wakes",
+        /// A scrub does not look at parity.
+        ScrubIgnoresParity = "scrub-ignores-parity",
+        /// A scrub leaves damaged segments as they are.
+        ScrubKeepsDamaged = "scrub-keeps-damaged",
+        /// A scrub passes over segments that are open.
+        ScrubSkipsOpen = "scrub-skips-open",
         /// A segment whose headers were not all written is taken for one that holds data.
         TornHeadersCount = "torn-headers-count",
         /// Zones of segments that do not count are not reset.

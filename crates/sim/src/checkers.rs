@@ -2,8 +2,9 @@
 
 use crate::drive::Drive;
 use crate::world::{Failure, World};
-use array::log::check::{Problem, check};
+use array::log::check::{Problem, Record, check};
 use array::log::mount_read_only;
+use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
 use base::units::{DriveIndex, ZoneIndex};
 use drive::emulated::EmulatedDrive;
@@ -31,7 +32,19 @@ impl World {
         self.volume().shard().check_invariants();
         self.check_members()?;
         self.check_zones()?;
-        self.check_media()
+        let is_repaired = self.is_repaired();
+        self.check_media(is_repaired)?;
+        if is_repaired {
+            self.ledger.heal();
+        }
+        Ok(())
+    }
+
+    /// A scrub has repaired everything, and nothing broke since.
+    fn is_repaired(&mut self) -> bool {
+        let status = self.volume().shard().scrub_status();
+        let is_done = |status: ScrubStatus| status.state == ScrubState::Done && status.segments_left == 0;
+        self.scrubbed && self.ledger.is_tolerable() && status.is_some_and(is_done)
     }
 
     /// A rebuild is over when all is at rest, unless it cannot be done; a member that was rebuilt counts again.
@@ -86,7 +99,7 @@ impl World {
     }
 
     /// Every checksum, every parity, the index: as `zoneweave check`.
-    fn check_media(&mut self) -> Result<(), Failure> {
+    fn check_media(&mut self, is_repaired: bool) -> Result<(), Failure> {
         let drives: Vec<Option<Box<dyn ZonedDevice>>> = {
             let rack = self.rack.lock();
             self.places.iter().map(|place| place.and_then(|drive| copy_of(&rack.drives[drive]))).collect()
@@ -98,7 +111,7 @@ impl World {
         };
         let report = check(&shard, &mut drives, &report, self.now, |_| {});
         for problem in &report.problems {
-            if !self.may_be(problem) {
+            if !self.may_be(problem) || is_repaired && is_damage(problem) {
                 return Err(Failure::new(format!("check finds {problem:?}")));
             }
         }
@@ -121,6 +134,18 @@ impl World {
             | Problem::RecordDamaged { drive, .. }
             | Problem::ZoneOrphaned { drive, .. } => self.ledger.is_blamed(drive.index()),
         }
+    }
+}
+
+/// True for what a scrub repairs. The records of superblocks are not among it: a mount writes new ones.
+fn is_damage(problem: &Problem) -> bool {
+    match problem {
+        Problem::RecordDamaged { record, .. } => *record != Record::Superblock,
+        Problem::BlockDamaged { .. } | Problem::IndexMismatch { .. } | Problem::ParityMismatch { .. } => true,
+        Problem::MemberMissing { .. }
+        | Problem::MemberRebuilding { .. }
+        | Problem::BlockLost { .. }
+        | Problem::ZoneOrphaned { .. } => false,
     }
 }
 

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Ledger {
     code: ErasureCode,
     blamed: BTreeSet<usize>,
+    /// Those of them that hold damaged blocks and nothing worse.
+    damaged: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
     counts: BTreeMap<&'static str, u64>,
@@ -22,13 +24,45 @@ impl Ledger {
     #[must_use]
     pub fn new(code: ErasureCode) -> Ledger {
         let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
-        Ledger { code, blamed, lacking_zones, counts: BTreeMap::new() }
+        Ledger { code, blamed, damaged: BTreeSet::new(), lacking_zones, counts: BTreeMap::new() }
     }
 
     /// A fault happened to a member.
     pub fn blame(&mut self, member: usize, fault: &'static str) {
         self.blamed.insert(member);
+        self.damaged.remove(&member);
         self.count(fault, 1);
+    }
+
+    /// Blocks of a member are damaged, which a scrub can repair.
+    pub fn blame_damage(&mut self, member: usize, fault: &'static str) {
+        if self.blamed.insert(member) {
+            self.damaged.insert(member);
+        }
+        self.count(fault, 1);
+    }
+
+    /// A scrub has repaired what there was: a member that alone was to blame, for damage alone, is as good as new.
+    pub fn heal(&mut self) {
+        if self.blamed.len() == 1 && self.blamed == self.damaged {
+            self.blamed.clear();
+            self.damaged.clear();
+            self.count("scrubs heal a member", 1);
+        }
+    }
+
+    /// True when something may break, or a read be wrong, without another step.
+    #[must_use]
+    pub fn may_break_later(&self) -> bool {
+        let armed = [
+            "misdirected reads",
+            "stale reads",
+            "misdirected write",
+            "write fault",
+            "zone offline",
+            "zone read-only",
+        ];
+        armed.iter().any(|fault| self.counts.contains_key(fault))
     }
 
     /// A fault costs a member a zone, and nothing else: it may not fail for it.
@@ -48,6 +82,7 @@ impl Ledger {
     pub fn forgive(&mut self, member: usize) {
         if self.is_tolerable() {
             self.blamed.remove(&member);
+            self.damaged.remove(&member);
         }
     }
 

@@ -20,6 +20,7 @@ impl World {
             return;
         }
         self.pending.clear();
+        self.scrubbed = false;
         self.oracle.power_failed();
         self.fail_drives();
     }
@@ -235,6 +236,7 @@ impl World {
         let accepted = self.volume().replace_member(now, DriveIndex::at(member), device, id);
         self.rack.lock().power.recovering = false;
         if accepted.is_ok() {
+            self.scrubbed = false;
             self.unplug(member);
             self.away.remove(&member);
             self.drive_of[member] = drive;

@@ -89,6 +89,9 @@ pub struct Plan {
     pub stripe_deadline_us: u64,
     /// Requests in flight.
     pub depth: usize,
+    /// Most KiB a second that a rebuild writes; zero is no limit.
+    #[serde(default)]
+    pub rebuild_kib_per_second: u64,
     /// What power failure does to transfers.
     pub tearing: Tearing,
     /// One open segment for clients without.
@@ -174,6 +177,7 @@ impl Plan {
             depth: pick(random, &[1, 2, 8, 24, 64]),
             tearing: pick(random, &[Tearing::Prefix, Tearing::Holes]),
             hybrid: None,
+            rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             latency,
         }
     }
@@ -213,6 +217,7 @@ impl Plan {
         Tuning {
             stripe_deadline: Nanos::from_micros(self.stripe_deadline_us),
             client_frames_max: self.client_frames,
+            rebuild_rate: Some(self.rebuild_kib_per_second << 10),
         }
     }
 

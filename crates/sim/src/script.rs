@@ -95,6 +95,10 @@ impl Author<'_> {
             self.work();
             if self.random.chance(1, 4) {
                 self.steps.push(Step::Idle);
+                // At rest, so that nothing may be left damaged.
+                if self.random.chance(1, 3) {
+                    self.steps.extend([Step::Scrub { repair: true }, Step::Idle]);
+                }
             }
             if self.theme != Theme::Calm {
                 self.outage();
@@ -125,6 +129,10 @@ impl Author<'_> {
             if breaks && self.random.chance(1, 60) {
                 let member = self.victim();
                 self.steps.push(Step::Replace { member });
+            }
+            if self.random.chance(1, 150) {
+                let repair = self.random.chance(2, 3);
+                self.steps.push(Step::Scrub { repair });
             }
         }
     }

@@ -8,6 +8,7 @@
 //!   mount [cut header+0]                                        it comes back, and fails again in recovery
 //!   lose 1   away 1   back 1   blank 1   foreign 1   exchange 0 2         while the power is off
 //!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
+//!   scrub [repair]                                              an operator has everything read
 //!   rot 1 40 any open 77                 bits flip in 40 of 1000 blocks of open zones, drawn by 77
 //!   unreadable 1 40 all 77               blocks can no longer be read
 //!   misread 1 3   stale 1 3              the next reads return another block; what was there before a reset
@@ -154,6 +155,8 @@ pub enum Step {
     Fail { member: usize },
     /// An operator gives an empty drive for one that failed: the member is rebuilt.
     Replace { member: usize },
+    /// An operator has everything read, and what is damaged written elsewhere.
+    Scrub { repair: bool },
     /// Bits flip.
     Rot(Damage),
     /// Blocks cannot be read any more.
@@ -243,6 +246,7 @@ impl fmt::Display for Step {
             Step::Hang { member, ms } => write!(f, "hang {member} {ms}ms"),
             Step::Fail { member } => write!(f, "fail {member}"),
             Step::Replace { member } => write!(f, "replace {member}"),
+            Step::Scrub { repair } => write!(f, "scrub{}", if *repair { " repair" } else { "" }),
             Step::Rot(damage) => write!(f, "rot {damage}"),
             Step::Unreadable(damage) => write!(f, "unreadable {damage}"),
             Step::Misread { member, count } => write!(f, "misread {member} {count}"),
@@ -365,6 +369,7 @@ impl Words<'_> {
             "hang" => Step::Hang { member: self.number()?, ms: self.with_unit("ms")? },
             "fail" => Step::Fail { member: self.number()? },
             "replace" => Step::Replace { member: self.number()? },
+            "scrub" => Step::Scrub { repair: self.flag("repair")? },
             "rot" => Step::Rot(self.damage()?),
             "unreadable" => Step::Unreadable(self.damage()?),
             "misread" => Step::Misread { member: self.number()?, count: self.number()? },
@@ -423,6 +428,8 @@ mod tests {
             "hang 1 30000ms",
             "fail 1",
             "replace 1",
+            "scrub",
+            "scrub repair",
             "rot 1 40 any open 77",
             "unreadable 1 40 data all 77",
             "misread 1 3",

@@ -9,9 +9,10 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
-use crate::step::Step;
+use crate::step::{Damage, Scope, Step};
 use crate::trace::{Keep, Trace};
 use array::log::config::ArrayConfig;
+use array::log::scrub::ScrubOptions;
 use array::log::volume::LogVolume;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -76,6 +77,8 @@ pub struct World {
     pub(crate) drive_of: Vec<usize>,
     /// Members whose drive is new and not known to hold everything.
     pub(crate) replaced: BTreeSet<usize>,
+    /// A scrub with repair began when all was at rest, and nothing broke since: no damage may be left.
+    pub(crate) scrubbed: bool,
     /// Members that are not plugged in and may come back.
     pub(crate) away: BTreeSet<usize>,
     /// Members whose drive was replaced by an empty one.
@@ -125,6 +128,7 @@ impl World {
             places: (0..plan.members).map(Some).collect(),
             drive_of: (0..plan.members).collect(),
             replaced: BTreeSet::new(),
+            scrubbed: false,
             away: BTreeSet::new(),
             blank: BTreeSet::new(),
             foreign: BTreeMap::new(),
@@ -182,6 +186,7 @@ impl World {
             Step::Flush => self.flush()?,
             Step::Run { events } => self.run_events(events)?,
             Step::Replace { member } => self.replace(member)?,
+            Step::Scrub { repair } => self.scrub(repair)?,
             Step::Stall { us } => self.now = Instant(self.now.0 + us * 1_000),
             Step::Idle => self.idle()?,
             Step::Verify => self.verify()?,
@@ -272,6 +277,7 @@ impl World {
         let Some(member) = step.member().filter(|member| *member < self.plan.members) else { return Ok(()) };
         // What breaks after it was replaced is to blame again.
         self.replaced.remove(&member);
+        self.scrubbed = false;
         let layout = self.config.user_layout();
         let fault = {
             let Rack { drives, power, trace } = &mut *self.rack.lock();
@@ -286,9 +292,25 @@ impl World {
             }
             // A zone that shrinks is given up, and its drive goes on.
             Step::Shrink { .. } => self.ledger.cost_zone(member, fault),
+            Step::Rot(Damage { scope, .. }) | Step::Unreadable(Damage { scope, .. })
+                if scope != Scope::Superblocks =>
+            {
+                self.ledger.blame_damage(member, fault);
+            }
             _ => self.ledger.blame(member, fault),
         }
         Ok(())
+    }
+
+    /// An operator has everything read; refused while a scrub is running.
+    fn scrub(&mut self, repair: bool) -> Result<(), Failure> {
+        let rate = Some(self.plan.rebuild_kib_per_second << 10);
+        let is_quiet = self.pending.is_empty() && self.volume().shard().is_quiet();
+        if self.volume().start_scrub(ScrubOptions { repair, rate }).is_ok() {
+            self.ledger.count("scrubs", 1);
+            self.scrubbed = repair && is_quiet && !self.ledger.may_break_later();
+        }
+        self.turn()
     }
 
     fn fail_member(&mut self, member: usize) -> Result<(), Failure> {

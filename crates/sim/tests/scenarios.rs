@@ -51,6 +51,7 @@ fn fault_of(step: &Step) -> Option<&'static str> {
         Step::Die { at: Some(_), .. } => "drive dies at a command",
         Step::Hang { .. } => "drive hangs",
         Step::Fail { .. } => "operator fails a drive",
+        Step::Scrub { .. } => "scrubs",
         Step::Rot(_) => "blocks rot",
         Step::Unreadable(_) => "blocks unreadable",
         Step::Misread { .. } => "misdirected reads",

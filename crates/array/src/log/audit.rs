@@ -29,12 +29,13 @@ impl Shard {
             Work::Flush { writes_before } => format!("flush after {writes_before}"),
         });
         format!(
-            "{} requests, {} of them pending (first {first:?}), {} reads, {} loads, {} rebuilds, {} moves and {} pending, {} write-offs, \
+            "{} requests, {} of them pending (first {first:?}), {} reads, {} loads, {} sweeps, {} rebuilds, {} moves and {} pending, {} write-offs, \
              {} weak, {} doubtful; gc {:?}; streams {streams:?}; segments {states:?}, {} free; changing members: {}",
             self.requests.len(),
             self.pending.len(),
             self.reads.len(),
             self.loads.len(),
+            self.sweeps.len(),
             self.rebuilds.len(),
             self.moves.len(),
             self.moves_pending,

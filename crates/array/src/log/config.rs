@@ -114,12 +114,14 @@ pub struct Tuning {
     pub stripe_deadline: Nanos,
     /// Frames clients may hold: the memory of requests in flight.
     pub client_frames_max: usize,
+    /// Most bytes a second that the rebuild of a member writes; `None` and zero are no limit.
+    pub rebuild_rate: Option<u64>,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
         // 256 MiB: eight requests of the largest size.
-        Tuning { stripe_deadline: Nanos::from_micros(100), client_frames_max: 1 << 16 }
+        Tuning { stripe_deadline: Nanos::from_micros(100), client_frames_max: 1 << 16, rebuild_rate: None }
     }
 }
 

@@ -18,6 +18,7 @@ enum FlushWaiter {
     Gc,
     Seal(SegmentSlot),
     Recovery,
+    Rebuild,
 }
 
 /// What clients are shown after a recovery must survive the next power failure too.
@@ -115,6 +116,12 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
+    /// Makes the record durable that a member is whole again.
+    pub(super) fn flush_devices_for_rebuild(&mut self, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Rebuild);
+        self.start_device_flush(fx);
+    }
+
     fn start_device_flush(&mut self, fx: &mut Effects) {
         let busy = self.device_flush.drives_pending > 0 || !self.device_flush.current.is_empty();
         if busy || self.device_flush.next.is_empty() {
@@ -188,6 +195,7 @@ impl Shard {
                 }
                 FlushWaiter::Gc => self.gc_flushed(),
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
+                FlushWaiter::Rebuild => self.rebuild_recorded(),
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,
             }
         }

@@ -4,6 +4,8 @@
 //! It always can: clients never take the last [`GC_RESERVE_SEGMENTS`] free segments, and
 //! `ArrayConfig::validate` proves that the emptiest segment frees more than moving it takes.
 //!
+//! Segments in which a scrub found damage come first.
+//!
 //! A moved block becomes the newest copy only if the index still points to where it was moved from;
 //! whatever a client did in between wins. A victim is erased when nothing points into it, nobody
 //! reads it, and the moved copies have left the drives' volatile caches.
@@ -165,6 +167,11 @@ impl Shard {
             return Some(slot);
         }
         let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
+        // Moving a full one needs no more than the reserve, and gives it back.
+        let has_room = self.segments.free_segments() >= GC_RESERVE_SEGMENTS;
+        if let Some((slot, _)) = sealed().find(|(_, segment)| segment.evacuate && has_room) {
+            return Some(slot);
+        }
         // Erasing what nothing points to is cheaper than rebuilding it.
         let is_dead = |segment: &Segment| {
             segment.live_blocks == 0

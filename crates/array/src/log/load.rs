@@ -41,8 +41,6 @@ enum Purpose {
     Move,
     /// Recovery left it weak: all data moves.
     Rescue,
-    /// A member is rebuilt and wants its chunk, for this slot of its zone.
-    Restore { slot: u32 },
 }
 
 /// One piece of a stripe being loaded.
@@ -62,10 +60,6 @@ impl Piece {
         (self.rows_good >> row & 1 == 1).then(|| &self.frames[row as usize])
     }
 }
-
-/// A row of a chunk that was decoded, and what is known of its neighbour; none when too little of the
-/// stripe is left.
-pub type RestoredRow = Option<(Frame, Option<Protected>)>;
 
 /// A stripe being loaded.
 #[derive(Debug)]
@@ -147,22 +141,6 @@ impl Shard {
     pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
         let data = PieceSet::first(self.config.code().data_count());
         self.load_chunks_of(segment_slot, stripe, Purpose::Rescue, data, fx);
-    }
-
-    /// Reads a stripe for the member that is being rebuilt.
-    pub(super) fn start_restore_load(
-        &mut self,
-        segment_slot: SegmentSlot,
-        stripe: u32,
-        slot: u32,
-        fx: &mut Effects,
-    ) {
-        let layout = self.segments.get(segment_slot).layout;
-        let lost = self.membership.rebuilding().map(|member| layout.piece_of(stripe, member));
-        // Its metadata names a neighbour, which is had on the way.
-        let neighbour = lost.map(|lost| oob::neighbour_of(lost, &layout.code));
-        let wanted = lost.into_iter().chain(neighbour).collect();
-        self.load_chunks_of(segment_slot, stripe, Purpose::Restore { slot }, wanted, fx);
     }
 
     /// Reads the chunks of a stripe that some pieces are, or are decoded from.
@@ -275,12 +253,6 @@ impl Shard {
                 }
                 self.finish_rebuild(&rebuild, rebuilt, fx);
             }
-            Purpose::Restore { slot } => {
-                let rows = self.restore_rows(&load);
-                self.give_pieces(&mut load);
-                self.segments.get_mut(load.segment).readers -= 1;
-                self.chunk_restored(load.segment, slot, rows);
-            }
             Purpose::Move | Purpose::Rescue => {
                 let is_whole = self.collect_moves(&mut load);
                 // What could be read when recovery decided to keep it went with a member since.
@@ -293,25 +265,6 @@ impl Shard {
                 }
             }
         }
-    }
-
-    /// The rows of the chunk that the member being rebuilt lacks, each with what its metadata says of
-    /// its neighbour.
-    fn restore_rows(&mut self, load: &Load) -> Vec<RestoredRow> {
-        let Some(member) = self.membership.rebuilding() else { return Vec::new() };
-        let layout = self.segments.get(load.segment).layout;
-        let lost = layout.piece_of(load.stripe, member);
-        let neighbour = oob::neighbour_of(lost, &layout.code);
-        let restored = (0..load.rows).map(|row| {
-            let frame = self.decode_row(load, lost, row)?;
-            // A lone data piece is its own neighbour.
-            let protected = match neighbour == lost {
-                true => Protected::from_bytes(&frame.oob),
-                false => protected_of(load, &layout.code, neighbour, row),
-            };
-            Some((frame, protected))
-        });
-        restored.collect()
     }
 
     /// Answers the read, and has the block written elsewhere when its drive is there but damaged.
@@ -416,8 +369,17 @@ impl Shard {
     /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when too few
     /// are good.
     fn decode_row(&mut self, load: &Load, lost: usize, row: u32) -> Option<Frame> {
+        let good: Vec<(usize, &Frame)> =
+            load.good(row).iter().filter_map(|piece| Some((piece, load.pieces[piece].row(row)?))).collect();
+        self.decode(lost, &good)
+    }
+
+    /// Decodes a block of a piece from those of others; `None` when too few are good.
+    pub(super) fn decode(&mut self, lost: usize, good: &[(usize, &Frame)]) -> Option<Frame> {
         let code = self.config.code();
-        let sources = good_sources(load, &code, lost, row)?;
+        let sources = code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
+        let sources: Vec<&(usize, &Frame)> =
+            good.iter().filter(|(piece, _)| sources.contains(*piece)).collect();
         let blocks: Vec<(usize, &Block)> =
             sources.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
         let fields: Vec<(usize, &[u8])> =
@@ -438,28 +400,4 @@ impl Shard {
             }
         }
     }
-}
-
-/// The frames that a row of a piece is decoded from; `None` when too few are good.
-fn good_sources<'a>(
-    load: &'a Load,
-    code: &ErasureCode,
-    lost: usize,
-    row: u32,
-) -> Option<Vec<(usize, &'a Frame)>> {
-    let sources = code.sources(lost, load.good(row))?;
-    sources.iter().map(|piece| Some((piece, load.pieces[piece].row(row)?))).collect()
-}
-
-/// What the metadata of a row of a data piece says, read or decoded.
-fn protected_of(load: &Load, code: &ErasureCode, piece: usize, row: u32) -> Option<Protected> {
-    if let Some(frame) = load.pieces[piece].row(row) {
-        return Protected::from_bytes(&frame.oob);
-    }
-    let sources = good_sources(load, code, piece, row)?;
-    let fields: Vec<(usize, &[u8])> =
-        sources.iter().map(|(piece, frame)| (*piece, &frame.oob[..PROTECTED_BYTES])).collect();
-    let mut protected = [0; PROTECTED_BYTES];
-    code.decode_field(piece, &fields, &mut protected);
-    Protected::from_bytes(&protected)
 }

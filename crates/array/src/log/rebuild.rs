@@ -2,38 +2,47 @@
 //! zone is written slot by slot, each chunk where the index expects it.
 //!
 //! ```text
-//!  Idle ──> Choosing ──> Stripes ──> Footer ──> Flushing ──> Closing ──> Closed ──┐
-//!               ^ │      header,     all but the             last block           │
-//!               │ │      chunks      last block              or finish            │
-//!               └─┼───────────────────────────────────────────────────────────────┘
-//!                 └─ none left ──> Settling ──> Activating ──> Recording ──> Idle
-//!                                  flush        all zones there, superblocks say so
+//!  Idle ──> Zones ──> Settling ──> Activating ──> Recording ──> Ending ──> Idle
+//!             │       flush        all zones there, superblocks say so, durably
+//!             │
+//!  each lane: Idle ──> Stripes ──> Footer ──> Flushing ──> Closing ──> Closed ──┐
+//!               ^      header,     all but the             last block           │
+//!               │      chunks      last block              or finish            │
+//!               └───────────────────────────────────────────────────────────────┘
 //! ```
 //! A zone becomes full as the last thing of all, after what it holds has left the drive's volatile
 //! cache. So a mount needs nothing but the zone's state to tell whether it is there: one that is not full
 //! is erased and written anew, which makes the rebuild resume by segment.
 //!
-//! One command at a time, at the write pointer; several stripes are loaded ahead of it. Clients and the
+//! Several zones are written at once, each in a *lane* of its own, because a zone alone does not reach the limit of
+//! a drive: one command at a time in each, at the write pointer, and sweeps of stripes ahead of it. Clients and the
 //! collector go on beside it. A block that cannot be decoded is written without metadata and named as
 //! damaged in the footer: reading it fails, and no older copy comes back.
 
-use crate::log::load::RestoredRow;
+use crate::log::pacer::Pacer;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
+use crate::log::sweep::{RestoredRow, Sweep, SweepPurpose, stripes_per_sweep};
 use crate::log::{Effects, Location, Shard, Waiter};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
-use base::units::{DriveIndex, ZoneIndex};
+use base::time::Instant;
+use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
+use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, Entry, FooterId};
 use zone::format::oob::{self, Place};
 
-/// Stripes loaded or waiting to be written at once. Chunks are written in order, so one slow read holds up all behind
-/// it: with 16, chunks of 8 and 16 KiB reached 25 and 47 % of what a ZN540's zone takes (`lab run exp5`), with 64 they
-/// reach 53 and 94 %.
-pub const REBUILD_STRIPES_MAX: usize = 64;
+/// Zones written at once: two reach the limit of the drives we model, as many again cover the end of a zone, when
+/// its drive is busy with the last of it (ADR 13).
+pub const REBUILD_ZONES_MAX: usize = 4;
+/// Sweeps of a lane whose chunks are being read or wait to be written: one read, one decoded, one written.
+pub const REBUILD_SWEEPS_MAX: u32 = 3;
+/// Active zones that a rebuild leaves to others before it takes a second one: clients', the collector's, and one
+/// being sealed.
+const ACTIVE_ZONES_LEFT: u32 = 3;
 
 /// What the rebuild is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,11 +50,27 @@ enum Stage {
     /// No member is being rebuilt.
     #[default]
     Idle,
-    /// Looking for the next segment, or waiting for one to be sealed or erased.
-    Choosing,
-    /// Header and chunks of a zone are being written.
+    /// Zones are being written.
+    Zones,
+    /// The last zones are to leave the drive's cache.
+    Settling,
+    /// Every zone is there.
+    Activating,
+    /// The superblocks are being told.
+    Recording,
+    /// What they were told is to leave the drives' caches.
+    Ending,
+}
+
+/// What becomes of a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LaneStage {
+    /// There is none; the next segment is looked for, or waited for until it is sealed or erased.
+    #[default]
+    Idle,
+    /// Header and chunks are being written.
     Stripes,
-    /// Its footer is being written.
+    /// The footer is being written.
     Footer,
     /// All but its end is to leave the drive's cache.
     Flushing,
@@ -53,12 +78,6 @@ enum Stage {
     Closing,
     /// It is full.
     Closed,
-    /// The last zones are to leave the drive's cache.
-    Settling,
-    /// Every zone is there.
-    Activating,
-    /// The superblocks are being told.
-    Recording,
 }
 
 /// A chunk on its way into the zone.
@@ -68,11 +87,10 @@ struct Chunk {
     entries: Vec<Entry>,
 }
 
-/// The rebuild of a member, one zone at a time.
+/// One zone at a time.
 #[derive(Debug, Default)]
-pub struct MemberRebuild {
-    stage: Stage,
-    member: usize,
+struct Lane {
+    stage: LaneStage,
     segment: SegmentSlot,
     /// Next slot to be loaded.
     slot_to_load: u32,
@@ -83,20 +101,29 @@ pub struct MemberRebuild {
     /// What was written, for the footer.
     entries: Vec<Entry>,
     footer_next: u32,
-    /// Stripes being loaded.
-    loads: u32,
+    /// Sweeps under way.
+    sweeps: u32,
     /// The drive has a command of ours.
     is_busy: bool,
 }
 
-impl MemberRebuild {
-    /// True while a zone is being written.
-    fn is_in_zone(&self) -> bool {
-        matches!(
-            self.stage,
-            Stage::Stripes | Stage::Footer | Stage::Flushing | Stage::Closing | Stage::Closed
-        )
+impl Lane {
+    /// True when nothing of a zone is left.
+    fn is_free(&self) -> bool {
+        self.stage == LaneStage::Idle && self.sweeps == 0 && !self.is_busy
     }
+}
+
+/// The rebuild of a member.
+#[derive(Debug, Default)]
+pub struct MemberRebuild {
+    stage: Stage,
+    member: usize,
+    lanes: [Lane; REBUILD_ZONES_MAX],
+    /// The drives are being flushed for us.
+    is_flushing: bool,
+    /// Bytes written to the new drive.
+    pub pacer: Pacer,
 }
 
 impl Shard {
@@ -104,7 +131,8 @@ impl Shard {
     pub(super) fn start_rebuild(&mut self, fx: &mut Effects) {
         let Some(member) = self.membership.rebuilding() else { return };
         assert!(self.rebuild_is_over());
-        self.member_rebuild = MemberRebuild { stage: Stage::Choosing, member, ..MemberRebuild::default() };
+        self.member_rebuild.stage = Stage::Zones;
+        self.member_rebuild.member = member;
         let open: Vec<SegmentSlot> = self
             .segments
             .iter()
@@ -118,8 +146,8 @@ impl Shard {
 
     /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
     pub(super) fn rebuild_is_over(&self) -> bool {
-        let rebuild = &self.member_rebuild;
-        rebuild.stage == Stage::Idle && rebuild.loads == 0 && !rebuild.is_busy
+        let MemberRebuild { stage, lanes, is_flushing, .. } = &self.member_rebuild;
+        *stage == Stage::Idle && !is_flushing && lanes.iter().all(Lane::is_free)
     }
 
     /// True until every zone of every member is there and the superblocks say so.
@@ -127,70 +155,52 @@ impl Shard {
         self.membership.rebuilding().is_some() || self.member_rebuild.stage != Stage::Idle
     }
 
-    /// Stripes being loaded for the rebuild.
-    pub(super) fn rebuild_loads_count(&self) -> usize {
-        self.member_rebuild.loads as usize
-    }
-
-    /// Blocks written to the zone that is being rebuilt.
+    /// Blocks written to zones that are not full yet.
     pub(super) fn rebuild_blocks_written(&self) -> u64 {
-        let rebuild = &self.member_rebuild;
-        if !rebuild.is_in_zone() {
-            return 0;
-        }
-        let layout = &self.segments.get(rebuild.segment).layout;
-        u64::from(layout.slot_offset(rebuild.slot_to_write) + rebuild.footer_next)
+        let lanes = self.member_rebuild.lanes.iter().filter(|lane| lane.stage != LaneStage::Idle);
+        let written = lanes.map(|lane| {
+            let layout = &self.segments.get(lane.segment).layout;
+            u64::from(layout.slot_offset(lane.slot_to_write) + lane.footer_next)
+        });
+        written.sum()
     }
 
     /// The drive failed, or too many others did.
     pub(super) fn abandon_rebuild(&mut self) {
-        let rebuild = &mut self.member_rebuild;
-        if rebuild.is_in_zone() {
-            self.segments.get_mut(rebuild.segment).is_being_rebuilt = false;
-        }
-        rebuild.stage = Stage::Idle;
-        for chunk in rebuild.chunks.drain(..).flatten() {
-            self.frames.give_vec(chunk.frames);
+        self.member_rebuild.stage = Stage::Idle;
+        for lane in &mut self.member_rebuild.lanes {
+            if lane.stage != LaneStage::Idle {
+                self.segments.get_mut(lane.segment).is_being_rebuilt = false;
+            }
+            lane.stage = LaneStage::Idle;
+            for chunk in lane.chunks.drain(..).flatten() {
+                self.frames.give_vec(chunk.frames);
+            }
         }
     }
 
+    /// The drives' caches are empty.
+    pub(super) fn rebuild_recorded(&mut self) {
+        self.member_rebuild.is_flushing = false;
+    }
+
     /// Goes on as far as possible.
-    pub(super) fn advance_rebuild(&mut self, fx: &mut Effects) {
+    pub(super) fn advance_rebuild(&mut self, now: Instant, fx: &mut Effects) {
         if self.membership.is_broken() {
             self.abandon_rebuild();
         }
-        if self.member_rebuild.stage == Stage::Stripes {
-            self.load_chunks(fx);
+        self.member_rebuild.pacer.forget_waiting();
+        for lane in 0..REBUILD_ZONES_MAX {
+            self.advance_lane(now, lane, fx);
         }
-        while !self.member_rebuild.is_busy {
+        while self.member_rebuild.lanes.iter().all(Lane::is_free) {
             match self.member_rebuild.stage {
                 Stage::Idle => return,
-                Stage::Choosing => {
-                    let Some(next) = self.choose_segment() else { return };
-                    match next {
-                        Some(segment) => self.begin_zone(segment, fx),
-                        None => self.member_rebuild.stage = Stage::Settling,
-                    }
-                }
-                Stage::Stripes => {
-                    if !self.write_chunks(fx) {
-                        return;
-                    }
-                    self.load_chunks(fx);
-                }
-                Stage::Footer => self.write_rebuilt_footer(fx),
-                Stage::Flushing => {
-                    self.member_rebuild.stage = Stage::Closing;
-                    self.flush_rebuilt(fx);
-                }
-                Stage::Closing => {
-                    self.member_rebuild.stage = Stage::Closed;
-                    self.close_zone(fx);
-                }
-                Stage::Closed => self.end_zone(),
+                Stage::Zones if self.must_wait_to_rebuild() || self.has_zones_to_rebuild() => return,
+                Stage::Zones => self.member_rebuild.stage = Stage::Settling,
                 Stage::Settling => {
                     self.member_rebuild.stage = Stage::Activating;
-                    self.flush_rebuilt(fx);
+                    self.flush_rebuilt(0, fx);
                 }
                 Stage::Activating => {
                     self.member_rebuild.stage = Stage::Recording;
@@ -198,40 +208,88 @@ impl Shard {
                     self.record_change(fx);
                 }
                 Stage::Recording if self.membership.is_changing() => return,
-                Stage::Recording => self.member_rebuild.stage = Stage::Idle,
+                Stage::Recording => {
+                    self.member_rebuild.stage = Stage::Ending;
+                    self.member_rebuild.is_flushing = true;
+                    self.flush_devices_for_rebuild(fx);
+                }
+                Stage::Ending if self.member_rebuild.is_flushing => return,
+                Stage::Ending => self.member_rebuild.stage = Stage::Idle,
             }
         }
     }
 
-    /// The oldest segment that lacks its zone and is at rest; `None` when one must be waited for, and
-    /// `Some(None)` when none lacks it. Weak stripes come first: they may lack more than this zone.
-    fn choose_segment(&self) -> Option<Option<SegmentSlot>> {
-        if self.membership.is_changing() || !self.weak.is_empty() || self.is_recording_doubt() {
-            return None;
-        }
-        let member = self.member_rebuild.member;
-        if mutant::is(Mutant::RebuildOfDriveZero) && member > 0 {
-            return Some(None);
-        }
-        let lacking = || self.segments.iter().filter(|(_, segment)| segment.lacks_zone(member));
-        let is_ready = |slot: SegmentSlot, state: SegmentState, live_blocks: u32| {
-            // The collector erases what is dead sooner than it could be rebuilt.
-            state == SegmentState::Sealed && live_blocks > 0 && self.victim() != Some(slot)
-        };
-        let oldest = lacking()
-            .filter(|(slot, segment)| is_ready(*slot, segment.state, segment.live_blocks))
-            .min_by_key(|(_, segment)| segment.id);
-        match oldest {
-            // One active zone belongs to the superblock log.
-            Some(_) if self.segments.active_count() + 1 >= self.config.geometry.active_zones_max => None,
-            Some((slot, _)) => Some(Some(slot)),
-            None if lacking().next().is_none() => Some(None),
-            None => None,
+    fn advance_lane(&mut self, now: Instant, lane: usize, fx: &mut Effects) {
+        loop {
+            if self.member_rebuild.lanes[lane].stage == LaneStage::Stripes {
+                self.load_chunks(now, lane, fx);
+            }
+            if self.member_rebuild.lanes[lane].is_busy {
+                return;
+            }
+            match self.member_rebuild.lanes[lane].stage {
+                LaneStage::Idle => {
+                    let Some(segment) = self.choose_segment(lane) else { return };
+                    self.begin_zone(lane, segment, fx);
+                }
+                LaneStage::Stripes => {
+                    if !self.write_chunks(lane, fx) {
+                        return;
+                    }
+                }
+                LaneStage::Footer => self.write_rebuilt_footer(lane, fx),
+                LaneStage::Flushing => {
+                    self.member_rebuild.lanes[lane].stage = LaneStage::Closing;
+                    self.flush_rebuilt(lane, fx);
+                }
+                LaneStage::Closing => {
+                    self.member_rebuild.lanes[lane].stage = LaneStage::Closed;
+                    self.close_zone(lane, fx);
+                }
+                LaneStage::Closed => self.end_zone(lane),
+            }
         }
     }
 
-    /// Writes a zone's header and loads the first stripes.
-    fn begin_zone(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+    /// Weak stripes come first: they may lack more than this zone.
+    pub(super) fn must_wait_to_rebuild(&self) -> bool {
+        self.membership.is_changing() || !self.weak.is_empty() || self.is_recording_doubt()
+    }
+
+    fn has_zones_to_rebuild(&self) -> bool {
+        let member = self.member_rebuild.member;
+        let given_up = mutant::is(Mutant::RebuildOfDriveZero) && member > 0;
+        !given_up && self.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
+    }
+
+    /// The oldest segment that lacks its zone and is at rest; `None` when there is none, or it must wait.
+    fn choose_segment(&self, lane: usize) -> Option<SegmentSlot> {
+        let MemberRebuild { stage, member, lanes, .. } = &self.member_rebuild;
+        if *stage != Stage::Zones
+            || !lanes[lane].is_free()
+            || self.must_wait_to_rebuild()
+            || !self.has_zones_to_rebuild()
+        {
+            return None;
+        }
+        // One active zone belongs to the superblock log.
+        let others = if lanes.iter().all(Lane::is_free) { 0 } else { ACTIVE_ZONES_LEFT };
+        if self.segments.active_count() + others + 1 >= self.config.geometry.active_zones_max {
+            return None;
+        }
+        let ready = self.segments.iter().filter(|(slot, segment)| {
+            segment.lacks_zone(*member)
+                && segment.state == SegmentState::Sealed
+                && !segment.is_being_rebuilt
+                // The collector erases what is dead sooner than it could be rebuilt.
+                && segment.live_blocks > 0
+                && self.victim() != Some(*slot)
+        });
+        ready.min_by_key(|(_, segment)| segment.id).map(|(slot, _)| slot)
+    }
+
+    /// Writes a zone's header.
+    fn begin_zone(&mut self, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
         let member = self.member_rebuild.member;
         let mut header = self.header_of(slot);
         let mut frames = self.frames.take_vec(1);
@@ -240,43 +298,44 @@ impl Shard {
         let segment = self.segments.get_mut(slot);
         std::mem::swap(&mut segment.zones, &mut header.zones);
         segment.is_being_rebuilt = true;
-        let rebuild = &mut self.member_rebuild;
-        assert!(rebuild.chunks.is_empty());
-        rebuild.stage = Stage::Stripes;
-        rebuild.segment = slot;
-        rebuild.slot_to_load = 0;
-        rebuild.slot_to_write = 0;
-        rebuild.footer_next = 0;
-        rebuild.entries.clear();
+        let state = &mut self.member_rebuild.lanes[lane];
+        assert!(state.chunks.is_empty());
+        state.stage = LaneStage::Stripes;
+        state.segment = slot;
+        state.slot_to_load = 0;
+        state.slot_to_write = 0;
+        state.footer_next = 0;
+        state.entries.clear();
         self.counters.metadata_blocks_written += u64::from(HEADER_BLOCKS);
-        self.write_rebuilt(0, frames, fx);
-        self.load_chunks(fx);
+        self.write_rebuilt(lane, 0, frames, fx);
     }
 
-    fn rebuilt_zone(&self) -> ZoneIndex {
-        self.segments.get(self.member_rebuild.segment).zones[self.member_rebuild.member]
+    fn rebuilt_zone(&self, lane: usize) -> ZoneIndex {
+        let MemberRebuild { member, lanes, .. } = &self.member_rebuild;
+        self.segments.get(lanes[lane].segment).zones[*member]
     }
 
-    fn rebuild_command(&mut self, zone: ZoneIndex, op: Op, fx: &mut Effects) {
-        self.member_rebuild.is_busy = true;
+    fn rebuild_command(&mut self, lane: usize, zone: ZoneIndex, op: Op, fx: &mut Effects) {
+        self.member_rebuild.lanes[lane].is_busy = true;
         let member = self.member_rebuild.member;
         let part = u32::try_from(member).expect("at most 32 members");
-        fx.command(member, zone, Waiter::Rebuild { slot: 0, part }, op);
+        let slot = u32::try_from(lane).expect("few lanes");
+        fx.command(member, zone, Waiter::Rebuild { slot, part }, op);
     }
 
-    fn write_rebuilt(&mut self, offset: u32, frames: Vec<Frame>, fx: &mut Effects) {
-        self.rebuild_command(self.rebuilt_zone(), Op::Write { offset, frames }, fx);
+    fn write_rebuilt(&mut self, lane: usize, offset: u32, frames: Vec<Frame>, fx: &mut Effects) {
+        self.rebuild_command(lane, self.rebuilt_zone(lane), Op::Write { offset, frames }, fx);
     }
 
-    fn flush_rebuilt(&mut self, fx: &mut Effects) {
+    fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
         if self.config.geometry.volatile_cache && !mutant::is(Mutant::RebuiltWithoutFlush) {
-            self.rebuild_command(ZoneIndex(0), Op::Flush, fx);
+            self.rebuild_command(lane, ZoneIndex(0), Op::Flush, fx);
         }
     }
 
-    /// The drive has answered.
-    pub(super) fn on_rebuild(&mut self, drive: usize, completion: Completion, fx: &mut Effects) {
-        self.member_rebuild.is_busy = false;
+    /// The drive has answered a lane.
+    pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+        self.member_rebuild.lanes[lane as usize].is_busy = false;
         if !completion.frames.is_empty() {
             self.frames.give_vec(completion.frames);
         }
@@ -285,35 +344,44 @@ impl Shard {
         }
     }
 
-    /// Loads stripes ahead, in the order of their slots.
-    fn load_chunks(&mut self, fx: &mut Effects) {
-        let MemberRebuild { member, segment, .. } = self.member_rebuild;
-        let stripes = self.segments.get(segment).layout.stripes;
-        while self.member_rebuild.chunks.len() < REBUILD_STRIPES_MAX
-            && self.member_rebuild.slot_to_load < stripes
-        {
-            let slot = self.member_rebuild.slot_to_load;
-            self.member_rebuild.slot_to_load += 1;
-            match self.segments.get(segment).stripe_in_slot(member, slot) {
-                Some(stripe) => {
-                    self.member_rebuild.chunks.push_back(None);
-                    self.member_rebuild.loads += 1;
-                    self.start_restore_load(segment, stripe, slot, fx);
-                }
-                None => {
-                    let chunk = self.filler_chunk(slot);
-                    self.member_rebuild.chunks.push_back(Some(chunk));
-                }
+    /// Loads stripes ahead, in the order of their slots, as the pacer allows.
+    fn load_chunks(&mut self, now: Instant, lane: usize, fx: &mut Effects) {
+        let member = self.member_rebuild.member;
+        let segment = self.member_rebuild.lanes[lane].segment;
+        let layout = self.segments.get(segment).layout;
+        let batch = stripes_per_sweep(layout.chunk_blocks);
+        loop {
+            let state = &self.member_rebuild.lanes[lane];
+            let waiting = u32::try_from(state.chunks.len()).expect("few chunks");
+            let slots = state.slot_to_load..(state.slot_to_load + batch).min(layout.stripes);
+            let has_room = waiting + batch <= REBUILD_SWEEPS_MAX * batch;
+            if slots.is_empty() || !has_room || !self.member_rebuild.pacer.may_begin(now) {
+                return;
+            }
+            let blocks = u64::from(slots.end - slots.start) * u64::from(layout.chunk_blocks);
+            self.member_rebuild.pacer.begin(now, blocks * BLOCK_BYTES_U64);
+            let mut stripes = Vec::with_capacity(slots.len());
+            for slot in slots.clone() {
+                let stripe = self.segments.get(segment).stripe_in_slot(member, slot);
+                let filler = stripe.is_none().then(|| self.filler_chunk(segment, slot));
+                self.member_rebuild.lanes[lane].chunks.push_back(filler);
+                stripes.extend(stripe);
+            }
+            self.member_rebuild.lanes[lane].slot_to_load = slots.end;
+            if !stripes.is_empty() {
+                stripes.sort_unstable();
+                self.member_rebuild.lanes[lane].sweeps += 1;
+                self.start_sweep(segment, stripes, SweepPurpose::Rebuild { lane, slots }, fx);
             }
         }
     }
 
     /// A slot that holds no stripe.
-    fn filler_chunk(&mut self, slot: u32) -> Chunk {
-        let MemberRebuild { member, segment, .. } = self.member_rebuild;
+    fn filler_chunk(&mut self, segment: SegmentSlot, slot: u32) -> Chunk {
         let layout = self.segments.get(segment).layout;
         let group = layout.group_of(slot);
-        let place = Place { stripe: slot, group, ..self.place_of_filler(segment, member) };
+        let filler = self.place_of_filler(segment, self.member_rebuild.member);
+        let place = Place { stripe: slot, group, ..filler };
         let mut frames = self.frames.take_vec(layout.chunk_blocks as usize);
         frames.iter_mut().for_each(|frame| oob::make_filler(frame, &place));
         self.counters.padding_blocks_written += frames.len() as u64;
@@ -321,18 +389,28 @@ impl Shard {
         Chunk { frames, entries }
     }
 
-    /// A stripe has been loaded, and the member's chunk of it decoded row by row.
-    pub(super) fn chunk_restored(&mut self, segment: SegmentSlot, slot: u32, rows: Vec<RestoredRow>) {
-        self.member_rebuild.loads -= 1;
-        let MemberRebuild { stage, member, segment: current, slot_to_write, .. } = self.member_rebuild;
-        if stage != Stage::Stripes || segment != current {
-            rows.into_iter().flatten().for_each(|(frame, _)| self.frames.give(frame));
-            return;
+    /// Stripes have been swept: the member's chunks of them are decoded, row by row.
+    pub(super) fn chunks_restored(&mut self, lane: usize, slots: Range<u32>, sweep: &Sweep) {
+        self.member_rebuild.lanes[lane].sweeps -= 1;
+        let member = self.member_rebuild.member;
+        for slot in slots {
+            if self.member_rebuild.lanes[lane].stage != LaneStage::Stripes {
+                return;
+            }
+            if let Some(stripe) = self.segments.get(sweep.segment).stripe_in_slot(member, slot) {
+                let rows = self.restore_rows(sweep, stripe, member);
+                self.chunk_restored(lane, slot, rows);
+            }
         }
-        let segment = self.segments.get(segment);
+    }
+
+    fn chunk_restored(&mut self, lane: usize, slot: u32, rows: Vec<RestoredRow>) {
+        let member = self.member_rebuild.member;
+        let Lane { segment: segment_slot, slot_to_write, .. } = self.member_rebuild.lanes[lane];
+        let segment = self.segments.get(segment_slot);
         let offset = segment.layout.slot_offset(slot);
         let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
-        let place = self.place_at(current, location).expect("the slot holds a stripe");
+        let place = self.place_at(segment_slot, location).expect("the slot holds a stripe");
         let mut chunk = Chunk { frames: self.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
         for (row, restored) in (0..).zip(rows) {
             let (frame, entry) = match restored {
@@ -348,7 +426,7 @@ impl Shard {
             chunk.entries.push(entry);
         }
         self.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
-        self.member_rebuild.chunks[(slot - slot_to_write) as usize] = Some(chunk);
+        self.member_rebuild.lanes[lane].chunks[(slot - slot_to_write) as usize] = Some(chunk);
     }
 
     /// A block without metadata: what it held is beyond rescue, and nobody takes it for anything.
@@ -362,11 +440,11 @@ impl Shard {
 
     /// Writes the chunks that are next, as many as one command takes; false when the first of them is
     /// still being loaded.
-    fn write_chunks(&mut self, fx: &mut Effects) -> bool {
-        let layout = self.segments.get(self.member_rebuild.segment).layout;
-        let rebuild = &mut self.member_rebuild;
+    fn write_chunks(&mut self, lane: usize, fx: &mut Effects) -> bool {
+        let layout = self.segments.get(self.member_rebuild.lanes[lane].segment).layout;
+        let rebuild = &mut self.member_rebuild.lanes[lane];
         if rebuild.slot_to_write == layout.stripes {
-            rebuild.stage = Stage::Footer;
+            rebuild.stage = LaneStage::Footer;
             return true;
         }
         let offset = layout.slot_offset(rebuild.slot_to_write);
@@ -383,61 +461,61 @@ impl Shard {
             self.frames.give_vec(frames);
             return false;
         }
-        self.write_rebuilt(offset, frames, fx);
+        self.write_rebuilt(lane, offset, frames, fx);
         true
     }
 
     /// Footer blocks, but for the one that would make the zone full.
-    fn write_rebuilt_footer(&mut self, fx: &mut Effects) {
-        let layout = self.segments.get(self.member_rebuild.segment).layout;
-        let end = layout.footer_blocks() - u32::from(self.footer_fills_zone());
-        let first = self.member_rebuild.footer_next;
+    fn write_rebuilt_footer(&mut self, lane: usize, fx: &mut Effects) {
+        let layout = self.segments.get(self.member_rebuild.lanes[lane].segment).layout;
+        let end = layout.footer_blocks() - u32::from(self.footer_fills_zone(lane));
+        let first = self.member_rebuild.lanes[lane].footer_next;
         if first == end {
-            self.member_rebuild.stage = Stage::Flushing;
+            self.member_rebuild.lanes[lane].stage = LaneStage::Flushing;
             return;
         }
         let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
-        self.write_footer_blocks(first..(first + per_command).min(end), fx);
+        self.write_footer_blocks(lane, first..(first + per_command).min(end), fx);
     }
 
     /// True when the last block of the footer is the last one of the zone.
-    fn footer_fills_zone(&self) -> bool {
-        let layout = self.segments.get(self.member_rebuild.segment).layout;
+    fn footer_fills_zone(&self, lane: usize) -> bool {
+        let layout = self.segments.get(self.member_rebuild.lanes[lane].segment).layout;
         layout.footer_offset() + layout.footer_blocks() == self.config.geometry.zone_capacity_blocks
     }
 
-    fn write_footer_blocks(&mut self, blocks: std::ops::Range<u32>, fx: &mut Effects) {
-        let segment = self.segments.get(self.member_rebuild.segment);
-        let (layout, id, zone) = (segment.layout, segment.id, self.rebuilt_zone());
-        self.member_rebuild.footer_next = blocks.end;
+    fn write_footer_blocks(&mut self, lane: usize, blocks: Range<u32>, fx: &mut Effects) {
+        let segment = self.segments.get(self.member_rebuild.lanes[lane].segment);
+        let (layout, id, zone) = (segment.layout, segment.id, self.rebuilt_zone(lane));
+        self.member_rebuild.lanes[lane].footer_next = blocks.end;
         let mut frames = self.frames.take_vec(blocks.len());
         for (index, frame) in blocks.clone().zip(&mut frames) {
             frame.oob.fill(0);
             let id = FooterId { array: self.array_tag, segment: id, zone, index };
-            let entries = &self.member_rebuild.entries[layout.footer_entries(index)];
+            let entries = &self.member_rebuild.lanes[lane].entries[layout.footer_entries(index)];
             footer::encode(&id, entries, &mut frame.data);
         }
         self.counters.metadata_blocks_written += frames.len() as u64;
-        self.write_rebuilt(layout.footer_offset() + blocks.start, frames, fx);
+        self.write_rebuilt(lane, layout.footer_offset() + blocks.start, frames, fx);
     }
 
     /// Makes the zone full: by its last block, or by command.
-    fn close_zone(&mut self, fx: &mut Effects) {
-        let last = self.member_rebuild.footer_next;
-        if self.footer_fills_zone() {
-            self.write_footer_blocks(last..last + 1, fx);
+    fn close_zone(&mut self, lane: usize, fx: &mut Effects) {
+        let last = self.member_rebuild.lanes[lane].footer_next;
+        if self.footer_fills_zone(lane) {
+            self.write_footer_blocks(lane, last..last + 1, fx);
         } else {
-            self.rebuild_command(self.rebuilt_zone(), Op::Finish, fx);
+            self.rebuild_command(lane, self.rebuilt_zone(lane), Op::Finish, fx);
         }
     }
 
     /// The zone is there, and is read from now on.
-    fn end_zone(&mut self) {
-        let MemberRebuild { member, segment, .. } = self.member_rebuild;
-        let segment = self.segments.get_mut(segment);
+    fn end_zone(&mut self, lane: usize) {
+        let member = self.member_rebuild.member;
+        let segment = self.segments.get_mut(self.member_rebuild.lanes[lane].segment);
         segment.is_being_rebuilt = false;
         segment.zones_missing &= !(1 << member);
         self.counters.segments_rebuilt += 1;
-        self.member_rebuild.stage = Stage::Choosing;
+        self.member_rebuild.lanes[lane].stage = LaneStage::Idle;
     }
 }

@@ -72,6 +72,10 @@ pub struct Segment {
     /// The collector met blocks here that can be read neither directly nor by rebuilding. It tries once
     /// more, then writes them off.
     pub damaged: bool,
+    /// A scrub found damage here: it is to be collected as soon as there is room.
+    pub evacuate: bool,
+    /// Stripes that a crash tore and recovery could not complete, in order: their blocks were moved.
+    pub torn_stripes: Vec<u32>,
     /// Drives whose zone could not be reset and is given up, one bit each.
     pub zones_retired: u32,
     /// Drives that came after it was written and whose zone is not rebuilt yet, one bit each.
@@ -228,6 +232,12 @@ impl SegmentTable {
     /// When the slot is empty.
     pub fn get_mut(&mut self, slot: SegmentSlot) -> &mut Segment {
         self.segments[slot as usize].as_mut().expect("segment slot in use")
+    }
+
+    /// The segment with an id, if it is still in its slot.
+    #[must_use]
+    pub fn find(&self, slot: SegmentSlot, id: u64) -> Option<&Segment> {
+        self.segments[slot as usize].as_ref().filter(|segment| segment.id == id)
     }
 
     /// The writer of a segment.

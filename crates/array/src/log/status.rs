@@ -124,6 +124,17 @@ impl Shard {
         })
     }
 
+    /// From now on a rebuild writes at most so many bytes a second to its drive; `None` and zero are no limit.
+    pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.member_rebuild.pacer.set_rate(bytes_per_second);
+    }
+
+    /// Bytes a second that a rebuild may write; `None` without limit.
+    #[must_use]
+    pub fn rebuild_rate(&self) -> Option<u64> {
+        self.member_rebuild.pacer.rate()
+    }
+
     /// The member that is being rebuilt.
     #[must_use]
     pub fn rebuilding(&self) -> Option<DriveIndex> {

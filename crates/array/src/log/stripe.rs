@@ -124,6 +124,13 @@ impl StripeSlots {
         self.free[stream.index()].push(slot);
     }
 
+    /// Stripes of a segment that are with drives or wait for them, in no order.
+    #[must_use]
+    pub fn in_flight(&self, segment: SegmentSlot) -> Vec<u32> {
+        let bound = self.slots.iter().filter(|stripe| stripe.pieces_pending > 0 && stripe.segment == segment);
+        bound.map(|stripe| stripe.stripe).collect()
+    }
+
     /// Slots of a stream in use.
     #[must_use]
     pub fn in_use(&self, stream: Stream) -> usize {

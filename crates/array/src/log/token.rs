@@ -61,11 +61,25 @@ pub enum Waiter {
         /// Drive.
         part: u32,
     },
+    /// The sweep in slot `slot`: the first try, or with `part` 1 the second.
+    Sweep {
+        /// Sweep slot.
+        slot: u32,
+        /// Which try.
+        part: u32,
+    },
     /// The rebuild of drive `part`.
     Rebuild {
-        /// Unused.
+        /// Lane.
         slot: u32,
         /// Drive.
+        part: u32,
+    },
+    /// Records of segment `slot` for the scrub: the first try, or with `part` 1 the second.
+    Scrub {
+        /// Segment slot.
+        slot: u32,
+        /// Which try.
         part: u32,
     },
     /// Superblock record on drive `part`.
@@ -92,6 +106,8 @@ impl Waiter {
             Waiter::Flush { slot, part } => (7, slot, part),
             Waiter::Superblock { slot, part } => (8, slot, part),
             Waiter::Rebuild { slot, part } => (9, slot, part),
+            Waiter::Sweep { slot, part } => (10, slot, part),
+            Waiter::Scrub { slot, part } => (11, slot, part),
         };
         assert!(part < 1 << 24);
         Token(kind << 56 | u64::from(slot) << 24 | u64::from(part))
@@ -117,6 +133,8 @@ impl Waiter {
             7 => Waiter::Flush { slot, part },
             8 => Waiter::Superblock { slot, part },
             9 => Waiter::Rebuild { slot, part },
+            10 => Waiter::Sweep { slot, part },
+            11 => Waiter::Scrub { slot, part },
             _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
         }
     }
@@ -141,6 +159,8 @@ mod tests {
             Waiter::Flush { slot: 0, part: 3 },
             Waiter::Superblock { slot: 0, part: 31 },
             Waiter::Rebuild { slot, part: 31 },
+            Waiter::Sweep { slot, part: 1 },
+            Waiter::Scrub { slot, part: 0 },
         ] {
             assert_eq!(Waiter::from_token(waiter.token()), waiter);
         }

@@ -2,6 +2,7 @@
 //! engine's commands to the drives and their completions to the engine, until nothing moves.
 
 use crate::log::replace::expect_blank;
+use crate::log::scrub::{ScrubError, ScrubOptions};
 use crate::log::{Effects, ReplaceError, Shard};
 use crate::request::{Reply, Request};
 use base::frame::FramePool;
@@ -114,6 +115,29 @@ impl LogVolume {
         self.drives.replace(member, device);
         self.shard.replace_member(member.index(), uuid, &geometry, &mut self.effects);
         Ok(())
+    }
+
+    /// From now on a rebuild writes at most so many bytes a second to its drive; `None` and zero are no limit.
+    pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.shard.set_rebuild_rate(bytes_per_second);
+    }
+
+    /// Begins a scrub: everything is read beside what clients do, and repaired if that is asked for.
+    ///
+    /// # Errors
+    /// Why it cannot begin.
+    pub fn start_scrub(&mut self, options: ScrubOptions) -> Result<(), ScrubError> {
+        self.shard.start_scrub(options)
+    }
+
+    /// Ends the scrub, if one is running.
+    pub fn stop_scrub(&mut self) {
+        self.shard.stop_scrub();
+    }
+
+    /// From now on a scrub reads at most so many bytes a second; `None` and zero are no limit.
+    pub fn set_scrub_rate(&mut self, bytes_per_second: Option<u64>) {
+        self.shard.set_scrub_rate(bytes_per_second);
     }
 
     /// Commands a drive was given and has not answered.

@@ -231,6 +231,7 @@ macro_rules! without {
 /// In this order they are left out: what is more general is kept rather than what is more particular.
 const FEATURES: &[Feature] = &[
     without!("replace", Step::Replace { .. }),
+    without!("scrub", Step::Scrub { .. }),
     without!("exchange", Step::Exchange { .. }),
     without!("foreign", Step::Foreign { .. }),
     without!("blank", Step::Blank { .. }),

@@ -10,6 +10,7 @@ use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::{MountError, Session, repair};
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
+use crate::log::scrub::Scrub;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
@@ -56,14 +57,7 @@ pub fn run(
     let config = session.config.clone();
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
     let tables: Vec<Option<StripeTable>> = segments.iter().map(Decided::stripe_table).collect();
-    let mut newest = Newest::new(config.volume_blocks, config.geometry.volatile_cache);
-    for weak in [true, false] {
-        for segment in &segments {
-            gather(segment, weak, &pba, &mut newest);
-        }
-    }
-    let doubtful = bury_all(session, &segments, &pba, &mut newest)?;
-    let index = newest.index;
+    let (index, doubtful) = index_of(session, &segments, &pba)?;
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
     let mut table = SegmentTable::new(config.members, config.geometry.zones, config.segments());
     let mut weak = Vec::new();
@@ -99,9 +93,11 @@ pub fn run(
         device_flush: Default::default(),
         reads: Slab::default(),
         loads: Slab::default(),
+        sweeps: Slab::default(),
         rebuilds: VecDeque::new(),
         rebuild_loads: 0,
         gc: Gc::Idle,
+        scrub: Scrub::default(),
         moves: VecDeque::new(),
         write_offs: Vec::new(),
         member_rebuild: MemberRebuild::default(),
@@ -123,7 +119,25 @@ pub fn run(
         tuning,
     };
     shard.count_live();
+    shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
+}
+
+/// The index, and the regions whose tombstone is to be written anew.
+fn index_of(
+    session: &mut Session,
+    segments: &[Decided],
+    pba: &PbaFormat,
+) -> Result<(Index, Vec<u64>), MountError> {
+    let config = &session.config;
+    let mut newest = Newest::new(config.volume_blocks, config.geometry.volatile_cache);
+    for weak in [true, false] {
+        for segment in segments {
+            gather(segment, weak, pba, &mut newest);
+        }
+    }
+    let doubtful = bury_all(session, segments, pba, &mut newest)?;
+    Ok((newest.index, doubtful))
 }
 
 /// Where the next superblock record of each member goes.
@@ -348,6 +362,8 @@ fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
         live_blocks: 0,
         readers: 0,
         damaged: false,
+        evacuate: false,
+        torn_stripes: segment.weak.clone(),
         zones_retired: 0,
         zones_missing: segment.zones_missing,
         is_being_rebuilt: false,

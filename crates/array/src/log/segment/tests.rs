@@ -97,6 +97,8 @@ fn open(table: &mut SegmentTable, zones: Vec<ZoneIndex>) -> SegmentSlot {
         live_blocks: 0,
         readers: 0,
         damaged: false,
+        evacuate: false,
+        torn_stripes: Vec::new(),
         zones_retired: 0,
         zones_missing: 0,
         is_being_rebuilt: false,

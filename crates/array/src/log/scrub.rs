@@ -1,0 +1,572 @@
+//! Scrubbing: everything is read at a bounded rate, so that damage is found while it can be repaired.
+//!
+//! ```text
+//!  Idle ──> Choosing ──> Records ──> Stripes ──┐      headers and footers, then data and parity
+//!               ^ │                            │
+//!               └─┼────────────────────────────┘      a damaged segment is marked
+//!                 └─ none left ──> Repairing ──> Idle  marked segments are collected
+//! ```
+//! Oldest segment first. Repairing is the collector's work (`Segment::evacuate`): it moves what is live out of the
+//! segment, decoded where it is damaged, and erases it; what nothing can rebuild is written off as ever. A segment as a
+//! whole, because a block that is damaged and dead would be found again and again, and parity that is damaged leaves
+//! all of its stripe without redundancy (ADR 13).
+//!
+//! In a segment that is open, stripes in flight are passed over. Damaged, it is closed first. Rebuilds go before
+//! scrubs: while a member is being rebuilt, the next segment waits.
+
+use crate::log::pacer::Pacer;
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
+use crate::log::{Effects, Shard, Waiter};
+use base::erasure::PieceSet;
+use base::frame::Frame;
+use base::mutant::{self, Mutant};
+use base::time::Instant;
+use base::units::BLOCK_BYTES_U64;
+use base::xor::Block;
+use std::fmt;
+use zone::device::{Completion, Op, Status};
+use zone::format::HEADER_BLOCKS;
+use zone::format::footer::{self, FooterId};
+use zone::format::header::SegmentHeader;
+use zone::format::oob::PROTECTED_BYTES;
+
+/// Sweeps at once: one is read while the other is verified.
+pub const SCRUB_SWEEPS_MAX: usize = 2;
+/// Blocks of headers and footers read at once.
+pub const SCRUB_RECORD_BLOCKS: u32 = 8;
+
+/// What a scrub is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubOptions {
+    /// Write elsewhere what is damaged.
+    pub repair: bool,
+    /// Most bytes a second that are read, of all drives together; `None` and zero are no limit.
+    pub rate: Option<u64>,
+}
+
+/// What a scrub has found so far. Blocks are 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubFindings {
+    /// Blocks read and verified.
+    pub blocks_read: u64,
+    /// Blocks of stripes that cannot be read, fail their checksum, or are not what was written there.
+    pub blocks_damaged: u64,
+    /// Those of them that nothing can rebuild. They are lost if something still points to them.
+    pub blocks_beyond_rescue: u64,
+    /// Stripes whose blocks are all whole, and whose parity is not that of their data.
+    pub stripes_mismatched: u64,
+    /// Damaged headers and blocks of footers.
+    pub records_damaged: u64,
+    /// Segments with any of these.
+    pub segments_damaged: u64,
+}
+
+/// How a scrub stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScrubState {
+    /// Reading.
+    Running,
+    /// Everything is read; damaged segments are being collected.
+    Repairing,
+    /// Over.
+    Done,
+    /// Stopped by its operator, or because too many drives have failed.
+    Stopped,
+}
+
+/// How far a scrub is, or what became of the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// How it stands.
+    pub state: ScrubState,
+    /// What it is to do.
+    pub options: ScrubOptions,
+    /// Read or found to be gone.
+    pub bytes_done: u64,
+    /// Of all segments there were when it began.
+    pub bytes_total: u64,
+    /// What it found.
+    pub findings: ScrubFindings,
+    /// Damaged segments that are not repaired.
+    pub segments_left: u64,
+    /// Blocks that repairing has written off.
+    pub blocks_lost: u64,
+}
+
+/// Why a scrub cannot begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScrubError {
+    /// One is running, or what it began is not over.
+    Running,
+    /// More drives have failed than the array can lose.
+    Broken,
+}
+
+impl fmt::Display for ScrubError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScrubError::Running => write!(f, "a scrub is running: wait for its end, or stop it"),
+            ScrubError::Broken => write!(f, "too many drives have failed: bring them back first"),
+        }
+    }
+}
+
+impl std::error::Error for ScrubError {}
+
+/// The segment that is being read. It may be collected between two reads: then its slot holds another, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Current {
+    slot: SegmentSlot,
+    id: u64,
+}
+
+/// What the scrub is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// Looking for the next segment, or waiting until it can be read.
+    Choosing,
+    /// Headers and footers are being read, one command at a time.
+    Records {
+        current: Current,
+        /// The drive.
+        drive: usize,
+        /// Next of its records: the header, then the blocks of the footer.
+        record_next: u32,
+    },
+    /// Stripes are being read.
+    Stripes {
+        current: Current,
+        /// Next stripe.
+        stripe_next: u32,
+        /// Where to end.
+        stripes: u32,
+    },
+    /// Damaged segments are being collected.
+    Repairing,
+}
+
+/// The scrub that is running, and what became of it.
+#[derive(Debug, Default)]
+pub struct Scrub {
+    stage: Stage,
+    options: ScrubOptions,
+    pacer: Pacer,
+    /// Segments up to this id are done.
+    done_to: u64,
+    /// Segments from this id on are newer than the scrub.
+    end: u64,
+    /// The current segment is damaged.
+    is_damaged: bool,
+    /// Sweeps and reads of records under way.
+    reads: usize,
+    bytes_total: u64,
+    findings: ScrubFindings,
+    lost_before: u64,
+    /// How the last one ended.
+    ended: Option<ScrubState>,
+}
+
+impl Shard {
+    /// Begins a scrub.
+    ///
+    /// # Errors
+    /// Why it cannot begin.
+    pub fn start_scrub(&mut self, options: ScrubOptions) -> Result<(), ScrubError> {
+        if !self.scrub_is_over() {
+            return Err(ScrubError::Running);
+        }
+        if self.membership.is_broken() {
+            return Err(ScrubError::Broken);
+        }
+        self.scrub = Scrub {
+            stage: Stage::Choosing,
+            options,
+            end: self.next_segment_id,
+            bytes_total: self.segments.iter().map(|(_, segment)| bytes_of(segment)).sum(),
+            lost_before: self.counters.blocks_lost,
+            ..Scrub::default()
+        };
+        self.scrub.pacer.set_rate(options.rate);
+        Ok(())
+    }
+
+    /// Ends the scrub, if one is running.
+    pub fn stop_scrub(&mut self) {
+        if self.scrub.stage != Stage::Idle {
+            self.end_scrub(ScrubState::Stopped);
+        }
+    }
+
+    /// Allows another rate from now on.
+    pub fn set_scrub_rate(&mut self, rate: Option<u64>) {
+        self.scrub.options.rate = rate;
+        self.scrub.pacer.set_rate(rate);
+    }
+
+    /// How far the scrub is, or what became of the last one; `None` when there was none. O(segments).
+    #[must_use]
+    pub fn scrub_status(&self) -> Option<ScrubStatus> {
+        let state = match self.scrub.stage {
+            Stage::Idle => self.scrub.ended?,
+            Stage::Choosing | Stage::Records { .. } | Stage::Stripes { .. } => ScrubState::Running,
+            Stage::Repairing => ScrubState::Repairing,
+        };
+        let Scrub { options, done_to, end, bytes_total, findings, lost_before, .. } = self.scrub;
+        let to_read = self.segments.iter().filter(|(_, segment)| (done_to + 1..end).contains(&segment.id));
+        let bytes_left: u64 = to_read.map(|(_, segment)| bytes_of(segment)).sum();
+        let left = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
+        let is_over = state == ScrubState::Done || state == ScrubState::Repairing;
+        let bytes_done = if is_over { bytes_total } else { bytes_total.saturating_sub(bytes_left) };
+        Some(ScrubStatus {
+            state,
+            options,
+            bytes_done: (bytes_done + self.scrub_bytes_of_current()).min(bytes_total),
+            bytes_total,
+            findings,
+            segments_left: if options.repair { left.count() as u64 } else { findings.segments_damaged },
+            blocks_lost: self.counters.blocks_lost - lost_before,
+        })
+    }
+
+    /// Bytes of the current segment that are read.
+    fn scrub_bytes_of_current(&self) -> u64 {
+        let Stage::Stripes { current, stripe_next, .. } = self.scrub.stage else { return 0 };
+        let Some(segment) = self.segments.find(current.slot, current.id) else { return 0 };
+        u64::from(stripe_next)
+            * segment.layout.members() as u64
+            * u64::from(segment.layout.chunk_blocks)
+            * BLOCK_BYTES_U64
+    }
+
+    /// When a scrub that waits for its rate may go on.
+    pub(super) fn scrub_wakes_at(&self) -> Option<Instant> {
+        self.scrub.pacer.wakes_at()
+    }
+
+    /// True when no scrub is running, and nothing of one that was stopped is left.
+    pub(super) fn scrub_is_over(&self) -> bool {
+        self.scrub.stage == Stage::Idle && self.scrub.reads == 0
+    }
+
+    fn end_scrub(&mut self, state: ScrubState) {
+        self.scrub.stage = Stage::Idle;
+        self.scrub.ended = Some(state);
+        self.scrub.pacer.forget_waiting();
+    }
+
+    /// Goes on as far as possible.
+    pub(super) fn advance_scrub(&mut self, now: Instant, fx: &mut Effects) {
+        if self.scrub.stage == Stage::Idle {
+            return;
+        }
+        if self.membership.is_broken() {
+            return self.end_scrub(ScrubState::Stopped);
+        }
+        self.scrub.pacer.forget_waiting();
+        loop {
+            match self.scrub.stage {
+                Stage::Idle => return,
+                Stage::Choosing => {
+                    let Some(next) = self.choose_to_scrub() else { return };
+                    self.scrub.is_damaged = false;
+                    self.scrub.stage = match next {
+                        Some(current) => Stage::Records { current, drive: 0, record_next: 0 },
+                        None => Stage::Repairing,
+                    };
+                }
+                Stage::Records { current, .. } | Stage::Stripes { current, .. }
+                    if self.segments.find(current.slot, current.id).is_none() =>
+                {
+                    // Collected: what it held is in newer segments.
+                    self.scrub.done_to = current.id;
+                    self.scrub.stage = Stage::Choosing;
+                }
+                Stage::Records { current, drive, .. } if drive == self.config.members => {
+                    self.scrub.stage = self.stripes_to_scrub(current);
+                }
+                Stage::Records { current, drive, record_next } => {
+                    if self.scrub.reads > 0 || !self.scrub.pacer.may_begin(now) {
+                        return;
+                    }
+                    self.read_records(now, current, (drive, record_next), fx);
+                }
+                Stage::Stripes { current, stripe_next, stripes } if stripe_next == stripes => {
+                    if self.scrub.reads > 0 {
+                        return;
+                    }
+                    self.end_segment(current, fx);
+                }
+                Stage::Stripes { current, stripe_next, stripes } => {
+                    if self.scrub.reads == SCRUB_SWEEPS_MAX || !self.scrub.pacer.may_begin(now) {
+                        return;
+                    }
+                    let chunk_blocks = self.segments.get(current.slot).layout.chunk_blocks;
+                    let end = (stripe_next + stripes_per_sweep(chunk_blocks)).min(stripes);
+                    self.scrub.stage = Stage::Stripes { current, stripe_next: end, stripes };
+                    self.sweep_to_scrub(now, current, stripe_next..end, fx);
+                }
+                Stage::Repairing => {
+                    if self.is_evacuating() {
+                        return;
+                    }
+                    self.end_scrub(ScrubState::Done);
+                }
+            }
+        }
+    }
+
+    /// The oldest segment that was not read yet; `None` when it must be waited for, and `Some(None)` when there is
+    /// none.
+    fn choose_to_scrub(&self) -> Option<Option<Current>> {
+        if self.scrub.reads > 0 || self.is_rebuilding() || self.must_wait_to_rebuild() {
+            return None;
+        }
+        let ids = self.scrub.done_to + 1..self.scrub.end;
+        // What is being erased, or must be, is not worth a look.
+        let is_kept = |segment: &Segment| match segment.state {
+            SegmentState::Condemned | SegmentState::Resetting { .. } => false,
+            SegmentState::Open => !mutant::is(Mutant::ScrubSkipsOpen),
+            SegmentState::Opening { .. } | SegmentState::Sealing { .. } | SegmentState::Sealed => true,
+        };
+        let next = self
+            .segments
+            .iter()
+            .filter(|(_, segment)| ids.contains(&segment.id) && is_kept(segment))
+            .min_by_key(|(_, segment)| segment.id);
+        match next {
+            None => Some(None),
+            Some((slot, segment)) => match segment.state {
+                SegmentState::Open | SegmentState::Sealed => Some(Some(Current { slot, id: segment.id })),
+                _ => None,
+            },
+        }
+    }
+
+    /// Reads the next records of a drive: a header, or some blocks of a footer.
+    fn read_records(
+        &mut self,
+        now: Instant,
+        current: Current,
+        (drive, record_next): (usize, u32),
+        fx: &mut Effects,
+    ) {
+        let segment = self.segments.get_mut(current.slot);
+        let layout = segment.layout;
+        let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
+        let records = HEADER_BLOCKS + footers;
+        if !self.membership.has_zone(segment, drive) || record_next >= records {
+            self.scrub.stage = Stage::Records { current, drive: drive + 1, record_next: 0 };
+            return;
+        }
+        let most = SCRUB_RECORD_BLOCKS.min(self.config.geometry.transfer_blocks_max);
+        let (offset, blocks) = match record_next.checked_sub(HEADER_BLOCKS) {
+            None => (record_next, HEADER_BLOCKS - record_next),
+            Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
+        };
+        segment.readers += 1;
+        self.scrub.stage = Stage::Records { current, drive, record_next: record_next + blocks };
+        self.scrub.reads += 1;
+        self.scrub.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
+        let frames = self.frames.take_vec(blocks as usize);
+        let zone = segment.zones[drive];
+        let waiter = Waiter::Scrub { slot: current.slot, part: 0 };
+        fx.command(drive, zone, waiter, Op::Read { offset, frames });
+    }
+
+    /// A drive has answered with records: the first try, or with `part` 1 the second.
+    pub(super) fn on_scrub(
+        &mut self,
+        slot: SegmentSlot,
+        part: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        let Completion { status, mut frames, zone, offset, .. } = completion;
+        if status == Status::DeviceGone {
+            self.fail_member(drive, fx);
+        }
+        let is_there = self.membership.has_zone(self.segments.get(slot), drive);
+        for (offset, frame) in (offset..).zip(frames.drain(..)) {
+            let whole = status == Status::Success && self.record_is_whole(slot, drive, offset, &frame);
+            if !whole && is_there && part == 0 {
+                let mut frames = self.frames.take_vec(0);
+                frames.push(frame);
+                self.scrub.reads += 1;
+                self.segments.get_mut(slot).readers += 1;
+                fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
+                continue;
+            }
+            self.frames.give(frame);
+            self.scrub.findings.blocks_read += u64::from(is_there);
+            if !whole && is_there {
+                self.scrub.findings.records_damaged += 1;
+                self.scrub.is_damaged = true;
+            }
+        }
+        self.frames.give_vec(frames);
+        self.scrub.reads -= 1;
+        self.segments.get_mut(slot).readers -= 1;
+    }
+
+    fn record_is_whole(&self, slot: SegmentSlot, drive: usize, offset: u32, frame: &Frame) -> bool {
+        let segment = self.segments.get(slot);
+        let (layout, zone) = (segment.layout, segment.zones[drive]);
+        match offset.checked_sub(layout.footer_offset()) {
+            None => SegmentHeader::decode(&frame.data)
+                .is_some_and(|header| header.segment == segment.id && header.zones[drive] == zone),
+            Some(index) => {
+                let id = FooterId { array: self.array_tag, segment: segment.id, zone, index };
+                let count = layout.footer_entries(index).len();
+                // A footer that never arrived is not missed: the blocks say the same of themselves.
+                frame.is_blank() || footer::decode(&id, &frame.data, count, &mut Vec::new())
+            }
+        }
+    }
+
+    /// The stripes of a segment that can be read now.
+    fn stripes_to_scrub(&self, current: Current) -> Stage {
+        let segment = self.segments.get(current.slot);
+        let given_out = segment.writer.as_ref().map(|writer| writer.next_stripe);
+        let stripes = given_out.unwrap_or(segment.layout.stripes);
+        Stage::Stripes { current, stripe_next: 0, stripes }
+    }
+
+    /// Reads stripes, but for those that hold nothing, those in flight, and those that a crash tore, whose blocks
+    /// recovery has moved.
+    fn sweep_to_scrub(
+        &mut self,
+        now: Instant,
+        current: Current,
+        stripes: std::ops::Range<u32>,
+        fx: &mut Effects,
+    ) {
+        let segment = self.segments.get(current.slot);
+        let members = segment.layout.members();
+        let in_flight = match segment.writer {
+            Some(_) => self.stripes.in_flight(current.slot),
+            None => Vec::new(),
+        };
+        let is_there = |stripe: &u32| {
+            !in_flight.contains(stripe)
+                && segment.torn_stripes.binary_search(stripe).is_err()
+                && (0..members).all(|drive| segment.slot_of_stripe(drive, *stripe).is_some())
+        };
+        let stripes: Vec<u32> = stripes.filter(is_there).collect();
+        if stripes.is_empty() {
+            return;
+        }
+        let chunks = (stripes.len() * members) as u64;
+        let bytes = chunks * u64::from(segment.layout.chunk_blocks) * BLOCK_BYTES_U64;
+        self.scrub.pacer.begin(now, bytes);
+        self.scrub.reads += 1;
+        self.start_sweep(current.slot, stripes, SweepPurpose::Scrub, fx);
+    }
+
+    /// Stripes have been read.
+    pub(super) fn stripes_swept(&mut self, sweep: &Sweep) {
+        self.scrub.reads -= 1;
+        for (index, stripe) in sweep.stripes.iter().enumerate() {
+            self.judge_stripe(sweep, index, *stripe);
+        }
+    }
+
+    /// Counts what is damaged in a stripe.
+    fn judge_stripe(&mut self, sweep: &Sweep, index: usize, stripe: u32) {
+        let segment = self.segments.get(sweep.segment);
+        let layout = segment.layout;
+        let judged = match mutant::is(Mutant::ScrubIgnoresParity) {
+            true => layout.code.data_count(),
+            false => layout.members(),
+        };
+        let mut found = ScrubFindings::default();
+        let mut missing = 0;
+        for row in 0..layout.chunk_blocks {
+            let is_whole = |piece: &usize| sweep.block(index, *piece, row).is_some();
+            let good: PieceSet = (0..layout.members()).filter(is_whole).collect();
+            for piece in (0..judged).filter(|piece| !is_whole(piece)) {
+                if !self.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
+                    missing += 1;
+                    continue;
+                }
+                found.blocks_damaged += 1;
+                found.blocks_beyond_rescue += u64::from(layout.code.sources(piece, good).is_none());
+            }
+            found.blocks_read += good.count() as u64;
+        }
+        found.blocks_read += found.blocks_damaged;
+        if found.blocks_damaged == 0 && missing == 0 && !self.has_right_parity(sweep, index) {
+            found.stripes_mismatched = 1;
+        }
+        let findings = &mut self.scrub.findings;
+        findings.blocks_read += found.blocks_read;
+        findings.blocks_damaged += found.blocks_damaged;
+        findings.blocks_beyond_rescue += found.blocks_beyond_rescue;
+        findings.stripes_mismatched += found.stripes_mismatched;
+        self.scrub.is_damaged |= found.blocks_damaged + found.stripes_mismatched > 0;
+    }
+
+    /// True when the parity of a whole stripe is that of its data, protected metadata included.
+    fn has_right_parity(&mut self, sweep: &Sweep, index: usize) -> bool {
+        let layout = self.segments.get(sweep.segment).layout;
+        let code = layout.code;
+        let mut expected = self.frames.take();
+        let mut is_right = true;
+        for (parity, row) in
+            (0..code.parity_count()).flat_map(|parity| (0..layout.chunk_blocks).map(move |row| (parity, row)))
+        {
+            let data: Option<Vec<&Frame>> =
+                (0..code.data_count()).map(|piece| sweep.block(index, piece, row)).collect();
+            let (Some(data), Some(found)) = (data, sweep.block(index, code.data_count() + parity, row))
+            else {
+                // Only a mutant comes here without all blocks.
+                continue;
+            };
+            let blocks: Vec<&Block> = data.iter().map(|frame| &frame.data).collect();
+            code.encode(parity, &blocks, &mut expected.data);
+            let fields = data.iter().map(|frame| &frame.oob[..PROTECTED_BYTES]);
+            code.encode_field(parity, fields, &mut expected.oob[..PROTECTED_BYTES]);
+            is_right &= found.data == expected.data
+                && found.oob[..PROTECTED_BYTES] == expected.oob[..PROTECTED_BYTES];
+        }
+        self.frames.give(expected);
+        is_right
+    }
+
+    /// All of a segment is read. A damaged one is to be collected, if that was asked for.
+    fn end_segment(&mut self, current: Current, fx: &mut Effects) {
+        self.scrub.done_to = current.id;
+        self.scrub.stage = Stage::Choosing;
+        if !std::mem::take(&mut self.scrub.is_damaged) {
+            return;
+        }
+        self.scrub.findings.segments_damaged += 1;
+        if !self.scrub.options.repair || mutant::is(Mutant::ScrubKeepsDamaged) {
+            return;
+        }
+        self.segments.get_mut(current.slot).evacuate = true;
+        // The collector's own is closed too: it must be able to open another.
+        if self.segments.get(current.slot).writer.is_some() && self.segments.free_segments() > 0 {
+            self.close_segment(current.slot, fx);
+        }
+    }
+
+    /// True while the collector has damaged segments to collect, and can.
+    fn is_evacuating(&self) -> bool {
+        let end = self.scrub.end;
+        let mut marked = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
+        // One that is open and could not be closed is collected once it is full.
+        marked.any(|(_, segment)| segment.state != SegmentState::Open) && !self.gc_is_at_a_loss()
+    }
+}
+
+/// What there is to read of a segment.
+fn bytes_of(segment: &Segment) -> u64 {
+    let layout = &segment.layout;
+    let blocks = u64::from(layout.footer_offset() + layout.footer_blocks());
+    blocks * layout.members() as u64 * BLOCK_BYTES_U64
+}
