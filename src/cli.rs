@@ -38,7 +38,7 @@ pub enum Command {
         #[command(subcommand)]
         command: DriveCommand,
     },
-    /// Show how far the rebuild of a drive is, or wait for its end
+    /// Show how far the rebuild of a drive is, wait for its end, or change its speed
     Rebuild(Rebuild),
     /// Measure
     Lab {
@@ -135,6 +135,9 @@ pub struct ServiceOptions {
     /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,
+    /// Most MiB per second that a rebuild may write to its drive, 0 for no limit [default: no limit]
+    #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
+    pub rebuild_rate: Option<Rate>,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -202,6 +205,9 @@ pub struct Replace {
     /// Wait until the drive is rebuilt
     #[arg(long)]
     pub wait: bool,
+    /// Most MiB per second that rebuilds may write from now on, 0 for no limit [default: as before]
+    #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
+    pub rebuild_rate: Option<Rate>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -214,6 +220,9 @@ pub struct Rebuild {
     /// Wait until it is over
     #[arg(long)]
     pub wait: bool,
+    /// Most MiB per second that rebuilds may write from now on, 0 for no limit
+    #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
+    pub rate: Option<Rate>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -229,6 +238,8 @@ pub enum LabCommand {
     Array(ArrayRun),
     /// Experiments of the ZapRAID paper on modelled drives in virtual time, beside its figures
     Run(ExperimentRun),
+    /// How fast a lost drive is rebuilt in virtual time, and what the new drive alone could take
+    Rebuild(RebuildRun),
     /// Every observation of the published characterisation of zoned drives, on a modelled drive
     Characterise(Characterise),
 }
@@ -297,6 +308,62 @@ pub struct ArrayRun {
     #[arg(long)]
     pub json: bool,
 }
+
+#[derive(Debug, Args)]
+pub struct RebuildRun {
+    /// Profile of the drives, by name or as a TOML file
+    #[arg(long, default_value = "zn540-4tb")]
+    pub profile: String,
+    /// RAID level
+    #[arg(long, default_value = "raid5", value_parser = parse_level)]
+    pub level: Level,
+    /// Drives
+    #[arg(long, default_value_t = 4)]
+    pub drives: usize,
+    /// Chunk size
+    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
+    pub chunk: u64,
+    /// Stripes of a group under Zone Append; 1 uses Zone Write
+    #[arg(long, default_value_t = 256)]
+    pub group: u32,
+    /// Size of the volume, all of it written
+    #[arg(long, default_value = "3GiB", value_parser = parse_size, value_name = "BYTES")]
+    pub size: u64,
+    /// Most MiB per second that the rebuild may write [default: no limit]
+    #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
+    pub rate: Option<Rate>,
+    /// Seed of the drives; the same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A limit in MiB per second; zero is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// As it was given.
+    pub mib_per_second: u64,
+}
+
+impl Rate {
+    /// In bytes; `None` without limit.
+    pub fn bytes_per_second(self) -> Option<u64> {
+        (self.mib_per_second > 0).then_some(self.mib_per_second << 20)
+    }
+}
+
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse().ok().filter(|rate| *rate <= RATE_MIB_MAX);
+    let rate = rate.ok_or_else(|| {
+        format!("`{text}` is not a rate: use whole MiB per second up to {RATE_MIB_MAX}, 0 for no limit")
+    })?;
+    Ok(Rate { mib_per_second: rate })
+}
+
+/// More than any drive takes.
+pub const RATE_MIB_MAX: u64 = 1 << 20;
 
 fn parse_pattern(text: &str) -> Result<Pattern, String> {
     match text {

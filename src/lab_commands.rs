@@ -1,11 +1,12 @@
 //! `zoneweave lab ...`: runs experiments and prints them.
 
 use crate::characterise;
-use crate::cli::{ArrayRun, LabCommand, NbdCompare, NullWrite};
+use crate::cli::{ArrayRun, LabCommand, NbdCompare, NullWrite, Rate, RebuildRun};
 use crate::experiment;
 use anyhow::{Context, Result};
+use base::units::human_bytes;
 use drive::timing::Profile;
-use lab::{array_run, nbd_compare, null_write};
+use lab::{array_run, nbd_compare, null_write, rebuild_run};
 use std::process::ExitCode;
 
 /// Drives of an array unless told otherwise.
@@ -18,6 +19,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
         LabCommand::Array(options) => array_run(options)?,
         LabCommand::Run(options) => experiment::run(options)?,
+        LabCommand::Rebuild(options) => rebuild_run(options)?,
         LabCommand::Characterise(options) => return characterise::run(options),
     }
     Ok(ExitCode::SUCCESS)
@@ -72,6 +74,28 @@ fn array_run(options: &ArrayRun) -> Result<()> {
         Some(amplification) => println!("write amplification {amplification:.2}"),
         None => println!("nothing written"),
     }
+    Ok(())
+}
+
+fn rebuild_run(options: &RebuildRun) -> Result<()> {
+    let report = rebuild_run::run(&rebuild_run::RebuildRun {
+        profile: Profile::load(&options.profile)?,
+        level: options.level,
+        drives: options.drives,
+        chunk_bytes: options.chunk,
+        group_stripes: options.group,
+        size_bytes: options.size,
+        rate: options.rate.and_then(Rate::bytes_per_second),
+        seed: options.seed,
+    })?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    println!("{} in {:.3} s of virtual time", human_bytes(report.bytes), report.seconds);
+    println!("{:.0} MiB/s onto the new drive", report.mib_per_second);
+    println!("{:.0} MiB/s is what such a drive takes", report.limit_mib_per_second);
+    println!("{:.1} % of it", 100.0 * report.share);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `zoneweave rebuild`: how far the rebuild of a drive is.
 
-use crate::cli::Rebuild;
+use crate::cli::{Rate, Rebuild};
 use crate::directory::Directory;
 use crate::progress::Display;
 use crate::status::{self, StatusReport};
@@ -13,6 +13,9 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Shows, or follows.
 pub fn run(options: &Rebuild) -> Result<()> {
     let directory = Directory::open(&options.dir)?;
+    if let Some(rate) = options.rate {
+        set_rate(&directory, rate)?;
+    }
     if options.wait {
         follow(&directory, options.json)?;
     }
@@ -32,6 +35,13 @@ pub fn run(options: &Rebuild) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Changes the limit of rebuilds until the server stops.
+pub fn set_rate(directory: &Directory, rate: Rate) -> Result<()> {
+    let line = format!("rebuild-rate {}", rate.mib_per_second);
+    let answer = status::ask(directory, &line)?;
+    answer.map(|_| ()).context("nobody serves the array: give --rebuild-rate to `zoneweave serve`")
 }
 
 /// Waits until the server has rebuilt what it is rebuilding.

@@ -52,6 +52,10 @@ pub enum Attempt {
 pub fn run(options: &Replace) -> Result<()> {
     let mut directory = Directory::open(&options.dir)?;
     let with = options.with.as_ref().map(std::path::absolute).transpose().context("--with")?;
+    let is_served = status::ask(&directory, "status")?.is_some();
+    if let Some(rate) = options.rebuild_rate.filter(|_| is_served) {
+        rebuild::set_rate(&directory, rate)?;
+    }
     let replaced = match ask_server(&directory, options.drive, with.as_deref())? {
         Some(replaced) => replaced,
         None => replace_offline(&mut directory, options.drive, with.as_deref())?,

@@ -1,6 +1,6 @@
 //! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
 
-use crate::cli::{Serve, ServiceOptions, Up};
+use crate::cli::{RATE_MIB_MAX, Rate, Serve, ServiceOptions, Up};
 use crate::create;
 use crate::directory::{self, Directory};
 use crate::progress::Speed;
@@ -64,7 +64,9 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     let drives = directory.open_drives_as(profile.as_ref())?;
-    let volume = recover(&directory, drives.devices, clock)?;
+    let rebuild_rate = options.rebuild_rate.and_then(Rate::bytes_per_second);
+    let tuning = Tuning { rebuild_rate, ..Tuning::default() };
+    let volume = recover(&directory, drives.devices, tuning, clock)?;
     let listen = match &options.listen {
         Some(listen) => listen.clone(),
         None => Listen::Unix(std::path::absolute(directory.nbd_path()).context("the array's directory")?),
@@ -116,10 +118,11 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
 fn recover(
     directory: &Directory,
     mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    tuning: Tuning,
     clock: WallClock,
 ) -> Result<LogVolume> {
     loop {
-        let (shard, set, report) = mount(devices, Tuning::default(), clock.now())?;
+        let (shard, set, report) = mount(devices, tuning, clock.now())?;
         status::log_mount(directory, &shard.status(), &report);
         let mut volume = LogVolume::new(shard, set);
         turn_until(&mut volume, clock, |volume| !volume.shard().has_recovery_debt());
@@ -217,8 +220,17 @@ impl ServedArray {
                 log::warn!("drive {drive} was marked failed");
                 Ok("{}".to_owned())
             }
+            "rebuild-rate" => {
+                let mib: u64 = rest.parse().context("the rate in MiB per second")?;
+                self.volume.set_rebuild_rate(Some(mib.min(RATE_MIB_MAX) << 20));
+                log::info!("rebuilds may write {mib} MiB/s from now on (0: no limit)");
+                Ok("{}".to_owned())
+            }
             "replace" => Ok(serde_json::to_string(&self.replace(now, rest)?)?),
-            _ => anyhow::bail!("`{line}` is not a question: ask `status`, `fail N` or `replace N [PATH]`"),
+            _ => anyhow::bail!(
+                "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]` or \
+                 `rebuild-rate MIB`"
+            ),
         }
     }
 
@@ -226,7 +238,10 @@ impl ServedArray {
         let counters = self.volume.shard().counters();
         let total = self.lifetime.plus(counters);
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
-        let served = Served { rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes) };
+        let served = Served {
+            rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
+            rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate(),
+        };
         status::report(&self.directory, &self.volume.shard().status(), &total, Some(served))
     }
 

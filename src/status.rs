@@ -76,6 +76,8 @@ pub struct RebuildReport {
     /// Bytes of it, and how fast.
     #[serde(flatten)]
     pub progress: Progress,
+    /// Most bytes a second that it may write; null without limit.
+    pub bytes_per_second_max: Option<u64>,
 }
 
 /// One drive.
@@ -209,6 +211,8 @@ fn look(directory: &Directory) -> Result<StatusReport> {
 pub struct Served {
     /// Speed of the rebuild.
     pub rebuild_bytes_per_second: Option<u64>,
+    /// Its limit.
+    pub rebuild_bytes_per_second_max: Option<u64>,
 }
 
 /// Puts a status into words.
@@ -247,6 +251,7 @@ pub fn report(
                 rebuild.bytes_total,
                 served.and_then(|served| served.rebuild_bytes_per_second),
             ),
+            bytes_per_second_max: served.and_then(|served| served.rebuild_bytes_per_second_max),
         }),
         level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
@@ -273,7 +278,7 @@ pub fn report(
 fn print(report: &StatusReport) {
     println!("array            {}", report.array);
     println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
-    if let Some(RebuildReport { drive, progress }) = &report.rebuild {
+    if let Some(RebuildReport { drive, progress, .. }) = &report.rebuild {
         println!("rebuild          drive {drive}, {progress}");
     }
     println!("level            {} over {} drives", report.level, report.members.len());

@@ -12,6 +12,7 @@ pub mod null_write;
 mod pool;
 mod precise;
 pub mod probe;
+pub mod rebuild_run;
 pub mod report;
 pub mod trace;
 pub mod workload;
