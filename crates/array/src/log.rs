@@ -242,6 +242,8 @@ impl Shard {
         self.move_weak_stripes(fx);
         self.record_doubt();
         self.place_moves(now, fx);
+        // What it marks, the collector takes; what that and the rebuild end, it waits for.
+        self.advance_scrub(now, fx);
         self.advance_gc(now, fx);
         self.advance_rebuild(now, fx);
         self.advance_scrub(now, fx);

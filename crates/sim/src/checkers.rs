@@ -33,8 +33,9 @@ impl World {
         self.check_members()?;
         self.check_zones()?;
         let is_repaired = self.is_repaired();
-        self.check_media(is_repaired)?;
-        if is_repaired {
+        let has_problems = self.check_media(is_repaired)?;
+        // What is left, such as zones without a header, is nobody's to repair.
+        if is_repaired && !has_problems {
             self.ledger.heal();
         }
         Ok(())
@@ -98,15 +99,15 @@ impl World {
         Ok(())
     }
 
-    /// Every checksum, every parity, the index: as `zoneweave check`.
-    fn check_media(&mut self, is_repaired: bool) -> Result<(), Failure> {
+    /// Every checksum, every parity, the index: as `zoneweave check`. True when that finds a problem that may be.
+    fn check_media(&mut self, is_repaired: bool) -> Result<bool, Failure> {
         let drives: Vec<Option<Box<dyn ZonedDevice>>> = {
             let rack = self.rack.lock();
             self.places.iter().map(|place| place.and_then(|drive| copy_of(&rack.drives[drive]))).collect()
         };
         let (shard, mut drives, report) = match mount_read_only(drives, self.now) {
             Ok(mounted) => mounted,
-            Err(_) if !self.ledger.is_tolerable() => return Ok(()),
+            Err(_) if !self.ledger.is_tolerable() => return Ok(true),
             Err(error) => return Err(Failure::new(format!("an array at rest does not mount: {error}"))),
         };
         let report = check(&shard, &mut drives, &report, self.now, |_| {});
@@ -115,7 +116,7 @@ impl World {
                 return Err(Failure::new(format!("check finds {problem:?}")));
             }
         }
-        Ok(())
+        Ok(report.problems_count > 0)
     }
 
     /// True when a problem follows from the faults there were.

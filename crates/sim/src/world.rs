@@ -304,7 +304,8 @@ impl World {
 
     /// An operator has everything read; refused while a scrub is running.
     fn scrub(&mut self, repair: bool) -> Result<(), Failure> {
-        let rate = Some(self.plan.rebuild_kib_per_second << 10);
+        // All drives are read where a rebuild writes one.
+        let rate = Some(self.plan.rebuild_kib_per_second << 13);
         let is_quiet = self.pending.is_empty() && self.volume().shard().is_quiet();
         if self.volume().start_scrub(ScrubOptions { repair, rate }).is_ok() {
             self.ledger.count("scrubs", 1);

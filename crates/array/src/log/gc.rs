@@ -167,8 +167,8 @@ impl Shard {
             return Some(slot);
         }
         let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
-        // Moving a full one needs no more than the reserve, and gives it back.
-        let has_room = self.segments.free_segments() >= GC_RESERVE_SEGMENTS;
+        // Moving a full one takes what the reserve has, and gives it back but for a padded stripe: not the last.
+        let has_room = self.segments.free_segments() > GC_RESERVE_SEGMENTS;
         if let Some((slot, _)) = sealed().find(|(_, segment)| segment.evacuate && has_room) {
             return Some(slot);
         }

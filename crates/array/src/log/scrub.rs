@@ -17,7 +17,7 @@
 use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
-use crate::log::{Effects, Shard, Waiter};
+use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
@@ -242,6 +242,18 @@ impl Shard {
             * BLOCK_BYTES_U64
     }
 
+    /// What the scrub has found so far, or the last one did.
+    #[must_use]
+    pub fn scrub_findings(&self) -> ScrubFindings {
+        self.scrub.findings
+    }
+
+    /// True while a scrub is running.
+    #[must_use]
+    pub fn is_scrubbing(&self) -> bool {
+        self.scrub.stage != Stage::Idle
+    }
+
     /// When a scrub that waits for its rate may go on.
     pub(super) fn scrub_wakes_at(&self) -> Option<Instant> {
         self.scrub.pacer.wakes_at()
@@ -279,9 +291,9 @@ impl Shard {
                     };
                 }
                 Stage::Records { current, .. } | Stage::Stripes { current, .. }
-                    if self.segments.find(current.slot, current.id).is_none() =>
+                    if self.is_being_collected(current) =>
                 {
-                    // Collected: what it held is in newer segments.
+                    // What it holds goes to newer segments.
                     self.scrub.done_to = current.id;
                     self.scrub.stage = Stage::Choosing;
                 }
@@ -319,6 +331,13 @@ impl Shard {
         }
     }
 
+    /// True when the collector has the segment, or has erased it.
+    fn is_being_collected(&self, current: Current) -> bool {
+        let Some(segment) = self.segments.find(current.slot, current.id) else { return true };
+        let is_erased = matches!(segment.state, SegmentState::Resetting { .. });
+        is_erased || self.victim() == Some(current.slot)
+    }
+
     /// The oldest segment that was not read yet; `None` when it must be waited for, and `Some(None)` when there is
     /// none.
     fn choose_to_scrub(&self) -> Option<Option<Current>> {
@@ -335,7 +354,9 @@ impl Shard {
         let next = self
             .segments
             .iter()
-            .filter(|(_, segment)| ids.contains(&segment.id) && is_kept(segment))
+            .filter(|(slot, segment)| {
+                ids.contains(&segment.id) && is_kept(segment) && self.victim() != Some(*slot)
+            })
             .min_by_key(|(_, segment)| segment.id);
         match next {
             None => Some(None),
@@ -549,8 +570,9 @@ impl Shard {
             return;
         }
         self.segments.get_mut(current.slot).evacuate = true;
-        // The collector's own is closed too: it must be able to open another.
-        if self.segments.get(current.slot).writer.is_some() && self.segments.free_segments() > 0 {
+        // The rest of it is wasted until it is collected, so not while space is short: then it waits until it is full.
+        let has_room = self.segments.free_segments() > GC_RESERVE_SEGMENTS;
+        if self.segments.get(current.slot).writer.is_some() && has_room {
             self.close_segment(current.slot, fx);
         }
     }

@@ -141,6 +141,12 @@ impl Shard {
         self.membership.rebuilding().map(DriveIndex::at)
     }
 
+    /// The first member that has failed.
+    #[must_use]
+    pub fn failed_member(&self) -> Option<DriveIndex> {
+        (0..self.config.members).find(|drive| !self.membership.is_present(*drive)).map(DriveIndex::at)
+    }
+
     /// State of a member.
     ///
     /// # Panics

@@ -103,7 +103,7 @@ impl Shard {
         for drive in 0..members {
             self.sweep_drive(slot, drive, fx);
         }
-        self.sweep_answered(slot, fx);
+        self.sweep_answered(slot);
     }
 
     fn sweep_drive(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
@@ -159,11 +159,11 @@ impl Shard {
             }
         }
         self.frames.give_vec(frames);
-        self.sweep_answered(slot, fx);
+        self.sweep_answered(slot);
     }
 
     /// One command less to wait for.
-    fn sweep_answered(&mut self, slot: u32, _fx: &mut Effects) {
+    fn sweep_answered(&mut self, slot: u32) {
         let sweep = self.sweeps.get_mut(slot);
         sweep.commands_pending -= 1;
         if sweep.commands_pending > 0 {
