@@ -38,6 +38,10 @@ pub enum Command {
         #[command(subcommand)]
         command: DriveCommand,
     },
+    /// Read and verify everything while clients go on (exit 1 if damage is left)
+    ///
+    /// Joins the scrub that is running, if one is; without --rate, one is not limited.
+    Scrub(Scrub),
     /// Show how far the rebuild of a drive is, wait for its end, or change its speed
     Rebuild(Rebuild),
     /// Measure
@@ -161,6 +165,8 @@ pub enum DriveCommand {
     /// Served or not: without a server the rebuild begins with the next `serve` or `up`. It goes on where it
     /// was after a restart.
     Replace(Replace),
+    /// Add a blank drive that takes the place of the next that fails, served or not
+    AddSpare(AddSpare),
     /// Measure one operation on a modelled drive in virtual time, or on a real one
     Probe(Probe),
     /// Create the file of an emulated drive that is in no array, for measuring
@@ -208,6 +214,38 @@ pub struct Replace {
     /// Most MiB per second that rebuilds may write from now on, 0 for no limit [default: as before]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AddSpare {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// A file that does not exist, or a blank drive made like the others [default: DIR/spare-K.zns]
+    pub path: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Scrub {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Most MiB per second that are read, of all drives together, 0 for no limit
+    #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
+    pub rate: Option<Rate>,
+    /// Write elsewhere what is damaged
+    #[arg(long)]
+    pub repair: bool,
+    /// Do not wait for its end
+    #[arg(long)]
+    pub background: bool,
+    /// Stop the scrub that is running
+    #[arg(long, conflicts_with_all = ["rate", "repair", "background"])]
+    pub stop: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -354,7 +392,8 @@ impl Rate {
     }
 }
 
-fn parse_rate(text: &str) -> Result<Rate, String> {
+/// A rate as it is typed.
+pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let rate = text.parse().ok().filter(|rate| *rate <= RATE_MIB_MAX);
     let rate = rate.ok_or_else(|| {
         format!("`{text}` is not a rate: use whole MiB per second up to {RATE_MIB_MAX}, 0 for no limit")

@@ -93,6 +93,7 @@ pub fn create(options: &Create) -> Result<Directory> {
             size: human_bytes(config.volume_blocks * BLOCK_BYTES_U64),
         },
         drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid }).collect(),
+        spare: Vec::new(),
     };
     Directory::create(&options.dir, file)
 }

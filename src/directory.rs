@@ -24,6 +24,9 @@ pub struct ArrayFile {
     pub scheme: SchemeTable,
     /// The drives, in order.
     pub drive: Vec<DriveTable>,
+    /// Blank drives that take the place of the next that fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spare: Vec<DriveTable>,
 }
 
 /// The scheme, for people to read.

@@ -15,8 +15,10 @@ mod probe;
 mod progress;
 mod rebuild;
 mod replace;
+mod scrub;
 mod serve;
 mod sim;
+mod spare;
 mod status;
 
 use clap::Parser;
@@ -59,7 +61,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Drive { command: DriveCommand::Fail(options) } => fail::run(&options)?,
         Command::Drive { command: DriveCommand::Create(options) } => create::drive(&options)?,
         Command::Drive { command: DriveCommand::Replace(options) } => replace::run(&options)?,
+        Command::Scrub(options) => return scrub::run(&options),
         Command::Rebuild(options) => rebuild::run(&options)?,
+        Command::Drive { command: DriveCommand::AddSpare(options) } => spare::run(&options)?,
         Command::Drive { command: DriveCommand::Probe(options) } => probe::run(&options)?,
         Command::Lab { command } => return lab_commands::run(&command),
         Command::Sim(options) => return sim::run(&options),

@@ -150,8 +150,11 @@ pub fn install(
         Err(ReplaceError::Busy) => return Ok((Attempt::Busy, None)),
         Err(error) => return Err(refused(error)),
     }
-    let newcomer = Newcomer::find(directory, member, with, volume.shard().geometry())?;
+    let own_name = format!("drive-{member}");
+    let newcomer = Newcomer::find(directory, &own_name, with, volume.shard().geometry())?;
     let (path, created) = (directory.path.join(&newcomer.table.path), newcomer.created);
+    let before = directory.file.clone();
+    directory.file.spare.retain(|spare| spare.uuid != newcomer.table.uuid);
     let old = std::mem::replace(&mut directory.file.drive[usize::from(member)], newcomer.table);
     let old_path = directory.path.join(&old.path);
     directory.save()?;
@@ -166,7 +169,7 @@ pub fn install(
     };
     let accepted = volume.replace_member(now, DriveIndex(member), device, uuid);
     if let Err(error) = accepted {
-        directory.file.drive[usize::from(member)] = old;
+        directory.file = before;
         directory.save()?;
         if created {
             let _ = std::fs::remove_file(path);
@@ -192,9 +195,13 @@ pub struct Newcomer {
 
 impl Newcomer {
     /// Opens the drive at `path`, or makes one: there if it does not exist, else beside the others.
-    fn find(directory: &Directory, member: u8, path: Option<&Path>, geometry: &Geometry) -> Result<Newcomer> {
-        let own = path.is_none().then(|| new_name(directory, member));
-        let path = own.unwrap_or_else(|| path.map(Path::to_owned).unwrap_or_default());
+    pub fn find(
+        directory: &Directory,
+        own_name: &str,
+        path: Option<&Path>,
+        geometry: &Geometry,
+    ) -> Result<Newcomer> {
+        let path = path.map_or_else(|| new_name(directory, own_name), Path::to_owned);
         let full = directory.path.join(&path);
         let created = !full.exists();
         let drive = if created {
@@ -209,8 +216,8 @@ impl Newcomer {
 }
 
 /// A file beside the others that does not exist yet.
-fn new_name(directory: &Directory, member: u8) -> PathBuf {
-    let names = (1_u64..).map(|count| PathBuf::from(format!("drive-{member}-{count}.zns")));
+fn new_name(directory: &Directory, own_name: &str) -> PathBuf {
+    let names = (1_u64..).map(|count| PathBuf::from(format!("{own_name}-{count}.zns")));
     let mut free = names.filter(|name| !directory.path.join(name).exists());
     free.next().expect("names do not run out")
 }

@@ -5,6 +5,8 @@ use crate::create;
 use crate::directory::{self, Directory};
 use crate::progress::Speed;
 use crate::replace::{self, Attempt};
+use crate::scrub::{self, ScrubReport};
+use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
 use array::log::config::Tuning;
@@ -30,6 +32,9 @@ const LAG_NOTED: Nanos = Nanos(500_000);
 
 /// How often drives are looked at that have no descriptor in the loop.
 const LOOK_AT_NEWCOMERS_EVERY: Nanos = Nanos(200_000);
+
+/// How often a spare is tried while the array is too busy to take it.
+const CALL_SPARE_EVERY: Nanos = Nanos(50_000_000);
 
 /// How often counters are saved, so that a killed server loses few of them.
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
@@ -96,6 +101,11 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
         profile,
         rebuild_speed: Speed::default(),
         rebuilding: None,
+        scrub_speed: Speed::default(),
+        spare_due: None,
+        spare_called_at: Instant(0),
+        spares_refused: Vec::new(),
+        was_scrubbing: false,
         newcomers: BTreeSet::new(),
         now: clock.now(),
         lifetime: LifetimeCounters::load(&directory.counters_path()),
@@ -178,6 +188,14 @@ struct ServedArray {
     rebuild_speed: Speed,
     /// The drive that was being rebuilt at the last turn.
     rebuilding: Option<DriveIndex>,
+    scrub_speed: Speed,
+    /// When spares are to be looked at again, because one is needed.
+    spare_due: Option<Instant>,
+    spare_called_at: Instant,
+    /// Spares that could not be used.
+    spares_refused: Vec<uuid::Uuid>,
+    /// A scrub was running at the last turn.
+    was_scrubbing: bool,
     /// Drives that came while the array is served.
     newcomers: BTreeSet<DriveIndex>,
     /// The last turn.
@@ -226,10 +244,21 @@ impl ServedArray {
                 log::info!("rebuilds may write {mib} MiB/s from now on (0: no limit)");
                 Ok("{}".to_owned())
             }
+            "scrub" => scrub::start(&mut self.volume, rest).map(|()| "{}".to_owned()),
+            "scrub-stop" => {
+                self.volume.stop_scrub();
+                Ok("{}".to_owned())
+            }
+            "add-spare" => {
+                let path = Some(rest).filter(|path| !path.is_empty()).map(Path::new);
+                let added = spare::add(&mut self.directory, path, self.volume.shard().geometry())?;
+                log::info!("{} is a spare", added.path.display());
+                Ok(serde_json::to_string(&added)?)
+            }
             "replace" => Ok(serde_json::to_string(&self.replace(now, rest)?)?),
             _ => anyhow::bail!(
-                "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]` or \
-                 `rebuild-rate MIB`"
+                "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, \
+                 `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `add-spare [PATH]`"
             ),
         }
     }
@@ -241,8 +270,33 @@ impl ServedArray {
         let served = Served {
             rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
             rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate(),
+            scrub: self.scrub_report(now),
         };
         status::report(&self.directory, &self.volume.shard().status(), &total, Some(served))
+    }
+
+    fn scrub_report(&self, now: Instant) -> Option<ScrubReport> {
+        let speed =
+            scrub::bytes_read(&self.volume).and_then(|bytes| self.scrub_speed.bytes_per_second(now, bytes));
+        Some(ScrubReport::new(&self.volume.shard().scrub_status()?, speed))
+    }
+
+    /// Measures the scrub's speed, and says what became of it.
+    fn watch_scrub(&mut self, now: Instant) {
+        let is_scrubbing = self.volume.shard().is_scrubbing();
+        if !is_scrubbing && !self.was_scrubbing {
+            return;
+        }
+        self.scrub_speed.note(now, scrub::bytes_read(&self.volume));
+        if std::mem::replace(&mut self.was_scrubbing, is_scrubbing)
+            && !is_scrubbing
+            && let Some(report) = self.scrub_report(now)
+        {
+            match report.is_clean() {
+                true => log::info!("scrub: {report}"),
+                false => log::warn!("scrub: {report}"),
+            }
+        }
     }
 
     /// `replace N [PATH]`: an empty drive for one that failed.
@@ -262,6 +316,28 @@ impl ServedArray {
             self.paces.extend(pace);
         }
         Ok(attempt)
+    }
+
+    /// Gives the place of a drive that has failed to a spare, if there is one.
+    fn call_spare(&mut self, now: Instant) {
+        self.spare_due = None;
+        let shard = self.volume.shard();
+        let Some(failed) = shard.failed_member().filter(|_| shard.rebuilding().is_none()) else { return };
+        let Some(spare) = spare::next(&self.directory.file.spare, &self.spares_refused) else { return };
+        self.spare_due = Some(now + CALL_SPARE_EVERY);
+        if now.since(self.spare_called_at) < CALL_SPARE_EVERY {
+            return;
+        }
+        self.spare_called_at = now;
+        let (uuid, path) = (spare.uuid, spare.path.clone());
+        match self.install(now, failed.0, Some(&path)) {
+            Ok(Attempt::Busy) => {}
+            Ok(Attempt::Done(_)) => log::warn!("drive {failed} has failed; a spare takes its place"),
+            Err(error) => {
+                log::error!("spare {}: {error:#}", path.display());
+                self.spares_refused.push(uuid);
+            }
+        }
     }
 
     /// Measures the rebuild's speed, and says when it is over.
@@ -311,12 +387,14 @@ impl Volume for ServedArray {
         }
         self.check_pace(now);
         self.watch_rebuild(now);
+        self.watch_scrub(now);
+        self.call_spare(now);
         self.now = now;
         self.volume.turn(now, replies)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [self.volume.next_deadline(), self.newcomers_deadline()].into_iter().flatten().min()
+        [self.volume.next_deadline(), self.newcomers_deadline(), self.spare_due].into_iter().flatten().min()
     }
 
     fn control(&mut self, now: Instant, line: &str) -> String {

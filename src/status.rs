@@ -2,8 +2,9 @@
 //! the drives.
 
 use crate::cli::Query;
-use crate::directory::Directory;
+use crate::directory::{Directory, DriveTable};
 use crate::progress::Progress;
+use crate::scrub::ScrubReport;
 use anyhow::{Context, Result, bail, ensure};
 use array::log::status::{Health, Status};
 use array::log::{Counters, MountReport, mount_read_only};
@@ -27,10 +28,16 @@ pub struct StatusReport {
     /// While a drive is being rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<RebuildReport>,
+    /// The scrub that is running, or the last one since the server started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<ScrubReport>,
     /// As `--level` takes it.
     pub level: String,
     /// The drives.
     pub members: Vec<MemberReport>,
+    /// Blank drives that take the place of the next that fails.
+    #[serde(default)]
+    pub spares: Vec<SpareReport>,
     /// Size of the volume.
     pub capacity_bytes: u64,
     /// Of which hold data.
@@ -78,6 +85,15 @@ pub struct RebuildReport {
     pub progress: Progress,
     /// Most bytes a second that it may write; null without limit.
     pub bytes_per_second_max: Option<u64>,
+}
+
+/// A spare.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct SpareReport {
+    /// Its file.
+    pub path: String,
+    /// spare, or missing.
+    pub state: String,
 }
 
 /// One drive.
@@ -207,12 +223,14 @@ fn look(directory: &Directory) -> Result<StatusReport> {
 }
 
 /// What only a server knows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Served {
     /// Speed of the rebuild.
     pub rebuild_bytes_per_second: Option<u64>,
     /// Its limit.
     pub rebuild_bytes_per_second_max: Option<u64>,
+    /// The scrub that is running, or the last one.
+    pub scrub: Option<ScrubReport>,
 }
 
 /// Puts a status into words.
@@ -235,6 +253,10 @@ pub fn report(
             MemberState::Rebuilding => "rebuilding".to_owned(),
         },
     };
+    let spare = |spare: &DriveTable| SpareReport {
+        path: spare.path.display().to_string(),
+        state: if directory.path.join(&spare.path).exists() { "spare" } else { "missing" }.to_owned(),
+    };
     StatusReport {
         array: uuid::Uuid::from_bytes(status.array).to_string(),
         served: served.is_some(),
@@ -249,12 +271,14 @@ pub fn report(
             progress: Progress::new(
                 rebuild.bytes_done,
                 rebuild.bytes_total,
-                served.and_then(|served| served.rebuild_bytes_per_second),
+                served.as_ref().and_then(|served| served.rebuild_bytes_per_second),
             ),
-            bytes_per_second_max: served.and_then(|served| served.rebuild_bytes_per_second_max),
+            bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_bytes_per_second_max),
         }),
+        scrub: served.and_then(|served| served.scrub),
         level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
+        spares: directory.file.spare.iter().map(spare).collect(),
         capacity_bytes: status.capacity_bytes,
         used_bytes: status.used_bytes,
         free_zones: status.zones_free,
@@ -281,6 +305,9 @@ fn print(report: &StatusReport) {
     if let Some(RebuildReport { drive, progress, .. }) = &report.rebuild {
         println!("rebuild          drive {drive}, {progress}");
     }
+    if let Some(scrub) = &report.scrub {
+        println!("scrub            {scrub}");
+    }
     println!("level            {} over {} drives", report.level, report.members.len());
     println!("chunk, group     {}, {} stripes", human_bytes(report.chunk_bytes), report.group_stripes);
     if report.large_segments > 0 {
@@ -306,6 +333,9 @@ fn print(report: &StatusReport) {
     println!("lost for good    {}", report.lost_blocks);
     for member in &report.members {
         println!("drive {:<2}         {:<10} {}", member.index, member.state, member.path);
+    }
+    for spare in &report.spares {
+        println!("spare            {:<10} {}", spare.state, spare.path);
     }
 }
 

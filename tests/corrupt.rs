@@ -138,6 +138,71 @@ fn one_rotten_drive_is_corrected() {
     assert!(status(&dir)["corrected_errors"].as_u64().unwrap() > 0);
 }
 
+/// `zoneweave scrub --json`: exit code and answer.
+#[track_caller]
+fn scrub(dir: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let finished = run_for(SOON, zoneweave().args(["scrub", text(dir), "--json"]).args(options));
+    let answer = serde_json::from_str(&finished.stdout);
+    (finished.code(), answer.unwrap_or_else(|error| panic!("scrub is not JSON: {error}\n{finished}")))
+}
+
+#[test]
+fn a_scrub_finds_rot_and_repairs_it_while_clients_go_on() {
+    let mut random = random(24);
+    let scratch = Scratch::new("scrub");
+    let dir = scratch.join("array");
+    let mut contents = filled_array(&dir, &mut random);
+    let refused = run_for(SOON, zoneweave().args(["scrub", text(&dir)]));
+    assert!(refused.stderr.contains("nobody serves"), "{refused}");
+    spoil(&dir.join("drive-2.zns"), 10, &mut random);
+    let server = Server::serve(&dir);
+    let (code, found) = scrub(&dir, &[]);
+    assert_eq!(code, Some(1), "{found:#}");
+    assert_eq!((found["state"].as_str(), &found["percent"]), (Some("done"), &100.0.into()), "{found:#}");
+    assert!(found["blocks_damaged"].as_u64().unwrap() > 100, "{found:#}");
+    assert_eq!(found["segments_left"], found["segments_damaged"], "{found:#}");
+    // Slowly, beside writes, and faster before it is over.
+    let slow = ["--rate", "1", "--repair", "--background"];
+    assert_eq!(scrub(&dir, &slow).1["bytes_per_second_max"], 1 << 20);
+    let second = run_for(SOON, zoneweave().args(["scrub", text(&dir), "--repair", "--background"]));
+    assert!(second.succeeded(), "it joins the one that runs: {second}");
+    let mut client = server.client();
+    contents.write(&mut client, 0);
+    assert_eq!(status(&dir)["scrub"]["state"], "running");
+    let (code, repaired) = scrub(&dir, &["--rate", "0", "--repair"]);
+    assert_eq!(code, Some(0), "{repaired:#}");
+    assert_eq!(repaired["segments_left"], 0, "{repaired:#}");
+    assert_eq!(repaired["blocks_lost"], 0, "{repaired:#}");
+    assert_eq!(repaired["blocks_repaired"], repaired["blocks_damaged"], "{repaired:#}");
+    assert_eq!(scrub(&dir, &[]).0, Some(0), "nothing is left");
+    drop(client);
+    server.stop();
+    assert_clean(&dir);
+    std::fs::remove_file(dir.join("drive-0.zns")).unwrap();
+    let server = Server::serve(&dir);
+    assert_eq!(contents.count_unreadable(&mut server.client()), 0, "all is there without another drive");
+    server.stop();
+}
+
+#[test]
+fn a_scrub_can_be_stopped_and_dies_with_its_server() {
+    let mut random = random(25);
+    let scratch = Scratch::new("scrubstop");
+    let dir = scratch.join("array");
+    let contents = filled_array(&dir, &mut random);
+    let server = Server::serve(&dir);
+    assert_eq!(scrub(&dir, &["--rate", "1", "--background"]).0, Some(0));
+    let words = run_for(SOON, zoneweave().args(["scrub", text(&dir), "--stop"])).expect("scrub --stop");
+    assert!(words.contains("stopped"), "{words}");
+    assert_eq!(scrub(&dir, &["--rate", "1", "--repair", "--background"]).0, Some(0));
+    server.kill_9();
+    let server = Server::serve(&dir);
+    assert!(status(&dir).get("scrub").is_none(), "nobody scrubs");
+    assert_eq!(contents.count_unreadable(&mut server.client()), 0);
+    server.stop();
+    assert_clean(&dir);
+}
+
 #[test]
 fn rot_beside_a_missing_drive_is_never_wrong_data() {
     let mut random = random(22);

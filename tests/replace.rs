@@ -142,6 +142,39 @@ fn a_drive_is_replaced_while_nobody_serves() {
 }
 
 #[test]
+fn a_spare_takes_the_place_of_a_drive_that_fails() {
+    let scratch = Scratch::new("spare");
+    let dir = scratch.join("array");
+    let (server, data) = full_array(&dir, 5);
+    assert_refused(&["drive", "add-spare", text(&dir), text(&dir.join("drive-2.zns"))], &["in use"]);
+    let other = scratch.join("other");
+    ask(&["drive", "create", text(&other), "--zones", "9"]).expect("drive create");
+    assert_refused(&["drive", "add-spare", text(&dir), text(&other)], &["geometry"]);
+    ask(&["drive", "add-spare", text(&dir)]).expect("drive add-spare");
+    ask(&["drive", "add-spare", text(&dir), text(&scratch.join("second"))]).expect("drive add-spare");
+    let report = status(&dir);
+    assert_eq!(report["spares"].as_array().unwrap().len(), 2, "{report:#}");
+    assert_eq!(report["spares"][0]["state"], "spare");
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    let is_rebuilt = || status(&dir)["state"] == "clean";
+    assert!(until(SOON, is_rebuilt), "the spare steps in by itself\n{}", server.log());
+    let report = status(&dir);
+    assert_eq!(report["members"][1]["path"], "spare-1.zns", "{report:#}");
+    assert_eq!(report["spares"].as_array().unwrap().len(), 1, "{report:#}");
+    // A drive that is lost while nobody serves, and a server that dies in the middle of it.
+    server.stop();
+    std::fs::remove_file(dir.join("drive-3.zns")).unwrap();
+    let server = Server::up(&dir, &["--rebuild-rate", "2"]);
+    let is_rebuilding = || status(&dir)["members"][3]["state"] == "rebuilding";
+    assert!(until(SOON, is_rebuilding), "the second spare steps in\n{}", server.log());
+    server.kill_9();
+    let server = Server::serve(&dir);
+    assert_holds(&server, &data);
+    assert_whole_without(&dir, server, 0, &data);
+    assert_eq!(status(&dir)["spares"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn a_wrong_drive_is_refused_and_nothing_changes() {
     let scratch = Scratch::new("rewrong");
     let dir = scratch.join("array");
