@@ -64,6 +64,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "raid6-crash-and-two-lost",
     "raid6-loses-second-in-rebuild",
     "raid6-loses-two-at-once",
+    "raid6-second-failure-recorded",
     "remounts",
     "reordered-completions",
     "rot-data",
