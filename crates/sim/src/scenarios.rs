@@ -72,6 +72,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "rot-headers",
     "rot-oob",
     "rot-superblocks",
+    "rot-tombstone",
     "rot-unacknowledged",
     "scrub-heals-rot",
     "scrub-open-segments",
