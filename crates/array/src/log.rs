@@ -142,6 +142,8 @@ pub struct Shard {
     doubtful: Vec<u64>,
     recording_doubt: bool,
     recovery_flush: RecoveryFlush,
+    /// A segment is full and must stay open while stripes of it are moved.
+    sealing_waits: bool,
     /// A member failed before the stripes that recovery left weak were moved.
     recovery_is_void: bool,
     membership: Membership,
@@ -254,6 +256,7 @@ impl Shard {
             self.admit(now, fx);
         }
         self.flush_recovery(fx);
+        self.seal_what_waited(fx);
     }
 
     /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,

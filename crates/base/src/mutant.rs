@@ -136,6 +136,8 @@ mutants! {
         CollectorWaitsForSpace = "collector-waits-for-space",
         /// A filler that was read in place of another block is believed at once.
         AnyFillerBelieved = "any-filler-believed",
+        /// A segment is sealed while stripes that recovery could not complete are being moved.
+        SealedBeforeRescue = "sealed-before-rescue",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
     }

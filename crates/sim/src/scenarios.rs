@@ -39,6 +39,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "drive-dies-at-reset",
     "drive-dies-in-crash",
     "drive-dies-in-gc",
+    "drive-dies-in-recovery",
     "drive-fails-within-group",
     "drive-foreign",
     "drive-hangs",

@@ -1,6 +1,7 @@
 //! The life of a segment: zones and headers, stripes bound to it, footers, erasure.
 
 use crate::log::config::CHUNK_BLOCKS_MAX;
+use crate::log::flush::RecoveryFlush;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
@@ -230,7 +231,7 @@ impl Shard {
         if self.membership.is_broken() {
             return;
         }
-        let segment = self.segments.get_mut(slot);
+        let segment = self.segments.get(slot);
         let layout = segment.layout;
         let Some(writer) = &segment.writer else { return };
         if segment.state != SegmentState::Open
@@ -239,6 +240,11 @@ impl Shard {
         {
             return;
         }
+        if self.must_stay_open(segment) {
+            self.sealing_waits = true;
+            return;
+        }
+        let segment = self.segments.get_mut(slot);
         let stream = segment.stream;
         segment.state =
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
@@ -247,6 +253,24 @@ impl Shard {
             self.flush_devices_to_seal(slot, fx);
         } else {
             self.write_footers(slot, fx);
+        }
+    }
+
+    /// True for a segment with stripes that recovery could not complete, until it has moved them: should a member fail
+    /// meanwhile, recovery begins anew, and a footer would say that they count. Unless recovery needs the zones.
+    fn must_stay_open(&self, segment: &Segment) -> bool {
+        let is_recovering = self.recovery_flush != RecoveryFlush::Done;
+        let active_max = self.config.geometry.active_zones_max - 1;
+        let needs_zones = self.has_no_room(Stream::Gc) && self.segments.active_count() >= active_max;
+        let waits = is_recovering && !segment.torn_stripes.is_empty() && !needs_zones;
+        waits && !mutant::is(Mutant::SealedBeforeRescue)
+    }
+
+    /// Seals what had to stay open.
+    pub(super) fn seal_what_waited(&mut self, fx: &mut Effects) {
+        if std::mem::take(&mut self.sealing_waits) {
+            let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
+            slots.into_iter().for_each(|slot| self.seal_segment_if_done(slot, fx));
         }
     }
 

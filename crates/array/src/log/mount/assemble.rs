@@ -106,6 +106,7 @@ pub fn run(
         doubtful,
         recording_doubt: false,
         recovery_flush: RecoveryFlush::Due,
+        sealing_waits: false,
         recovery_is_void: false,
         membership: Membership::new(session.record.clone(), config.code(), log_positions(session)),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),

@@ -96,11 +96,11 @@ pub fn reset_zones(session: &mut Session, scan: &mut Scan) -> Result<(), MountEr
     for (member, zone) in &scan.zones_to_reset {
         let completion = session.drives.execute(session.now, command(*member, *zone, Op::Reset));
         expect_success(completion, *member, "zone reset")?;
-        let report =
-            session.drives.execute(session.now, command(*member, *zone, Op::Report { count: 1 })).report;
-        if report.iter().any(|zone| zone.capacity < capacity) {
+        let report = session.drives.execute(session.now, command(*member, *zone, Op::Report { count: 1 }));
+        if report.report.iter().any(|zone| zone.capacity < capacity) {
             scan.zones_in_use[*member][zone.index()] = true;
         }
+        expect_success(report, *member, "zone report")?;
     }
     Ok(())
 }
