@@ -77,6 +77,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "rot-unacknowledged",
     "scrub-heals-rot",
     "scrub-open-segments",
+    "scrub-parity",
     "scrub-records",
     "stale-reads",
     "superblock-zones",
