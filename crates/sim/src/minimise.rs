@@ -34,6 +34,7 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.stripe_deadline_us = 100,
     |plan| plan.members = plan.members.min(3),
     |plan| plan.members = plan.members.saturating_sub(1),
+    |plan| plan.members = plan.members.saturating_sub(2),
     |plan| plan.zones = plan.zones.min(8),
     |plan| plan.zones = plan.zones.saturating_sub(1),
     |plan| plan.zone_capacity_blocks = plan.zone_capacity_blocks.min(20),
