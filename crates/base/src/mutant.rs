@@ -132,12 +132,8 @@ mutants! {
         LaggingIsDamage = "lagging-is-damage",
         /// A write after a trim is lost with a cache, and the trim with it: later tombstones no longer name it.
         OnlyNewestTombstone = "only-newest-tombstone",
-        /// The collector waits for space when zones that failed have used up its reserve.
-        CollectorWaitsForSpace = "collector-waits-for-space",
         /// A filler that was read in place of another block is believed at once.
         AnyFillerBelieved = "any-filler-believed",
-        /// A segment is sealed while stripes that recovery could not complete are being moved.
-        SealedBeforeRescue = "sealed-before-rescue",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
     }

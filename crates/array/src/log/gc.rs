@@ -214,7 +214,6 @@ impl Shard {
             && self.has_no_room(Stream::Gc)
             && !matches!(self.gc, Gc::Flushing { .. } | Gc::Resetting)
             && !self.may_free_or_fill_segments()
-            && !mutant::is(Mutant::CollectorWaitsForSpace)
     }
 
     /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.

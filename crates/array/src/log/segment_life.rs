@@ -262,8 +262,7 @@ impl Shard {
         let is_recovering = self.recovery_flush != RecoveryFlush::Done;
         let active_max = self.config.geometry.active_zones_max - 1;
         let needs_zones = self.has_no_room(Stream::Gc) && self.segments.active_count() >= active_max;
-        let waits = is_recovering && !segment.torn_stripes.is_empty() && !needs_zones;
-        waits && !mutant::is(Mutant::SealedBeforeRescue)
+        is_recovering && !segment.torn_stripes.is_empty() && !needs_zones
     }
 
     /// Seals what had to stay open.
