@@ -27,6 +27,7 @@ fn seeds() {
             size: "1 GiB".to_owned(),
         },
         drive: (0..3).map(drive).collect(),
+        spare: vec![drive(9)],
     };
     seed("array_toml", &[toml::to_string(&file).expect("a file of ours").into_bytes()]);
 }

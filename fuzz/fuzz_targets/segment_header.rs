@@ -17,7 +17,7 @@ fn seeds() {
         parity_count: 1,
         level: 5,
         mode: WriteMode::Append,
-        stream: Stream::User,
+        stream: Stream::Small,
         chunk_blocks: 1,
         group_stripes: 256,
         stripes: 900,

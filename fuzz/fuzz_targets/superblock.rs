@@ -21,6 +21,10 @@ fn record() -> Superblock {
         zone_size_blocks: 16384,
         zone_capacity_blocks: 12288,
         volume_blocks: 1 << 20,
+        large_chunk_blocks: 4,
+        segments_small: 1,
+        segments_large: 3,
+        append: 1,
         rebuild_from: 0,
         members: vec![
             member(1, MemberState::Active),
