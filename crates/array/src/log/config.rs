@@ -352,9 +352,7 @@ impl ArrayConfig {
     /// When the configuration was not validated.
     #[must_use]
     pub fn gc_layout(&self) -> Layout {
-        let large = self.open.large > 0;
-        let chunk_blocks = if large { self.open.large_chunk_blocks } else { self.chunk_blocks };
-        self.fit(chunk_blocks, WRITE_GROUP_STRIPES).expect("validated zone capacity")
+        self.fit(self.chunk_blocks_of(Stream::Gc), WRITE_GROUP_STRIPES).expect("validated zone capacity")
     }
 
     /// Layouts of the open segments of a stream.
@@ -363,16 +361,11 @@ impl ArrayConfig {
     /// When the zone capacity was not validated.
     #[must_use]
     pub fn layouts(&self, stream: Stream) -> Vec<Layout> {
-        let layout = |chunk_blocks, mode| {
+        let layout = |mode| {
             let group = if mode == WriteMode::Append { self.group_stripes } else { WRITE_GROUP_STRIPES };
-            self.fit(chunk_blocks, group).expect("validated zone capacity")
+            self.fit(self.chunk_blocks_of(stream), group).expect("validated zone capacity")
         };
-        let modes = self.modes(stream).into_iter();
-        match stream {
-            Stream::Small => modes.map(|mode| layout(self.chunk_blocks, mode)).collect(),
-            Stream::Large => modes.map(|mode| layout(self.open.large_chunk_blocks, mode)).collect(),
-            Stream::Gc => vec![self.gc_layout()],
-        }
+        self.modes(stream).into_iter().map(layout).collect()
     }
 
     /// How the open segments of a stream are written.
@@ -400,14 +393,12 @@ impl ArrayConfig {
         if is_large { Stream::Large } else { Stream::Small }
     }
 
-    /// Blocks of a chunk of a stream.
+    /// Blocks of a chunk of a stream; what is moved goes to large chunks where there are any.
     #[must_use]
     pub fn chunk_blocks_of(&self, stream: Stream) -> u32 {
         match stream {
-            Stream::Small => self.chunk_blocks,
-            Stream::Large if self.open.large > 0 => self.open.large_chunk_blocks,
-            Stream::Large => self.chunk_blocks,
-            Stream::Gc => self.gc_layout().chunk_blocks,
+            Stream::Large | Stream::Gc if self.open.large > 0 => self.open.large_chunk_blocks,
+            Stream::Small | Stream::Large | Stream::Gc => self.chunk_blocks,
         }
     }
 

@@ -165,7 +165,7 @@ impl Shard {
         places.map(room).sum()
     }
 
-    /// Gives a segment that recovery left open to its stream.
+    /// What a stream writes.
     pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
         &mut self.streams[stream.index()]
     }

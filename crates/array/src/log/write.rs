@@ -5,7 +5,7 @@
 
 use crate::log::index::Name;
 use crate::log::stripe::{Origin, StripeBlock};
-use crate::log::{Effects, Shard, Waiter, index, stripe_slot_count};
+use crate::log::{Effects, Shard, Waiter, index};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
@@ -519,7 +519,7 @@ impl Shard {
     /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
     /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
     fn stripes_allowed(&self, stream: Stream) -> usize {
-        let all = stripe_slot_count(&self.config, stream);
+        let all = self.stripes.count(stream);
         let free = self.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
         if free >= 2 {
             return all;
