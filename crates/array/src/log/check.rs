@@ -245,7 +245,8 @@ impl Check<'_> {
     }
 
     /// Reads a chunk; `None`, and its bad blocks in `damaged`, when it is not whole. A chunk that a
-    /// crash tore and recovery filled up is not whole, and not damaged either.
+    /// crash tore and recovery filled up is not whole, and not damaged either. What is damaged in a weak stripe
+    /// is in nobody's way once recovery has moved what was live.
     fn read_chunk(
         &mut self,
         (slot, stripe): (SegmentSlot, u32),
@@ -277,10 +278,16 @@ impl Check<'_> {
                 None => bad.push(location),
             }
         }
-        if !(weak && torn) {
+        if !(weak && (torn || bad.iter().all(|location| !self.is_mapped(*location)))) {
             damaged.extend(&bad);
         }
         bad.is_empty().then_some(frames)
+    }
+
+    /// True when the index points there.
+    fn is_mapped(&self, location: Location) -> bool {
+        let wanted = self.shard.pba.pack(location);
+        self.shard.index.mapped().any(|(_, pba)| pba == wanted)
     }
 
     /// Counts a block that the index points to and that is what it should be.
