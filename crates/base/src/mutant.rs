@@ -120,10 +120,18 @@ mutants! {
         BrokenErases = "broken-erases",
         /// A stripe of a drive that failed within its group gets the slot of another.
         MissingPlacedBlindly = "missing-placed-blindly",
+        /// What is not whole when a stripe is loaded is not read again.
+        LoadsReadOnce = "loads-read-once",
         /// What a mount finds damaged is not read again.
         BlocksReadOnce = "blocks-read-once",
         /// A piece that repair finds damaged is not read again.
         PiecesReadOnce = "pieces-read-once",
+        /// Segments are sealed though recovery must begin anew.
+        VoidRecoverySeals = "void-recovery-seals",
+        /// Segments are collected while recovery may have to begin anew without what superseded them.
+        CollectsBeforeRescue = "collects-before-rescue",
+        /// Segments that a crash left with room stay open, though other streams need their active zones.
+        UnfinishedStayOpen = "unfinished-stay-open",
         /// Zones of segments that cannot be completed stay active until they are collected.
         CondemnedStayActive = "condemned-stay-active",
         /// Clients take the active zone that the collector may need to recover.

@@ -10,6 +10,7 @@
 //! whatever a client did in between wins. A victim is erased when nothing points into it, nobody
 //! reads it, and the moved copies have left the drives' volatile caches.
 
+use crate::log::flush::RecoveryFlush;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
@@ -151,7 +152,7 @@ impl Shard {
     /// The next segment to collect, if any should be: one that a crash left incomplete, else the
     /// sealed one with the least live data once space is short.
     fn pick_victim(&self) -> Option<SegmentSlot> {
-        if self.membership.is_broken() {
+        if self.membership.is_broken() || self.must_keep_older_copies() {
             return None;
         }
         let in_state =
@@ -189,6 +190,14 @@ impl Shard {
         let layout = &victim.layout;
         let gains = victim.live_blocks + layout.stripe_data_blocks() < layout.segment_data_blocks();
         gains.then_some(slot)
+    }
+
+    /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
+    /// than their blocks would count again: nothing is collected until they are moved, unless that needs the room.
+    fn must_keep_older_copies(&self) -> bool {
+        let has_room = self.segments.free_segments() > 0 || !self.has_no_room(Stream::Gc);
+        let is_moving = self.recovery_flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
+        (self.recovery_is_void || is_moving && has_room) && !mutant::is(Mutant::CollectsBeforeRescue)
     }
 
     /// The segment that is being collected.

@@ -2,7 +2,8 @@
 //!
 //! One machinery for degraded reads, for repairing damaged blocks, for the collector, and for rebuilding
 //! a member. At first only those pieces are read that the wanted ones are or can be decoded from; the others
-//! follow when one of them turns out to be damaged.
+//! follow when one of them turns out to be damaged. What is not whole then is read once more, block by block, if it
+//! is needed: a long read fails for one bad block, and a read may lie once (ADR 11).
 
 use crate::log::gc::Move;
 use crate::log::index::Name;
@@ -17,25 +18,40 @@ use base::xor::Block;
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::{self, Kind, PROTECTED_BYTES, Protected, block_is_whole};
 
-/// A block that a read waits for.
+/// Blocks of one chunk that a read waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Rebuild {
     /// The read.
     pub read: u32,
-    /// Which of its blocks.
+    /// Which of its blocks is the first.
     pub block: u32,
-    /// What it must be.
+    /// What the first must be.
     pub lba: Lba,
-    /// Segment it lies in, pinned.
+    /// Segment they lie in, pinned.
     pub segment: SegmentSlot,
-    /// Where it lies.
+    /// Where the first lies.
     pub location: Location,
+    /// How many; they follow one another here and there.
+    pub blocks: u32,
+}
+
+impl Rebuild {
+    /// One of the blocks.
+    fn one(&self, index: u32) -> Rebuild {
+        Rebuild {
+            block: self.block + index,
+            lba: self.lba.plus(u64::from(index)),
+            location: Location { offset: self.location.offset + index, ..self.location },
+            blocks: 1,
+            ..*self
+        }
+    }
 }
 
 /// Who wants the stripe.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
-    /// A read wants the block of one piece.
+    /// A read wants blocks of one piece.
     Rebuild { rebuild: Rebuild, piece: usize },
     /// The collector wants all data.
     Move,
@@ -73,6 +89,8 @@ pub struct Load {
     wanted: PieceSet,
     pieces: Vec<Piece>,
     pieces_pending: u32,
+    /// What was not whole has been read once more.
+    read_again: bool,
 }
 
 impl Load {
@@ -114,7 +132,8 @@ impl Shard {
             let stripe = place.and_then(|(slot, row)| Some((segment.stripe_in_slot(drive, slot)?, row)));
             self.rebuild_loads += 1;
             let Some((stripe, row)) = stripe else {
-                self.finish_rebuild(&rebuild, None, fx);
+                (0..rebuild.blocks).for_each(|index| self.block_rebuilt(&rebuild.one(index), None));
+                self.end_rebuild(&rebuild, fx);
                 continue;
             };
             let piece = segment.layout.piece_of(stripe, drive);
@@ -125,7 +144,18 @@ impl Shard {
             let there = self.pieces_there(segment, stripe).without(wanted);
             let row = if mutant::is(Mutant::DegradedReadsFirstRow) { 0 } else { row };
             let segment = rebuild.segment;
-            let load = Load { segment, stripe, row, rows: 1, purpose, wanted, pieces, pieces_pending: 0 };
+            let rows = rebuild.blocks;
+            let load = Load {
+                segment,
+                stripe,
+                row,
+                rows,
+                purpose,
+                wanted,
+                pieces,
+                pieces_pending: 0,
+                read_again: false,
+            };
             let slot = self.loads.insert(load);
             self.read_pieces(slot, pieces_to_read(&self.config.code(), wanted, there), fx);
         }
@@ -166,6 +196,7 @@ impl Shard {
             wanted,
             pieces,
             pieces_pending: 0,
+            read_again: false,
         };
         let slot = self.loads.insert(load);
         self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
@@ -202,7 +233,31 @@ impl Shard {
         self.piece_loaded(slot, fx);
     }
 
-    /// A drive has answered for one piece.
+    /// Reads once more, one by one, the blocks that are not whole.
+    fn read_pieces_again(&mut self, slot: u32, fx: &mut Effects) {
+        let load = self.loads.get_mut(slot);
+        load.read_again = true;
+        load.pieces_pending += 1;
+        let Load { segment, stripe, row: first, rows, .. } = *load;
+        let there = self.pieces_there(self.segments.get(segment), stripe);
+        for (piece, row) in there.iter().flat_map(|piece| (0..rows).map(move |row| (piece, row))) {
+            let load = self.loads.get_mut(slot);
+            if load.pieces[piece].frames.is_empty() || load.pieces[piece].row(row).is_some() {
+                continue;
+            }
+            load.pieces_pending += 1;
+            let segment = self.segments.get(segment);
+            let drive = segment.layout.drive_of(stripe, piece);
+            let at = segment.slot_of_stripe(drive, stripe).expect("it is there");
+            let frames = self.frames.take_vec(1);
+            let part = u32::try_from(piece).expect("at most 32 members");
+            let op = Op::Read { offset: segment.layout.slot_offset(at) + first + row, frames };
+            fx.command(drive, segment.zones[drive], Waiter::Load { slot, part }, op);
+        }
+        self.piece_loaded(slot, fx);
+    }
+
+    /// A drive has answered for one piece: for all rows that are wanted, or, the second time, for one of them.
     pub(super) fn on_load(
         &mut self,
         slot: u32,
@@ -211,23 +266,34 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        let Completion { status, frames, zone, offset, .. } = completion;
+        let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
-        let segment = self.loads.get(slot).segment;
-        let mut rows_good = 0;
-        for (row, frame) in (0..).zip(&frames) {
-            let location = Location { drive: DriveIndex::at(drive), zone, offset: offset + row };
+        let Load { segment, row: first, rows, .. } = *self.loads.get(slot);
+        let layout = self.segments.get(segment).layout;
+        let mut piece = std::mem::take(&mut self.loads.get_mut(slot).pieces[part as usize]);
+        for (offset, frame) in (offset..).zip(&frames) {
+            let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
+            let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
             let good = whole && status == Status::Success || mutant::is(Mutant::LoadsNotVerified);
-            rows_good |= u32::from(good) << row;
+            piece.rows_good |= u32::from(good) << (row - first);
         }
-        self.loads.get_mut(slot).pieces[part as usize] = Piece { asked: true, frames, rows_good };
+        if piece.frames.is_empty() {
+            assert!(frames.len() == rows as usize, "the first answer is for all rows");
+            piece.frames = frames;
+        } else {
+            let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
+            std::mem::swap(&mut piece.frames[(row - first) as usize], &mut frames[0]);
+            self.frames.give_vec(frames);
+        }
+        self.loads.get_mut(slot).pieces[part as usize] = piece;
         self.piece_loaded(slot, fx);
     }
 
-    /// One piece less to wait for. When what was read does not suffice, the others are asked for, once.
+    /// One piece less to wait for. When what was read does not suffice, the others are asked for, then, once more,
+    /// whatever is not whole.
     fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
         let load = self.loads.get_mut(slot);
         load.pieces_pending -= 1;
@@ -236,10 +302,14 @@ impl Shard {
         }
         let code = self.config.code();
         let all_asked = load.pieces.iter().all(|piece| piece.asked);
-        if all_asked || load.is_complete(&code) || mutant::is(Mutant::FirstSourcesOnly) {
+        if load.is_complete(&code) || mutant::is(Mutant::FirstSourcesOnly) {
             self.finish_load(slot, fx);
-        } else {
+        } else if !all_asked {
             self.read_pieces(slot, code.pieces(), fx);
+        } else if !load.read_again && !mutant::is(Mutant::LoadsReadOnce) {
+            self.read_pieces_again(slot, fx);
+        } else {
+            self.finish_load(slot, fx);
         }
     }
 
@@ -247,11 +317,14 @@ impl Shard {
         let mut load = self.loads.remove(slot);
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
-                let rebuilt = self.decode_row(&load, piece, 0);
+                for row in 0..load.rows {
+                    let rebuilt = self.decode_row(&load, piece, row);
+                    self.block_rebuilt(&rebuild.one(row), rebuilt);
+                }
                 if !mutant::is(Mutant::DegradedReadLeaks) {
                     self.give_pieces(&mut load);
                 }
-                self.finish_rebuild(&rebuild, rebuilt, fx);
+                self.end_rebuild(&rebuild, fx);
             }
             Purpose::Move | Purpose::Rescue => {
                 let is_whole = self.collect_moves(&mut load);
@@ -267,8 +340,9 @@ impl Shard {
         }
     }
 
-    /// Answers the read, and has the block written elsewhere when its drive is there but damaged.
-    fn finish_rebuild(&mut self, rebuild: &Rebuild, rebuilt: Option<Frame>, fx: &mut Effects) {
+    /// Hands a block to its read, or nothing when too little was left; it is written elsewhere when its drive is
+    /// there but it is damaged.
+    fn block_rebuilt(&mut self, rebuild: &Rebuild, rebuilt: Option<Frame>) {
         let protected = rebuilt.as_ref().and_then(|frame| Protected::from_bytes(&frame.oob));
         let wanted = |protected: &Protected| protected.kind == Kind::User && protected.lba == rebuild.lba.0;
         let right = protected.filter(wanted);
@@ -280,18 +354,23 @@ impl Shard {
                 } else {
                     self.counters.blocks_read_degraded += 1;
                 }
-                self.on_rebuilt(rebuild, Some(frame), fx);
+                self.on_rebuilt(rebuild, Some(frame));
             }
             _ => {
                 self.counters.blocks_unreadable += 1;
-                self.on_rebuilt(rebuild, None, fx);
+                self.on_rebuilt(rebuild, None);
             }
         }
         if let Some(frame) = rebuilt {
             self.frames.give(frame);
         }
+    }
+
+    /// All blocks of a rebuild are handed over.
+    fn end_rebuild(&mut self, rebuild: &Rebuild, fx: &mut Effects) {
         self.segments.get_mut(rebuild.segment).readers -= 1;
         self.rebuild_loads -= 1;
+        self.read_part_done(rebuild.read, fx);
     }
 
     /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the

@@ -95,10 +95,7 @@ impl Shard {
         let is_there = self.membership.has_zone(self.segments.get(segment), run.drive);
         self.reads.get_mut(slot).next += run.blocks;
         if !is_there {
-            for block in 0..run.blocks {
-                let location = Location { offset: run.location.offset + block, ..run.location };
-                self.queue_rebuild(slot, first + block, location);
-            }
+            self.rebuild_run(slot, first, segment, &run);
             return;
         }
         let read = self.reads.get_mut(slot);
@@ -152,10 +149,15 @@ impl Shard {
                 self.reads.get_mut(slot).frames[block as usize] = Some(frame);
             } else {
                 self.reads.get_mut(slot).stock.push(frame);
-                self.queue_rebuild(slot, block, location);
+                self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks: 1 });
             }
         }
         self.segments.get_mut(segment).readers -= 1;
+        self.read_part_done(slot, fx);
+    }
+
+    /// One command or rebuild less to wait for.
+    pub(super) fn read_part_done(&mut self, slot: u32, fx: &mut Effects) {
         self.reads.get_mut(slot).parts_pending -= 1;
         self.advance_read(slot, fx);
     }
@@ -193,19 +195,30 @@ impl Shard {
         })
     }
 
-    /// The block cannot be read directly: it will be rebuilt from its stripe.
-    fn queue_rebuild(&mut self, read: u32, block: u32, location: Location) {
-        let segment =
-            self.segments.owner(location.drive, location.zone).expect("an address lies in a segment");
-        self.segments.get_mut(segment).readers += 1;
-        let read_request = self.reads.get_mut(read);
-        read_request.parts_pending += 1;
-        let lba = read_request.lba.plus(u64::from(block));
-        self.rebuilds.push_back(Rebuild { read, block, lba, segment, location });
+    /// The drive of a run is not there: what each stripe has of it will be decoded.
+    fn rebuild_run(&mut self, slot: u32, first: u32, segment: SegmentSlot, run: &Run) {
+        let layout = self.segments.get(segment).layout;
+        let mut done = 0;
+        while done < run.blocks {
+            let location = Location { offset: run.location.offset + done, ..run.location };
+            let (_, row) = layout.slot_at(location.offset).expect("an address lies in a slot");
+            let blocks = (layout.chunk_blocks - row).min(run.blocks - done);
+            let block = first + done;
+            let lba = self.reads.get(slot).lba.plus(u64::from(block));
+            self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks });
+            done += blocks;
+        }
+    }
+
+    /// Blocks that cannot be read directly will be decoded from the rest of their stripe.
+    pub(super) fn queue_rebuild(&mut self, rebuild: Rebuild) {
+        self.segments.get_mut(rebuild.segment).readers += 1;
+        self.reads.get_mut(rebuild.read).parts_pending += 1;
+        self.rebuilds.push_back(rebuild);
     }
 
     /// A rebuilt block arrives, or none when too little of its stripe was left.
-    pub(super) fn on_rebuilt(&mut self, rebuild: &Rebuild, rebuilt: Option<&Frame>, fx: &mut Effects) {
+    pub(super) fn on_rebuilt(&mut self, rebuild: &Rebuild, rebuilt: Option<&Frame>) {
         let read = self.reads.get_mut(rebuild.read);
         match rebuilt {
             Some(rebuilt) => {
@@ -215,8 +228,6 @@ impl Shard {
             }
             None => read.outcome = Outcome::IoError,
         }
-        read.parts_pending -= 1;
-        self.advance_read(rebuild.read, fx);
     }
 
     fn answer_read_if_done(&mut self, slot: u32, fx: &mut Effects) {

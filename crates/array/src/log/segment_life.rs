@@ -46,13 +46,11 @@ impl Shard {
     ) -> Option<SegmentSlot> {
         let keeps = stream.is_clients() && !mutant::is(Mutant::ReserveForAll);
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
-        // One active zone per drive belongs to the superblock log; the collector can always have one, or
-        // recovery could wait for ever for room to move to.
-        let keeps_active = stream.is_clients() && !mutant::is(Mutant::ActiveZonesForAll);
-        let kept = u32::from(keeps_active && !self.segments.has_active(Stream::Gc));
-        let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
-        let active_max = self.config.geometry.active_zones_max - one - kept;
-        if self.segments.free_segments() <= reserve || self.segments.active_count() >= active_max {
+        if self.segments.free_segments() <= reserve {
+            return None;
+        }
+        if self.segments.active_count() >= self.active_segments_max(stream) {
+            self.close_unfinished(fx);
             return None;
         }
         let (id, created_at) = (self.next_segment_id, self.next_sequence);
@@ -82,6 +80,36 @@ impl Shard {
         });
         self.write_headers(slot, fx);
         Some(slot)
+    }
+
+    /// Active segments there may be when a stream opens another.
+    fn active_segments_max(&self, stream: Stream) -> u32 {
+        // One active zone per drive belongs to the superblock log; the collector can always have one, or
+        // recovery could wait for ever for room to move to.
+        let keeps_active = stream.is_clients() && !mutant::is(Mutant::ActiveZonesForAll);
+        let kept = u32::from(keeps_active && !self.segments.has_active(Stream::Gc));
+        let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
+        self.config.geometry.active_zones_max - one - kept
+    }
+
+    /// A crash may leave more segments with room than there are places for them. Those whose turn has not come hold
+    /// active zones that another stream may need: the fullest one is closed.
+    fn close_unfinished(&mut self, fx: &mut Effects) {
+        let is_freeing = |segment: &Segment| matches!(segment.state, SegmentState::Sealing { .. });
+        if self.segments.iter().any(|(_, segment)| is_freeing(segment))
+            || mutant::is(Mutant::UnfinishedStayOpen)
+        {
+            return;
+        }
+        let filled = |slot: &SegmentSlot| {
+            let writer = self.segments.get(*slot).writer.as_ref();
+            writer.map_or(0, |writer| writer.next_stripe)
+        };
+        let clients = self.streams.iter().zip(Stream::ALL).filter(|(_, stream)| stream.is_clients());
+        let unfinished = clients.flat_map(|(writer, _)| writer.unfinished.iter().copied());
+        if let Some(fullest) = unfinished.max_by_key(filled) {
+            self.close_segment(fullest, fx);
+        }
     }
 
     fn write_headers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
@@ -257,12 +285,14 @@ impl Shard {
     }
 
     /// True for a segment with stripes that recovery could not complete, until it has moved them: should a member fail
-    /// meanwhile, recovery begins anew, and a footer would say that they count. Unless recovery needs the zones.
+    /// meanwhile, recovery begins anew, and a footer would say that they count. Unless recovery needs the zones. When some
+    /// could not be moved, it stays open for good: recovery does begin anew.
     fn must_stay_open(&self, segment: &Segment) -> bool {
         let is_recovering = self.recovery_flush != RecoveryFlush::Done;
         let active_max = self.config.geometry.active_zones_max - 1;
         let needs_zones = self.has_no_room(Stream::Gc) && self.segments.active_count() >= active_max;
-        is_recovering && !segment.torn_stripes.is_empty() && !needs_zones
+        let is_void = self.recovery_is_void && !mutant::is(Mutant::VoidRecoverySeals);
+        !segment.torn_stripes.is_empty() && (is_void || is_recovering && !needs_zones)
     }
 
     /// Seals what had to stay open.

@@ -130,7 +130,12 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
     let accused = |record: &&Superblock| own().any(|judge| denies(judge, record));
     let trusted = own().filter(|record| !accused(record)).max_by_key(|record| record.generation);
     let Some(trusted) = trusted else {
-        return Err(MountError::SplitBrain);
+        // A drive of another array may be in the place of the one that knows.
+        let foreign = records.iter().enumerate().find_map(|(place, found)| {
+            let (other, _) = found.as_ref().filter(|(record, _)| record.array != array)?;
+            Some(MountError::ForeignDrive { place, found: other.array, wanted: array })
+        });
+        return Err(foreign.unwrap_or(MountError::SplitBrain));
     };
     // Whatever was written before, the next generation is above it.
     let generation = own().map(|record| record.generation).max().unwrap_or(trusted.generation);
