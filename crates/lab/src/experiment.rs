@@ -31,11 +31,12 @@ mod student;
 mod text;
 mod write_load;
 
+use crate::characterise::finding::Check;
 use crate::characterise::plot::Plot;
 use crate::pool;
 use crate::trace::Event;
 use anyhow::{Context, Result, bail, ensure};
-use draft::{Cell, Check, Comparison, Draft, Measured};
+use draft::{Cell, Comparison, Draft, Measured};
 use measurement::{Measurement, Value, summarise};
 use published::Published;
 use setting::Setting;

@@ -2,10 +2,9 @@
 //! people.
 
 mod html;
-pub(crate) mod svg;
+pub(crate) mod parts;
+mod svg;
 mod text;
-
-pub(crate) use html::escaped;
 
 use crate::characterise::Report;
 use crate::characterise::finding::Finding;

@@ -5,6 +5,7 @@ use super::published::{Kind, Published};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::student::mean_and_ci95;
+use crate::characterise::finding::Check;
 use crate::characterise::plot::{Plot, Series};
 
 /// What is measured once per seed.
@@ -63,15 +64,6 @@ pub enum Verdict {
     Explained,
     /// Not.
     Differs,
-}
-
-/// A rule without a number, such as which of two is faster.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// What must be so.
-    pub rule: String,
-    /// Whether it is.
-    pub holds: bool,
 }
 
 /// The outcome in the making.

@@ -5,20 +5,11 @@ use super::measurement::Measurement;
 use super::text::verdict;
 use super::{Outcome, Report};
 use crate::characterise::readable;
-use crate::report::{escaped, svg};
+use crate::report::parts::{self, escaped, unit};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("../report/style.css");
-
 pub fn render(report: &Report) -> String {
-    let mut page = String::new();
-    let title = "Experiments of the ZapRAID paper";
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    );
+    let mut page = parts::begin("Experiments of the ZapRAID paper");
     let _ = writeln!(
         page,
         "<p>{}, run again on modelled drives in virtual time: {} seeds each, scale {}, means with 95 % confidence \
@@ -32,7 +23,7 @@ pub fn render(report: &Report) -> String {
     for outcome in &report.outcomes {
         section(&mut page, outcome);
     }
-    page.push_str("</body>\n</html>\n");
+    page.push_str(parts::END);
     page
 }
 
@@ -67,29 +58,11 @@ fn section(page: &mut String, outcome: &Outcome) {
         escaped(outcome.experiment.title),
         escaped(outcome.experiment.statement)
     );
-    checks(page, outcome);
+    parts::checks(page, &outcome.checks);
     comparisons(page, outcome);
-    for plot in &outcome.plots {
-        let _ = writeln!(
-            page,
-            "<figure id=\"plot-{}\">\n{}\n<figcaption>{}</figcaption>\n</figure>",
-            plot.id,
-            svg::draw(plot),
-            escaped(plot.caption)
-        );
-    }
+    parts::plots(page, &outcome.plots);
     measurements(page, outcome);
     page.push_str("</section>\n");
-}
-
-fn checks(page: &mut String, outcome: &Outcome) {
-    page.push_str("<ul class=\"checks\">\n");
-    for check in &outcome.checks {
-        let (class, mark) = if check.holds { ("good", "yes") } else { ("bad", "no") };
-        let rule = escaped(&check.rule);
-        let _ = writeln!(page, "<li><span class=\"badge {class}\">{mark}</span> {rule}</li>");
-    }
-    page.push_str("</ul>\n");
 }
 
 fn comparisons(page: &mut String, outcome: &Outcome) {
@@ -156,13 +129,4 @@ fn measurements(page: &mut String, outcome: &Outcome) {
 
 fn interval(ci95: Option<f64>) -> String {
     ci95.map(|ci95| format!(" \u{b1} {}", readable(ci95))).unwrap_or_default()
-}
-
-/// As people write it.
-fn unit(unit: &str) -> &str {
-    match unit {
-        "us" => "\u{b5}s",
-        "x" => "\u{d7}",
-        unit => unit,
-    }
 }

@@ -1,28 +1,20 @@
 //! A characterisation as one page.
 
-use super::{svg, verdict};
+use super::parts::{self, escaped, unit};
+use super::verdict;
 use crate::characterise::finding::{Figure, Finding};
 use crate::characterise::{Report, readable};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("style.css");
-
 pub fn render(report: &Report) -> String {
-    let mut page = String::new();
-    let title = format!("Characterisation of {}", escaped(&report.profile));
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    );
+    let mut page = parts::begin(&format!("Characterisation of {}", report.profile));
     introduction(&mut page, report);
     contents(&mut page, report);
     for finding in &report.findings {
         section(&mut page, finding);
     }
     exceptions(&mut page, report);
-    page.push_str("</body>\n</html>\n");
+    page.push_str(parts::END);
     page
 }
 
@@ -109,31 +101,10 @@ fn section(page: &mut String, finding: &Finding) {
     for note in &finding.notes {
         let _ = writeln!(page, "<p class=\"note\">{}</p>", escaped(note));
     }
-    checks(page, finding);
+    parts::checks(page, &finding.checks);
     figures(page, finding);
-    for plot in &finding.plots {
-        let _ = writeln!(
-            page,
-            "<figure id=\"plot-{}\">\n{}\n<figcaption>{}</figcaption>\n</figure>",
-            plot.id,
-            svg::draw(plot),
-            escaped(plot.caption)
-        );
-    }
+    parts::plots(page, &finding.plots);
     page.push_str("</section>\n");
-}
-
-fn checks(page: &mut String, finding: &Finding) {
-    if finding.checks.is_empty() {
-        return;
-    }
-    page.push_str("<ul class=\"checks\">\n");
-    for check in &finding.checks {
-        let (class, mark) = if check.holds { ("good", "yes") } else { ("bad", "no") };
-        let _ =
-            writeln!(page, "<li><span class=\"badge {class}\">{mark}</span> {}</li>", escaped(&check.rule));
-    }
-    page.push_str("</ul>\n");
 }
 
 fn figures(page: &mut String, finding: &Finding) {
@@ -174,16 +145,6 @@ fn tolerance(percent: f64) -> String {
     if percent < 1.0 { "exact".to_owned() } else { format!("{percent} %") }
 }
 
-/// As people write it.
-fn unit(unit: &str) -> &str {
-    match unit {
-        "us" => "\u{b5}s",
-        "percent" => "%",
-        "factor" => "\u{d7}",
-        unit => unit,
-    }
-}
-
 fn exceptions(page: &mut String, report: &Report) {
     let explained: Vec<(&Finding, &Figure)> = report
         .findings
@@ -213,8 +174,4 @@ fn exceptions(page: &mut String, report: &Report) {
         );
     }
     page.push_str("</dl>\n</section>\n");
-}
-
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
