@@ -2,6 +2,7 @@
 //! jumps from event to event, and a run is a function of code, options and seed.
 
 use crate::precise::precise_u64;
+use crate::sizing;
 use crate::workload::{Figures, Measured, whole_ns};
 use anyhow::{Result, ensure};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
@@ -240,28 +241,21 @@ impl<'a> Clients<'a> {
 fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
     let real = options.profile.geometry();
     let geometry = Geometry {
-        zones: 8,
+        zones: 0,
         zone_size_blocks: ZONE_CAPACITY_BLOCKS,
         zone_capacity_blocks: ZONE_CAPACITY_BLOCKS,
         volatile_cache: false,
         ..real
     };
-    let mut config = ArrayConfig {
+    let config = ArrayConfig {
         array: *b"virtual array 01",
         level: options.level,
         members: options.drives,
         chunk_blocks: u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64)?,
         group_stripes: options.group_stripes,
         open: OpenSegments::default(),
-        volume_blocks: 1,
+        volume_blocks: 0,
         geometry,
     };
-    config.validate()?;
-    let volume_blocks = options.size_bytes / BLOCK_BYTES_U64;
-    while config.volume_blocks_max() < volume_blocks {
-        config.geometry.zones += 1;
-    }
-    config.volume_blocks = volume_blocks;
-    config.validate()?;
-    Ok(config)
+    Ok(sizing::fit_volume(config, options.size_bytes / BLOCK_BYTES_U64)?)
 }

@@ -9,19 +9,17 @@
 use crate::allocations;
 use crate::instructions::Instructions;
 use crate::precise::precise_u64;
+use crate::{null_array, sizing};
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::volume::LogVolume;
-use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
 use base::time::Instant;
-use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
-use drive::null::NullDrive;
+use base::units::{BLOCK_BYTES_U64, Lba};
 use serde::Serialize;
 use std::time::Duration;
-use zone::device::{Command, Completion, Geometry, Op, ZonedDevice};
-use zone::drives::DriveSet;
+use zone::device::Geometry;
 use zone::stripe::Level;
 
 /// Requests in flight.
@@ -76,37 +74,6 @@ pub struct NullWriteReport {
     pub drives: usize,
     /// Stripes of a group.
     pub group_stripes: u32,
-}
-
-/// A null drive that remembers its superblock, which mounting has to find.
-struct NullMember {
-    null: NullDrive,
-    superblock: Option<Box<[u8; BLOCK_BYTES]>>,
-}
-
-impl ZonedDevice for NullMember {
-    fn geometry(&self) -> &Geometry {
-        self.null.geometry()
-    }
-
-    fn submit(&mut self, now: Instant, mut command: Command) {
-        if command.zone.0 == 0 {
-            match &mut command.op {
-                Op::Write { frames, .. } => self.superblock = Some(Box::new(frames[0].data)),
-                Op::Read { frames, .. } => {
-                    if let Some(superblock) = &self.superblock {
-                        frames[0].data = **superblock;
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.null.submit(now, command);
-    }
-
-    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
-        self.null.poll(now, completions);
-    }
 }
 
 /// A client in a closed loop.
@@ -173,7 +140,7 @@ fn client(options: &NullWrite) -> Result<Client> {
         options.block_bytes
     );
     let geometry = Geometry {
-        zones: 8,
+        zones: 0,
         zone_size_blocks: 16384,
         zone_capacity_blocks: 12288,
         open_zones_max: 14,
@@ -184,35 +151,21 @@ fn client(options: &NullWrite) -> Result<Client> {
     };
     let chunk_blocks =
         u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64).context("--chunk is too large")?;
-    let mut config = ArrayConfig {
+    let config = ArrayConfig {
         array: *b"null-write array",
         level: options.level,
         members: options.drives,
         chunk_blocks,
         group_stripes: options.group_stripes,
         open: OpenSegments::default(),
-        volume_blocks: 1,
+        volume_blocks: 0,
         geometry,
     };
-    config.validate()?;
-    while config.volume_blocks_max() < VOLUME_BLOCKS + VOLUME_BLOCKS / 8 {
-        config.geometry.zones += 1;
-    }
-    config.volume_blocks = VOLUME_BLOCKS;
-    let geometry = config.geometry;
-    let members: Vec<[u8; 16]> =
-        (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(0); 16]).collect();
-    let drives =
-        members.iter().map(|_| {
-            Some(Box::new(NullMember { null: NullDrive::new(geometry), superblock: None })
-                as Box<dyn ZonedDevice>)
-        });
-    let mut drives = DriveSet::new(drives.collect());
-    format(&mut drives, &config, &members)?;
-    let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), Instant(0))?;
+    let blocks_max = VOLUME_BLOCKS + VOLUME_BLOCKS / 8;
+    let config = sizing::fit_zones(config, VOLUME_BLOCKS, |config| config.volume_blocks_max() >= blocks_max)?;
     let blocks_per_write = options.block_bytes / BLOCK_BYTES_U64;
     Ok(Client {
-        volume: LogVolume::new(shard, drives),
+        volume: null_array::mounted(&config, Tuning::default())?,
         blocks_per_write,
         places: config.volume_blocks / blocks_per_write,
         next: 0,

@@ -2,6 +2,7 @@
 //! recovery of the ZapRAID paper (experiment 7), as a share of what the drive allows.
 
 use crate::precise::precise_u64;
+use crate::sizing;
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::status::Health;
@@ -94,30 +95,23 @@ pub fn run(options: &RebuildRun) -> Result<RebuildReport> {
 
 fn config_of(options: &RebuildRun) -> Result<ArrayConfig> {
     let geometry = Geometry {
-        zones: 8,
+        zones: 0,
         zone_size_blocks: ZONE_CAPACITY_BLOCKS,
         zone_capacity_blocks: ZONE_CAPACITY_BLOCKS,
         volatile_cache: false,
         ..options.profile.geometry()
     };
-    let mut config = ArrayConfig {
+    let config = ArrayConfig {
         array: *b"virtual array 02",
         level: options.level,
         members: options.drives,
         chunk_blocks: u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64)?,
         group_stripes: options.group_stripes,
         open: OpenSegments::default(),
-        volume_blocks: 1,
+        volume_blocks: 0,
         geometry,
     };
-    config.validate()?;
-    let volume_blocks = options.size_bytes / BLOCK_BYTES_U64;
-    while config.volume_blocks_max() < volume_blocks {
-        config.geometry.zones += 1;
-    }
-    config.volume_blocks = volume_blocks;
-    config.validate()?;
-    Ok(config)
+    Ok(sizing::fit_volume(config, options.size_bytes / BLOCK_BYTES_U64)?)
 }
 
 fn drive(options: &RebuildRun, geometry: Geometry, number: u8) -> Result<Box<dyn ZonedDevice>> {

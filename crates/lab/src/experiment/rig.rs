@@ -7,6 +7,7 @@
 use super::host::{Clock, HostedDrive};
 use super::scheme::Scheme;
 use super::setting::Setting;
+use crate::sizing;
 use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
@@ -98,7 +99,7 @@ impl Plan {
     /// When there can be no such array.
     pub fn config(&self) -> Result<ArrayConfig> {
         let geometry = Geometry {
-            zones: 8,
+            zones: 0,
             zone_size_blocks: self.zone_capacity_blocks,
             zone_capacity_blocks: self.zone_capacity_blocks,
             volatile_cache: false,
@@ -114,6 +115,7 @@ impl Plan {
             volume_blocks: 1,
             geometry,
         };
+        config.geometry.zones = sizing::zones_min(&config);
         config.validate()?;
         config.group_stripes = self.scheme.group_stripes(self.group, config.user_layout().stripes);
         let layout = config.user_layout();
@@ -127,12 +129,7 @@ impl Plan {
                 matches!(self.space, Space::Blocks(_)) || config.volume_blocks_max() >= self.volume_blocks;
             holds && u64::from(config.segments()) >= segments
         };
-        while !is_enough(&config) {
-            config.geometry.zones += 1;
-        }
-        config.volume_blocks = self.volume_blocks;
-        config.validate()?;
-        Ok(config)
+        Ok(sizing::fit_zones(config, self.volume_blocks, is_enough)?)
     }
 }
 
