@@ -47,7 +47,7 @@ fn what_cannot_be_run_is_named() {
     let trace = scratch.join("trace.csv");
     std::fs::write(&trace, "0,W,0,4096,1\n0,W,0,4096\n").unwrap();
     let errors: [(&[&str], &[&str]); 4] = [
-        (&["exp7"], &["exp7", "not in this version"]),
+        (&["exp9"], &["exp9", "not in this version"]),
         (&["exp99"], &["exp99", "exp1, "]),
         (&["exp1", "--seeds", "0"], &["--seeds"]),
         (&["exp10", "--trace", text(&trace)], &["trace.csv", "line 2", "4 fields"]),

@@ -19,6 +19,52 @@ pub enum Places {
     Zipf(f64),
 }
 
+/// How large requests are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sizes {
+    /// All of so many blocks.
+    Equal(u32),
+    /// Of the first count of blocks in so many of a hundred cases, of the second in the others (`bssplit` of fio).
+    Split([u32; 2], u64),
+}
+
+impl Sizes {
+    /// Bytes of a request in the mean.
+    #[must_use]
+    pub fn bytes_mean(self) -> u64 {
+        match self {
+            Sizes::Equal(blocks) => bytes_of(blocks),
+            Sizes::Split([first, second], percent) => {
+                (bytes_of(first) * percent + bytes_of(second) * (100 - percent)) / 100
+            }
+        }
+    }
+
+    /// The larger size.
+    #[must_use]
+    pub fn blocks_max(self) -> u32 {
+        match self {
+            Sizes::Equal(blocks) => blocks,
+            Sizes::Split(blocks, _) => blocks[0].max(blocks[1]),
+        }
+    }
+
+    /// What requests are aligned to: the smaller size, as in fio.
+    fn blocks_min(self) -> u32 {
+        match self {
+            Sizes::Equal(blocks) => blocks,
+            Sizes::Split(blocks, _) => blocks[0].min(blocks[1]),
+        }
+    }
+
+    fn choose(self, random: &mut Random) -> u32 {
+        match self {
+            Sizes::Equal(blocks) => blocks,
+            Sizes::Split(blocks, first_percent) => blocks[usize::from(random.below(100) >= first_percent)],
+        }
+    }
+}
+
 /// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
@@ -26,8 +72,8 @@ pub struct Load {
     pub writes: bool,
     /// Where.
     pub places: Places,
-    /// Blocks of each request.
-    pub request_blocks: u32,
+    /// How large requests are.
+    pub sizes: Sizes,
     /// Requests in flight.
     pub queue_depth: u32,
     /// Requests before the measurement: buffers fill, stripes spread.
@@ -44,20 +90,19 @@ pub struct Load {
 /// When a request fails.
 pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
     let mut chooser = Chooser::new(load, rig.volume_blocks(), seed);
-    let mut submitted: BTreeMap<u64, Instant> = BTreeMap::new();
+    let mut submitted: BTreeMap<u64, (Instant, u32)> = BTreeMap::new();
     let mut measured = Measured::default();
     let (mut answered, mut degraded, mut begin) =
         (0, rig.volume().shard().counters().blocks_read_degraded, rig.now());
     let mut answers: Vec<Answer> = Vec::new();
     for _ in 0..load.queue_depth {
-        let id = rig.submit(chooser.next());
-        submitted.insert(id, rig.now());
+        ask(rig, &mut chooser, &mut submitted);
     }
     let wanted = |measured: &Measured| (measured.latencies_us.len() as u64) < load.requests;
     while wanted(&measured) {
         rig.wait(None, &mut answers)?;
         for answer in answers.drain(..) {
-            let since = submitted.remove(&answer.id).expect("answered once");
+            let (since, blocks) = submitted.remove(&answer.id).expect("answered once");
             let decoded = rig.volume().shard().counters().blocks_read_degraded;
             let counts = !load.only_degraded || decoded > degraded;
             degraded = decoded;
@@ -66,15 +111,21 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
                 begin = answer.at;
             } else if counts && wanted(&measured) {
                 measured.latencies_us.push(precise_u64(answer.at.since(since).0) / 1000.0);
-                measured.bytes += bytes_of(load.request_blocks);
+                measured.bytes += bytes_of(blocks);
                 measured.span_us = precise_u64(answer.at.since(begin).0) / 1000.0;
             }
-            let id = rig.submit(chooser.next());
-            submitted.insert(id, rig.now());
+            ask(rig, &mut chooser, &mut submitted);
         }
     }
     drain(rig, submitted.len())?;
     Ok(measured)
+}
+
+/// One request more; when it was asked for and its blocks are noted.
+fn ask(rig: &mut Rig, chooser: &mut Chooser, submitted: &mut BTreeMap<u64, (Instant, u32)>) {
+    let ask = chooser.next();
+    let id = rig.submit(ask);
+    submitted.insert(id, (rig.now(), ask.blocks));
 }
 
 /// Waits for what is left.
@@ -97,7 +148,7 @@ pub fn fill(rig: &mut Rig, request_blocks: u32) -> Result<()> {
     let load = Load {
         writes: true,
         places: Places::Sequential,
-        request_blocks,
+        sizes: Sizes::Equal(request_blocks),
         queue_depth: 64,
         warm_up: 0,
         requests,
@@ -111,7 +162,8 @@ pub fn fill(rig: &mut Rig, request_blocks: u32) -> Result<()> {
 struct Chooser {
     writes: bool,
     places: Places,
-    request_blocks: u32,
+    sizes: Sizes,
+    /// Places to choose from.
     count: u64,
     next: u64,
     random: Random,
@@ -120,8 +172,9 @@ struct Chooser {
 
 impl Chooser {
     fn new(load: &Load, volume_blocks: u64, seed: u64) -> Chooser {
-        let count = volume_blocks / u64::from(load.request_blocks);
-        assert!(count > 0, "a volume has room for a request");
+        let largest = u64::from(load.sizes.blocks_max());
+        assert!(largest <= volume_blocks, "a volume has room for a request");
+        let count = (volume_blocks - largest) / u64::from(load.sizes.blocks_min()) + 1;
         let zipf = match load.places {
             Places::Zipf(skew) => Some(Zipf::new(count, skew)),
             Places::Sequential | Places::Uniform => None,
@@ -129,7 +182,7 @@ impl Chooser {
         Chooser {
             writes: load.writes,
             places: load.places,
-            request_blocks: load.request_blocks,
+            sizes: load.sizes,
             count,
             next: 0,
             random: Random::from_seed(seed ^ 0x00C1_1E47),
@@ -144,7 +197,8 @@ impl Chooser {
             (Places::Uniform | Places::Zipf(_), _) => self.random.below(self.count),
         };
         self.next += 1;
-        Ask { writes: self.writes, lba: place * u64::from(self.request_blocks), blocks: self.request_blocks }
+        let lba = place * u64::from(self.sizes.blocks_min());
+        Ask { writes: self.writes, lba, blocks: self.sizes.choose(&mut self.random) }
     }
 }
 
@@ -198,6 +252,26 @@ mod tests {
             let places: BTreeSet<u64> = (0..count).map(|rank| scatter(rank, count)).collect();
             assert_eq!(places, (0..count).collect());
         }
+    }
+
+    /// The last place leaves room for the larger size, whichever comes.
+    #[test]
+    fn requests_of_two_sizes_come_in_their_shares_and_stay_in_the_volume() {
+        let load = Load {
+            writes: true,
+            places: Places::Uniform,
+            sizes: Sizes::Split([1, 4], 75),
+            queue_depth: 1,
+            warm_up: 0,
+            requests: 1,
+            only_degraded: false,
+        };
+        let mut chooser = Chooser::new(&load, 6, 1);
+        let asks: Vec<Ask> = (0..30_000).map(|_| chooser.next()).collect();
+        assert!(asks.iter().all(|ask| ask.lba + u64::from(ask.blocks) <= 6));
+        assert!((0..3).all(|lba| asks.iter().any(|ask| (ask.lba, ask.blocks) == (lba, 4))));
+        let small = asks.iter().filter(|ask| ask.blocks == 1).count();
+        assert!((22_000..23_000).contains(&small), "{small}");
     }
 
     /// With skew 1 over two ranks, the first comes twice as often as the second.

@@ -25,6 +25,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const CHUNKS_KIB: [u32; 2] = [4, 16];
+/// Four open segments: so many of 8-KiB and of 16-KiB chunks, as in experiment 7.
+const SEGMENTS: [(u32, u32); 2] = [(2, 2), (1, 3)];
 /// As the authors replay: so many requests in flight.
 const CLOSED: &str = "closed-loop";
 /// Each request at its time.
@@ -39,12 +41,22 @@ fn cell(scheme: Scheme, chunk_kib: u32, workload: &'static str) -> Cell {
     Cell { scheme, setting: Setting { request_kib: None, queue_depth, workload: Some(workload), ..usual } }
 }
 
+/// In a closed loop, to several open segments.
+fn hybrid(scheme: Scheme, (small_segments, large_segments): (u32, u32)) -> Cell {
+    let Cell { scheme, setting } = cell(scheme, 8, CLOSED);
+    let setting = Setting { large_chunk_kib: Some(16), small_segments, large_segments, ..setting };
+    Cell { scheme, setting }
+}
+
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in [CLOSED, OPEN] {
         for chunk in CHUNKS_KIB {
             cells.extend(scheme::ALL.map(|scheme| cell(scheme, chunk, workload)));
         }
+    }
+    for segments in SEGMENTS {
+        cells.extend(scheme::ALL.map(|scheme| hybrid(scheme, segments)));
     }
     cells
 }
@@ -80,6 +92,41 @@ fn judge(draft: &mut Draft) {
         draft.ratio(gain, (&zap, &write), THROUGHPUT, Scheme::ZoneWriteOnly.name());
         draft.ratio(tail, (&zap, &write), P95, Scheme::ZoneWriteOnly.name());
         draft.ratio("exp10-append", (&zap, &append), THROUGHPUT, Scheme::ZoneAppendOnly.name());
+    }
+    for (segments, over_write, over_append) in [
+        ((2, 2), "exp10-hybrid-2-2", "exp10-hybrid-2-2"),
+        ((1, 3), "exp10-hybrid-1-3", "exp10-hybrid-1-3-append"),
+    ] {
+        let [zap, write, append] = scheme::ALL.map(|scheme| hybrid(scheme, segments));
+        draft.ratio(over_write, (&zap, &write), THROUGHPUT, Scheme::ZoneWriteOnly.name());
+        draft.ratio(over_append, (&zap, &append), THROUGHPUT, Scheme::ZoneAppendOnly.name());
+    }
+    let [zap, write, append] = scheme::ALL.map(|scheme| draft.mean(&hybrid(scheme, (1, 3)), P95));
+    let rule = "four open segments, one of small chunks: zone-write-only has the highest 95th percentile";
+    draft.check(rule, write > zap.max(append));
+    plots(draft);
+}
+
+fn plots(draft: &mut Draft) {
+    let figures = [
+        ("exp10-15b", "Throughput, four open segments", "throughput (MiB/s)", THROUGHPUT),
+        ("exp10-15d", "95th percentile, four open segments", "95th percentile (us)", P95),
+    ];
+    for (id, title, y_title, metric) in figures {
+        let series = scheme::ALL
+            .map(|scheme| draft.bars(scheme.name(), &SEGMENTS.map(|at| hybrid(scheme, at)), metric));
+        draft.plot(Plot {
+            id,
+            title,
+            caption: "Reads and writes of a trace to four open segments, chunks of 8 and 16 KiB (figure 15).",
+            x_title: "open segments of small and of large chunks",
+            y_title,
+            x: Horizontal::Names(
+                SEGMENTS.iter().map(|(small, large)| format!("({small},{large})")).collect(),
+            ),
+            shape: Shape::Bars,
+            series: series.to_vec(),
+        });
     }
     let figures = [
         ("exp10-15a", "Throughput, closed loop", "throughput (MiB/s)", CLOSED, THROUGHPUT),

@@ -1,6 +1,6 @@
 //! Experiment 8: garbage collection by reserved space (section 5.2, figure 13).
 
-use super::clients::{self, Load, Places};
+use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
 use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
 use super::rig::{Plan, Rig, Space, blocks_of_kib, bytes_of};
@@ -82,7 +82,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let load = Load {
         writes: true,
         places,
-        request_blocks,
+        sizes: Sizes::Equal(request_blocks),
         queue_depth: setting.queue_depth.context("a queue depth")?,
         warm_up: WARM_UP_VOLUMES * requests,
         requests: conditions.scaled(requests),

@@ -1,7 +1,7 @@
 //! Reads one at a time of a volume that was filled, perhaps with a drive missing.
 
 use super::Conditions;
-use super::clients::{self, Load, Places};
+use super::clients::{self, Load, Places, Sizes};
 use super::draft::Cell;
 use super::measurement::{READ_THROUGHPUT, Value, values_of};
 use super::rig::{Plan, Rig, Space, blocks_of_kib};
@@ -43,7 +43,7 @@ pub fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let load = Load {
         writes: false,
         places: Places::Uniform,
-        request_blocks,
+        sizes: Sizes::Equal(request_blocks),
         queue_depth: 1,
         warm_up: 1,
         requests: conditions.scaled(READS),

@@ -29,7 +29,8 @@ const TURNS_MAX: u32 = 1_000_000;
 const MOUNTED_AT: Instant = Instant(1_000_000_000);
 /// When clients begin.
 const BEGIN: Instant = Instant(2_000_000_000);
-/// Segments beyond those that are written: the collector's reserve, so that it never begins, and one being opened.
+/// Segments beyond those that are written: the collector's reserve, so that it never begins, and one being opened;
+/// and one for each that is open beside the first.
 const SEGMENTS_SPARE: u64 = 8;
 /// Blocks of a KiB size.
 const BLOCK_KIB: u32 = 4;
@@ -47,6 +48,8 @@ pub struct Plan {
     pub drives: usize,
     /// C, in blocks.
     pub chunk_blocks: u32,
+    /// Segments that are open for clients.
+    pub open: OpenSegments,
     /// G, where the scheme lets it be chosen.
     pub group: Option<u32>,
     /// Capacity of each zone; that of the drive unless a run must fill many.
@@ -85,6 +88,12 @@ impl Plan {
             level,
             drives: setting.drives,
             chunk_blocks: setting.chunk_kib / BLOCK_KIB,
+            open: OpenSegments {
+                small: setting.small_segments,
+                large: setting.large_segments,
+                large_chunk_blocks: blocks_of_kib(setting.large_chunk_kib.unwrap_or(0)),
+                append: scheme.append_use(),
+            },
             group: setting.group,
             volume_blocks: 0,
             space: Space::Stripes(0),
@@ -111,7 +120,7 @@ impl Plan {
             members: self.drives,
             chunk_blocks: self.chunk_blocks,
             group_stripes: 1,
-            open: OpenSegments::default(),
+            open: self.open,
             volume_blocks: 1,
             geometry,
         };
@@ -120,8 +129,9 @@ impl Plan {
         config.group_stripes = self.scheme.group_stripes(self.group, config.user_layout().stripes);
         let layout = config.user_layout();
         let stripes_per_segment = u64::from(layout.stripes);
+        let spare_open = u64::from(self.open.small + self.open.large).saturating_sub(1);
         let segments = match self.space {
-            Space::Stripes(stripes) => stripes.div_ceil(stripes_per_segment) + SEGMENTS_SPARE,
+            Space::Stripes(stripes) => stripes.div_ceil(stripes_per_segment) + SEGMENTS_SPARE + spare_open,
             Space::Blocks(blocks) => blocks.div_ceil(u64::from(layout.segment_data_blocks())),
         };
         let is_enough = |config: &ArrayConfig| {

@@ -1,5 +1,6 @@
 //! Schemes: how stripes are placed in zones.
 
+use array::log::config::AppendUse;
 use serde::{Serialize, Serializer};
 
 /// Stripes of a group unless an experiment varies them (ZapRAID section 5.2).
@@ -27,6 +28,15 @@ impl Scheme {
             Scheme::ZapRaid => "zapraid",
             Scheme::ZoneWriteOnly => "zone-write-only",
             Scheme::ZoneAppendOnly => "zone-append-only",
+        }
+    }
+
+    /// Which of several open segments are written with Zone Append.
+    #[must_use]
+    pub fn append_use(self) -> AppendUse {
+        match self {
+            Scheme::ZapRaid | Scheme::ZoneWriteOnly => AppendUse::OneSmall,
+            Scheme::ZoneAppendOnly => AppendUse::All,
         }
     }
 

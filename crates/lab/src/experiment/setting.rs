@@ -15,8 +15,11 @@ pub struct Setting {
     /// Size of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_kib: Option<u32>,
-    /// Size of chunks.
+    /// Size of chunks, of small ones where there are two sizes.
     pub chunk_kib: u32,
+    /// Size of large chunks, where there are two sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_chunk_kib: Option<u32>,
     /// Requests in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
@@ -73,9 +76,14 @@ impl fmt::Display for Setting {
         if self.level != usual.level {
             words.push(format!("level={}", self.level));
         }
+        let is_usual =
+            self.small_segments == usual.small_segments && self.large_segments == usual.large_segments;
         let numbers = [
             ("request_kib", self.request_kib),
             ("chunk_kib", Some(self.chunk_kib)),
+            ("large_chunk_kib", self.large_chunk_kib),
+            ("small_segments", (!is_usual).then_some(self.small_segments)),
+            ("large_segments", (!is_usual).then_some(self.large_segments)),
             ("queue_depth", self.queue_depth.filter(|depth| Some(*depth) != usual.queue_depth)),
             ("group", self.group),
             ("reserved_percent", self.reserved_percent),

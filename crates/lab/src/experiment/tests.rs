@@ -112,8 +112,8 @@ fn twice_the_volume_gives_the_same_throughput() {
 
 #[test]
 fn experiments_that_are_absent_say_why() {
-    let absent = named(&[String::from("exp7")]).unwrap_err().to_string();
-    assert!(absent.contains("chunks of two sizes"), "{absent}");
+    let absent = named(&[String::from("exp9")]).unwrap_err().to_string();
+    assert!(absent.contains("kept on the drives in part"), "{absent}");
     let unknown = named(&[String::from("exp99")]).unwrap_err().to_string();
     assert!(unknown.contains("exp1, "), "{unknown}");
     assert_eq!(named(&[String::from("all")]).unwrap().len(), ALL.len());

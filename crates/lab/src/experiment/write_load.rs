@@ -1,10 +1,11 @@
 //! The load of most experiments: random writes in a closed loop, before anything needs to be collected.
 
 use super::Conditions;
-use super::clients::{self, Load, Places};
+use super::clients::{self, Load, Places, Sizes};
 use super::draft::Cell;
 use super::measurement::{Value, WRITE_THROUGHPUT, values_of};
-use super::rig::{Plan, Rig, Space, blocks_of_kib, bytes_of};
+use super::rig::{Plan, Rig, Space, blocks_of_kib};
+use super::setting::Setting;
 use crate::workload::Measured;
 use anyhow::{Context, Result};
 use base::units::BLOCK_BYTES_U64;
@@ -17,6 +18,17 @@ const MEASURED_BYTES: u64 = 256 << 20;
 /// The volume, as a multiple of what is written: 200 GiB for 64 in the paper.
 const VOLUME_TIMES: u64 = 3;
 
+/// Workload of 75 % requests of 4 KiB and 25 % of 16 KiB (experiment 7).
+pub const HYBRID: &str = "hybrid-4k-16k";
+
+/// How large the requests of a setting are.
+fn sizes_of(setting: &Setting) -> Result<Sizes> {
+    if setting.workload == Some(HYBRID) {
+        return Ok(Sizes::Split([4, 16].map(blocks_of_kib), 75));
+    }
+    Ok(Sizes::Equal(blocks_of_kib(setting.request_kib.context("a size of requests")?)))
+}
+
 /// Writes and measures, by the setting of the cell.
 ///
 /// # Errors
@@ -27,23 +39,24 @@ pub fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
 
 fn run(cell: &Cell, conditions: Conditions) -> Result<Measured> {
     let setting = &cell.setting;
-    let request_blocks = blocks_of_kib(setting.request_kib.context("a size of requests")?);
+    let sizes = sizes_of(setting)?;
+    let request_bytes = sizes.bytes_mean();
     let queue_depth = setting.queue_depth.context("a queue depth")?;
     let short = Conditions { scale: conditions.scale.min(1.0), ..conditions };
-    let warm_up = short.scaled(WARM_UP_BYTES) / bytes_of(request_blocks);
-    let requests = conditions.scaled(MEASURED_BYTES) / bytes_of(request_blocks);
+    let warm_up = short.scaled(WARM_UP_BYTES) / request_bytes;
+    let requests = conditions.scaled(MEASURED_BYTES) / request_bytes;
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
     // At low depth a stripe may hold one request and padding.
-    let chunks = u64::from(request_blocks.div_ceil(plan.chunk_blocks));
+    let chunks = u64::from(sizes.blocks_max().div_ceil(plan.chunk_blocks));
     let all = warm_up + requests + u64::from(queue_depth);
     plan.space = Space::Stripes(all * chunks);
-    plan.volume_blocks = VOLUME_TIMES * all * bytes_of(request_blocks) / BLOCK_BYTES_U64;
+    plan.volume_blocks = VOLUME_TIMES * all * request_bytes / BLOCK_BYTES_U64;
     plan.busy = true;
     let mut rig = Rig::new(plan)?;
     let load = Load {
         writes: true,
         places: Places::Uniform,
-        request_blocks,
+        sizes,
         queue_depth,
         warm_up,
         requests: requests.max(1),
