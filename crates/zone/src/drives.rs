@@ -117,15 +117,41 @@ impl DriveSet {
     ///
     /// # Panics
     /// When a drive answers with a token it was not given.
-    pub fn execute_all(&mut self, mut now: Instant, commands: Vec<DriveCommand>) -> Vec<Completion> {
+    pub fn execute_all(&mut self, now: Instant, commands: Vec<DriveCommand>) -> Vec<Completion> {
         let mut answers: Vec<Option<Completion>> = commands.iter().map(|_| None).collect();
-        let mut pending = commands.len();
-        for (index, mut command) in commands.into_iter().enumerate() {
-            command.command.token = Token(index as u64);
-            self.submit(now, command);
-        }
-        let mut completions = Vec::new();
-        while pending > 0 {
+        let all = commands.len().max(1);
+        self.execute_stream(now, commands, all, |index, completion| {
+            assert!(answers[index].is_none(), "a drive completed one command twice");
+            answers[index] = Some(completion);
+        });
+        answers.into_iter().map(|answer| answer.expect("none is pending")).collect()
+    }
+
+    /// Runs commands to completion, at most `in_flight_max` of them at a time, and hands over each answer as it comes,
+    /// with the number of its command: what waits for an answer takes no more memory than that many commands.
+    /// Tokens are assigned here. Waits by polling, as [`DriveSet::execute_all`].
+    ///
+    /// # Panics
+    /// When none may be in flight.
+    pub fn execute_stream(
+        &mut self,
+        mut now: Instant,
+        commands: impl IntoIterator<Item = DriveCommand>,
+        in_flight_max: usize,
+        mut take: impl FnMut(usize, Completion),
+    ) {
+        assert!(in_flight_max > 0);
+        let mut commands = commands.into_iter().enumerate().fuse();
+        let (mut pending, mut completions) = (0, Vec::new());
+        loop {
+            for (index, mut command) in commands.by_ref().take(in_flight_max - pending) {
+                command.command.token = Token(index as u64);
+                self.submit(now, command);
+                pending += 1;
+            }
+            if pending == 0 {
+                return;
+            }
             self.poll(now, &mut completions);
             if completions.is_empty() {
                 match self.next_event() {
@@ -134,13 +160,10 @@ impl DriveSet {
                 }
             }
             for (_, completion) in completions.drain(..) {
-                let index = usize::try_from(completion.token.0).expect("a token given above");
-                assert!(answers[index].is_none(), "a drive completed one command twice");
-                answers[index] = Some(completion);
                 pending -= 1;
+                take(usize::try_from(completion.token.0).expect("a token given above"), completion);
             }
         }
-        answers.into_iter().map(|answer| answer.expect("none is pending")).collect()
     }
 
     /// [`DriveSet::execute_all`] for one command.

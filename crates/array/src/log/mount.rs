@@ -3,7 +3,7 @@
 //!
 //! 1. `superblocks`: who belongs to the array, who is missing or stale. Recorded before anything
 //!    else is written, so that a member that missed this mount is never believed again.
-//! 2. `scan`: which zones form which segments, and what each block says of itself.
+//! 2. `scan`: which zones form which segments; `entries`: what each block says of itself.
 //! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
 //!    recovery decides the same.
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
@@ -13,6 +13,7 @@
 
 mod assemble;
 mod decide;
+mod entries;
 mod repair;
 mod scan;
 mod superblocks;

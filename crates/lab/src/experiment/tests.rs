@@ -10,7 +10,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures.
-const METRICS: [Metric; 11] = [
+const METRICS: [Metric; 12] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -20,6 +20,7 @@ const METRICS: [Metric; 11] = [
     P999,
     WRITE_AMPLIFICATION,
     exp5::MOUNT,
+    exp5::MOUNT_AT_REST,
     exp5::REBUILD,
     exp5::RATE,
 ];

@@ -1,4 +1,4 @@
-//! Scanning: which zones form which segments, and what each block says of itself.
+//! Scanning: which zones form which segments.
 //!
 //! A segment that counts has every header durable before its first stripe, so:
 //! - any good header copy names all its zones;
@@ -9,21 +9,24 @@
 //! zone is empty or in part until the rebuild has made it full; then it counts like any other.
 
 use crate::log::mount::superblocks::{command, written_blocks};
-use crate::log::mount::{MountError, Session};
+use crate::log::mount::{MountError, Session, entries};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::BTreeMap;
-use zone::device::{Op, Status, ZoneDescriptor, ZoneState};
+use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
-use zone::format::footer::{self, Entry, FooterId};
-use zone::format::header::{SegmentHeader, Stream, WriteMode};
-use zone::format::oob::{self, Bound, Hint, Role};
+use zone::format::footer::Entry;
+use zone::format::header::{SegmentHeader, Stream};
+use zone::format::oob::{self, Bound, Hint};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
 
 /// Blocks of one read command while scanning.
-const READ_BLOCKS_MAX: u32 = 64;
+pub const READ_BLOCKS_MAX: u32 = 64;
+/// Read commands in flight at a time, over all drives: what is read ahead takes at most 32 MiB, and each of 32 drives
+/// still has several.
+pub const READS_IN_FLIGHT_MAX: usize = 128;
 
 /// A zone of a segment as it was found.
 pub struct FoundZone {
@@ -83,15 +86,7 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     }
     scan.segments.reverse();
     find_orphans(session, &descriptors, &own, &mut scan);
-    for index in 0..scan.segments.len() {
-        let mut segment = std::mem::take(&mut scan.segments[index].zones);
-        for (member, zone) in segment.iter_mut().enumerate() {
-            if let Some(zone) = zone {
-                zone.entries = read_entries(session, &scan.segments[index], member, zone);
-            }
-        }
-        scan.segments[index].zones = segment;
-    }
+    entries::read_all(session, &mut scan.segments.iter_mut().collect::<Vec<_>>());
     Ok(scan)
 }
 
@@ -112,34 +107,47 @@ fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountEr
         .collect()
 }
 
-/// The own header of every zone that has a good one, by member and zone.
+/// The own header of every zone that has a good one, by member and zone: read from all drives at once.
 fn read_headers(
     session: &mut Session,
     descriptors: &[Vec<ZoneDescriptor>],
 ) -> Vec<Vec<Option<SegmentHeader>>> {
     let capacity = session.config.geometry.zone_capacity_blocks;
-    let mut headers = Vec::new();
-    for (member, zones) in descriptors.iter().enumerate() {
-        let mut own = vec![None; session.config.geometry.zones as usize];
-        for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
-            if written_blocks(descriptor, capacity) == 0 {
-                continue;
-            }
-            own[zone.index()] =
-                read_header(session, member, zone).or_else(|| read_header(session, member, zone));
-        }
-        headers.push(own);
+    let zones = session.config.geometry.zones;
+    let places: Vec<(usize, ZoneIndex)> = (SUPERBLOCK_ZONES..zones)
+        .map(ZoneIndex)
+        .flat_map(|zone| (0..descriptors.len()).map(move |member| (member, zone)))
+        .filter(|(member, zone)| {
+            descriptors[*member].get(zone.index()).is_some_and(|zone| written_blocks(zone, capacity) > 0)
+        })
+        .collect();
+    let mut headers = vec![vec![None; zones as usize]; descriptors.len()];
+    let commands = places.iter().map(|(member, zone)| read_of_header(*member, *zone));
+    let mut answers = Vec::new();
+    session.drives.execute_stream(session.now, commands, READS_IN_FLIGHT_MAX, |index, completion| {
+        answers.push((index, header_of(&completion)));
+    });
+    for (index, header) in answers {
+        let (member, zone) = places[index];
+        let own = header.filter(|header| is_own(session, header, member, zone));
+        // A drive may have returned another block, once.
+        headers[member][zone.index()] = own.or_else(|| read_header(session, member, zone));
     }
     headers
 }
 
-/// The header of a zone, if it is its own. Whoever gets none asks again: a drive may have returned another
-/// block, once.
+fn read_of_header(member: usize, zone: ZoneIndex) -> DriveCommand {
+    command(member, zone, Op::Read { offset: 0, frames: vec![Frame::zeroed()] })
+}
+
+fn header_of(completion: &Completion) -> Option<SegmentHeader> {
+    completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data))
+}
+
+/// The header of a zone, if it is its own.
 fn read_header(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<SegmentHeader> {
-    let op = Op::Read { offset: 0, frames: vec![Frame::zeroed()] };
-    let completion = session.drives.execute(session.now, command(member, zone, op));
-    let header = completion.frames.first().and_then(|frame| SegmentHeader::decode(&frame.data))?;
-    is_own(session, &header, member, zone).then_some(header)
+    let completion = session.drives.execute(session.now, read_of_header(member, zone));
+    header_of(&completion).filter(|header| is_own(session, header, member, zone))
 }
 
 /// True when a header belongs to this array and to the zone it was read from.
@@ -318,159 +326,6 @@ fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
     let array = session.array_tag();
     let bound = Bound { array, zone, group: 0 };
     completion.frames.iter().any(|frame| oob::open(&frame.oob, &bound).is_some())
-}
-
-/// What the blocks of a zone's data region say of themselves, from the footer when the zone has a
-/// whole one, else from every block.
-fn read_entries(
-    session: &mut Session,
-    segment: &FoundSegment,
-    member: usize,
-    zone: &mut FoundZone,
-) -> Vec<Option<Entry>> {
-    let has_footer =
-        zone.full || zone.written >= segment.layout.footer_offset() + segment.layout.footer_blocks();
-    if has_footer && let Some(entries) = read_footer(session, segment, member) {
-        return entries;
-    }
-    read_oob(session, segment, member, zone)
-}
-
-fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> Option<Vec<Option<Entry>>> {
-    let layout = &segment.layout;
-    let zone = segment.header.zones[member];
-    let frames = read_blocks(
-        session,
-        member,
-        zone,
-        layout.footer_offset()..layout.footer_offset() + layout.footer_blocks(),
-    );
-    let mut entries = Vec::with_capacity(layout.region_blocks() as usize);
-    for (index, frame) in (0..).zip(frames) {
-        let id = FooterId { array: session.array_tag(), segment: segment.header.segment, zone, index };
-        if !footer::decode(&id, &frame?.data, layout.footer_entries(index).len(), &mut entries) {
-            return None;
-        }
-    }
-    Some(entries.into_iter().map(Some).collect())
-}
-
-fn read_oob(
-    session: &mut Session,
-    segment: &FoundSegment,
-    member: usize,
-    zone: &mut FoundZone,
-) -> Vec<Option<Entry>> {
-    let layout = segment.layout;
-    let mut entries = vec![None; layout.region_blocks() as usize];
-    let end = zone.written.min(layout.footer_offset());
-    let mut first = HEADER_BLOCKS;
-    while first < end {
-        let last = (first + READ_BLOCKS_MAX * 16).min(end);
-        let frames = read_blocks(session, member, segment.header.zones[member], first..last);
-        for (place, frame) in (first - HEADER_BLOCKS..).zip(frames) {
-            // Whatever is not as it should be is read again: a drive may have returned another block, once.
-            if !take_entry(session, segment, member, zone, (place, frame), &mut entries) {
-                read_again(session, segment, member, zone, place, &mut entries);
-            }
-        }
-        first = last;
-    }
-    for place in said_twice(&entries, layout.chunk_blocks) {
-        read_again(session, segment, member, zone, place, &mut entries);
-    }
-    entries
-}
-
-/// Places of blocks that say they are the same: one of them was read from another place.
-fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
-    let mut first: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    let mut twice = Vec::new();
-    for (place, entry) in (0..).zip(entries) {
-        let Some(entry) = entry.filter(|entry| entry.whole) else { continue };
-        let before = *first.entry((entry.stripe, place % chunk_blocks)).or_insert(place);
-        if before != place {
-            twice.extend([before, place]);
-        }
-    }
-    twice
-}
-
-/// Reads a block of the data region once more and takes what it says now.
-fn read_again(
-    session: &mut Session,
-    segment: &FoundSegment,
-    member: usize,
-    zone: &mut FoundZone,
-    place: u32,
-    entries: &mut [Option<Entry>],
-) {
-    if mutant::is(Mutant::BlocksReadOnce) {
-        return;
-    }
-    let offset = place + HEADER_BLOCKS;
-    let frame =
-        read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
-    take_entry(session, segment, member, zone, (place, frame), entries);
-}
-
-/// Takes what a block says of itself; true when it is certainly the one that was written there.
-fn take_entry(
-    session: &Session,
-    segment: &FoundSegment,
-    member: usize,
-    zone: &mut FoundZone,
-    (place, frame): (u32, Option<Frame>),
-    entries: &mut [Option<Entry>],
-) -> bool {
-    let Some(frame) = frame else { return false };
-    let entry = entry_of(session, segment, member, place + HEADER_BLOCKS, &frame);
-    entries[place as usize] = entry;
-    match entry {
-        None => zone.hints.insert(place, oob::guess(&frame.oob)),
-        Some(_) => zone.hints.remove(&place),
-    };
-    // A filler names its slot: one of another slot was read from there.
-    let hint = oob::guess(&frame.oob);
-    let slot = segment.layout.slot_at(place + HEADER_BLOCKS).map(|(slot, _)| slot);
-    let is_here = Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved);
-    entry.is_some_and(|entry| entry.whole || hint.is_filler && is_here)
-}
-
-/// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
-/// the end of a torn chunk.
-fn entry_of(
-    session: &Session,
-    segment: &FoundSegment,
-    member: usize,
-    offset: u32,
-    frame: &Frame,
-) -> Option<Entry> {
-    // A power failure left the write pointer behind a block that never arrived.
-    if frame.is_blank() && !mutant::is(Mutant::BlankIsDamage) {
-        return Some(Entry::VOID);
-    }
-    let layout = &segment.layout;
-    let (slot, row) = layout.slot_at(offset)?;
-    let group = layout.group_of(slot);
-    let bound = Bound { array: session.array_tag(), zone: segment.header.zones[member], group };
-    let place = oob::open(&frame.oob, &bound)?.place;
-    if place.segment != segment.header.segment {
-        return None;
-    }
-    if place.role == Role::Filler {
-        return Some(Entry::VOID);
-    }
-    let static_place = segment.header.mode == WriteMode::Append || place.stripe == slot;
-    let belongs = place.stripe < layout.stripes
-        && static_place
-        && layout.group_of(place.stripe) == group
-        && usize::from(place.piece) == layout.piece_of(place.stripe, member)
-        && u32::from(place.row) == row;
-    if !belongs && !mutant::is(Mutant::MisplacedBelieved) {
-        return Some(Entry::VOID);
-    }
-    Entry::from_protected(&frame.oob, place.role, place.stripe)
 }
 
 /// Reads blocks of a zone; `None` for those the drive cannot return.

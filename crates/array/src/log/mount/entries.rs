@@ -1,0 +1,279 @@
+//! Entries: what the blocks of segments say of themselves, read from all drives at once.
+//!
+//! ```text
+//!  parts of footers:  segment 0: part 0 of each member, part 1 of each member, ..  segment 1: ..
+//!  parts of zones without a whole footer: in the same order
+//! ```
+//! Parts are read in this order with a bounded number in flight, so that every drive has several to do, and each is taken
+//! apart as it comes: beyond the entries themselves, memory does not grow with the array. Whatever is not as it
+//! should be is read again, alone: a drive may have returned another block, once.
+
+use crate::log::mount::Session;
+use crate::log::mount::scan::{FoundSegment, FoundZone, READ_BLOCKS_MAX, READS_IN_FLIGHT_MAX, read_blocks};
+use crate::log::mount::superblocks::command;
+use base::frame::Frame;
+use base::mutant::{self, Mutant};
+use base::units::ZoneIndex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use zone::device::{Completion, Op, Status};
+use zone::format::HEADER_BLOCKS;
+use zone::format::footer::{self, Entry, FooterId};
+use zone::format::header::WriteMode;
+use zone::format::oob::{self, Bound, Role};
+
+/// Blocks of a zone that are read with one command.
+struct Part {
+    /// Place of the segment among those that were found.
+    segment: usize,
+    member: usize,
+    zone: ZoneIndex,
+    blocks: Range<u32>,
+}
+
+/// Fills in the entries of every zone that is there: from its footer when it has a whole one, else from every block.
+pub fn read_all(session: &mut Session, segments: &mut [&mut FoundSegment]) {
+    read_footers(session, segments);
+    read_regions(session, segments);
+}
+
+fn read_footers(session: &mut Session, segments: &mut [&mut FoundSegment]) {
+    let array = session.array_tag();
+    let parts = parts(session, segments, |segment, zone| {
+        let footer =
+            segment.layout.footer_offset()..segment.layout.footer_offset() + segment.layout.footer_blocks();
+        let is_there = zone.full || zone.written >= footer.end;
+        is_there.then_some(footer)
+    });
+    let mut damaged = BTreeSet::new();
+    let mut read = Vec::new();
+    read_parts(session, &parts, |part, completion| {
+        if !take_footer(array, segments[part.segment], part, &completion, &mut read) {
+            damaged.insert((part.segment, part.member));
+        }
+    });
+    if session.vanished.is_some() {
+        return;
+    }
+    for (segment, member) in damaged {
+        let entries = read_footer(session, segments[segment], member);
+        let zone = segments[segment].zones[member].as_mut().expect("a zone with a footer");
+        zone.entries = entries.unwrap_or_default();
+    }
+}
+
+/// Reads the data regions of zones that no footer has told of.
+fn read_regions(session: &mut Session, segments: &mut [&mut FoundSegment]) {
+    let array = session.array_tag();
+    let parts = parts(session, segments, |segment, zone| {
+        let region = HEADER_BLOCKS..zone.written.min(segment.layout.footer_offset());
+        zone.entries.is_empty().then_some(region)
+    });
+    let mut untold = Vec::new();
+    for (index, segment) in segments.iter_mut().enumerate() {
+        for (member, zone) in segment.zones.iter_mut().enumerate() {
+            let Some(zone) = zone.as_mut().filter(|zone| zone.entries.is_empty()) else { continue };
+            zone.entries = vec![None; segment.layout.region_blocks() as usize];
+            untold.push((index, member));
+        }
+    }
+    let (mut doubtful, mut failed) = (Vec::new(), Vec::new());
+    read_parts(session, &parts, |part, completion| {
+        if completion.status != Status::Success {
+            failed.push(part);
+            return;
+        }
+        let places = part.blocks.start - HEADER_BLOCKS..;
+        for (place, frame) in places.zip(&completion.frames) {
+            if !take_entry(array, segments[part.segment], part.member, (place, frame)) {
+                doubtful.push((part.segment, part.member, place));
+            }
+        }
+    });
+    if session.vanished.is_some() {
+        return;
+    }
+    for Part { segment, member, zone, blocks } in failed {
+        let places = blocks.start - HEADER_BLOCKS..;
+        for (place, frame) in places.zip(read_blocks(session, *member, *zone, blocks.clone())) {
+            let read =
+                frame.is_some_and(|frame| take_entry(array, segments[*segment], *member, (place, &frame)));
+            if !read {
+                doubtful.push((*segment, *member, place));
+            }
+        }
+    }
+    for (segment, member, place) in doubtful {
+        read_again(session, segments[segment], member, place);
+    }
+    for (segment, member) in untold {
+        let segment = &mut *segments[segment];
+        let zone = segment.zones[member].as_ref().expect("it was read");
+        for place in said_twice(&zone.entries, segment.layout.chunk_blocks) {
+            read_again(session, segment, member, place);
+        }
+    }
+}
+
+/// The parts of what `range` says of each zone that is there, drives in turn.
+fn parts(
+    session: &Session,
+    segments: &[&mut FoundSegment],
+    range: impl Fn(&FoundSegment, &FoundZone) -> Option<Range<u32>>,
+) -> Vec<Part> {
+    let per_command = READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max);
+    let mut parts = Vec::new();
+    for (index, segment) in segments.iter().enumerate() {
+        let ranges: Vec<Range<u32>> = segment
+            .zones
+            .iter()
+            .map(|zone| zone.as_ref().and_then(|zone| range(segment, zone)).unwrap_or(0..0))
+            .collect();
+        let longest = ranges.iter().map(|range| range.len()).max().unwrap_or(0);
+        for number in 0..u32::try_from(longest).expect("blocks of a zone").div_ceil(per_command) {
+            for (member, range) in ranges.iter().enumerate() {
+                let start = range.start + number * per_command;
+                let blocks = start..(start + per_command).min(range.end);
+                if !blocks.is_empty() {
+                    parts.push(Part { segment: index, member, zone: segment.header.zones[member], blocks });
+                }
+            }
+        }
+    }
+    parts
+}
+
+/// Reads parts, some at a time, and hands each over as it comes.
+fn read_parts<'a>(session: &mut Session, parts: &'a [Part], mut take: impl FnMut(&'a Part, Completion)) {
+    let commands = parts.iter().map(|part| {
+        let frames = part.blocks.clone().map(|_| Frame::zeroed()).collect();
+        command(part.member, part.zone, Op::Read { offset: part.blocks.start, frames })
+    });
+    let Session { drives, vanished, now, .. } = session;
+    drives.execute_stream(*now, commands, READS_IN_FLIGHT_MAX, |index, completion| {
+        if completion.status == Status::DeviceGone {
+            *vanished = Some(parts[index].member);
+        }
+        take(&parts[index], completion);
+    });
+}
+
+/// Takes what blocks of a footer say; false when they are not what they should be.
+fn take_footer(
+    array: u64,
+    segment: &mut FoundSegment,
+    part: &Part,
+    completion: &Completion,
+    read: &mut Vec<Entry>,
+) -> bool {
+    let layout = segment.layout;
+    let zone = segment.zones[part.member].as_mut().expect("a zone with a footer");
+    if zone.entries.is_empty() {
+        zone.entries = vec![None; layout.region_blocks() as usize];
+    }
+    for (index, frame) in (part.blocks.start - layout.footer_offset()..).zip(&completion.frames) {
+        let id = FooterId { array, segment: segment.header.segment, zone: part.zone, index };
+        let places = layout.footer_entries(index);
+        read.clear();
+        if !footer::decode(&id, &frame.data, places.len(), read) {
+            return false;
+        }
+        for (entry, read) in zone.entries[places].iter_mut().zip(&*read) {
+            *entry = Some(*read);
+        }
+    }
+    completion.status == Status::Success
+}
+
+/// The footer of a zone, read alone; `None` when it is not whole.
+fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> Option<Vec<Option<Entry>>> {
+    let layout = &segment.layout;
+    let zone = segment.header.zones[member];
+    let frames = read_blocks(
+        session,
+        member,
+        zone,
+        layout.footer_offset()..layout.footer_offset() + layout.footer_blocks(),
+    );
+    let mut entries = Vec::with_capacity(layout.region_blocks() as usize);
+    for (index, frame) in (0..).zip(frames) {
+        let id = FooterId { array: session.array_tag(), segment: segment.header.segment, zone, index };
+        if !footer::decode(&id, &frame?.data, layout.footer_entries(index).len(), &mut entries) {
+            return None;
+        }
+    }
+    Some(entries.into_iter().map(Some).collect())
+}
+
+/// Places of blocks that say they are the same: one of them was read from another place.
+fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
+    let mut first: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut twice = Vec::new();
+    for (place, entry) in (0..).zip(entries) {
+        let Some(entry) = entry.filter(|entry| entry.whole) else { continue };
+        let before = *first.entry((entry.stripe, place % chunk_blocks)).or_insert(place);
+        if before != place {
+            twice.extend([before, place]);
+        }
+    }
+    twice
+}
+
+/// Reads a block of the data region once more and takes what it says now.
+fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32) {
+    if mutant::is(Mutant::BlocksReadOnce) {
+        return;
+    }
+    let offset = place + HEADER_BLOCKS;
+    let frame =
+        read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
+    if let Some(frame) = frame {
+        take_entry(session.array_tag(), segment, member, (place, &frame));
+    }
+}
+
+/// Takes what a block says of itself; true when it is certainly the one that was written there.
+fn take_entry(array: u64, segment: &mut FoundSegment, member: usize, (place, frame): (u32, &Frame)) -> bool {
+    let entry = entry_of(array, segment, member, place + HEADER_BLOCKS, frame);
+    let zone = segment.zones[member].as_mut().expect("a zone that is read");
+    zone.entries[place as usize] = entry;
+    match entry {
+        None => zone.hints.insert(place, oob::guess(&frame.oob)),
+        Some(_) => zone.hints.remove(&place),
+    };
+    // A filler names its slot: one of another slot was read from there.
+    let hint = oob::guess(&frame.oob);
+    let slot = segment.layout.slot_at(place + HEADER_BLOCKS).map(|(slot, _)| slot);
+    let is_here = Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved);
+    entry.is_some_and(|entry| entry.whole || hint.is_filler && is_here)
+}
+
+/// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
+/// the end of a torn chunk.
+fn entry_of(array: u64, segment: &FoundSegment, member: usize, offset: u32, frame: &Frame) -> Option<Entry> {
+    // A power failure left the write pointer behind a block that never arrived.
+    if frame.is_blank() && !mutant::is(Mutant::BlankIsDamage) {
+        return Some(Entry::VOID);
+    }
+    let layout = &segment.layout;
+    let (slot, row) = layout.slot_at(offset)?;
+    let group = layout.group_of(slot);
+    let bound = Bound { array, zone: segment.header.zones[member], group };
+    let place = oob::open(&frame.oob, &bound)?.place;
+    if place.segment != segment.header.segment {
+        return None;
+    }
+    if place.role == Role::Filler {
+        return Some(Entry::VOID);
+    }
+    let static_place = segment.header.mode == WriteMode::Append || place.stripe == slot;
+    let belongs = place.stripe < layout.stripes
+        && static_place
+        && layout.group_of(place.stripe) == group
+        && usize::from(place.piece) == layout.piece_of(place.stripe, member)
+        && u32::from(place.row) == row;
+    if !belongs && !mutant::is(Mutant::MisplacedBelieved) {
+        return Some(Entry::VOID);
+    }
+    Entry::from_protected(&frame.oob, place.role, place.stripe)
+}
