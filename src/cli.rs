@@ -12,6 +12,7 @@ use lab::array_run::Pattern;
 use server::{CORES_MAX, Listen};
 use std::path::PathBuf;
 use zone::stripe::Level;
+use zone::stripe::table::Packing;
 
 /// Fault-tolerant block storage over zoned flash drives, in user space.
 #[derive(Debug, Parser)]
@@ -142,6 +143,9 @@ pub struct ServiceOptions {
     /// Most MiB per second that a rebuild may write to its drive, 0 for no limit [default: no limit]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
+    /// How stripe tables are packed in memory: bits (least memory), or bytes (searched faster unless groups are of 256)
+    #[arg(long, default_value = "bits", value_parser = parse_packing)]
+    pub stripe_table: Packing,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -510,6 +514,14 @@ fn parse_general(text: &str, data: &str, parity: &str) -> Result<LevelChoice, St
         return Err(format!("`{text}`: takes 1 or more drives of data and up to {PIECES_MAX} in all"));
     }
     Ok(LevelChoice { level, drives: Some(drives) })
+}
+
+fn parse_packing(text: &str) -> Result<Packing> {
+    match text {
+        "bits" => Ok(Packing::Bits),
+        "bytes" => Ok(Packing::Bytes),
+        _ => bail!("`{text}`: use bits or bytes"),
+    }
 }
 
 fn parse_cores(text: &str) -> Result<usize, String> {

@@ -70,7 +70,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     let drives = directory.open_drives_as(profile.as_ref())?;
     let rebuild_rate = options.rebuild_rate.and_then(Rate::bytes_per_second);
-    let tuning = Tuning { rebuild_rate, ..Tuning::default() };
+    let tuning = Tuning { rebuild_rate, stripe_table: options.stripe_table, ..Tuning::default() };
     let volume = recover(&directory, drives.devices, tuning, clock)?;
     let listen = match &options.listen {
         Some(listen) => listen.clone(),

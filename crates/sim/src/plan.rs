@@ -10,6 +10,7 @@ use base::time::Nanos;
 use serde::{Deserialize, Serialize};
 use zone::device::Geometry;
 use zone::stripe::Level;
+use zone::stripe::table::Packing;
 
 /// What power failure does to a transfer of several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -218,6 +219,7 @@ impl Plan {
             stripe_deadline: Nanos::from_micros(self.stripe_deadline_us),
             client_frames_max: self.client_frames,
             rebuild_rate: Some(self.rebuild_kib_per_second << 10),
+            stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
         }
     }
 

@@ -7,32 +7,35 @@ use base::erasure::ErasureCode;
 use base::random::Random;
 use std::hint::black_box;
 use std::time::Instant;
-use zone::stripe::{Layout, LayoutSizes, Level, StripeTable};
+use zone::stripe::table::{Packing, StripeTable};
+use zone::stripe::{Layout, LayoutSizes, Level};
 
 /// Blocks of a ZN540 zone.
 const CAPACITY_BLOCKS: u32 = 275_712;
 const SEARCHES: usize = 2000;
 
 fn main() {
-    println!("{:>8} {:>14} {:>14}", "group", "ns per search", "for 3 drives");
+    println!("{:>8} {:>8} {:>14} {:>14}", "group", "packing", "ns per search", "for 3 drives");
     for group_stripes in [4, 16, 64, 256, 1024, 4096, CAPACITY_BLOCKS] {
         let code = ErasureCode::new(3, 1).expect("a code");
         let sizes = LayoutSizes { chunk_blocks: 1, group_stripes, capacity_blocks: CAPACITY_BLOCKS };
         let layout = Layout::fit(code, Level::Raid5, &sizes).expect("a stripe fits");
-        let nanos = search_ns(&layout);
-        println!("{:>8} {nanos:>14} {:>14}", group_stripes.min(layout.stripes), 3 * nanos);
+        for (name, packing) in [("bits", Packing::Bits), ("bytes", Packing::Bytes)] {
+            let nanos = search_ns(&layout, packing);
+            println!("{:>8} {name:>8} {nanos:>14} {:>14}", group_stripes.min(layout.stripes), 3 * nanos);
+        }
     }
 }
 
 /// Fills the first group of one zone in random order and searches it.
-fn search_ns(layout: &Layout) -> u128 {
+fn search_ns(layout: &Layout, packing: Packing) -> u128 {
     let mut random = Random::from_seed(1);
     let slots = 0..layout.group_len(0);
     let mut order: Vec<u32> = slots.clone().collect();
     for place in (1..order.len()).rev() {
         order.swap(place, random.index(place + 1));
     }
-    let mut table = StripeTable::new(layout);
+    let mut table = StripeTable::new(layout, packing);
     for (slot, stripe) in slots.clone().zip(&order) {
         table.set(0, slot, *stripe);
     }

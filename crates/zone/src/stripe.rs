@@ -6,14 +6,15 @@
 //! ```
 //! A stripe has one chunk in one slot of each zone of its segment, always within its group's
 //! range. Under Zone Write the slot is the stripe's own number; under Zone Append it is wherever
-//! the drive put it, and a [`StripeTable`] remembers.
+//! the drive put it, and a [`table::StripeTable`] remembers.
 //!
 //! Rotation is computed here and nowhere else.
+
+pub mod table;
 
 use crate::format::HEADER_BLOCKS;
 use crate::format::footer::ENTRIES_PER_BLOCK;
 use base::erasure::ErasureCode;
-use base::mutant::{self, Mutant};
 use std::fmt;
 
 /// Largest stripe group: a whole segment of the largest zones, as under Zone Append without groups.
@@ -266,110 +267,6 @@ pub struct LayoutSizes {
     pub group_stripes: u32,
     /// Zone capacity.
     pub capacity_blocks: u32,
-}
-
-/// Slots that [`StripeTable::find`] compares at a time.
-const FIND_STRIDE: u32 = 32;
-
-/// The compact stripe table of one segment under Zone Append (ZapRAID section 3.2): for every slot
-/// of every zone, which stripe of its group lies there, in ceil(log2 G) bits rounded up to bytes,
-/// and one bit that tells a filled slot from an empty one (stripe 0 is a stripe).
-///
-/// Bad at: nothing is stored for Zone Write segments, whose mapping is static.
-#[derive(Clone, Debug)]
-pub struct StripeTable {
-    width: usize,
-    slots: usize,
-    bytes: Vec<u8>,
-    filled: Vec<u64>,
-}
-
-impl StripeTable {
-    /// A table with every slot empty.
-    ///
-    /// # Panics
-    /// When a group has more than [`GROUP_STRIPES_MAX`] stripes.
-    #[must_use]
-    pub fn new(layout: &Layout) -> StripeTable {
-        assert!(layout.group_stripes <= GROUP_STRIPES_MAX);
-        let (width, slots) = StripeTable::shape(layout);
-        let entries = slots * layout.members();
-        StripeTable { width, slots, bytes: vec![0; width * entries], filled: vec![0; entries.div_ceil(64)] }
-    }
-
-    /// True when it has room for just the slots of a layout.
-    #[must_use]
-    pub fn fits(&self, layout: &Layout) -> bool {
-        StripeTable::shape(layout) == (self.width, self.slots)
-    }
-
-    /// Bytes of an entry, and slots of a zone.
-    fn shape(layout: &Layout) -> (usize, usize) {
-        // A group that is larger than the segment has no more stripes than the segment.
-        let width = match layout.group_stripes.min(layout.stripes) {
-            ..=0x100 => 1,
-            0x101..=0x1_0000 => 2,
-            _ => 3,
-        };
-        (width, layout.stripes as usize)
-    }
-
-    /// Empties every slot.
-    pub fn clear(&mut self) {
-        self.filled.fill(0);
-    }
-
-    /// Records that `slot` of `drive`'s zone holds stripe `within` of the slot's group.
-    pub fn set(&mut self, drive: usize, slot: u32, within: u32) {
-        let entry = self.entry(drive, slot);
-        let bytes = within.to_le_bytes();
-        assert!(bytes[self.width..].iter().all(|byte| *byte == 0));
-        self.bytes[entry * self.width..][..self.width].copy_from_slice(&bytes[..self.width]);
-        self.filled[entry / 64] |= 1 << (entry % 64);
-    }
-
-    /// Stripe within its group that `slot` of `drive`'s zone holds; `None` for an empty slot.
-    #[must_use]
-    pub fn stripe_within(&self, drive: usize, slot: u32) -> Option<u32> {
-        let entry = self.entry(drive, slot);
-        let filled = self.filled[entry / 64] >> (entry % 64) & 1 == 1;
-        let mut bytes = [0; 4];
-        bytes[..self.width].copy_from_slice(&self.bytes[entry * self.width..][..self.width]);
-        let within = u32::from_le_bytes(bytes);
-        let filled = filled && !(within == 0 && mutant::is(Mutant::StripeZeroIsEmpty));
-        filled.then_some(within)
-    }
-
-    /// Slot among `slots` of `drive`'s zone that holds stripe `within` of their group. `likely` is
-    /// looked at first: a chunk usually lands near its own number.
-    #[must_use]
-    pub fn find(&self, drive: usize, slots: std::ops::Range<u32>, within: u32, likely: u32) -> Option<u32> {
-        let holds = |slot: &u32| self.stripe_within(drive, *slot) == Some(within);
-        if holds(&likely) {
-            return Some(likely);
-        }
-        // The low byte of an entry is compared in strides, which the compiler turns into vectors;
-        // only strides with a match are looked at one by one.
-        let low = within.to_le_bytes()[0];
-        let stride = FIND_STRIDE.min(slots.end - slots.start).max(1);
-        slots.clone().step_by(stride as usize).find_map(|first| {
-            let last = (first + stride).min(slots.end);
-            let bytes =
-                &self.bytes[self.entry(drive, first) * self.width..][..(last - first) as usize * self.width];
-            bytes.contains(&low).then(|| (first..last).find(holds)).flatten()
-        })
-    }
-
-    /// Bytes of memory the table takes.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes.len() + 8 * self.filled.len()
-    }
-
-    fn entry(&self, drive: usize, slot: u32) -> usize {
-        assert!((slot as usize) < self.slots);
-        drive * self.slots + slot as usize
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use zone::device::Geometry;
 use zone::format::footer::STRIPES_MAX;
 use zone::format::header::{Stream, WriteMode};
 use zone::format::{MEMBERS_MAX, SUPERBLOCK_ZONES};
+use zone::stripe::table::Packing;
 use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
 
 /// Free segments that only garbage collection may open. Moving one victim needs at most two: the
@@ -116,12 +117,19 @@ pub struct Tuning {
     pub client_frames_max: usize,
     /// Most bytes a second that the rebuild of a member writes; `None` and zero are no limit.
     pub rebuild_rate: Option<u64>,
+    /// How stripe tables are packed in memory.
+    pub stripe_table: Packing,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
         // 256 MiB: eight requests of the largest size.
-        Tuning { stripe_deadline: Nanos::from_micros(100), client_frames_max: 1 << 16, rebuild_rate: None }
+        Tuning {
+            stripe_deadline: Nanos::from_micros(100),
+            client_frames_max: 1 << 16,
+            rebuild_rate: None,
+            stripe_table: Packing::default(),
+        }
     }
 }
 

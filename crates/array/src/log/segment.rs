@@ -17,7 +17,8 @@ use base::units::{DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{Stream, WriteMode};
-use zone::stripe::{Layout, StripeTable};
+use zone::stripe::Layout;
+use zone::stripe::table::{Packing, StripeTable};
 
 /// Index of a segment in the [`SegmentTable`].
 pub type SegmentSlot = u32;
@@ -193,6 +194,8 @@ pub struct SegmentTable {
     owner: Vec<Vec<SegmentSlot>>,
     /// Oldest free zone first, which spreads wear.
     free: Vec<VecDeque<ZoneIndex>>,
+    /// How stripe tables are packed.
+    packing: Packing,
     spare: Spare,
 }
 
@@ -201,6 +204,8 @@ pub struct SegmentTable {
 pub struct Spare {
     zones: Vec<Vec<ZoneIndex>>,
     tables: Vec<StripeTable>,
+    /// Bits that settled stripe tables need no more.
+    filled_bits: Vec<Vec<u64>>,
     #[allow(clippy::vec_box, reason = "they move between here and segments")]
     writers: Vec<Box<Writer>>,
 }
@@ -208,11 +213,12 @@ pub struct Spare {
 impl SegmentTable {
     /// A table of `segments_max` empty slots over drives of `zones` zones each, none free yet.
     #[must_use]
-    pub fn new(members: usize, zones: u32, segments_max: u32) -> SegmentTable {
+    pub fn new(members: usize, zones: u32, segments_max: u32, packing: Packing) -> SegmentTable {
         SegmentTable {
             segments: (0..segments_max).map(|_| None).collect(),
             owner: vec![vec![NO_OWNER; zones as usize]; members],
             free: vec![VecDeque::new(); members],
+            packing,
             spare: Spare::default(),
         }
     }
@@ -305,12 +311,14 @@ impl SegmentTable {
 
     /// An empty stripe table.
     pub fn take_table(&mut self, layout: &Layout) -> StripeTable {
-        let fits = self
-            .spare
-            .tables
-            .iter()
-            .rposition(|table| table.fits(layout) || mutant::is(Mutant::AnyTableFits));
-        fits.map_or_else(|| StripeTable::new(layout), |at| self.spare.tables.swap_remove(at))
+        let packing = self.packing;
+        let tables = &mut self.spare.tables;
+        let fits =
+            tables.iter().rposition(|table| table.fits(layout, packing) || mutant::is(Mutant::AnyTableFits));
+        let Some(at) = fits else { return StripeTable::new(layout, packing) };
+        let mut table = tables.swap_remove(at);
+        table.clear(&mut self.spare.filled_bits);
+        table
     }
 
     /// A writer at the start of a segment.
@@ -320,10 +328,13 @@ impl SegmentTable {
         writer
     }
 
-    /// A segment is sealed and needs its writer no more.
+    /// A segment is sealed: it needs its writer no more, and its stripe table changes no more.
     pub fn drop_writer(&mut self, slot: SegmentSlot) {
-        let writer = self.get_mut(slot).writer.take();
+        let segment = self.get_mut(slot);
+        let writer = segment.writer.take();
+        let filled_bits = segment.table.as_mut().and_then(StripeTable::settle);
         self.spare.writers.extend(writer);
+        self.spare.filled_bits.extend(filled_bits);
     }
 
     /// Puts a segment into an empty slot; it owns its zones from now on.
@@ -358,10 +369,7 @@ impl SegmentTable {
         }
         segment.zones.clear();
         self.spare.zones.push(segment.zones);
-        if let Some(mut table) = segment.table {
-            table.clear();
-            self.spare.tables.push(table);
-        }
+        self.spare.tables.extend(segment.table);
     }
 
     /// True when a segment of a stream has active zones.

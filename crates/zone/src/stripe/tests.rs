@@ -1,8 +1,7 @@
-//! Layouts whose maps are inverse, the stripe table beside a map, and examples.
+//! Layouts whose maps are inverse, and examples.
 
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 fn layout(level: Level, members: usize) -> Layout {
     let code = level.erasure_code(members).unwrap();
@@ -92,37 +91,8 @@ fn the_paper_example() {
     assert_eq!(layout.footer_blocks(), 1_345);
 }
 
-#[test]
-fn the_table_finds_a_stripe_in_its_group() {
-    let layout = layout(Level::Raid5, 4);
-    let mut table = StripeTable::new(&layout);
-    table.set(2, 9, 3);
-    table.set(2, 8, 7);
-    assert_eq!(table.find(2, 8..16, 3, 11), Some(9));
-    assert_eq!(table.find(2, 8..16, 0, 8), None, "an empty slot is not stripe 0");
-    assert_eq!(table.find(1, 8..16, 3, 11), None);
-    assert_eq!(table.stripe_within(2, 8), Some(7));
-}
-
-/// A segment that is one group, in zones of a real drive: 19 bits, so three bytes for each slot.
-#[test]
-fn the_table_numbers_the_stripes_of_a_whole_segment() {
-    let code = Level::Raid5.erasure_code(4).unwrap();
-    let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: GROUP_STRIPES_MAX, capacity_blocks: 275_712 };
-    let layout = Layout::fit(code, Level::Raid5, &sizes).unwrap();
-    let mut table = StripeTable::new(&layout);
-    table.set(1, 7, 274_365);
-    table.set(1, 274_365, 0x1_0007);
-    let all = 0..layout.stripes;
-    assert_eq!(table.find(1, all.clone(), 274_365, 274_365), Some(7));
-    assert_eq!(table.find(1, all.clone(), 0x1_0007, 0x1_0007), Some(274_365));
-    assert_eq!(table.find(1, all, 7, 7), None);
-    let entries = 4 * 274_366_usize;
-    assert_eq!(table.memory_bytes(), 3 * entries + 8 * entries.div_ceil(64));
-}
-
 /// Layouts of all shapes, the group sizes around the table's widths among them.
-fn any_layout() -> impl Strategy<Value = Layout> {
+pub fn any_layout() -> impl Strategy<Value = Layout> {
     let level = proptest::sample::select(&Level::ALL[..]);
     let group = prop_oneof![1..9_u32, 255..259_u32, Just(1 << 16), Just(GROUP_STRIPES_MAX)];
     (level, 2..17_usize, group, prop_oneof![Just(1), 1..17_u32], 20..900_u32).prop_map(
@@ -133,11 +103,6 @@ fn any_layout() -> impl Strategy<Value = Layout> {
             Layout::fit(code, level, &sizes).expect("20 blocks hold a chunk of 16")
         },
     )
-}
-
-/// Drive, slot and stripe within its group, the last ones of a byte among them; and 0 to clear the table.
-fn table_step() -> impl Strategy<Value = (usize, u32, u32, u8)> {
-    (0..32_usize, 0..900_u32, prop_oneof![0..4_u32, 250..260_u32, any::<u32>()], 0..40_u8)
 }
 
 proptest! {
@@ -164,41 +129,5 @@ proptest! {
 
         let described = (0..layout.footer_blocks()).flat_map(|index| layout.footer_entries(index));
         prop_assert!(described.eq(0..layout.region_blocks() as usize), "footer blocks tile the region");
-    }
-
-    #[test]
-    fn the_table_says_what_a_map_says(
-        layout in any_layout(),
-        steps in proptest::collection::vec(table_step(), 0..60),
-        asked in proptest::collection::vec((0..900_u32, 0..900_u32, any::<proptest::sample::Index>()), 1..20),
-    ) {
-        let mut table = StripeTable::new(&layout);
-        let mut model = BTreeMap::new();
-        for (drive, slot, within, kind) in steps {
-            let (drive, slot) = (drive % layout.members(), slot % layout.stripes);
-            let within = within % layout.group_len(layout.group_of(slot));
-            if kind == 0 {
-                table.clear();
-                model.clear();
-            } else {
-                table.set(drive, slot, within);
-                model.insert((drive, slot), within);
-            }
-        }
-        for place in (0..layout.members()).flat_map(|drive| (0..layout.stripes).map(move |slot| (drive, slot))) {
-            prop_assert_eq!(table.stripe_within(place.0, place.1), model.get(&place).copied(), "{:?}", place);
-        }
-        // Of what was put in, the table knows the place; of what was not, that it has none.
-        for (slot, likely, index) in asked {
-            let places: Vec<_> = model.iter().map(|((drive, _), within)| (*drive, *within)).collect();
-            let (drive, within) = if places.is_empty() { (0, 0) } else { *index.get(&places) };
-            let group = layout.group_of(slot % layout.stripes);
-            let start = layout.group_start(group);
-            let slots = start..start + layout.group_len(group);
-            let likely = start + likely % layout.group_len(group);
-            let mut candidates = std::iter::once(likely).chain(slots.clone());
-            let expected = candidates.find(|slot| model.get(&(drive, *slot)) == Some(&within));
-            prop_assert_eq!(table.find(drive, slots, within, likely), expected);
-        }
     }
 }

@@ -26,7 +26,7 @@ use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::{Kind, Protected};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
-use zone::stripe::StripeTable;
+use zone::stripe::table::StripeTable;
 
 /// Sequences and segment ids start anew in each epoch, above all of earlier ones.
 const EPOCH_SHIFT_SEQUENCE: u32 = 40;
@@ -56,10 +56,12 @@ pub fn run(
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
-    let tables: Vec<Option<StripeTable>> = segments.iter().map(Decided::stripe_table).collect();
+    let tables: Vec<Option<StripeTable>> =
+        segments.iter().map(|segment| segment.stripe_table(tuning.stripe_table)).collect();
     let (index, doubtful) = index_of(session, &segments, &pba)?;
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
-    let mut table = SegmentTable::new(config.members, config.geometry.zones, config.segments());
+    let (zones, segments_max) = (config.geometry.zones, config.segments());
+    let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
     let mut weak = Vec::new();
     for (segment, stripe_table) in segments.iter().zip(tables) {
         let slot = adopt(segment_from(segment, stripe_table), &mut table, &mut streams);

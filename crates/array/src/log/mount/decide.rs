@@ -28,7 +28,8 @@ use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{PROTECTED_BYTES, Role};
-use zone::stripe::{Layout, StripeTable};
+use zone::stripe::Layout;
+use zone::stripe::table::{Packing, StripeTable};
 
 /// What became of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,11 +316,11 @@ impl Decided {
     /// The stripe table of an append segment: where whole chunks are, and for chunks of kept stripes
     /// that are not there, the slot of their number on missing members, or a slot that holds
     /// nothing whole where the member is present but damaged.
-    pub fn stripe_table(&self) -> Option<StripeTable> {
+    pub fn stripe_table(&self, packing: Packing) -> Option<StripeTable> {
         if self.header.mode == WriteMode::Write {
             return None;
         }
-        let mut table = StripeTable::new(&self.layout);
+        let mut table = StripeTable::new(&self.layout, packing);
         for member in 0..self.layout.members() {
             for stripe in 0..self.layout.stripes {
                 if self.fates[stripe as usize] != Fate::Kept {
@@ -332,6 +333,9 @@ impl Decided {
                     None => {}
                 }
             }
+        }
+        if self.sealed {
+            table.settle();
         }
         Some(table)
     }

@@ -170,7 +170,7 @@ fn check(table: &SegmentTable, model: &Model) {
 proptest! {
     #[test]
     fn every_zone_is_free_or_owned_or_given_up(steps in proptest::collection::vec(step(), 0..60)) {
-        let mut table = SegmentTable::new(MEMBERS, ZONES, ZONES);
+        let mut table = SegmentTable::new(MEMBERS, ZONES, ZONES, Packing::Bits);
         let zones: Vec<ZoneIndex> = (0..ZONES).map(ZoneIndex).collect();
         for drive in 0..MEMBERS {
             zones.iter().for_each(|zone| table.free_zone(drive, *zone));

@@ -1,0 +1,182 @@
+//! The stripe table: which stripe lies in which slot, for segments under Zone Append (ZapRAID section 3.2).
+//!
+//! ```text
+//!  entry of (drive, slot) = stripe within the slot's group        G = 20, packed to 5 bits:
+//!  entries:  drive 0 | 3 0 1 2 .. | drive 1 | 0 2 3 1 .. | ..     00011 00000 00001 00010 ..
+//!  filled:   one bit per entry, until all are (stripe 0 is a stripe)
+//! ```
+//! An entry takes ceil(log2 G) bits, or that rounded up to bytes ([`Packing`]). A segment that is sealed usually has a
+//! chunk in every slot: its table gives up the bits that tell filled slots from empty ones, and is what the paper
+//! computes, (k+m) * S * ceil(log2 G) bits.
+//!
+//! Bad at: nothing is stored for Zone Write segments, whose mapping is static.
+
+use crate::stripe::{GROUP_STRIPES_MAX, Layout};
+use base::mutant::{self, Mutant};
+use std::ops::Range;
+
+/// Slots that [`StripeTable::find`] compares at a time.
+const FIND_STRIDE: u32 = 32;
+/// Bytes an entry is read from, wherever its bits begin.
+const WINDOW_BYTES: usize = 4;
+/// An entry of the largest group, begun in the last bit of a byte, lies in the window.
+const _: () = assert!(bits_of(GROUP_STRIPES_MAX) + 7 <= 32);
+
+/// How entries of stripe tables are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// ceil(log2 G) bits each: least memory.
+    #[default]
+    Bits,
+    /// Rounded up to bytes: searched faster, where G is not a power of 256.
+    Bytes,
+}
+
+impl Packing {
+    /// Bits of an entry.
+    #[must_use]
+    pub fn entry_bits(self, layout: &Layout) -> u32 {
+        // A group that is larger than the segment has no more stripes than the segment.
+        let bits = bits_of(layout.group_stripes.min(layout.stripes));
+        match self {
+            Packing::Bits => bits,
+            Packing::Bytes => bits.next_multiple_of(8),
+        }
+    }
+}
+
+/// ceil(log2 `count`), at least one.
+const fn bits_of(count: u32) -> u32 {
+    let bits = u32::BITS - count.saturating_sub(1).leading_zeros();
+    if bits == 0 { 1 } else { bits }
+}
+
+/// The stripe table of one segment.
+#[derive(Clone, Debug)]
+pub struct StripeTable {
+    entry_bits: u32,
+    slots: usize,
+    members: usize,
+    /// Entries one behind the other, the least bit first; a window follows the last.
+    bytes: Vec<u8>,
+    /// Which slots are filled; empty when all are and will stay so.
+    filled: Vec<u64>,
+}
+
+impl StripeTable {
+    /// A table with every slot empty.
+    ///
+    /// # Panics
+    /// When a group has more than [`GROUP_STRIPES_MAX`] stripes.
+    #[must_use]
+    pub fn new(layout: &Layout, packing: Packing) -> StripeTable {
+        assert!(layout.group_stripes <= GROUP_STRIPES_MAX);
+        let entry_bits = packing.entry_bits(layout);
+        let (slots, members) = (layout.stripes as usize, layout.members());
+        let bytes = vec![0; (slots * members * entry_bits as usize).div_ceil(8) + WINDOW_BYTES];
+        let filled = vec![0; (slots * members).div_ceil(64)];
+        StripeTable { entry_bits, slots, members, bytes, filled }
+    }
+
+    /// True when it has room for just the slots of a layout.
+    #[must_use]
+    pub fn fits(&self, layout: &Layout, packing: Packing) -> bool {
+        (packing.entry_bits(layout), layout.stripes as usize, layout.members())
+            == (self.entry_bits, self.slots, self.members)
+    }
+
+    /// Nothing more will be put in: when every slot is filled, the bits that say so are given away, for a table that
+    /// is to be filled.
+    pub fn settle(&mut self) -> Option<Vec<u64>> {
+        let entries = self.slots * self.members;
+        let count: usize = self.filled.iter().map(|word| word.count_ones() as usize).sum();
+        (count == entries).then(|| std::mem::take(&mut self.filled))
+    }
+
+    /// Empties every slot. The bits that a settled table has given away are taken from `spare`, where some fit.
+    pub fn clear(&mut self, spare: &mut Vec<Vec<u64>>) {
+        if self.filled.is_empty() {
+            let words = (self.slots * self.members).div_ceil(64);
+            let fits = spare.iter().position(|bits| bits.capacity() >= words);
+            self.filled = fits.map(|at| spare.swap_remove(at)).unwrap_or_default();
+            self.filled.resize(words, 0);
+        }
+        self.filled.fill(0);
+    }
+
+    /// Records that `slot` of `drive`'s zone holds stripe `within` of the slot's group.
+    ///
+    /// # Panics
+    /// When the number is too large, or the table is settled.
+    pub fn set(&mut self, drive: usize, slot: u32, within: u32) {
+        let entry = self.entry(drive, slot);
+        assert!(within <= self.mask());
+        let (at, shift) = self.window(entry);
+        let bits = self.read_window(at) & !(self.mask() << shift) | within << shift;
+        self.bytes[at..at + WINDOW_BYTES].copy_from_slice(&bits.to_le_bytes());
+        self.filled[entry / 64] |= 1 << (entry % 64);
+    }
+
+    /// Stripe within its group that `slot` of `drive`'s zone holds; `None` for an empty slot.
+    #[must_use]
+    pub fn stripe_within(&self, drive: usize, slot: u32) -> Option<u32> {
+        let entry = self.entry(drive, slot);
+        let filled = self.filled.get(entry / 64).is_none_or(|word| word >> (entry % 64) & 1 == 1);
+        let (at, shift) = self.window(entry);
+        let within = self.read_window(at) >> shift & self.mask();
+        let filled = filled && !(within == 0 && mutant::is(Mutant::StripeZeroIsEmpty));
+        filled.then_some(within)
+    }
+
+    /// Slot among `slots` of `drive`'s zone that holds stripe `within` of their group. `likely` is
+    /// looked at first: a chunk usually lands near its own number.
+    #[must_use]
+    pub fn find(&self, drive: usize, slots: Range<u32>, within: u32, likely: u32) -> Option<u32> {
+        let holds = |slot: &u32| self.stripe_within(drive, *slot) == Some(within);
+        if holds(&likely) {
+            return Some(likely);
+        }
+        if !self.entry_bits.is_multiple_of(8) {
+            return slots.clone().find(holds);
+        }
+        // The low byte of an entry is compared in strides, which the compiler turns into vectors;
+        // only strides with a match are looked at one by one.
+        let low = within.to_le_bytes()[0];
+        let width = self.entry_bits as usize / 8;
+        let stride = FIND_STRIDE.min(slots.end - slots.start).max(1);
+        slots.clone().step_by(stride as usize).find_map(|first| {
+            let last = (first + stride).min(slots.end);
+            let bytes = &self.bytes[self.entry(drive, first) * width..][..(last - first) as usize * width];
+            bytes.contains(&low).then(|| (first..last).find(holds)).flatten()
+        })
+    }
+
+    /// Bytes of memory the table takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + 8 * self.filled.capacity()
+    }
+
+    fn entry(&self, drive: usize, slot: u32) -> usize {
+        assert!((slot as usize) < self.slots);
+        drive * self.slots + slot as usize
+    }
+
+    /// Where the window with an entry begins, and the entry's first bit in it.
+    fn window(&self, entry: usize) -> (usize, usize) {
+        let bit = entry * self.entry_bits as usize;
+        (bit / 8, bit % 8)
+    }
+
+    fn read_window(&self, at: usize) -> u32 {
+        base::bytes::u32_at(&self.bytes, at)
+    }
+
+    /// The largest entry.
+    fn mask(&self) -> u32 {
+        (1 << self.entry_bits) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests;
