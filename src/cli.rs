@@ -274,6 +274,8 @@ pub struct Rebuild {
 pub enum LabCommand {
     /// Cost of the engine alone: real engine, null drives, one core, closed loop
     NullWrite(NullWrite),
+    /// What the engine's structures take in memory per TiB, beside the formulas of the ZapRAID paper
+    Memory(MemoryRun),
     /// Our server and `nbdkit memory` under the same fio jobs, in turn
     NbdCompare(NbdCompare),
     /// An array on modelled drives in virtual time
@@ -306,6 +308,31 @@ pub struct NullWrite {
     /// How long to measure
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MemoryRun {
+    /// Chunk size
+    #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
+    pub chunk: u64,
+    /// RAID level
+    #[arg(long, default_value = "raid5", value_parser = parse_level)]
+    pub level: LevelChoice,
+    /// Drives [default: 4, or those of K+M]
+    #[arg(long)]
+    pub drives: Option<usize>,
+    /// Stripes of a group
+    #[arg(long, default_value_t = 256)]
+    pub group: u32,
+    /// How stripe tables are packed: bits or bytes
+    #[arg(long, default_value = "bits", value_parser = parse_packing)]
+    pub stripe_table: Packing,
+    /// Volume to write and measure; results are per TiB
+    #[arg(long, default_value = "16GiB", value_parser = parse_size, value_name = "BYTES")]
+    pub size: u64,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

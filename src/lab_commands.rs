@@ -1,12 +1,12 @@
 //! `zoneweave lab ...`: runs experiments and prints them.
 
 use crate::characterise;
-use crate::cli::{ArrayRun, LabCommand, NbdCompare, NullWrite, Rate, RebuildRun};
+use crate::cli::{ArrayRun, LabCommand, MemoryRun, NbdCompare, NullWrite, Rate, RebuildRun};
 use crate::experiment;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use drive::timing::Profile;
-use lab::{array_run, nbd_compare, null_write, rebuild_run};
+use lab::{array_run, memory_run, nbd_compare, null_write, rebuild_run};
 use std::process::ExitCode;
 
 /// Drives of an array unless told otherwise.
@@ -16,6 +16,7 @@ const DRIVES: usize = 4;
 pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
         LabCommand::NullWrite(options) => null_write(options)?,
+        LabCommand::Memory(options) => memory_run(options)?,
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
         LabCommand::Array(options) => array_run(options)?,
         LabCommand::Run(options) => experiment::run(options)?,
@@ -47,6 +48,33 @@ fn null_write(options: &NullWrite) -> Result<()> {
     }
     println!("{:.6} allocations per write", report.allocations_per_write);
     println!("{:.3} write amplification", report.write_amplification);
+    Ok(())
+}
+
+fn memory_run(options: &MemoryRun) -> Result<()> {
+    let (level, drives) = options.level.over(options.drives, DRIVES)?;
+    let report = memory_run::run(&memory_run::MemoryRun {
+        level,
+        drives,
+        chunk_bytes: options.chunk,
+        group_stripes: options.group,
+        stripe_table: options.stripe_table,
+        size_bytes: options.size,
+    })?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    let mib =
+        |bytes: Option<f64>| bytes.map_or("-".to_owned(), |bytes| format!("{:.2}", bytes / 1_048_576.0));
+    println!("{:14} {:>12} {:>12} {:>12}", "MiB", "live", "per TiB", "paper");
+    for row in &report.structures {
+        let live = human_bytes(row.bytes);
+        let (ours, paper) = (mib(row.bytes_per_tib), mib(row.paper_bytes_per_tib));
+        println!("{:14} {live:>12} {ours:>12} {paper:>12}", row.structure);
+    }
+    let (ours, paper) = (mib(Some(report.bytes_per_tib)), mib(Some(report.paper_bytes_per_tib)));
+    println!("{:14} {:>12} {ours:>12} {paper:>12}", "together", "");
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::directory::{Directory, DriveTable};
 use crate::progress::Progress;
 use crate::scrub::ScrubReport;
 use anyhow::{Context, Result, bail, ensure};
+use array::log::memory::Memory;
 use array::log::status::{Health, Status};
 use array::log::{Counters, MountReport, mount_read_only};
 use base::erasure::PieceSet;
@@ -13,6 +14,7 @@ use base::time::Instant;
 use base::units::human_bytes;
 use serde::{Deserialize, Serialize};
 use server::control;
+use std::collections::BTreeMap;
 use std::path::Path;
 use zone::format::superblock::MemberState;
 
@@ -71,8 +73,28 @@ pub struct StatusReport {
     pub unreadable_blocks: u64,
     /// Blocks written off: lost for good until they are written or trimmed.
     pub lost_blocks: u64,
+    /// Bytes of memory that the engine's structures take; of a server's, if there is one.
+    #[serde(default)]
+    pub memory: MemoryReport,
     /// What was counted since the array was created.
     pub counters: LifetimeCounters,
+}
+
+/// Bytes of memory by structure.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct MemoryReport {
+    /// All of them.
+    pub total: u64,
+    /// Each by name.
+    #[serde(flatten)]
+    pub structures: BTreeMap<String, u64>,
+}
+
+impl From<Memory> for MemoryReport {
+    fn from(memory: Memory) -> MemoryReport {
+        let named = |(name, bytes): (&str, u64)| (name.to_owned(), bytes);
+        MemoryReport { total: memory.total(), structures: memory.rows().into_iter().map(named).collect() }
+    }
 }
 
 /// How far a rebuild has come.
@@ -295,6 +317,7 @@ pub fn report(
         degraded_reads: counters.blocks_read_degraded,
         unreadable_blocks: counters.blocks_unreadable,
         lost_blocks: counters.blocks_lost,
+        memory: status.memory.into(),
         counters: *counters,
     }
 }
@@ -323,6 +346,10 @@ fn print(report: &StatusReport) {
     println!("used             {}", human_bytes(report.used_bytes));
     println!("zones            {} free of {}", report.free_zones, report.total_zones);
     println!("segments         {} open, {} sealed", report.open_segments, report.sealed_segments);
+    let MemoryReport { total, structures } = &report.memory;
+    let structures: Vec<String> =
+        structures.iter().map(|(name, bytes)| format!("{name} {}", human_bytes(*bytes))).collect();
+    println!("memory           {}: {}", human_bytes(*total), structures.join(", "));
     match report.write_amplification {
         Some(amplification) => println!("write amplif.    {amplification:.2}"),
         None => println!("write amplif.    -"),

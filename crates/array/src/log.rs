@@ -23,6 +23,7 @@ mod index;
 mod load;
 mod lost;
 mod membership;
+pub mod memory;
 mod mount;
 mod pacer;
 mod pba;

@@ -90,6 +90,12 @@ impl FramePool {
         self.frames_out
     }
 
+    /// Frames in the pool and out of it.
+    #[must_use]
+    pub fn frames_made(&self) -> usize {
+        self.free.len() + self.frames_out
+    }
+
     /// One frame with unspecified contents.
     ///
     /// # Panics

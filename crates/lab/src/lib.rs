@@ -7,6 +7,7 @@ pub mod characterise;
 pub mod compare;
 pub mod experiment;
 mod instructions;
+pub mod memory_run;
 pub mod nbd_compare;
 mod null_array;
 pub mod null_write;

@@ -36,6 +36,12 @@ impl InFlight {
         InFlight { slots: vec![FREE; (blocks_max * 2).next_power_of_two()], used: 0 }
     }
 
+    /// Bytes of memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+    }
+
     /// A write of `lba` leaves; sequences only grow.
     ///
     /// # Panics

@@ -6,6 +6,8 @@
 //! Invariants: an unmapped block reads as zeros, unless it is lost, then reading it fails; a block that
 //! is trimmed or lost is unmapped; a mapped block is live, and counted in its segment's `live_blocks`.
 
+mod trimmed;
+
 use crate::log::config::REGION_BLOCKS;
 use crate::log::pba::Pba;
 use base::mutant::{self, Mutant};
@@ -13,6 +15,7 @@ use base::units::Lba;
 use base::xor::Block;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use trimmed::TrimmedBits;
 use zone::format::oob::{Kind, Protected};
 
 const UNMAPPED: u32 = u32::MAX;
@@ -45,7 +48,7 @@ impl Name {
 pub struct Index {
     blocks: Vec<u32>,
     tombstones: Vec<u32>,
-    trimmed: Vec<u64>,
+    trimmed: TrimmedBits,
     /// Blocks of which nobody knows what they hold, nor whether they were trimmed. Rarely any.
     lost: BTreeSet<Lba>,
 }
@@ -64,7 +67,7 @@ impl Index {
         Index {
             blocks: vec![UNMAPPED; entries],
             tombstones: vec![UNMAPPED; regions],
-            trimmed: vec![0; entries.div_ceil(64)],
+            trimmed: TrimmedBits::new(volume_blocks.div_ceil(REGION_BLOCKS)),
             lost: BTreeSet::new(),
         }
     }
@@ -95,12 +98,11 @@ impl Index {
     pub fn set(&mut self, name: Name, pba: Pba) -> Option<Pba> {
         let entry = match name {
             Name::Block(lba) => {
-                let index = lba.index();
-                self.trimmed[index / 64] &= !(1 << (index % 64));
+                self.trimmed.remove(lba);
                 if !self.lost.is_empty() {
                     self.lost.remove(&lba);
                 }
-                &mut self.blocks[index]
+                &mut self.blocks[lba.index()]
             }
             Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
         };
@@ -110,17 +112,16 @@ impl Index {
 
     /// Unmaps a block and marks it trimmed; returns where it was.
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
-        let index = lba.index();
-        self.trimmed[index / 64] |= 1 << (index % 64);
+        self.trimmed.insert(lba);
         self.lost.remove(&lba);
-        let before = std::mem::replace(&mut self.blocks[index], UNMAPPED);
+        let before = std::mem::replace(&mut self.blocks[lba.index()], UNMAPPED);
         (before != UNMAPPED).then_some(Pba(before))
     }
 
     /// Unmaps a block and marks it lost; returns where it was.
     pub fn lose(&mut self, lba: Lba) -> Option<Pba> {
         let before = self.trim(lba);
-        self.trimmed[lba.index() / 64] &= !(1 << (lba.index() % 64));
+        self.trimmed.remove(lba);
         self.lost.insert(lba);
         before
     }
@@ -139,8 +140,7 @@ impl Index {
     /// True when a block was trimmed and not written since.
     #[must_use]
     pub fn is_trimmed(&self, lba: Lba) -> bool {
-        let index = lba.index();
-        self.trimmed[index / 64] >> (index % 64) & 1 == 1
+        self.trimmed.contains(lba)
     }
 
     /// True when every block of the range reads as zeros.
@@ -167,6 +167,13 @@ impl Index {
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
         self.blocks.iter().filter(|entry| **entry != UNMAPPED).count() as u64
+    }
+
+    /// Bytes of memory: of the table itself, and of what is known of trimmed and lost blocks.
+    #[must_use]
+    pub fn memory_bytes(&self) -> (usize, usize) {
+        let entries = self.blocks.capacity() + self.tombstones.capacity();
+        (entries * size_of::<u32>(), self.trimmed.memory_bytes() + self.lost.len() * size_of::<Lba>())
     }
 
     /// The tombstone block of a region in which the blocks of `trim` join those trimmed before; those that

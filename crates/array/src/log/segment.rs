@@ -11,6 +11,7 @@
 //! Invariants: a zone belongs to at most one segment, or is free, or holds superblocks; `live_blocks`
 //! counts the index entries that point into the segment.
 
+use crate::log::memory::SegmentBytes;
 use crate::log::writer::Writer;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
@@ -210,6 +211,15 @@ pub struct Spare {
     writers: Vec<Box<Writer>>,
 }
 
+impl Spare {
+    fn memory_bytes(&self) -> usize {
+        let tables: usize = self.tables.iter().map(StripeTable::memory_bytes).sum();
+        let filled_bits: usize = self.filled_bits.iter().map(|bits| bits.capacity() * size_of::<u64>()).sum();
+        let writers: usize = self.writers.iter().map(|writer| writer.memory_bytes()).sum();
+        tables + filled_bits + writers
+    }
+}
+
 impl SegmentTable {
     /// A table of `segments_max` empty slots over drives of `zones` zones each, none free yet.
     #[must_use]
@@ -376,6 +386,30 @@ impl SegmentTable {
     #[must_use]
     pub fn has_active(&self, stream: Stream) -> bool {
         self.iter().any(|(_, segment)| segment.stream == stream && segment.is_active())
+    }
+
+    /// What segments take in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> SegmentBytes {
+        let mut bytes = SegmentBytes {
+            segments: self.segments.capacity() * size_of::<Option<Segment>>(),
+            ..Default::default()
+        };
+        for (_, segment) in self.iter() {
+            let table = segment.table.as_ref().map_or(0, StripeTable::memory_bytes);
+            let writer = segment.writer.as_ref().map(|writer| writer.memory_bytes());
+            match writer {
+                Some(writer) => bytes.open_segments += table + writer,
+                None => bytes.stripe_tables += table,
+            }
+            let stripes = segment.torn_stripes.capacity() + segment.void_stripes.capacity();
+            bytes.segments += (segment.zones.capacity() + stripes) * size_of::<u32>();
+        }
+        let zones: usize = self.owner.iter().map(Vec::capacity).sum::<usize>()
+            + self.free.iter().map(VecDeque::capacity).sum::<usize>();
+        bytes.segments += zones * size_of::<u32>();
+        bytes.open_segments += self.spare.memory_bytes();
+        bytes
     }
 
     /// Segments whose zones are active.

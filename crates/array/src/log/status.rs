@@ -1,5 +1,6 @@
 //! What an operator wants to know of a volume.
 
+use crate::log::memory::Memory;
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
@@ -70,6 +71,8 @@ pub struct Status {
     pub large_segments: u32,
     /// Chunk size of those; zero without.
     pub large_chunk_bytes: u64,
+    /// What its structures take in memory.
+    pub memory: Memory,
     /// What was counted since the volume was mounted.
     pub counters: Counters,
 }
@@ -99,6 +102,7 @@ impl Shard {
             small_segments: self.config.open.small,
             large_segments: self.config.open.large,
             large_chunk_bytes: u64::from(self.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
+            memory: self.memory(),
             counters: self.counters,
         }
     }

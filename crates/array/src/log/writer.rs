@@ -118,6 +118,17 @@ impl Writer {
         }
     }
 
+    /// Bytes of memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let of_zone = |zone: &ZoneWriter| {
+            zone.entries.capacity() * size_of::<Entry>() + zone.waiting.capacity() * size_of::<WaitingChunk>()
+        };
+        size_of::<Writer>()
+            + self.zones.capacity() * size_of::<ZoneWriter>()
+            + self.zones.iter().map(of_zone).sum::<usize>()
+    }
+
     /// True when a stripe can be given out now.
     #[must_use]
     pub fn has_room(&self, layout: &Layout) -> bool {
