@@ -3,5 +3,6 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod device;
+pub mod fuse;
 pub mod oracle;
 pub mod world;

@@ -1,0 +1,295 @@
+//! A baseline after RAIZN (Kim et al., ASPLOS 2023): RAID-5 over zoned drives that is a zoned volume itself.
+//!
+//! ```text
+//!   logical zone i = zone i of every drive, stripe s in slot s of each; parity rotates by stripe and zone
+//!   a write that leaves its stripe open: parity of the rows it changes ──append──> log of the parity's drive
+//! ```
+//! An [`Engine`] owns all state and performs no I/O, like the log-structured engine: methods take requests and
+//! completions, and the [`Effects`] they wish for. The reader's path: `config` (where blocks lie), `logical_zone` (what
+//! is in memory), `write`, `parity_log`; then `read`, `reset`, `member`, `mount`. docs/adr/0016 has the decisions.
+//!
+//! A volume is addressed by block; logical zones follow one another without gaps. A write must begin at the write
+//! pointer of its logical zone and stay within it, many may be in flight. A trim of exactly one logical zone resets
+//! it. Anything else fails. There is no index and nothing is collected: that is left to whoever writes.
+//!
+//! Promises: an acknowledged write survives a crash and the loss of a drive, both together included. Of a write that is
+//! not, each block is there or reads as zeros. A reset has happened or not.
+//!
+//! Bad at: drives with volatile caches, which it refuses; replacing a drive, which it cannot.
+
+pub mod config;
+mod logical_zone;
+mod member;
+mod mount;
+mod parity_log;
+mod read;
+pub mod record;
+mod reset;
+mod token;
+pub mod volume;
+mod write;
+
+pub use mount::{MountError, format, mount};
+
+use crate::log::Effects;
+use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::frame::{Frame, FramePool};
+use base::slab::Slab;
+use base::units::{DriveIndex, Lba, ZoneIndex};
+use config::{Map, RaiznConfig, Tuning};
+use logical_zone::LogicalZone;
+use parity_log::{Append, ParityLog};
+use read::{Decode, ReadRequest};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use token::Waiter;
+use write::WriteRequest;
+use zone::device::{Command, Completion, Op};
+use zone::drives::DriveCommand;
+
+/// What was done since the mount, in blocks where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Written by clients.
+    pub user_blocks: u64,
+    /// Of data, written to logical zones.
+    pub data_blocks: u64,
+    /// Of parity, written to logical zones.
+    pub parity_blocks: u64,
+    /// Of parity, appended to logs; checkpoints included.
+    pub log_rows: u64,
+    /// Of those, checkpoints.
+    pub checkpoint_rows: u64,
+    /// Of headers before them.
+    pub log_headers: u64,
+    /// Of anything else in logs.
+    pub log_others: u64,
+    /// Log zones that were full and replaced.
+    pub log_zones_replaced: u64,
+    /// Decoded for reads.
+    pub blocks_decoded: u64,
+}
+
+impl Counters {
+    /// Everything written to drives.
+    #[must_use]
+    pub fn drive_blocks(&self) -> u64 {
+        self.data_blocks + self.parity_blocks + self.log_rows + self.log_headers + self.log_others
+    }
+}
+
+/// The engine: all state of one volume.
+pub struct Engine {
+    config: RaiznConfig,
+    tuning: Tuning,
+    map: Map,
+    tag: u64,
+    epoch: u32,
+    superblock_sequence: u32,
+    zones: Vec<LogicalZone>,
+    logs: Vec<ParityLog>,
+    appends: Slab<Append>,
+    /// Logical zones with partial parity that found no room in a log.
+    zones_waiting: BTreeSet<u32>,
+    /// Parity that recovery could not put in its place, by (logical zone, stripe, row).
+    relocated: BTreeMap<(u32, u32, u32), Frame>,
+    failed: Option<usize>,
+    broken: bool,
+    /// Records of a failure on their way; nothing is acknowledged meanwhile.
+    fence: u32,
+    writes: Slab<WriteRequest>,
+    /// Writes that have ended and are not answered.
+    ended: Vec<u32>,
+    /// Arrivals of writes that are not answered.
+    outstanding: BTreeSet<u64>,
+    flushes: VecDeque<(u64, RequestId)>,
+    arrivals: u64,
+    generations: u64,
+    reads: Slab<ReadRequest>,
+    decodes: Slab<Decode>,
+    frames: FramePool,
+    counters: Counters,
+}
+
+/// Wishes for a command.
+fn emit(fx: &mut Effects, drive: usize, zone: ZoneIndex, waiter: Waiter, op: Op) {
+    let command = Command { token: waiter.token(), zone, op };
+    fx.commands.push(DriveCommand { drive: DriveIndex::at(drive), command });
+}
+
+impl Engine {
+    /// An engine for an empty array.
+    fn new(config: RaiznConfig, tuning: Tuning, epoch: u32) -> Engine {
+        let map = config.map();
+        let members = config.members;
+        // Data of open stripes, what is on its way to drives, and clients' own.
+        let open =
+            (config.open_logical_zones_max() * tuning.stripes_in_flight * map.stripe_blocks()) as usize;
+        Engine {
+            config,
+            tuning,
+            map,
+            tag: record::array_tag(&config),
+            epoch,
+            superblock_sequence: 1,
+            zones: (0..config.logical_zones()).map(|_| LogicalZone::new(members)).collect(),
+            logs: (0..members).map(|_| ParityLog::default()).collect(),
+            appends: Slab::default(),
+            zones_waiting: BTreeSet::new(),
+            relocated: BTreeMap::new(),
+            failed: None,
+            broken: false,
+            fence: 0,
+            writes: Slab::default(),
+            ended: Vec::new(),
+            outstanding: BTreeSet::new(),
+            flushes: VecDeque::new(),
+            arrivals: 0,
+            generations: 0,
+            reads: Slab::default(),
+            decodes: Slab::default(),
+            frames: FramePool::new(4 * open + (1 << 20)),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Accepts a request. Whatever can start, starts; the answer comes through `fx`, now or later.
+    pub fn submit(&mut self, request: Request, fx: &mut Effects) {
+        let Request { id, op } = request;
+        match op {
+            RequestOp::Read { lba, blocks } => self.start_read(id, lba, blocks, fx),
+            RequestOp::Write { lba, frames, .. } => self.start_write(id, lba, frames, fx),
+            RequestOp::Trim { lba, blocks, .. } => {
+                let (zone, position) = self.position_of(lba);
+                if position == 0 && blocks == u64::from(self.map.zone_blocks()) && !self.is_broken() {
+                    self.queue_reset(zone, id, fx);
+                } else {
+                    fx.replies.push(Reply { id, outcome: Outcome::IoError, frames: Vec::new() });
+                }
+            }
+            RequestOp::Flush => self.start_flush(id, fx),
+        }
+        self.settle(fx);
+    }
+
+    /// A drive has completed a command.
+    pub fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
+        let drive = drive.index();
+        match Waiter::from_token(completion.token) {
+            Waiter::Data(zone) => {
+                self.on_data(zone, drive, completion, fx);
+                self.advance_zone(zone, fx);
+            }
+            Waiter::Log(slot) => {
+                let zone = self.zone_of_append(slot);
+                self.on_log(slot, drive, completion, fx);
+                if let Some(zone) = zone {
+                    self.advance_zone(zone, fx);
+                }
+            }
+            Waiter::LogReset => self.on_log_reset(drive, &completion, fx),
+            Waiter::ZoneReset(zone) => self.on_zone_reset(zone, drive, &completion, fx),
+            Waiter::Read { slot, part } => self.on_read(slot, part, drive, completion, fx),
+            Waiter::Source { slot, part } => self.on_source(slot, part, drive, completion, fx),
+        }
+        self.settle(fx);
+    }
+
+    /// Goes on with what waits for room in a log.
+    fn settle(&mut self, fx: &mut Effects) {
+        self.settle_logs(fx);
+        for zone in std::mem::take(&mut self.zones_waiting) {
+            self.append_partials(zone, fx);
+            self.advance_zone(zone, fx);
+        }
+        // What a member that failed no longer holds up may be what an old log zone waits for.
+        self.settle_logs(fx);
+        self.answer_writes(fx);
+    }
+
+    /// Logical zone and position in it of a block.
+    fn position_of(&self, lba: Lba) -> (u32, u32) {
+        let zone_blocks = u64::from(self.map.zone_blocks());
+        let narrow = |value: u64| u32::try_from(value).expect("requests lie within the volume");
+        (narrow(lba.0 / zone_blocks), narrow(lba.0 % zone_blocks))
+    }
+
+    /// First block of a logical zone.
+    #[must_use]
+    pub fn zone_start(&self, zone: u32) -> Lba {
+        Lba(u64::from(zone) * u64::from(self.map.zone_blocks()))
+    }
+
+    /// Blocks of a logical zone.
+    #[must_use]
+    pub fn zone_blocks(&self) -> u32 {
+        self.map.zone_blocks()
+    }
+
+    /// Where the next write to a logical zone must begin.
+    #[must_use]
+    pub fn write_pointer(&self, zone: u32) -> u32 {
+        self.zones[zone as usize].write_pointer
+    }
+
+    /// Size of the volume in blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.config.logical_zones()) * u64::from(self.map.zone_blocks())
+    }
+
+    /// What the array is.
+    #[must_use]
+    pub fn config(&self) -> &RaiznConfig {
+        &self.config
+    }
+
+    /// What was done since the mount.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Rows of parity that live in a log because recovery could not put them in their place.
+    #[must_use]
+    pub fn relocated_rows(&self) -> usize {
+        self.relocated.len()
+    }
+
+    /// The pool of all frames.
+    pub fn frames(&mut self) -> &mut FramePool {
+        &mut self.frames
+    }
+
+    /// True when nothing is under way and nothing waits.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.writes.is_empty()
+            && self.reads.is_empty()
+            && self.flushes.is_empty()
+            && self.fence == 0
+            && !self.logs_are_busy()
+            && self.zones.iter().all(|zone| zone.pending.is_empty() && zone.is_quiet(&self.map))
+    }
+
+    /// Asserts what must hold between events. O(open stripes): for tests.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub fn check_invariants(&self) {
+        let open = self.zones.iter().filter(|zone| zone.is_open(&self.map)).count();
+        assert!(open <= self.config.open_logical_zones_max() as usize);
+        let mut held = 0;
+        for zone in &self.zones {
+            assert!(zone.placed <= zone.write_pointer || zone.reset.is_some() || !zone.pending.is_empty());
+            for (at, stripe) in zone.stripes.iter().enumerate() {
+                assert!(stripe.acked <= stripe.issued || stripe.sealed);
+                assert!(stripe.sealed || at + 1 == zone.stripes.len(), "only the last stripe is filling");
+                held += stripe.data.len();
+            }
+        }
+        if self.is_quiet() {
+            let out = self.frames.frames_out();
+            assert!(out == held + self.relocated.len(), "{out} frames are out, {held} are held");
+        }
+    }
+}

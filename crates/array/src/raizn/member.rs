@@ -1,0 +1,51 @@
+//! Members: one may fail, and the others say so before anything is acknowledged without it.
+
+use crate::log::Effects;
+use crate::raizn::Engine;
+use crate::raizn::parity_log::Purpose;
+
+impl Engine {
+    /// True for the member that failed.
+    pub(super) fn is_failed(&self, drive: usize) -> bool {
+        self.failed == Some(drive)
+    }
+
+    /// True when more members failed than the array can lose.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Members that failed, one bit each.
+    pub(super) fn failed_mask(&self) -> u32 {
+        self.failed.map_or(0, |drive| 1 << drive)
+    }
+
+    /// A member is not believed any more. What was on its way to it counts as written: its completions still come.
+    pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
+        if self.broken || self.is_failed(drive) {
+            return;
+        }
+        if self.failed.is_some() {
+            self.broken = true;
+            return;
+        }
+        self.failed = Some(drive);
+        self.drop_log(drive);
+        if self.superblock_sequence == 0 {
+            // A mount that has changed nothing yet: it fails, and can be repeated.
+            return;
+        }
+        self.superblock_sequence += 1;
+        for other in (0..self.config.members).filter(|other| *other != drive) {
+            self.append_superblock(other, Purpose::Failure, fx);
+            self.fence += 1;
+        }
+        self.zones_waiting.extend(0..self.config.logical_zones());
+    }
+
+    /// One of the others knows.
+    pub(super) fn on_failure_recorded(&mut self, fx: &mut Effects) {
+        self.fence -= 1;
+        self.answer_writes(fx);
+    }
+}

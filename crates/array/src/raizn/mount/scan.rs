@@ -1,0 +1,219 @@
+//! A scan of the drives: who belongs to the array, how far each zone is written, and what the logs say.
+
+use super::{MountError, execute};
+use crate::raizn::config::{LOG_ZONES, RaiznConfig, count};
+use crate::raizn::record::{Kind, Record, Superblock, array_tag};
+use base::checksum::crc32c;
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{OOB_BYTES, ZoneIndex};
+use base::xor::Block;
+use std::collections::BTreeMap;
+use zone::device::{Op, ZoneState};
+use zone::drives::DriveSet;
+use zone::format::oob::{self, Bound};
+
+/// Parity of a row of a stripe, of its blocks of data at positions below `coverage`.
+pub struct Equation {
+    /// Whether what is not there holds zeros.
+    pub is_settled: bool,
+    /// Of the logical zone.
+    pub generation: u64,
+    /// Positions it covers.
+    pub coverage: u32,
+    /// The parity.
+    pub parity: Box<Block>,
+}
+
+/// What the drives say.
+pub struct Scan {
+    /// The array.
+    pub config: RaiznConfig,
+    /// The member that is missing, or not believed.
+    pub missing: Option<usize>,
+    /// Highest epoch that anything says.
+    pub epoch_max: u32,
+    /// The last epoch whose log is complete.
+    epoch: u32,
+    /// Blocks written, by member and zone.
+    pub pointers: Vec<Vec<u32>>,
+    /// By logical zone, the generation up to which it was reset.
+    pub dead: BTreeMap<u32, u64>,
+    /// By logical zone, stripe and row.
+    pub equations: BTreeMap<(u32, u32, u32), Vec<Equation>>,
+    /// By member, which of its log zones hold records of the epoch.
+    log_places: Vec<[bool; LOG_ZONES as usize]>,
+}
+
+/// A log zone as it was read: member, place, blocks.
+type LogZone = (usize, usize, Vec<Frame>);
+
+impl Scan {
+    /// Scans.
+    ///
+    /// # Errors
+    /// When there is no array, or not enough of it, or a drive fails.
+    pub fn of(drives: &mut DriveSet, now: Instant) -> Result<Scan, MountError> {
+        let members = drives.len();
+        let mut pointers = vec![Vec::new(); members];
+        let mut logs: Vec<LogZone> = Vec::new();
+        for (member, written) in pointers.iter_mut().enumerate() {
+            let Some(geometry) = drives.geometry(base::units::DriveIndex::at(member)).copied() else {
+                continue;
+            };
+            *written = read_pointers(drives, member, now)?;
+            for place in 0..LOG_ZONES as usize {
+                let Some(zone) = (geometry.zones + count(place)).checked_sub(LOG_ZONES) else { continue };
+                let blocks = written[zone as usize];
+                logs.push((member, place, read_blocks(drives, member, (zone, 0, blocks), now)?));
+            }
+        }
+        let superblocks = superblocks_in(drives, &logs);
+        let complete = || superblocks.iter().filter(|(_, superblock)| superblock.sequence > 0);
+        let newest = complete().max_by_key(|(_, found)| (found.epoch, found.sequence, found.failed));
+        let (_, newest) = *newest.ok_or(MountError::NoSuperblock)?;
+        for (place, superblock) in &superblocks {
+            if usize::from(superblock.member) != *place || superblock.config != newest.config {
+                return Err(MountError::WrongDrive { place: *place });
+            }
+        }
+        let is_believed = |member: &usize| {
+            newest.failed >> *member & 1 == 0 && superblocks.iter().any(|(place, _)| place == member)
+        };
+        let missing: Vec<usize> = (0..newest.config.members).filter(|member| !is_believed(member)).collect();
+        if missing.len() > 1 || members != newest.config.members {
+            return Err(MountError::TooFewMembers { present: newest.config.members - missing.len() });
+        }
+        let mut scan = Scan {
+            config: newest.config,
+            missing: missing.first().copied(),
+            epoch_max: superblocks.iter().map(|(_, superblock)| superblock.epoch).max().unwrap_or(0),
+            epoch: newest.epoch,
+            pointers,
+            dead: BTreeMap::new(),
+            equations: BTreeMap::new(),
+            log_places: vec![[false; LOG_ZONES as usize]; members],
+        };
+        for (member, place, frames) in &logs {
+            if scan.missing != Some(*member) {
+                scan.read_log(*member, *place, frames);
+            }
+        }
+        Ok(scan)
+    }
+
+    /// Members that are believed.
+    pub fn present(&self) -> impl Iterator<Item = usize> + use<> {
+        let missing = self.missing;
+        (0..self.config.members).filter(move |member| missing != Some(*member))
+    }
+
+    /// A zone of a member's log that holds nothing of the last complete epoch.
+    pub fn place_to_write(&self, member: usize) -> usize {
+        let places = &self.log_places[member];
+        places.iter().position(|is_used| !is_used).expect("an epoch uses two of three log zones")
+    }
+
+    /// What a log zone says.
+    fn read_log(&mut self, member: usize, place: usize, frames: &[Frame]) {
+        let tag = array_tag(&self.config);
+        for (at, frame) in frames.iter().enumerate() {
+            let Some(record) = Record::of_frame(tag, frame) else { continue };
+            self.epoch_max = self.epoch_max.max(record.epoch);
+            if record.epoch != self.epoch {
+                continue;
+            }
+            self.log_places[member][place] = true;
+            match record.kind {
+                Kind::Partial | Kind::Settled => self.add(record, frame),
+                Kind::Header => {
+                    let rows = frame.data.chunks(OOB_BYTES).take(record.coverage as usize);
+                    for (bytes, row) in rows.zip(&frames[at + 1..]) {
+                        if let Some(record) = Record::decode(tag, bytes)
+                            && record.data_crc == crc32c(&row.data)
+                        {
+                            self.add(record, row);
+                        }
+                    }
+                }
+                Kind::Superblock => {}
+                Kind::Reset => {
+                    let dead = self.dead.entry(record.zone).or_default();
+                    *dead = record.generation.max(*dead);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, record: Record, frame: &Frame) {
+        let equation = Equation {
+            is_settled: record.kind == Kind::Settled,
+            generation: record.generation,
+            coverage: record.coverage,
+            parity: Box::new(frame.data),
+        };
+        let key = (record.zone, record.stripe, u32::from(record.row));
+        self.equations.entry(key).or_default().push(equation);
+    }
+
+    /// Generation of a logical zone as one drive's zone has it; `None` when that is empty.
+    pub fn generation_on(
+        &self,
+        drives: &mut DriveSet,
+        member: usize,
+        zone: u32,
+        now: Instant,
+    ) -> Result<Option<u64>, MountError> {
+        if self.pointers[member][zone as usize] == 0 {
+            return Ok(None);
+        }
+        let frames = read_blocks(drives, member, (zone, 0, 1), now)?;
+        let bound = Bound { array: array_tag(&self.config), zone: ZoneIndex(zone), group: 0 };
+        Ok(oob::open(&frames[0].oob, &bound).map(|found| found.place.segment))
+    }
+}
+
+/// Write pointers of all zones of a drive.
+fn read_pointers(drives: &mut DriveSet, member: usize, now: Instant) -> Result<Vec<u32>, MountError> {
+    let answer = execute(drives, member, ZoneIndex(0), Op::Report { count: u32::MAX }, now)?;
+    let written = |descriptor: &zone::device::ZoneDescriptor| match descriptor.state {
+        ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => descriptor.capacity,
+        _ => descriptor.write_pointer,
+    };
+    Ok(answer.report.iter().map(written).collect())
+}
+
+/// Reads (zone, first block, blocks) of a drive.
+pub fn read_blocks(
+    drives: &mut DriveSet,
+    member: usize,
+    (zone, first, blocks): (u32, u32, u32),
+    now: Instant,
+) -> Result<Vec<Frame>, MountError> {
+    let geometry = drives.geometry(base::units::DriveIndex::at(member)).copied();
+    let blocks_max = geometry.map_or(1, |geometry| geometry.transfer_blocks_max);
+    let mut all = Vec::new();
+    while count(all.len()) < blocks {
+        let offset = first + count(all.len());
+        let some = blocks_max.min(first + blocks - offset);
+        let frames = (0..some).map(|_| Frame::zeroed()).collect();
+        all.extend(execute(drives, member, ZoneIndex(zone), Op::Read { offset, frames }, now)?.frames);
+    }
+    Ok(all)
+}
+
+/// All superblocks, with the member that holds each.
+fn superblocks_in(drives: &DriveSet, logs: &[LogZone]) -> Vec<(usize, Superblock)> {
+    let mut found = Vec::new();
+    for (member, _, frames) in logs {
+        let Some(geometry) = drives.geometry(base::units::DriveIndex::at(*member)) else { continue };
+        for frame in frames {
+            let Some(superblock) = Superblock::decode(&frame.data, *geometry) else { continue };
+            let record = Record::of_frame(array_tag(&superblock.config), frame);
+            if record.is_some_and(|record| record.kind == Kind::Superblock) {
+                found.push((*member, superblock));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,241 @@
+//! Records of the log: 64 bytes that say what a block of a log zone is.
+//!
+//! ```text
+//!   header in a block     | header: record, record, ... | parity row | parity row | ...     one append
+//!   header out of band    | parity row (record) | parity row (record) | ...                 one append
+//!   anything else         | superblock (record) |  | reset (record) |                       one append each
+//! ```
+//! Each row of partial parity has a record of its own, so that a torn append is as good as the rows that are
+//! there. A record is an *equation*: the row is the XOR of the blocks of data of its row at positions below
+//! `coverage`. Its checksum is bound to the array.
+
+use base::bytes::{array_at, put, u16_at, u32_at, u64_at};
+use base::checksum::crc32c;
+use base::frame::Frame;
+use base::units::OOB_BYTES;
+use base::xor::Block;
+use zone::device::Geometry;
+
+use super::config::RaiznConfig;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"ZWRZ");
+/// Of superblocks.
+const VERSION: u32 = 1;
+
+/// What a record is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Parity of a part of a stripe whose writes are under way: it counts when all blocks it covers are there.
+    Partial,
+    /// Parity of blocks that recovery has decided upon, or that are all there: of what it covers, what is not
+    /// there holds zeros.
+    Settled,
+    /// A block of records of the blocks that follow.
+    Header,
+    /// What the array is, and who belongs to it.
+    Superblock,
+    /// A logical zone is reset: what it held up to this generation is gone.
+    Reset,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Partial, Kind::Settled, Kind::Header, Kind::Superblock, Kind::Reset];
+
+    fn code(self) -> u8 {
+        match self {
+            Kind::Partial => 1,
+            Kind::Settled => 2,
+            Kind::Header => 3,
+            Kind::Superblock => 4,
+            Kind::Reset => 5,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What it is of.
+    pub kind: Kind,
+    /// Mount that wrote it.
+    pub epoch: u32,
+    /// Logical zone.
+    pub zone: u32,
+    /// Of the logical zone: counts its resets.
+    pub generation: u64,
+    /// Stripe.
+    pub stripe: u32,
+    /// Row of the chunk.
+    pub row: u16,
+    /// Of a row, how many blocks of data of the stripe it may contain, in order; of a header, how many records.
+    pub coverage: u32,
+    /// CRC32C of the block it speaks of.
+    pub data_crc: u32,
+}
+
+impl Record {
+    /// One that needs no zone.
+    #[must_use]
+    pub fn of_array(kind: Kind, epoch: u32) -> Record {
+        Record { kind, epoch, zone: 0, generation: 0, stripe: 0, row: 0, coverage: 0, data_crc: 0 }
+    }
+
+    /// Writes the record into 64 bytes.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn encode(&self, array: u64, into: &mut [u8]) {
+        into[..OOB_BYTES].fill(0);
+        put(into, 0, &MAGIC.to_le_bytes());
+        into[8] = self.kind.code();
+        put(into, 10, &self.row.to_le_bytes());
+        put(into, 12, &self.data_crc.to_le_bytes());
+        put(into, 16, &self.epoch.to_le_bytes());
+        put(into, 20, &self.zone.to_le_bytes());
+        put(into, 24, &self.stripe.to_le_bytes());
+        put(into, 28, &self.coverage.to_le_bytes());
+        put(into, 32, &self.generation.to_le_bytes());
+        let crc = checksum(into, array);
+        put(into, 4, &crc.to_le_bytes());
+    }
+
+    /// Reads a record; `None` when these bytes are none of this array.
+    ///
+    /// # Panics
+    /// When there are fewer than 64.
+    #[must_use]
+    pub fn decode(array: u64, from: &[u8]) -> Option<Record> {
+        if u32_at(from, 0) != MAGIC || checksum(from, array) != u32_at(from, 4) {
+            return None;
+        }
+        Some(Record {
+            kind: Kind::from_code(from[8])?,
+            row: u16_at(from, 10),
+            data_crc: u32_at(from, 12),
+            epoch: u32_at(from, 16),
+            zone: u32_at(from, 20),
+            stripe: u32_at(from, 24),
+            coverage: u32_at(from, 28),
+            generation: u64_at(from, 32),
+        })
+    }
+
+    /// The record in a frame's metadata, if the frame's data is what it speaks of.
+    #[must_use]
+    pub fn of_frame(array: u64, frame: &Frame) -> Option<Record> {
+        Record::decode(array, &frame.oob).filter(|record| record.data_crc == crc32c(&frame.data))
+    }
+
+    /// Puts the record into a frame's metadata.
+    pub fn seal(mut self, array: u64, frame: &mut Frame) {
+        self.data_crc = crc32c(&frame.data);
+        self.encode(array, &mut frame.oob);
+    }
+}
+
+/// Of a record, with its field zero, followed by the array.
+fn checksum(record: &[u8], array: u64) -> u32 {
+    let mut bytes = [0; OOB_BYTES + 8];
+    put(&mut bytes, 0, &record[..OOB_BYTES]);
+    put(&mut bytes, 4, &[0; 4]);
+    put(&mut bytes, OOB_BYTES, &array.to_le_bytes());
+    crc32c(&bytes)
+}
+
+/// What the array is and who belongs to it. The one with the highest epoch counts, and of those the one with the
+/// highest sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The array.
+    pub config: RaiznConfig,
+    /// Which member holds this copy.
+    pub member: u8,
+    /// Mount that wrote it.
+    pub epoch: u32,
+    /// Counts superblocks of an epoch. Until number 1 is there, the epoch's log is not complete.
+    pub sequence: u32,
+    /// Members that failed, one bit each.
+    pub failed: u32,
+}
+
+impl Superblock {
+    /// Writes it into a block.
+    pub fn encode(&self, block: &mut Block) {
+        let Geometry { zones, zone_size_blocks, zone_capacity_blocks, .. } = self.config.geometry;
+        block.fill(0);
+        put(block, 0, b"ZWRAIZN1");
+        put(block, 8, &VERSION.to_le_bytes());
+        put(block, 16, &self.config.array);
+        put(block, 32, &self.epoch.to_le_bytes());
+        put(block, 36, &self.sequence.to_le_bytes());
+        put(block, 40, &self.failed.to_le_bytes());
+        block[44] = self.member;
+        block[45] = u8::try_from(self.config.members).expect("validated: at most 32 members");
+        put(block, 48, &self.config.chunk_blocks.to_le_bytes());
+        put(block, 52, &zones.to_le_bytes());
+        put(block, 56, &zone_size_blocks.to_le_bytes());
+        put(block, 60, &zone_capacity_blocks.to_le_bytes());
+    }
+
+    /// Reads it; `geometry` is that of the drive it was read from. `None` when it is none, or of drives that are
+    /// made otherwise.
+    #[must_use]
+    pub fn decode(block: &Block, geometry: Geometry) -> Option<Superblock> {
+        let made_like_this = u32_at(block, 52) == geometry.zones
+            && u32_at(block, 56) == geometry.zone_size_blocks
+            && u32_at(block, 60) == geometry.zone_capacity_blocks;
+        if block[..8] != *b"ZWRAIZN1" || u32_at(block, 8) != VERSION || !made_like_this {
+            return None;
+        }
+        let config = RaiznConfig {
+            array: array_at(block, 16),
+            members: usize::from(block[45]),
+            chunk_blocks: u32_at(block, 48),
+            geometry,
+        };
+        Some(Superblock {
+            config,
+            member: block[44],
+            epoch: u32_at(block, 32),
+            sequence: u32_at(block, 36),
+            failed: u32_at(block, 40),
+        })
+    }
+}
+
+/// The part of an array's identity that checksums are bound to.
+#[must_use]
+pub fn array_tag(config: &RaiznConfig) -> u64 {
+    u64_at(&config.array, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_and_are_bound_to_their_array() {
+        for kind in Kind::ALL {
+            let record = Record {
+                kind,
+                epoch: 7,
+                zone: 3,
+                generation: 1 << 40,
+                stripe: 9,
+                row: 63,
+                coverage: 48,
+                data_crc: 5,
+            };
+            let mut bytes = [0; OOB_BYTES];
+            record.encode(1, &mut bytes);
+            assert_eq!(Record::decode(1, &bytes), Some(record));
+            assert_eq!(Record::decode(2, &bytes), None);
+            bytes[20] ^= 1;
+            assert_eq!(Record::decode(1, &bytes), None);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Resets of logical zones: first every log says that what the zone held is gone, then the drives' zones are
+//! erased. A crash in between is made good by the next mount.
+
+use crate::log::Effects;
+use crate::raizn::logical_zone::{Pending, Reset, ResetStage};
+use crate::raizn::parity_log::Purpose;
+use crate::raizn::token::Waiter;
+use crate::raizn::{Engine, emit};
+use crate::request::{Outcome, Reply, RequestId};
+use base::units::ZoneIndex;
+use zone::device::{Completion, Op, Status};
+
+impl Engine {
+    /// A reset has arrived; writes that arrive from now on begin at the zone's start.
+    pub(super) fn queue_reset(&mut self, zone: u32, id: RequestId, fx: &mut Effects) {
+        let logical = &mut self.zones[zone as usize];
+        logical.write_pointer = 0;
+        logical.pending.push_back(Pending::Reset(id));
+        self.advance_zone(zone, fx);
+    }
+
+    /// Begins the reset that is first in its zone; false while something is in flight there.
+    pub(super) fn start_reset(&mut self, zone: u32, fx: &mut Effects) -> bool {
+        let members: Vec<usize> = (0..self.config.members).filter(|drive| !self.is_failed(*drive)).collect();
+        if !self.zones[zone as usize].is_quiet(&self.map) {
+            return false;
+        }
+        for drive in &members {
+            if !self.log_has_room_for_reset(*drive, fx) {
+                self.zones_waiting.insert(zone);
+                return false;
+            }
+        }
+        // Room may have been made by making the zone's stripes move to another log zone.
+        if !self.zones[zone as usize].is_quiet(&self.map) {
+            return false;
+        }
+        let logical = &mut self.zones[zone as usize];
+        let Some(Pending::Reset(id)) = logical.pending.pop_front() else { return false };
+        if logical.generation == 0 {
+            fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
+            return true;
+        }
+        logical.reset = Some(Reset { id, stage: ResetStage::Recording(super::config::count(members.len())) });
+        for mut stripe in std::mem::take(&mut logical.stripes) {
+            self.frames.give_many(&mut stripe.data);
+        }
+        let moved: Vec<(u32, u32, u32)> =
+            self.relocated.range((zone, 0, 0)..(zone + 1, 0, 0)).map(|(key, _)| *key).collect();
+        for key in moved {
+            let frame = self.relocated.remove(&key).expect("listed above");
+            self.frames.give(frame);
+        }
+        for drive in members {
+            self.append_reset(drive, zone, fx);
+        }
+        false
+    }
+
+    /// One more log says that the zone is reset.
+    pub(super) fn on_reset_recorded(&mut self, zone: u32, fx: &mut Effects) {
+        let members = self.config.members;
+        let failed = self.failed;
+        let reset = self.zones[zone as usize].reset.as_mut().expect("its record was appended");
+        let ResetStage::Recording(pending) = &mut reset.stage else {
+            panic!("a record of a reset came late")
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        let present = (0..members).filter(|drive| failed != Some(*drive));
+        reset.stage = ResetStage::Erasing(super::config::count(present.clone().count()));
+        for drive in present {
+            emit(fx, drive, ZoneIndex(zone), Waiter::ZoneReset(zone), Op::Reset);
+        }
+    }
+
+    /// One of the drives' zones is empty.
+    pub(super) fn on_zone_reset(
+        &mut self,
+        zone: u32,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) {
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        let logical = &mut self.zones[zone as usize];
+        let reset = logical.reset.as_mut().expect("its zones are being reset");
+        let ResetStage::Erasing(pending) = &mut reset.stage else { panic!("a zone was reset too early") };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        let id = reset.id;
+        logical.reset = None;
+        logical.generation = 0;
+        logical.placed = 0;
+        let outcome = if self.is_broken() { Outcome::IoError } else { Outcome::Done };
+        fx.replies.push(Reply { id, outcome, frames: Vec::new() });
+        self.advance_zone(zone, fx);
+    }
+}
+
+impl Engine {
+    /// The logical zone that an append is about.
+    pub(super) fn zone_of_append(&self, slot: u32) -> Option<u32> {
+        match self.appends.get(slot).purpose() {
+            Purpose::Partial { zone, .. } | Purpose::Checkpoint { zone, .. } | Purpose::Reset(zone) => {
+                Some(zone)
+            }
+            Purpose::Moved | Purpose::Failure => None,
+        }
+    }
+}
