@@ -23,6 +23,7 @@ pub mod host;
 pub mod measurement;
 mod page;
 pub mod published;
+mod raizn_load;
 mod read_load;
 mod replay;
 pub mod rig;

@@ -24,7 +24,7 @@ fn cell(scheme: Scheme, request_kib: u32, chunk_kib: u32) -> Cell {
 
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for scheme in scheme::ALL {
+    for scheme in scheme::WITH_RAIZN {
         cells.extend(SIZES_KIB.map(|size| cell(scheme, size, size)));
         // Requests of 4 KiB in chunks of 4 KiB are there already.
         cells.extend([8, 16].map(|chunk| cell(scheme, 4, chunk)));
@@ -106,7 +106,7 @@ fn by_size(
     metric: Metric,
     cell: impl Fn(Scheme, u32) -> Cell,
 ) -> Plot {
-    let series = scheme::ALL.map(|scheme| {
+    let series = scheme::WITH_RAIZN.map(|scheme| {
         let cells = SIZES_KIB.map(|size| cell(scheme, size));
         draft.bars(scheme.name(), &cells, metric)
     });

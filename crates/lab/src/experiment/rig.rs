@@ -24,11 +24,11 @@ use zone::drives::DriveSet;
 use zone::stripe::Level;
 
 /// Turns at one instant after which the engine is stuck.
-const TURNS_MAX: u32 = 1_000_000;
+pub(super) const TURNS_MAX: u32 = 1_000_000;
 /// Drives in virtual time have been busy until some instant; mounting waits for them from there.
-const MOUNTED_AT: Instant = Instant(1_000_000_000);
+pub(super) const MOUNTED_AT: Instant = Instant(1_000_000_000);
 /// When clients begin.
-const BEGIN: Instant = Instant(2_000_000_000);
+pub(super) const BEGIN: Instant = Instant(2_000_000_000);
 /// Segments beyond those that are written: the collector's reserve, so that it never begins, and one being opened;
 /// and one for each that is open beside the first.
 const SEGMENTS_SPARE: u64 = 8;
@@ -188,7 +188,7 @@ impl Rig {
         let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
         let mut members = Vec::new();
         for number in 1..=plan.drives as u64 {
-            let (device, uuid) = new_drive(&plan, &config, &clock, number)?;
+            let (device, uuid) = new_drive(&plan, config.geometry, &clock, number)?;
             devices.push(Some(device));
             members.push(uuid);
         }
@@ -349,7 +349,7 @@ impl Rig {
     /// When it cannot, or the array is not whole in the end.
     pub fn rebuild(&mut self, member: usize) -> Result<Nanos> {
         self.drives_made += 1;
-        let (device, uuid) = new_drive(&self.plan, &self.config, &self.clock, self.drives_made)?;
+        let (device, uuid) = new_drive(&self.plan, self.config.geometry, &self.clock, self.drives_made)?;
         let begin = self.now;
         self.volume.replace_member(self.now, DriveIndex::at(member), device, uuid)?;
         self.now = self.now.max(self.clock.now());
@@ -360,14 +360,14 @@ impl Rig {
 }
 
 /// A blank drive, and its UUID.
-fn new_drive(
+pub(super) fn new_drive(
     plan: &Plan,
-    config: &ArrayConfig,
+    geometry: Geometry,
     clock: &Clock,
     number: u64,
 ) -> Result<(Box<dyn ZonedDevice>, [u8; 16])> {
     let uuid = u128::from(number).to_be_bytes();
-    let drive = EmulatedDrive::on_heap(config.geometry, uuid)?;
+    let drive = EmulatedDrive::on_heap(geometry, uuid)?;
     // Seeds of runs are small and follow one another; drives of two runs share none.
     let model = ModelOptions { seed: plan.seed << 16 | number, ..ModelOptions::default() };
     let think_us = plan.profile.stack(HostStack::Spdk).map_or(0.0, |stack| stack.think_us);

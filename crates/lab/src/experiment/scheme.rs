@@ -15,10 +15,33 @@ pub enum Scheme {
     ZoneWriteOnly,
     /// Zone Append without groups: a group is a whole segment.
     ZoneAppendOnly,
+    /// A baseline after RAIZN, which is no log: see [`Raizn`].
+    Raizn(Raizn),
 }
 
-/// All of them.
+/// How the baseline after RAIZN is run (`array::raizn`, docs/adr/0016). Its volume has zones itself: clients write to
+/// one of them in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Raizn {
+    /// Partial parity with a header block, as RAIZN was released; a command for each chunk, as in the other schemes.
+    HeaderBlock,
+    /// The header in the out-of-band metadata.
+    OutOfBand,
+    /// And chunks that wait for one zone leave in one command.
+    Merged,
+}
+
+/// Those of the log-structured engine.
 pub const ALL: [Scheme; 3] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::ZoneAppendOnly];
+/// And the baseline that the paper compares them with where there is one open segment.
+pub const WITH_RAIZN: [Scheme; 6] = [
+    Scheme::ZapRaid,
+    Scheme::ZoneWriteOnly,
+    Scheme::ZoneAppendOnly,
+    Scheme::Raizn(Raizn::HeaderBlock),
+    Scheme::Raizn(Raizn::OutOfBand),
+    Scheme::Raizn(Raizn::Merged),
+];
 
 impl Scheme {
     /// Stable name.
@@ -28,6 +51,9 @@ impl Scheme {
             Scheme::ZapRaid => "zapraid",
             Scheme::ZoneWriteOnly => "zone-write-only",
             Scheme::ZoneAppendOnly => "zone-append-only",
+            Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
+            Scheme::Raizn(Raizn::OutOfBand) => "raizn-oob",
+            Scheme::Raizn(Raizn::Merged) => "raizn-merged",
         }
     }
 
@@ -35,7 +61,7 @@ impl Scheme {
     #[must_use]
     pub fn append_use(self) -> AppendUse {
         match self {
-            Scheme::ZapRaid | Scheme::ZoneWriteOnly => AppendUse::OneSmall,
+            Scheme::ZapRaid | Scheme::ZoneWriteOnly | Scheme::Raizn(_) => AppendUse::OneSmall,
             Scheme::ZoneAppendOnly => AppendUse::All,
         }
     }
@@ -45,7 +71,7 @@ impl Scheme {
     pub fn group_stripes(self, group: Option<u32>, stripes: u32) -> u32 {
         match self {
             Scheme::ZapRaid => group.unwrap_or(GROUP_STRIPES),
-            Scheme::ZoneWriteOnly => 1,
+            Scheme::ZoneWriteOnly | Scheme::Raizn(_) => 1,
             Scheme::ZoneAppendOnly => stripes,
         }
     }

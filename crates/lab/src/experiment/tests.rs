@@ -3,14 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::measurement::{
-    Metric, P50, P95, P99, P999, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
+    DRIVE_WRITES, Metric, P50, P95, P99, P999, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION,
+    WRITE_THROUGHPUT,
 };
 use super::scheme::Scheme;
 use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures.
-const METRICS: [Metric; 12] = [
+const METRICS: [Metric; 13] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -19,6 +20,7 @@ const METRICS: [Metric; 12] = [
     P99,
     P999,
     WRITE_AMPLIFICATION,
+    DRIVE_WRITES,
     exp5::MOUNT,
     exp5::MOUNT_AT_REST,
     exp5::REBUILD,

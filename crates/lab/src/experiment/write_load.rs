@@ -4,7 +4,9 @@ use super::Conditions;
 use super::clients::{self, Load, Places, Sizes};
 use super::draft::Cell;
 use super::measurement::{Value, WRITE_THROUGHPUT, values_of};
+use super::raizn_load;
 use super::rig::{Plan, Rig, Space, blocks_of_kib};
+use super::scheme::Scheme;
 use super::setting::Setting;
 use crate::workload::Measured;
 use anyhow::{Context, Result};
@@ -12,9 +14,9 @@ use base::units::BLOCK_BYTES_U64;
 
 /// Written before the measurement: the loop has found its rhythm, and drives that began with full write buffers have
 /// room again unless the flash sets the pace.
-const WARM_UP_BYTES: u64 = 128 << 20;
+pub(super) const WARM_UP_BYTES: u64 = 128 << 20;
 /// Written while measured; the paper writes 64 GiB.
-const MEASURED_BYTES: u64 = 256 << 20;
+pub(super) const MEASURED_BYTES: u64 = 256 << 20;
 /// The volume, as a multiple of what is written: 200 GiB for 64 in the paper.
 const VOLUME_TIMES: u64 = 3;
 
@@ -34,6 +36,9 @@ fn sizes_of(setting: &Setting) -> Result<Sizes> {
 /// # Errors
 /// When a request fails or there can be no such array.
 pub fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+    if let Scheme::Raizn(raizn) = cell.scheme {
+        return raizn_load::measure(raizn, cell, conditions);
+    }
     Ok(values_of(&run(cell, conditions)?, WRITE_THROUGHPUT))
 }
 
