@@ -12,6 +12,7 @@
 //! Promises kept here: a write is acknowledged when every piece of its stripe on the active members
 //! is durable, and if a member failed on the way, when the superblocks of the others say so.
 
+pub mod adaptive;
 mod audit;
 pub mod check;
 pub mod config;
@@ -39,6 +40,7 @@ mod stripe;
 mod sweep;
 mod token;
 mod trim;
+pub mod victim;
 pub mod volume;
 mod write;
 mod writer;
@@ -50,6 +52,7 @@ pub use pba::{Location, Pba};
 pub use replace::ReplaceError;
 
 use crate::request::{Reply, Request, RequestOp};
+use adaptive::Demand;
 use base::frame::FramePool;
 use base::mutant::{self, Mutant};
 use base::slab::Slab;
@@ -111,6 +114,7 @@ pub struct Shard {
     pba: PbaFormat,
     index: Index,
     in_flight: InFlight,
+    demand: Demand,
     segments: SegmentTable,
     stripes: StripeSlots,
     streams: [StreamWriter; 3],
@@ -235,7 +239,8 @@ impl Shard {
     pub fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
         let paced = [self.member_rebuild.pacer.wakes_at(), self.scrub_wakes_at()];
-        stripes.into_iter().chain(paced).flatten().min()
+        let reaction = self.demand.reaction_until();
+        stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
     }
 
     /// Moves what waits for something that may have happened: stripes for room, requests for

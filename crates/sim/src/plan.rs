@@ -3,7 +3,9 @@
 //! Every run draws its own shape (swarm testing; Groce et al., ISSTA 2012): most features are off in
 //! most runs, so that those that are on meet often.
 
+use array::log::adaptive::Policy;
 use array::log::config::{AppendUse, ArrayConfig, OpenSegments, Tuning};
+use array::log::victim::GcPolicy;
 use base::erasure::ErasureCode;
 use base::random::Random;
 use base::time::Nanos;
@@ -98,6 +100,12 @@ pub struct Plan {
     /// One open segment for clients without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hybrid: Option<Hybrid>,
+    /// The engine chooses chunks and closes stripes by what it observes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adaptive: bool,
+    /// The collector weighs free space by age; otherwise it takes the least live data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_benefit: bool,
     /// How long commands take.
     pub latency: Latency,
 }
@@ -126,7 +134,7 @@ impl Plan {
         loop {
             let plan = Plan::draw_any(random, seed);
             if plan.config().is_some() {
-                return plan.or_hybrid();
+                return plan.or_hybrid().or_adaptive();
             }
         }
     }
@@ -148,6 +156,14 @@ impl Plan {
         let plans = hybrids.into_iter().map(|hybrid| Plan { hybrid: Some(hybrid), ..self.clone() });
         let mut plans = plans.filter(|plan| plan.config().is_some());
         plans.next().unwrap_or_else(|| self.clone())
+    }
+
+    /// The plan, or one whose engine adapts (more often where there are two sizes of chunks to choose from), or whose
+    /// collector weighs.
+    fn or_adaptive(self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6164_6170);
+        let of_ten = if self.hybrid.is_some() { 7 } else { 4 };
+        Plan { adaptive: random.chance(of_ten, 10), cost_benefit: random.chance(1, 2), ..self }
     }
 
     fn draw_any(random: &mut Random, seed: u64) -> Plan {
@@ -178,6 +194,8 @@ impl Plan {
             depth: pick(random, &[1, 2, 8, 24, 64]),
             tearing: pick(random, &[Tearing::Prefix, Tearing::Holes]),
             hybrid: None,
+            adaptive: false,
+            cost_benefit: false,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             latency,
         }
@@ -220,6 +238,8 @@ impl Plan {
             client_frames_max: self.client_frames,
             rebuild_rate: Some(self.rebuild_kib_per_second << 10),
             stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
+            gc: if self.cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
+            policy: if self.adaptive { Policy::Adaptive } else { Policy::Fixed },
         }
     }
 

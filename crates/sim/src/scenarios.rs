@@ -11,6 +11,7 @@ macro_rules! scenarios {
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "append-groups",
     "clock-stalls",
+    "closed-early-nowhere",
     "condemned-segments",
     "crash-at-finish",
     "crash-at-first-stripe",

@@ -1,6 +1,8 @@
 //! What an array is made of, and whether that can work: one struct, validated once.
 
+use crate::log::adaptive::Policy;
 use crate::log::pba::PbaFormat;
+use crate::log::victim::GcPolicy;
 use base::erasure::ErasureCode;
 use base::mutant::{self, Mutant};
 use base::time::Nanos;
@@ -119,6 +121,10 @@ pub struct Tuning {
     pub rebuild_rate: Option<u64>,
     /// How stripe tables are packed in memory.
     pub stripe_table: Packing,
+    /// Who decides where writes go and when stripes are closed.
+    pub policy: Policy,
+    /// How the collector chooses.
+    pub gc: GcPolicy,
 }
 
 impl Default for Tuning {
@@ -129,6 +135,8 @@ impl Default for Tuning {
             client_frames_max: 1 << 16,
             rebuild_rate: None,
             stripe_table: Packing::default(),
+            policy: Policy::default(),
+            gc: GcPolicy::default(),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Garbage collection: picks the sealed segment with the least live data (greedy), moves what is
-//! live to the collector's own segments with its sequence unchanged, and erases it.
+//! Garbage collection: picks a sealed segment (`victim.rs`), moves what is live to the collector's own segments with its sequence unchanged, and erases it.
 //!
 //! It always can: clients never take the last [`GC_RESERVE_SEGMENTS`] free segments, and
 //! `ArrayConfig::validate` proves that the emptiest segment frees more than moving it takes.
@@ -19,12 +18,11 @@ use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
-use std::cmp::Reverse;
 use zone::format::header::Stream;
 use zone::format::oob::Protected;
 
 /// Free segments below which collection runs: the reserve and room for clients to go on meanwhile.
-const GC_START_SEGMENTS: u32 = GC_RESERVE_SEGMENTS + 3;
+pub const GC_START_SEGMENTS: u32 = GC_RESERVE_SEGMENTS + 3;
 /// Stripes loaded at once while space is not short.
 const LOADS_MIN: u32 = 4;
 
@@ -150,7 +148,7 @@ impl Shard {
     }
 
     /// The next segment to collect, if any should be: one that a crash left incomplete, else the
-    /// sealed one with the least live data once space is short.
+    /// sealed one that the policy prefers once space is short.
     fn pick_victim(&self) -> Option<SegmentSlot> {
         if self.membership.is_broken() || self.must_keep_older_copies() {
             return None;
@@ -184,12 +182,7 @@ impl Shard {
         if self.segments.free_segments() >= GC_START_SEGMENTS {
             return None;
         }
-        let (slot, victim) =
-            sealed().min_by_key(|(_, segment)| (segment.live_blocks, Reverse(segment.id)))?;
-        // Moving it takes up to one padded stripe more than it holds.
-        let layout = &victim.layout;
-        let gains = victim.live_blocks + layout.stripe_data_blocks() < layout.segment_data_blocks();
-        gains.then_some(slot)
+        self.pick_by_policy(sealed)
     }
 
     /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older

@@ -82,15 +82,26 @@ impl Shard {
                 self.fail_stripe(slot, fx);
                 continue;
             }
-            self.fill_places(stream, fx);
+            if !self.has_idle_place(stream) {
+                self.fill_place(stream, fx);
+            }
             let Some(segment) = self.pick_segment(stream) else { return };
             self.stream(stream).sealed.pop_front();
             self.bind(slot, segment, fx);
         }
     }
 
-    /// Opens segments where there is none: those that a crash has left first.
-    fn fill_places(&mut self, stream: Stream, fx: &mut Effects) {
+    /// True when a segment has nothing to do, or is being opened: another one would hold space for nothing.
+    fn has_idle_place(&self, stream: Stream) -> bool {
+        let is_idle = |place: &OpenSegment| {
+            let is_opening = place.segment.is_some_and(|slot| self.segments.get(slot).is_opening());
+            is_opening || self.stripes_pending_with_room(place) == Some(0)
+        };
+        self.streams[stream.index()].open.iter().any(is_idle)
+    }
+
+    /// Opens a segment where there is none: one that a crash has left first.
+    fn fill_place(&mut self, stream: Stream, fx: &mut Effects) {
         for index in 0..self.streams[stream.index()].open.len() {
             let OpenSegment { layout, mode, segment } = self.streams[stream.index()].open[index];
             if segment.is_some_and(|slot| !self.segments.writer_mut(slot).is_exhausted(&layout)) {
@@ -106,6 +117,7 @@ impl Shard {
                 None => self.open_segment(stream, &layout, mode, fx),
             };
             self.stream(stream).open[index].segment = segment;
+            return;
         }
     }
 
@@ -134,7 +146,7 @@ impl Shard {
     }
 
     /// Stripes in flight in an open segment that has room for another.
-    fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
+    pub(super) fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
         let segment = self.segments.get(place.segment?);
         if segment.state != SegmentState::Open && !mutant::is(Mutant::ChunksBeforeHeaders) {
             return None;

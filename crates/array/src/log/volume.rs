@@ -45,11 +45,25 @@ impl LogVolume {
         for _ in 0..ROUNDS_PER_TURN {
             moved = self.round(now);
             if !moved {
+                moved = self.close_idle(now);
+            }
+            if !moved {
                 break;
             }
         }
         replies.append(&mut self.effects.replies);
         moved
+    }
+
+    /// Closes stripes that would wait for nothing; true when there are commands for drives. Those who are answered in
+    /// this turn may send more in the next.
+    fn close_idle(&mut self, now: Instant) -> bool {
+        if self.effects.replies.is_empty() {
+            self.shard.close_idle(now, &mut self.effects);
+        } else {
+            self.shard.expect_reaction(now);
+        }
+        !self.effects.commands.is_empty()
     }
 
     fn round(&mut self, now: Instant) -> bool {

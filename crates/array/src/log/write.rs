@@ -24,6 +24,8 @@ use zone::format::oob::{Kind, LBA_NONE, PROTECTED_BYTES, Protected, Role};
 pub struct ClientRequest {
     pub(super) id: RequestId,
     pub(super) work: Work,
+    /// Stream of a write, from when it is started.
+    stream: Stream,
     /// Order of arrival.
     pub(super) arrival: u64,
     /// It holds its regions and counts as outstanding.
@@ -62,6 +64,14 @@ impl ClientRequest {
     /// A write of 256 KiB or more.
     fn is_large(&self) -> bool {
         matches!(&self.work, Work::Write { range, .. } if range.end - range.start >= 64)
+    }
+
+    /// Blocks that it writes.
+    fn blocks(&self) -> u64 {
+        match &self.work {
+            Work::Write { range, .. } => range.end - range.start,
+            Work::Trim { .. } | Work::Flush { .. } => 0,
+        }
     }
 
     /// Regions the request touches.
@@ -111,6 +121,7 @@ impl Shard {
         let slot = self.requests.insert(ClientRequest {
             id,
             work,
+            stream: self.config.stream_for(1),
             arrival,
             started: false,
             blocks_pending: 1,
@@ -144,10 +155,9 @@ impl Shard {
             if !self.regions.enter_write(regions, self.next_sequence) {
                 return false;
             }
-            self.requests.get_mut(slot).started = true;
-            self.writes_outstanding += 1;
+            self.start_write(slot);
         }
-        let stream = self.stream_of(slot);
+        let stream = self.requests.get(slot).stream;
         while self.may_place(stream) {
             let request = self.requests.get_mut(slot);
             let Work::Write { range, frames } = &mut request.work else { unreachable!("a write") };
@@ -174,22 +184,24 @@ impl Shard {
         if frames.is_empty() { self.request_placed(slot, fx) } else { false }
     }
 
+    fn start_write(&mut self, slot: u32) {
+        let blocks = self.requests.get(slot).blocks();
+        self.demand.begin(blocks);
+        let stream = self.stream_of_write(blocks);
+        let request = self.requests.get_mut(slot);
+        request.stream = stream;
+        request.started = true;
+        self.writes_outstanding += 1;
+    }
+
     /// All blocks of a request are in stripes. A client that waits for this very write gains nothing
     /// from waiting for company.
     pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) -> bool {
         if self.requests.get(slot).force_unit_access {
-            self.seal_filling(self.stream_of(slot), fx);
+            self.seal_filling(self.requests.get(slot).stream, fx);
         }
         self.request_block_done(slot, false, fx);
         true
-    }
-
-    /// Where the blocks of a request go: that depends on its size, and not on how it is split (ZapRAID section 3.3).
-    fn stream_of(&self, slot: u32) -> Stream {
-        match &self.requests.get(slot).work {
-            Work::Write { range, .. } => self.config.stream_for(range.end - range.start),
-            Work::Trim { .. } | Work::Flush { .. } => self.config.stream_for(1),
-        }
     }
 
     /// Closes the filling stripes of clients.
@@ -231,6 +243,9 @@ impl Shard {
     /// Closes the filling stripe of a stream: padding, parity, and off to a segment.
     pub(super) fn seal_filling(&mut self, stream: Stream, fx: &mut Effects) {
         let Some(slot) = self.stream(stream).filling.take() else { return };
+        if self.recut(slot, fx) {
+            return;
+        }
         self.pad(slot, stream);
         self.encode(slot);
         self.stream(stream).sealed.push_back(slot);
@@ -457,7 +472,10 @@ impl Shard {
         let request = self.requests.get(slot);
         let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
         match &request.work {
-            Work::Write { .. } => self.regions.leave_write(regions),
+            Work::Write { range, .. } => {
+                self.demand.end(range.end - range.start);
+                self.regions.leave_write(regions);
+            }
             Work::Trim { .. } => self.regions.leave_trim(regions),
             Work::Flush { .. } => unreachable!("flushes hold no blocks"),
         }

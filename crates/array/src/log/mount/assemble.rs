@@ -1,5 +1,6 @@
 //! Assembling the engine from decided segments: index, live counts, free zones, writers.
 
+use crate::log::adaptive::Demand;
 use crate::log::config::Tuning;
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
@@ -79,6 +80,7 @@ pub fn run(
         array_tag: session.array_tag(),
         pba,
         in_flight: InFlight::new(data_blocks),
+        demand: Demand::default(),
         segments: table,
         stripes: StripeSlots::new(
             slots,

@@ -229,6 +229,12 @@ impl Profile {
         self.translation.is_none()
     }
 
+    /// Whether writes are done before they are in the flash. Without a buffer, each takes as long as its program.
+    #[must_use]
+    pub fn has_write_buffer(&self) -> bool {
+        self.buffer.bytes > 0
+    }
+
     /// Bytes of a zone's random write area; `None` for drives without.
     #[must_use]
     pub fn zrwa_window_bytes(&self) -> Option<u64> {

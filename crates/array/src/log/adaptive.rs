@@ -1,0 +1,331 @@
+//! The adaptive policy: how many segments are open, which chunks a write goes to, and when a stripe stops waiting for
+//! company. ZapRAID leaves all of this to an operator (sections 3.3 and 3.5). What each rule is worth stands in
+//! docs/adr/0014.
+//!
+//! 1. **Segments** ([`ArrayConfig::adaptive`]): up to four of small and four of large chunks under Zone Write, as far
+//!    as active zones and spare space go. One command is in flight per zone then, and costs a drive less than an append
+//!    does: four zones take more than one under Zone Append. Drives without a write buffer work on as many commands as
+//!    they have dies: Zone Append in one segment of small chunks, for those of several would collide on the dies.
+//! 2. **Chunks** ([`Shard::stream_of_write`]): large ones when what is under way fills two thirds of a stripe of them.
+//! 3. **Company** ([`Shard::close_idle`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
+//!    stripe that is filling is closed: waiting would only cost time. A stripe of small chunks costs so little that it
+//!    is closed while another segment has nothing to do; one of large chunks takes time from those in flight, and
+//!    waits for them. When space is short, padding must be collected soon, and both wait.
+//! 4. **Remainders** ([`Shard::recut`]): a stripe of large chunks that is closed with no more than a small one
+//!    holds becomes one, with less padding.
+
+use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
+use crate::log::gc::GC_START_SEGMENTS;
+use crate::log::write::Placement;
+use crate::log::{Effects, Shard};
+use base::time::{Instant, Nanos};
+use zone::format::header::{Stream, WriteMode};
+
+/// Open segments of each class: a measured drive is at its limit with three or four writes in flight.
+const SEGMENTS_PER_CLASS_MAX: u32 = 4;
+/// Of the segments that hold no data, one in so many may be open for clients.
+const SPARE_PER_OPEN_SEGMENT: u32 = 16;
+/// C_s: the smallest there is, so that a lone write pads least.
+const SMALL_CHUNK_BLOCKS: u32 = 1;
+/// G, as ZapRAID has it.
+const APPEND_GROUP_STRIPES: u32 = 256;
+/// C_l: beyond 16 KiB, bytes cost a drive the same in chunks of any size.
+const LARGE_CHUNK_BLOCKS: u32 = 4;
+/// Stripes under Zone Append in flight from which on a drive gains little: measured ones reach their limit at 4 to 8.
+const APPENDS_WORTH: u32 = 8;
+/// What was under way is forgotten after so many writes, or twice as many: requests in flight are fewer, mostly.
+const DEMAND_WRITES: u32 = 128;
+
+/// How long a client on the same machine takes to send another request after an answer.
+const REACTION: Nanos = Nanos(2_000);
+
+/// Who decides where writes go and when stripes are closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The engine, by what it observes.
+    #[default]
+    Adaptive,
+    /// Sizes of requests and the deadline of stripes, as ZapRAID has it.
+    Fixed,
+}
+
+/// What the engine observes of its clients.
+#[derive(Debug, Default)]
+pub struct Demand {
+    /// Blocks of writes that were admitted and are not durable.
+    blocks_under_way: u64,
+    /// The most of them while the last writes were admitted, fewer than [`DEMAND_WRITES`], and the most before that.
+    peaks: [u64; 2],
+    /// Writes that the first peak is of.
+    writes: u32,
+    /// Until then, clients that were answered may send more.
+    reaction_until: Option<Instant>,
+}
+
+impl Demand {
+    /// A write is admitted.
+    pub fn begin(&mut self, blocks: u64) {
+        self.blocks_under_way += blocks;
+        if self.writes == DEMAND_WRITES {
+            self.peaks = [0, self.peaks[0]];
+            self.writes = 0;
+        }
+        self.writes += 1;
+        self.peaks[0] = self.peaks[0].max(self.blocks_under_way);
+    }
+
+    /// A write is durable.
+    pub fn end(&mut self, blocks: u64) {
+        assert!(self.blocks_under_way >= blocks);
+        self.blocks_under_way -= blocks;
+    }
+
+    /// When it is no longer likely that clients that were answered send more at once.
+    #[must_use]
+    pub fn reaction_until(&self) -> Option<Instant> {
+        self.reaction_until
+    }
+
+    /// Blocks under way, the most of late.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.peaks[0].max(self.peaks[1])
+    }
+}
+
+/// What is known of the drives beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveTraits {
+    /// A write is done before it is in the flash, and drives are at their limit with few of them in flight.
+    pub has_write_buffer: bool,
+}
+
+impl Default for DriveTraits {
+    /// Every zoned drive on the market buffers writes.
+    fn default() -> DriveTraits {
+        DriveTraits { has_write_buffer: true }
+    }
+}
+
+impl ArrayConfig {
+    /// The same array with chunks, modes and open segments chosen for its drives.
+    #[must_use]
+    pub fn adaptive(&self, traits: DriveTraits) -> ArrayConfig {
+        let large_chunk_blocks =
+            LARGE_CHUNK_BLOCKS.min(self.geometry.append_blocks_max).min(self.geometry.transfer_blocks_max);
+        let with = |small, large| ArrayConfig {
+            chunk_blocks: SMALL_CHUNK_BLOCKS,
+            group_stripes: 1,
+            open: OpenSegments { small, large, large_chunk_blocks, append: AppendUse::OneSmall },
+            ..self.clone()
+        };
+        // One segment, as ZapRAID has it: Zone Append keeps a drive busier then.
+        let one = ArrayConfig { group_stripes: APPEND_GROUP_STRIPES, ..with(1, 0) };
+        if !traits.has_write_buffer {
+            return one;
+        }
+        let affordable = |config: &ArrayConfig| {
+            config.validate().is_ok() && {
+                let blocks = u64::from(config.user_layout().segment_data_blocks());
+                let spare =
+                    u64::from(config.segments()).saturating_sub(config.volume_blocks.div_ceil(blocks));
+                u64::from((config.open.small + config.open.large) * SPARE_PER_OPEN_SEGMENT) <= spare
+            }
+        };
+        let counts = (1..=SEGMENTS_PER_CLASS_MAX).rev();
+        let pairs = counts.flat_map(|count| [(count, count), (count, count - 1)]);
+        let mut several = pairs.filter(|(_, large)| *large > 0).map(|(small, large)| with(small, large));
+        let one_each = || Some(with(1, 1)).filter(|config| config.validate().is_ok());
+        several.find(affordable).or_else(one_each).unwrap_or(one)
+    }
+}
+
+impl Shard {
+    fn is_adaptive(&self) -> bool {
+        self.tuning.policy == Policy::Adaptive
+    }
+
+    /// Where a write of so many blocks goes that is being admitted.
+    pub(super) fn stream_of_write(&self, blocks: u64) -> Stream {
+        let has_choice = Stream::CLIENTS.iter().all(|stream| !self.streams[stream.index()].open.is_empty());
+        if !self.is_adaptive() || !has_choice {
+            return self.config.stream_for(blocks);
+        }
+        let stripe = u64::from(self.streams[Stream::Large.index()].stripe_data_blocks);
+        if 3 * self.demand.blocks() >= 2 * stripe { Stream::Large } else { Stream::Small }
+    }
+
+    /// Clients are being answered, and may send more at once: what is filling waits for that.
+    pub fn expect_reaction(&mut self, now: Instant) {
+        let is_filling = |stream: Stream| self.streams[stream.index()].filling.is_some();
+        let waits = self.is_adaptive() && Stream::CLIENTS.into_iter().any(is_filling);
+        self.demand.reaction_until = waits.then_some(now + REACTION);
+    }
+
+    /// Nothing more happens now: closes stripes of clients that would wait although a segment has nothing to do.
+    pub fn close_idle(&mut self, now: Instant, fx: &mut Effects) {
+        self.demand.reaction_until = None;
+        if !self.is_adaptive() {
+            return;
+        }
+        let mut closed = false;
+        for stream in Stream::CLIENTS {
+            let Some(slot) = self.streams[stream.index()].filling else { continue };
+            let becomes = if self.can_recut(slot) { Stream::Small } else { stream };
+            if self.has_idle_segment(becomes) {
+                self.seal_filling(stream, fx);
+                closed = true;
+            }
+        }
+        // A stripe that could be written nowhere has failed, and others wait for what its requests held.
+        if closed {
+            self.settle(now, fx);
+        }
+    }
+
+    /// True when a stripe that is closed now would be written at once, and costs those in flight little.
+    fn has_idle_segment(&self, stream: Stream) -> bool {
+        let writer = &self.streams[stream.index()];
+        let takes_more = |place| self.stripes_pending_with_room(place).is_some();
+        if !writer.sealed.is_empty() || !writer.open.iter().any(takes_more) {
+            return false;
+        }
+        let is_short = self.segments.free_segments() < GC_START_SEGMENTS + 2;
+        let worth = |mode| match (mode, stream) {
+            (WriteMode::Append, _) => APPENDS_WORTH,
+            (WriteMode::Write, Stream::Large) => 0,
+            (WriteMode::Write, _) => 1,
+        };
+        let worth: u32 = writer.open.iter().map(|place| worth(place.mode)).sum();
+        let in_flight_max = if is_short { 1 } else { worth.max(1) };
+        self.client_stripes_in_flight() < in_flight_max as usize
+    }
+
+    /// Stripes of clients that are closed and not durable.
+    fn client_stripes_in_flight(&self) -> usize {
+        let of = |stream: Stream| {
+            let filling = usize::from(self.streams[stream.index()].filling.is_some());
+            self.stripes.in_use(stream) - filling
+        };
+        Stream::CLIENTS.into_iter().map(of).sum()
+    }
+
+    /// True for a stripe of large chunks whose blocks one of small chunks holds, when there is room for it.
+    fn can_recut(&self, slot: u32) -> bool {
+        let stripe = self.stripes.get(slot);
+        let [small, large] = Stream::CLIENTS.map(|stream| self.streams[stream.index()].stripe_data_blocks);
+        // One that is filling may be full before all are placed: then another is begun.
+        let has_slot = self.stripes.in_use(Stream::Small) < self.stripes.count(Stream::Small);
+        self.is_adaptive()
+            && stripe.stream == Stream::Large
+            && stripe.blocks.len() <= small as usize
+            && small < large
+            && has_slot
+    }
+
+    /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
+    /// when it did.
+    pub(super) fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        if !self.can_recut(slot) {
+            return false;
+        }
+        let count = self.stripes.get(slot).blocks.len();
+        let chunk_blocks = self.streams[Stream::Large.index()].chunk_blocks as usize;
+        let opened_at = self.stripes.get(slot).opened_at;
+        for index in 0..count {
+            let stripe = self.stripes.get_mut(slot);
+            let frame = stripe.pieces[index / chunk_blocks].remove(0);
+            let block = stripe.blocks[index];
+            let placement = Placement {
+                frame,
+                protected: block.protected,
+                name: block.name,
+                origin: block.origin,
+                data_crc: block.data_crc,
+            };
+            self.place(Stream::Small, opened_at, placement, fx);
+        }
+        self.stripes.give(slot);
+        self.seal_filling(Stream::Small, fx);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zone::device::Geometry;
+    use zone::stripe::Level;
+
+    fn array(zones: u32, active_zones_max: u32, percent: u64) -> ArrayConfig {
+        let geometry = Geometry {
+            zones,
+            zone_size_blocks: 512,
+            zone_capacity_blocks: 400,
+            open_zones_max: active_zones_max,
+            active_zones_max,
+            append_blocks_max: 64,
+            transfer_blocks_max: 64,
+            volatile_cache: false,
+        };
+        let mut config = ArrayConfig {
+            array: [1; 16],
+            level: Level::Raid5,
+            members: 4,
+            chunk_blocks: 1,
+            group_stripes: 256,
+            open: OpenSegments::default(),
+            volume_blocks: 1,
+            geometry,
+        };
+        config.volume_blocks = config.volume_blocks_max() * percent / 100;
+        config.validate().expect("an array");
+        config
+    }
+
+    fn open(config: &ArrayConfig) -> (u32, u32) {
+        config.validate().expect("an array");
+        (config.open.small, config.open.large)
+    }
+
+    #[test]
+    fn segments_are_as_many_as_zones_and_space_allow() {
+        let buffered = DriveTraits::default();
+        assert_eq!(open(&array(1000, 14, 80).adaptive(buffered)), (4, 4));
+        assert_eq!(open(&array(1000, 8, 80).adaptive(buffered)), (3, 2));
+        assert_eq!(open(&array(1000, 5, 80).adaptive(buffered)), (1, 1));
+        assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (1, 1));
+        let no_room_for_two = array(40, 14, 100).adaptive(buffered);
+        assert_eq!((open(&no_room_for_two), no_room_for_two.group_stripes), ((1, 0), 256));
+    }
+
+    #[test]
+    fn drives_without_a_buffer_are_written_with_appends() {
+        let adapted = array(1000, 14, 80).adaptive(DriveTraits { has_write_buffer: false });
+        assert_eq!(open(&adapted), (1, 0));
+        let all = Stream::CLIENTS.map(|stream| adapted.modes(stream)).concat();
+        assert_eq!(all, [WriteMode::Append]);
+        let buffered = array(1000, 14, 80).adaptive(DriveTraits::default());
+        let all = Stream::CLIENTS.map(|stream| buffered.modes(stream)).concat();
+        assert_eq!(all, [WriteMode::Write; 8]);
+    }
+
+    #[test]
+    fn demand_is_the_most_of_late() {
+        let mut demand = Demand::default();
+        for _ in 0..3 {
+            demand.begin(5);
+        }
+        (0..3).for_each(|_| demand.end(5));
+        for _ in 0..DEMAND_WRITES - 3 {
+            demand.begin(1);
+            demand.end(1);
+            assert_eq!(demand.blocks(), 15);
+        }
+        for _ in 0..=2 * DEMAND_WRITES {
+            demand.begin(1);
+            demand.end(1);
+        }
+        assert_eq!(demand.blocks(), 1);
+    }
+}
