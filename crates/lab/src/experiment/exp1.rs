@@ -24,7 +24,7 @@ fn cell(scheme: Scheme, request_kib: u32, chunk_kib: u32) -> Cell {
 
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for scheme in scheme::WITH_RAIZN {
+    for scheme in scheme::WITH_RAIZN.into_iter().chain([Scheme::Adaptive]) {
         cells.extend(SIZES_KIB.map(|size| cell(scheme, size, size)));
         // Requests of 4 KiB in chunks of 4 KiB are there already.
         cells.extend([8, 16].map(|chunk| cell(scheme, 4, chunk)));

@@ -52,7 +52,8 @@ fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in [CLOSED, OPEN] {
         for chunk in CHUNKS_KIB {
-            cells.extend(scheme::ALL.map(|scheme| cell(scheme, chunk, workload)));
+            let schemes = scheme::ALL.into_iter().chain([Scheme::Adaptive]);
+            cells.extend(schemes.map(|scheme| cell(scheme, chunk, workload)));
         }
     }
     for segments in SEGMENTS {

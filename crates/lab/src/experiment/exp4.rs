@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-const SCHEMES: [Scheme; 2] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly];
+const SCHEMES: [Scheme; 3] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::Adaptive];
 /// Published gains by chunk size.
 const GAINS: [(u32, &str); 3] = [(4, "exp4-gain-4k"), (8, "exp4-gain-8k"), (16, "exp4-gain-16k")];
 
@@ -50,7 +50,7 @@ fn judge(draft: &mut Draft) {
     let levels = levels();
     for (size, id) in GAINS {
         for level in &levels {
-            let [zap, write] = SCHEMES.map(|scheme| cell(scheme, *level, size));
+            let [zap, write, _] = SCHEMES.map(|scheme| cell(scheme, *level, size));
             draft.ratio(id, (&zap, &write), WRITE_THROUGHPUT, Scheme::ZoneWriteOnly.name());
         }
     }

@@ -34,7 +34,11 @@ fn real(scheme: Scheme, depth: u32, size_kib: u32) -> Cell {
 }
 
 fn femu(depth: u32, size_kib: u32) -> Cell {
-    let Cell { scheme, setting } = real(Scheme::ZapRaid, depth, size_kib);
+    emulated(Scheme::ZapRaid, depth, size_kib)
+}
+
+fn emulated(scheme: Scheme, depth: u32, size_kib: u32) -> Cell {
+    let Cell { scheme, setting } = real(scheme, depth, size_kib);
     Cell { scheme, setting: Setting { profile: "femu-zapraid", drives: 7, ..setting } }
 }
 
@@ -46,7 +50,10 @@ fn cells() -> Vec<Cell> {
         for scheme in schemes.iter().copied() {
             cells.extend(REAL_DEPTHS.map(|depth| real(scheme, depth, size)));
         }
-        cells.extend(FEMU_DEPTHS.map(|depth| femu(depth, size)));
+        cells.extend(REAL_DEPTHS.map(|depth| real(Scheme::Adaptive, depth, size)));
+        for scheme in [Scheme::ZapRaid, Scheme::Adaptive] {
+            cells.extend(FEMU_DEPTHS.map(|depth| emulated(scheme, depth, size)));
+        }
     }
     cells
 }

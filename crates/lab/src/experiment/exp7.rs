@@ -54,7 +54,7 @@ fn cell(scheme: Scheme, load: Load, (small, large): (u32, u32)) -> Cell {
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for load in LOADS {
-        for scheme in scheme::ALL {
+        for scheme in scheme::ALL.into_iter().chain([Scheme::Adaptive]) {
             cells.extend(SEGMENTS.map(|segments| cell(scheme, load, segments)));
         }
     }

@@ -41,19 +41,32 @@ const WARM_UP_VOLUMES: u64 = 3;
 const SEGMENTS: u64 = 63;
 
 fn cell(workload: &'static str, request_kib: u32, chunk_kib: u32, reserved_percent: u32) -> Cell {
+    of_scheme(Scheme::ZapRaid, workload, request_kib, chunk_kib, reserved_percent)
+}
+
+fn of_scheme(
+    scheme: Scheme,
+    workload: &'static str,
+    request_kib: u32,
+    chunk_kib: u32,
+    reserved_percent: u32,
+) -> Cell {
     let setting = Setting {
         workload: Some(workload),
         reserved_percent: Some(reserved_percent),
         ..Setting::paper(request_kib, chunk_kib)
     };
-    Cell { scheme: Scheme::ZapRaid, setting }
+    Cell { scheme, setting }
 }
 
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for chunk in CHUNKS_KIB {
         for (name, request, _) in WORKLOADS {
-            cells.extend(RESERVED_PERCENT.map(|percent| cell(name, request, chunk, percent)));
+            for scheme in [Scheme::ZapRaid, Scheme::Adaptive] {
+                cells
+                    .extend(RESERVED_PERCENT.map(|percent| of_scheme(scheme, name, request, chunk, percent)));
+            }
         }
     }
     cells

@@ -10,8 +10,10 @@ use super::setting::Setting;
 use crate::sizing;
 use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
+use array::log::adaptive::{DriveTraits, Policy};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::status::Health;
+use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
@@ -29,9 +31,9 @@ pub(super) const TURNS_MAX: u32 = 1_000_000;
 pub(super) const MOUNTED_AT: Instant = Instant(1_000_000_000);
 /// When clients begin.
 pub(super) const BEGIN: Instant = Instant(2_000_000_000);
-/// Segments beyond those that are written: the collector's reserve, so that it never begins, and one being opened;
-/// and one for each that is open beside the first.
-const SEGMENTS_SPARE: u64 = 8;
+/// Segments beyond those that are written: so many that the collector never begins and space limits nothing, as with
+/// the thousands of zones of the drives.
+const SEGMENTS_SPARE: u64 = 160;
 /// Blocks of a KiB size.
 const BLOCK_KIB: u32 = 4;
 
@@ -139,7 +141,20 @@ impl Plan {
                 matches!(self.space, Space::Blocks(_)) || config.volume_blocks_max() >= self.volume_blocks;
             holds && u64::from(config.segments()) >= segments
         };
-        Ok(sizing::fit_zones(config, self.volume_blocks, is_enough)?)
+        let config = sizing::fit_zones(config, self.volume_blocks, is_enough)?;
+        if self.scheme == Scheme::Adaptive {
+            return Ok(config.adaptive(DriveTraits { has_write_buffer: self.profile.has_write_buffer() }));
+        }
+        Ok(config)
+    }
+
+    fn tuning(&self) -> Tuning {
+        match self.scheme {
+            Scheme::Adaptive => {
+                Tuning { policy: Policy::Adaptive, gc: GcPolicy::CostBenefit, ..Tuning::default() }
+            }
+            _ => Tuning { policy: Policy::Fixed, gc: GcPolicy::Greedy, ..Tuning::default() },
+        }
     }
 }
 
@@ -194,7 +209,7 @@ impl Rig {
         }
         let mut drives = DriveSet::new(devices);
         format(&mut drives, &config, &members)?;
-        let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), MOUNTED_AT)?;
+        let (shard, drives, _) = mount(drives.into_inner(), plan.tuning(), MOUNTED_AT)?;
         let drives_made = plan.drives as u64;
         let volume = LogVolume::new(shard, drives);
         Ok(Rig { config, plan, volume, clock, now: BEGIN, next_id: 0, replies: Vec::new(), drives_made })
@@ -320,7 +335,7 @@ impl Rig {
             drives.poll(now, &mut ignored);
         }
         let begin = clock.now().max(now);
-        let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), begin)?;
+        let (shard, drives, _) = mount(drives.into_inner(), plan.tuning(), begin)?;
         let now = clock.now();
         let mut rig = Rig {
             config,

@@ -15,6 +15,8 @@ pub enum Scheme {
     ZoneWriteOnly,
     /// Zone Append without groups: a group is a whole segment.
     ZoneAppendOnly,
+    /// Our own: chunks, segments and modes are the engine's choice, whatever the setting says.
+    Adaptive,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
     Raizn(Raizn),
 }
@@ -31,7 +33,7 @@ pub enum Raizn {
     Merged,
 }
 
-/// Those of the log-structured engine.
+/// Those of the paper in the log-structured engine.
 pub const ALL: [Scheme; 3] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::ZoneAppendOnly];
 /// And the baseline that the paper compares them with where there is one open segment.
 pub const WITH_RAIZN: [Scheme; 6] = [
@@ -51,6 +53,7 @@ impl Scheme {
             Scheme::ZapRaid => "zapraid",
             Scheme::ZoneWriteOnly => "zone-write-only",
             Scheme::ZoneAppendOnly => "zone-append-only",
+            Scheme::Adaptive => "adaptive",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
             Scheme::Raizn(Raizn::OutOfBand) => "raizn-oob",
             Scheme::Raizn(Raizn::Merged) => "raizn-merged",
@@ -61,7 +64,9 @@ impl Scheme {
     #[must_use]
     pub fn append_use(self) -> AppendUse {
         match self {
-            Scheme::ZapRaid | Scheme::ZoneWriteOnly | Scheme::Raizn(_) => AppendUse::OneSmall,
+            Scheme::ZapRaid | Scheme::ZoneWriteOnly | Scheme::Raizn(_) | Scheme::Adaptive => {
+                AppendUse::OneSmall
+            }
             Scheme::ZoneAppendOnly => AppendUse::All,
         }
     }
@@ -71,7 +76,7 @@ impl Scheme {
     pub fn group_stripes(self, group: Option<u32>, stripes: u32) -> u32 {
         match self {
             Scheme::ZapRaid => group.unwrap_or(GROUP_STRIPES),
-            Scheme::ZoneWriteOnly | Scheme::Raizn(_) => 1,
+            Scheme::ZoneWriteOnly | Scheme::Raizn(_) | Scheme::Adaptive => 1,
             Scheme::ZoneAppendOnly => stripes,
         }
     }

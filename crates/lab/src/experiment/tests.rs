@@ -6,7 +6,7 @@ use super::measurement::{
     DRIVE_WRITES, Metric, P50, P95, P99, P999, READ_THROUGHPUT, THROUGHPUT, WRITE_AMPLIFICATION,
     WRITE_THROUGHPUT,
 };
-use super::scheme::Scheme;
+use super::scheme::{self, Scheme};
 use super::*;
 use std::collections::BTreeSet;
 
@@ -111,6 +111,25 @@ fn twice_the_volume_gives_the_same_throughput() {
         });
         assert!((half / whole - 1.0).abs() < 0.02, "{scheme:?} {size_kib} KiB: {half} and {whole} MiB/s");
     }
+}
+
+/// Ours leaves no setting to an operator, and is at least as fast as the best that one could choose.
+#[test]
+fn adaptive_is_at_least_as_fast_as_the_best_fixed_scheme() {
+    let conditions = Conditions { seed: 1, scale: 0.05, trace: None };
+    let measure = |scheme, depth, size_kib, metric| {
+        let setting = Setting { queue_depth: Some(depth), ..Setting::paper(size_kib, size_kib) };
+        let values = write_load::measure(&Cell { scheme, setting }, conditions).unwrap();
+        values.iter().find(|value| value.metric == metric).unwrap().value
+    };
+    for (depth, size_kib) in [(1, 4), (4, 4), (8, 4), (4, 16), (64, 4), (64, 16)] {
+        let of = |scheme| measure(scheme, depth, size_kib, WRITE_THROUGHPUT);
+        let best = scheme::ALL.map(of).into_iter().fold(0.0, f64::max);
+        let ours = of(Scheme::Adaptive);
+        assert!(ours > 0.99 * best, "depth {depth}, {size_kib} KiB: {ours:.0} and {best:.0} MiB/s");
+    }
+    // A lone write waits for nobody: not a tenth of the deadline of stripes more than the drives take.
+    assert!(measure(Scheme::Adaptive, 1, 4, P95) < 20.0);
 }
 
 #[test]
