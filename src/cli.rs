@@ -1,6 +1,7 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
 use crate::characterise::Characterise;
+use crate::directory::{GcChoice, PolicyChoice};
 use crate::experiment::ExperimentRun;
 use crate::probe::Probe;
 use crate::sim::Sim;
@@ -86,24 +87,31 @@ pub struct Create {
     /// Open and active zones of each drive
     #[arg(long, default_value_t = 14)]
     pub max_open: u32,
-    /// Chunk: consecutive bytes of a stripe on one drive
-    #[arg(long, default_value = "4KiB", value_parser = parse_blocks, value_name = "BYTES")]
-    pub chunk: u32,
-    /// Stripes of a group under Zone Append; 1 uses Zone Write
-    #[arg(long, default_value_t = 256)]
-    pub group: u32,
-    /// Segments of chunks of --chunk open at once; the first is written with Zone Append
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub small_segments: u32,
-    /// Segments of chunks of --large-chunk open at once, for requests of at least that size
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub large_segments: u32,
-    /// Chunk of large segments
-    #[arg(long, default_value = "16KiB", value_parser = parse_blocks, value_name = "BYTES")]
-    pub large_chunk: u32,
+    /// Who decides where writes go and when stripes are closed [default: adaptive, or fixed when one of the six
+    /// options that follow is given]
+    #[arg(long, value_parser = parse_policy, value_name = "adaptive|fixed")]
+    pub policy: Option<PolicyChoice>,
+    /// Chunk: consecutive bytes of a stripe on one drive [default: 4 KiB]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub chunk: Option<u32>,
+    /// Stripes of a group under Zone Append; 1 uses Zone Write [default: 256]
+    #[arg(long)]
+    pub group: Option<u32>,
+    /// Segments of chunks of --chunk open at once; the first is written with Zone Append [default: 1]
+    #[arg(long, value_name = "N")]
+    pub small_segments: Option<u32>,
+    /// Segments of chunks of --large-chunk open at once, for requests of at least that size [default: 0]
+    #[arg(long, value_name = "N")]
+    pub large_segments: Option<u32>,
+    /// Chunk of large segments [default: 16 KiB]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub large_chunk: Option<u32>,
     /// Write all open segments with Zone Append, not only one of small chunks
     #[arg(long)]
     pub append_all: bool,
+    /// How garbage collection chooses what to collect
+    #[arg(long, default_value = "cost-benefit", value_parser = parse_gc, value_name = "greedy|cost-benefit")]
+    pub gc: GcChoice,
     /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
@@ -508,6 +516,22 @@ impl LevelChoice {
 
 const LEVELS: &str =
     "raid0, raid01, raid4, raid5, raid6, or K+M for K drives of data and M up to 3 of parity";
+
+fn parse_policy(text: &str) -> Result<PolicyChoice> {
+    match text {
+        "adaptive" => Ok(PolicyChoice::Adaptive),
+        "fixed" => Ok(PolicyChoice::Fixed),
+        _ => bail!("there is no policy `{text}`: use adaptive or fixed"),
+    }
+}
+
+fn parse_gc(text: &str) -> Result<GcChoice> {
+    match text {
+        "greedy" => Ok(GcChoice::Greedy),
+        "cost-benefit" => Ok(GcChoice::CostBenefit),
+        _ => bail!("garbage is not collected by `{text}`: use greedy or cost-benefit"),
+    }
+}
 
 fn parse_level(text: &str) -> Result<LevelChoice, String> {
     if let Some((data, parity)) = text.split_once('+') {

@@ -2,8 +2,11 @@
 //! named is an array that works.
 
 use crate::cli::{Create, CreateDrive, Scheme};
-use crate::directory::{self, ArrayFile, Directory, DriveTable, SchemeTable};
+use crate::directory::{
+    self, ArrayFile, Directory, DriveTable, EngineTable, GcChoice, PolicyChoice, SchemeTable,
+};
 use anyhow::{Context, Result, bail, ensure};
+use array::log::adaptive::DriveTraits;
 use array::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use drive::emulated::{CreateOptions, EmulatedDrive};
@@ -24,6 +27,10 @@ const CAPACITY_BLOCKS: (u64, u64) = (256, 275_712);
 const SPARE_PERCENT: u64 = 16;
 /// More zones than any drive we know; beyond, the zones are too small for the volume.
 const ZONES_MAX: u32 = 1 << 17;
+/// C, G and C_l of the ZapRAID paper, where segments are not left to the engine.
+const CHUNK_BLOCKS: u32 = 1;
+const GROUP_STRIPES: u32 = 256;
+const LARGE_CHUNK_BLOCKS: u32 = 4;
 const APPEND_BLOCKS_MAX: u32 = 32;
 const TRANSFER_BLOCKS_MAX: u32 = 64;
 
@@ -51,12 +58,14 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
         zone_size: None,
         zone_capacity: None,
         max_open: 14,
-        chunk: 1,
-        group: 256,
-        small_segments: 1,
-        large_segments: 0,
-        large_chunk: 4,
+        policy: None,
+        chunk: None,
+        group: None,
+        small_segments: None,
+        large_segments: None,
+        large_chunk: None,
         append_all: false,
+        gc: GcChoice::default(),
         drives_path: Vec::new(),
     }
 }
@@ -91,6 +100,13 @@ pub fn create(options: &Create) -> Result<Directory> {
             chunk: human_bytes(u64::from(config.chunk_blocks) * BLOCK_BYTES_U64),
             group: config.group_stripes,
             size: human_bytes(config.volume_blocks * BLOCK_BYTES_U64),
+        },
+        engine: EngineTable {
+            policy: options.policy.unwrap_or(match names_segments(options) {
+                true => PolicyChoice::Fixed,
+                false => PolicyChoice::Adaptive,
+            }),
+            gc: options.gc,
         },
         drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid }).collect(),
         spare: Vec::new(),
@@ -179,14 +195,9 @@ fn config(options: &Create) -> Result<ArrayConfig> {
         array: *uuid::Uuid::new_v4().as_bytes(),
         level,
         members,
-        chunk_blocks: options.chunk,
-        group_stripes: options.group,
-        open: OpenSegments {
-            small: options.small_segments,
-            large: options.large_segments,
-            large_chunk_blocks: if options.large_segments > 0 { options.large_chunk } else { 0 },
-            append: if options.append_all { AppendUse::All } else { AppendUse::OneSmall },
-        },
+        chunk_blocks: options.chunk.unwrap_or(CHUNK_BLOCKS),
+        group_stripes: options.group.unwrap_or(GROUP_STRIPES),
+        open: open_segments(options),
         volume_blocks: size / BLOCK_BYTES_U64,
         geometry: Geometry {
             zones: options.zones.unwrap_or(u32::MAX),
@@ -201,7 +212,28 @@ fn config(options: &Create) -> Result<ArrayConfig> {
     };
     settle_zones(&mut config, options)?;
     config.validate()?;
+    if !names_segments(options) {
+        config = config.adaptive(DriveTraits::default());
+    }
     Ok(config)
+}
+
+/// True when chunks or segments were asked for.
+fn names_segments(options: &Create) -> bool {
+    let Create { chunk, group, small_segments, large_segments, large_chunk, append_all, .. } = options;
+    let numbers = [chunk, group, small_segments, large_segments, large_chunk];
+    *append_all || numbers.iter().any(|number| number.is_some())
+}
+
+/// What was asked for, and one segment of small chunks without.
+fn open_segments(options: &Create) -> OpenSegments {
+    let large = options.large_segments.unwrap_or(0);
+    OpenSegments {
+        small: options.small_segments.unwrap_or(1),
+        large,
+        large_chunk_blocks: if large > 0 { options.large_chunk.unwrap_or(LARGE_CHUNK_BLOCKS) } else { 0 },
+        append: if options.append_all { AppendUse::All } else { AppendUse::OneSmall },
+    }
 }
 
 /// Finds the number of zones, or with --zones alone, the size of the volume.

@@ -22,6 +22,9 @@ pub struct ArrayFile {
     pub export: String,
     /// What the array was made as. The drives' superblocks have the last word.
     pub scheme: SchemeTable,
+    /// What the engine does; may be changed while the array is not served.
+    #[serde(default)]
+    pub engine: EngineTable,
     /// The drives, in order.
     pub drive: Vec<DriveTable>,
     /// Blank drives that take the place of the next that fails.
@@ -41,6 +44,38 @@ pub struct SchemeTable {
     pub group: u32,
     /// Size of the volume.
     pub size: String,
+}
+
+/// What may be chosen anew each time the array is served.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineTable {
+    /// Who decides where writes go and when stripes are closed.
+    pub policy: PolicyChoice,
+    /// How garbage collection chooses what to collect.
+    pub gc: GcChoice,
+}
+
+/// Who decides where writes go and when stripes are closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyChoice {
+    /// The engine, by what it observes.
+    #[default]
+    Adaptive,
+    /// Sizes of requests and a deadline, as in the ZapRAID paper.
+    Fixed,
+}
+
+/// How garbage collection chooses what to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GcChoice {
+    /// The least live data.
+    Greedy,
+    /// The most free space for the longest time.
+    #[default]
+    CostBenefit,
 }
 
 /// One drive.

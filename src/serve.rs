@@ -2,15 +2,17 @@
 
 use crate::cli::{RATE_MIB_MAX, Rate, Serve, ServiceOptions, Up};
 use crate::create;
-use crate::directory::{self, Directory};
+use crate::directory::{self, Directory, EngineTable, GcChoice, PolicyChoice};
 use crate::progress::Speed;
 use crate::replace::{self, Attempt};
 use crate::scrub::{self, ScrubReport};
 use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
+use array::log::adaptive::Policy;
 use array::log::config::Tuning;
 use array::log::mount;
+use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::request::{Reply, Request, Volume};
 use base::frame::FramePool;
@@ -70,7 +72,20 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     let drives = directory.open_drives_as(profile.as_ref())?;
     let rebuild_rate = options.rebuild_rate.and_then(Rate::bytes_per_second);
-    let tuning = Tuning { rebuild_rate, stripe_table: options.stripe_table, ..Tuning::default() };
+    let EngineTable { policy, gc } = directory.file.engine;
+    let tuning = Tuning {
+        rebuild_rate,
+        stripe_table: options.stripe_table,
+        policy: match policy {
+            PolicyChoice::Adaptive => Policy::Adaptive,
+            PolicyChoice::Fixed => Policy::Fixed,
+        },
+        gc: match gc {
+            GcChoice::Greedy => GcPolicy::Greedy,
+            GcChoice::CostBenefit => GcPolicy::CostBenefit,
+        },
+        ..Tuning::default()
+    };
     let volume = recover(&directory, drives.devices, tuning, clock)?;
     let listen = match &options.listen {
         Some(listen) => listen.clone(),

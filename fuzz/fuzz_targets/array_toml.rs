@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../src/directory.rs"]
 mod directory;
 
-use directory::{ArrayFile, DriveTable, SchemeTable};
+use directory::{ArrayFile, DriveTable, EngineTable, SchemeTable};
 
 fn seeds() {
     let drive = |index: u8| DriveTable {
@@ -26,6 +26,7 @@ fn seeds() {
             group: 256,
             size: "1 GiB".to_owned(),
         },
+        engine: EngineTable::default(),
         drive: (0..3).map(drive).collect(),
         spare: vec![drive(9)],
     };
