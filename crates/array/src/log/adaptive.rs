@@ -1,6 +1,6 @@
 //! The adaptive policy: how many segments are open, which chunks a write goes to, and when a stripe stops waiting for
 //! company. ZapRAID leaves all of this to an operator (sections 3.3 and 3.5). What each rule is worth stands in
-//! docs/adr/0014.
+//! docs/adr/0015.
 //!
 //! 1. **Segments** ([`ArrayConfig::adaptive`]): up to four of small and four of large chunks under Zone Write, as far
 //!    as active zones and spare space go. One command is in flight per zone then, and costs a drive less than an append
