@@ -84,6 +84,8 @@ struct World {
     relocated: usize,
     /// None was lost yet.
     may_lose: bool,
+    /// Zones are not reset.
+    keeps_zones: bool,
 }
 
 impl World {
@@ -112,6 +114,7 @@ impl World {
             log_zones_replaced: 0,
             relocated: 0,
             may_lose: true,
+            keeps_zones: false,
         };
         world.set_lazy();
         world
@@ -162,7 +165,7 @@ impl World {
 
     fn reset(&mut self, zone: u32) {
         let model = &mut self.zones[zone as usize];
-        if model.resetting.is_some() {
+        if model.resetting.is_some() || self.keeps_zones {
             return;
         }
         model.resetting = Some(std::mem::take(&mut model.blocks));
@@ -445,6 +448,34 @@ fn crashes_with_a_drive_lost_lose_nothing() {
         }
         world.verify_all();
     }
+}
+
+/// Parity that a crash left out of its place moves with the log, and a drive that is lost then is decoded from it.
+#[test]
+fn relocated_parity_moves_with_the_log() {
+    let mut moved = 0;
+    for seed in seeds(150) {
+        println!("seed {seed}");
+        let mut world = World::new(seed);
+        world.may_lose = false;
+        for _ in 0..4 {
+            world.serve();
+            world.crash(None);
+        }
+        if world.volume.engine().relocated_rows() == 0 {
+            continue;
+        }
+        world.keeps_zones = true;
+        for _ in 0..1500 {
+            world.step();
+        }
+        moved += world.volume.engine().counters().log_zones_replaced;
+        world.crash(None);
+        let lost = world.random.index(world.config.members);
+        world.crash(Some(lost));
+        world.verify_all();
+    }
+    assert!(moved > 0, "no log was replaced");
 }
 
 /// A drive dies in service; later it is there again, and is not believed.
