@@ -9,6 +9,7 @@
 //! All integers are little endian, reserved bytes are zero, and every record carries a CRC32C that
 //! covers its identity, so that a misplaced record is as invalid as a damaged one.
 
+pub mod checkpoint;
 pub mod fields;
 pub mod footer;
 pub mod header;
@@ -20,6 +21,6 @@ pub const SUPERBLOCK_ZONES: u32 = 2;
 /// Most members of an array; sizes the member tables of superblock and header.
 pub const MEMBERS_MAX: usize = 32;
 /// The format this program reads and writes.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// Blocks of a segment's header in each zone.
 pub const HEADER_BLOCKS: u32 = 1;

@@ -64,7 +64,7 @@ pub fn markdown(fields: &[Field]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{footer, header, oob, superblock};
+    use crate::format::{checkpoint, footer, header, oob, superblock};
 
     /// `docs/FORMAT.md` holds exactly these tables; `ZONEWEAVE_BLESS=1` rewrites them.
     #[test]
@@ -77,6 +77,8 @@ mod tests {
             ("oob", oob::FIELDS),
             ("footer", footer::FIELDS),
             ("footer-entry", footer::entry::FIELDS),
+            ("checkpoint", checkpoint::FIELDS),
+            ("checkpoint-segment", checkpoint::segment::FIELDS),
         ];
         let mut expected = document.clone();
         for (name, fields) in tables {

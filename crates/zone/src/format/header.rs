@@ -14,7 +14,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWSEGMT1`";
-    VERSION: 8, 4, "format version, 4";
+    VERSION: 8, 4, "format version, 5";
     CRC: 12, 4, "CRC32C of the record with this field zero";
     ARRAY: 16, 16, "array UUID";
     SEGMENT: 32, 8, "segment id, never used twice";

@@ -3,6 +3,7 @@
 //! Records are appended in turn to zone 0 and zone 1 of every member. The record with the highest
 //! generation among all members counts; it names the members that are to be believed.
 
+use crate::format::checkpoint::{Checkpoint, UNSEALED_MAX, Unsealed};
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
 use crate::record_fields;
 use base::bytes::{array_at, put, u32_at, u64_at};
@@ -13,7 +14,7 @@ use base::xor::Block;
 
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWSUPER1`";
-    VERSION: 8, 4, "format version, 4";
+    VERSION: 8, 4, "format version, 5";
     CRC: 12, 4, "CRC32C of the record with this field zero";
     ARRAY: 16, 16, "array UUID";
     DRIVE: 32, 16, "UUID of the drive that holds this record";
@@ -37,7 +38,15 @@ record_fields! { BLOCK_BYTES;
     SEGMENTS_SMALL: 652, 1, "open segments of small chunks";
     SEGMENTS_LARGE: 653, 1, "open segments of large chunks";
     APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all";
-    RESERVED_1: 655, 3441, "zero";
+    RESERVED_1: 655, 1, "zero";
+    CHECKPOINT: 656, 4, "number of the checkpoint that counts; zero when none does";
+    CHECKPOINT_BLOCKS: 660, 4, "blocks of its image";
+    CHECKPOINT_SEQUENCE: 664, 8, "the next sequence when it began";
+    CHECKPOINT_SEGMENT: 672, 8, "the next segment id when it began";
+    CHECKPOINT_UNSEALED: 680, 4, "segments that were there and not sealed";
+    RESERVED_2: 684, 4, "zero";
+    CHECKPOINT_STRIPES: 688, 768, "of each of those: segment id (8), stripes that were durable (4)";
+    RESERVED_3: 1456, 2640, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSUPER1";
@@ -105,6 +114,8 @@ pub struct Superblock {
     pub append: u8,
     /// Segments from this id on were written with the member that is being rebuilt.
     pub rebuild_from: u64,
+    /// The checkpoint that counts.
+    pub checkpoint: Option<Checkpoint>,
     /// All members, in order.
     pub members: Vec<Member>,
 }
@@ -167,6 +178,9 @@ impl Superblock {
         block[at::SEGMENTS_SMALL] = self.segments_small;
         block[at::SEGMENTS_LARGE] = self.segments_large;
         block[at::APPEND] = self.append;
+        if let Some(checkpoint) = &self.checkpoint {
+            put_checkpoint(checkpoint, block);
+        }
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
     }
@@ -208,9 +222,41 @@ impl Superblock {
             segments_large: block[at::SEGMENTS_LARGE],
             append: block[at::APPEND],
             rebuild_from: u64_at(block, at::REBUILD_FROM),
+            checkpoint: checkpoint_at(block),
             members: members?,
         })
     }
+}
+
+fn put_checkpoint(checkpoint: &Checkpoint, block: &mut Block) {
+    assert!(checkpoint.unsealed.len() <= UNSEALED_MAX);
+    let count = u32::try_from(checkpoint.unsealed.len()).expect("few");
+    put(block, at::CHECKPOINT, &checkpoint.number.to_le_bytes());
+    put(block, at::CHECKPOINT_BLOCKS, &checkpoint.blocks.to_le_bytes());
+    put(block, at::CHECKPOINT_SEQUENCE, &checkpoint.sequence.to_le_bytes());
+    put(block, at::CHECKPOINT_SEGMENT, &checkpoint.segment.to_le_bytes());
+    put(block, at::CHECKPOINT_UNSEALED, &count.to_le_bytes());
+    for (index, unsealed) in checkpoint.unsealed.iter().enumerate() {
+        put(block, at::CHECKPOINT_STRIPES + 12 * index, &unsealed.segment.to_le_bytes());
+        put(block, at::CHECKPOINT_STRIPES + 12 * index + 8, &unsealed.stripes.to_le_bytes());
+    }
+}
+
+/// The checkpoint that a record names, if any.
+fn checkpoint_at(block: &Block) -> Option<Checkpoint> {
+    let number = u32_at(block, at::CHECKPOINT);
+    let count = usize::try_from(u32_at(block, at::CHECKPOINT_UNSEALED)).ok()?;
+    let unsealed = |index: usize| Unsealed {
+        segment: u64_at(block, at::CHECKPOINT_STRIPES + 12 * index),
+        stripes: u32_at(block, at::CHECKPOINT_STRIPES + 12 * index + 8),
+    };
+    (number > 0 && count <= UNSEALED_MAX).then(|| Checkpoint {
+        number,
+        blocks: u32_at(block, at::CHECKPOINT_BLOCKS),
+        sequence: u64_at(block, at::CHECKPOINT_SEQUENCE),
+        segment: u64_at(block, at::CHECKPOINT_SEGMENT),
+        unsealed: (0..count).map(unsealed).collect(),
+    })
 }
 
 fn member_at(block: &Block, index: usize) -> Option<Member> {
@@ -254,6 +300,16 @@ mod tests {
             segments_large: 3,
             append: 1,
             rebuild_from: 3 << 33,
+            checkpoint: Some(Checkpoint {
+                number: 9,
+                blocks: 12,
+                sequence: 5 << 40,
+                segment: 7 << 32,
+                unsealed: vec![
+                    Unsealed { segment: 6 << 32, stripes: 17 },
+                    Unsealed { segment: 1, stripes: 0 },
+                ],
+            }),
             members: vec![
                 Member { uuid: [1; 16], state: MemberState::Active },
                 Member { uuid: [2; 16], state: MemberState::Failed },
@@ -267,7 +323,7 @@ mod tests {
         let mut block = [0; BLOCK_BYTES];
         record().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(record()));
-        for at in [0, 9, 17, 61, 97, 130, 644, 4095] {
+        for at in [0, 9, 17, 61, 97, 130, 644, 690, 4095] {
             let mut damaged = block;
             damaged[at] ^= 1;
             assert_eq!(Superblock::decode(&damaged), None, "byte {at}");

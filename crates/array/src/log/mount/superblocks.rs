@@ -222,6 +222,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         segments_large: u8::try_from(config.open.large).expect("validated"),
         append: config.open.append.code(),
         rebuild_from: 0,
+        checkpoint: None,
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };
     for member in 0..config.members {
