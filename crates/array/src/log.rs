@@ -15,6 +15,7 @@
 pub mod adaptive;
 mod audit;
 pub mod check;
+mod checkpoint;
 pub mod config;
 mod counters;
 mod flush;
@@ -47,7 +48,9 @@ mod writer;
 
 pub use counters::Counters;
 pub use membership::LogPosition;
-pub use mount::{DamagedChunk, MountError, MountReport, format, identify, mount, mount_read_only};
+pub use mount::{
+    DamagedChunk, MountError, MountReport, compare_checkpoint, format, identify, mount, mount_read_only,
+};
 pub use pba::{Location, Pba};
 pub use replace::ReplaceError;
 
@@ -58,6 +61,7 @@ use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::DriveIndex;
+use checkpoint::{CHECKPOINT_BLOCKS_IN_FLIGHT, Checkpoints};
 use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use flush::{DeviceFlush, RecoveryFlush};
 use gc::{Gc, Move};
@@ -136,6 +140,7 @@ pub struct Shard {
     member_rebuild: MemberRebuild,
     gc: Gc,
     scrub: Scrub,
+    checkpoints: Checkpoints,
     moves: VecDeque<Move>,
     /// Live blocks of the victim that could not be read, to be written off.
     write_offs: Vec<(Name, Pba)>,
@@ -249,6 +254,7 @@ impl Shard {
         self.start_rebuilds(fx);
         self.move_weak_stripes(fx);
         self.record_doubt();
+        self.advance_checkpoint(now, fx);
         self.place_moves(now, fx);
         // What it marks, the collector takes; what that and the rebuild end, it waits for.
         self.advance_scrub(now, fx);
@@ -306,6 +312,7 @@ impl Shard {
             && matches!(self.gc, Gc::Idle)
             && self.rebuild_is_over()
             && self.scrub_is_over()
+            && self.checkpoints.is_over()
             && !self.membership.is_changing()
             && !self.segments.iter().any(|(_, segment)| segment.is_changing())
             && Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) == 0)
@@ -392,7 +399,8 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 }
 
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
-/// loads for the collector and for degraded reads, sweeps for a rebuild and a scrub, moved blocks, headers and footers.
+/// loads for the collector and for degraded reads, sweeps for a rebuild and a scrub, moved blocks, headers and footers,
+/// blocks of a checkpoint.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
     let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("three streams");
@@ -414,5 +422,6 @@ fn internal_frames_max(config: &ArrayConfig) -> usize {
     let fillers = zones.min(config.members * config.segments() as usize) * config::CHUNK_BLOCKS_MAX as usize;
     let metadata =
         (config.members + 2 + REBUILD_ZONES_MAX) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
-    stripes + loads + rebuild + scrub + fillers + metadata
+    let checkpoint = CHECKPOINT_BLOCKS_IN_FLIGHT as usize;
+    stripes + loads + rebuild + scrub + fillers + metadata + checkpoint
 }

@@ -300,6 +300,20 @@ mutants! {
         NewestSegmentWins = "newest-segment-wins",
         /// A tombstone that cannot be read is taken to have said nothing.
         DoubtIgnored = "doubt-ignored",
+        /// A checkpoint begins while stripes are in flight.
+        CheckpointWithoutDrain = "checkpoint-without-drain",
+        /// What a checkpoint names may be in volatile caches when it counts.
+        CheckpointNotFlushed = "checkpoint-not-flushed",
+        /// What was written since a checkpoint to segments that were open then is passed over.
+        RedoBeginsLate = "redo-begins-late",
+        /// What was written before a checkpoint to segments that were open then counts before what it says.
+        RedoTakesAll = "redo-takes-all",
+        /// Trims since a checkpoint are forgotten by a mount that uses it.
+        TrimsNotRedone = "trims-not-redone",
+        /// A checkpoint does not say which blocks are trimmed.
+        TrimmedNotSaved = "trimmed-not-saved",
+        /// The collector drops the blocks of checkpoints.
+        MappingBlocksNotMoved = "mapping-blocks-not-moved",
     }
 }
 

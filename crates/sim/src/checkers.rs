@@ -3,9 +3,9 @@
 use crate::drive::Drive;
 use crate::world::{Failure, World};
 use array::log::check::{Problem, Record, check};
-use array::log::mount_read_only;
 use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
+use array::log::{compare_checkpoint, mount_read_only};
 use base::units::{DriveIndex, ZoneIndex};
 use drive::emulated::EmulatedDrive;
 use zone::device::ZonedDevice;
@@ -34,6 +34,7 @@ impl World {
         self.check_zones()?;
         let is_repaired = self.is_repaired();
         let has_problems = self.check_media(is_repaired)?;
+        self.check_checkpoint()?;
         // What is left, such as zones without a header, is nobody's to repair.
         if is_repaired && !has_problems {
             self.ledger.heal();
@@ -101,11 +102,7 @@ impl World {
 
     /// Every checksum, every parity, the index: as `zoneweave check`. True when that finds a problem that may be.
     fn check_media(&mut self, is_repaired: bool) -> Result<bool, Failure> {
-        let drives: Vec<Option<Box<dyn ZonedDevice>>> = {
-            let rack = self.rack.lock();
-            self.places.iter().map(|place| place.and_then(|drive| copy_of(&rack.drives[drive]))).collect()
-        };
-        let (shard, mut drives, report) = match mount_read_only(drives, self.now) {
+        let (shard, mut drives, report) = match mount_read_only(self.copies(), self.now) {
             Ok(mounted) => mounted,
             Err(_) if !self.ledger.is_tolerable() => return Ok(true),
             Err(error) => return Err(Failure::new(format!("an array at rest does not mount: {error}"))),
@@ -117,6 +114,36 @@ impl World {
             }
         }
         Ok(report.problems_count > 0)
+    }
+
+    /// A mount that uses the checkpoint finds what one finds that reads everything; and where the engine has one and no
+    /// drive is to blame for anything, it can be used.
+    fn check_checkpoint(&mut self) -> Result<(), Failure> {
+        if !self.ledger.is_tolerable() {
+            return Ok(());
+        }
+        let compared = compare_checkpoint(self.copies(), self.now);
+        let compared =
+            compared.map_err(|error| Failure::new(format!("an array at rest does not mount: {error}")))?;
+        let blamed = (0..self.plan.members).any(|member| self.ledger.is_blamed(member));
+        match compared {
+            Some(differences) if !differences.is_empty() => {
+                Err(Failure::new(format!("with the checkpoint, and without: {}", differences.join("; "))))
+            }
+            None if self.volume().shard().has_checkpoint() && !blamed => {
+                Err(Failure::new("a mount cannot use the checkpoint"))
+            }
+            used => {
+                self.ledger.count("checkpoints compared", u64::from(used.is_some()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies of the drives that are plugged in.
+    fn copies(&self) -> Vec<Option<Box<dyn ZonedDevice>>> {
+        let rack = self.rack.lock();
+        self.places.iter().map(|place| place.and_then(|drive| copy_of(&rack.drives[drive]))).collect()
     }
 
     /// True when a problem follows from the faults there were.

@@ -44,6 +44,7 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.zone_capacity_blocks = plan.zone_capacity_blocks.saturating_sub(4),
     |plan| plan.open_zones = plan.open_zones.min(4),
     |plan| plan.rebuild_kib_per_second = 0,
+    |plan| plan.checkpoint_blocks = 0,
     |plan| plan.append_blocks = plan.append_blocks.min(4),
     |plan| plan.transfer_blocks = plan.transfer_blocks.min(4),
 ];

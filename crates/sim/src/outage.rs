@@ -60,7 +60,9 @@ impl World {
                     self.unplug_foreign();
                     self.fail_drives();
                 }
-                Ok((shard, drives, _)) => {
+                Ok((shard, drives, report)) => {
+                    self.ledger.count("mounts with a checkpoint", u64::from(shard.has_checkpoint()));
+                    self.ledger.count("checkpoints refused", u64::from(report.checkpoint_refused));
                     self.volume = Some(LogVolume::new(shard, drives));
                     return self.on_mounted();
                 }

@@ -4,7 +4,7 @@
 //! most runs, so that those that are on meet often.
 
 use array::log::adaptive::Policy;
-use array::log::config::{AppendUse, ArrayConfig, OpenSegments, Tuning};
+use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, Tuning};
 use array::log::victim::GcPolicy;
 use base::erasure::ErasureCode;
 use base::random::Random;
@@ -95,6 +95,9 @@ pub struct Plan {
     /// Most KiB a second that a rebuild writes; zero is no limit.
     #[serde(default)]
     pub rebuild_kib_per_second: u64,
+    /// A checkpoint is written whenever so many blocks were; zero is never.
+    #[serde(default)]
+    pub checkpoint_blocks: u64,
     /// What power failure does to transfers.
     pub tearing: Tearing,
     /// One open segment for clients without.
@@ -134,7 +137,8 @@ impl Plan {
         loop {
             let plan = Plan::draw_any(random, seed);
             if plan.config().is_some() {
-                return plan.or_hybrid().or_adaptive();
+                let checkpoint_blocks = Plan::draw_checkpoints(seed);
+                return Plan { checkpoint_blocks, ..plan.or_hybrid().or_adaptive() };
             }
         }
     }
@@ -164,6 +168,11 @@ impl Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6164_6170);
         let of_ten = if self.hybrid.is_some() { 7 } else { 4 };
         Plan { adaptive: random.chance(of_ten, 10), cost_benefit: random.chance(1, 2), ..self }
+    }
+
+    fn draw_checkpoints(seed: u64) -> u64 {
+        let random = &mut Random::from_seed(seed ^ 0x6368_6563);
+        pick(random, &[0, 0, 1, 20, 50, 100, 300])
     }
 
     fn draw_any(random: &mut Random, seed: u64) -> Plan {
@@ -196,6 +205,7 @@ impl Plan {
             hybrid: None,
             adaptive: false,
             cost_benefit: false,
+            checkpoint_blocks: 0,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             latency,
         }
@@ -240,6 +250,10 @@ impl Plan {
             stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
             gc: if self.cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             policy: if self.adaptive { Policy::Adaptive } else { Policy::Fixed },
+            checkpoints: match self.checkpoint_blocks {
+                0 => CheckpointEvery::Never,
+                blocks => CheckpointEvery::Blocks(blocks),
+            },
         }
     }
 

@@ -10,6 +10,8 @@ macro_rules! scenarios {
 /// Name and text of all scenarios.
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "append-groups",
+    "checkpoint-rots",
+    "checkpoints-and-crashes",
     "clock-stalls",
     "closed-early-nowhere",
     "condemned-segments",

@@ -353,6 +353,7 @@ impl Check<'_> {
             let lba = match name {
                 Name::Block(lba) => lba.0,
                 Name::Tombstone(region) => region,
+                Name::Mapping(name) => name,
             };
             let Location { drive, zone, offset } = location;
             self.report.add(Problem::IndexMismatch { lba, drive, zone, offset });

@@ -125,6 +125,19 @@ pub struct Tuning {
     pub policy: Policy,
     /// How the collector chooses.
     pub gc: GcPolicy,
+    /// How often the index is written down, so that the next mount need not read everything.
+    pub checkpoints: CheckpointEvery,
+}
+
+/// How often a checkpoint is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointEvery {
+    /// Never; one that is there is used, and kept as long as there is room.
+    Never,
+    /// When it adds little to what is written: every 32 times its own size, 256 MiB at least.
+    Auto,
+    /// Whenever so many blocks were written.
+    Blocks(u64),
 }
 
 impl Default for Tuning {
@@ -137,6 +150,7 @@ impl Default for Tuning {
             stripe_table: Packing::default(),
             policy: Policy::default(),
             gc: GcPolicy::default(),
+            checkpoints: CheckpointEvery::Never,
         }
     }
 }

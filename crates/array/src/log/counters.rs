@@ -17,6 +17,10 @@ pub struct Counters {
     pub parity_blocks_written: u64,
     /// Header and footer blocks.
     pub metadata_blocks_written: u64,
+    /// Blocks of checkpoints.
+    pub checkpoint_blocks_written: u64,
+    /// Checkpoints that a mount can use.
+    pub checkpoints_written: u64,
     /// Segments collected.
     pub segments_collected: u64,
     /// Blocks rebuilt and written elsewhere because a drive returned an error or wrong data.
@@ -44,6 +48,7 @@ impl Counters {
             + self.tombstone_blocks_written
             + self.moved_blocks_written
             + self.padding_blocks_written
+            + self.checkpoint_blocks_written
             + self.metadata_blocks_written;
         (self.user_blocks_written > 0).then(|| written as f64 / self.user_blocks_written as f64)
     }

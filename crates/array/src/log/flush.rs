@@ -19,6 +19,7 @@ enum FlushWaiter {
     Seal(SegmentSlot),
     Recovery,
     Rebuild,
+    Checkpoint(u32),
 }
 
 /// What clients are shown after a recovery must survive the next power failure too.
@@ -122,6 +123,16 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
+    /// Makes durable what a checkpoint says and what it says it of: a volatile cache may lose the newer copy of a
+    /// block that the image names, and then nobody knows of the one before.
+    pub(super) fn flush_devices_for_checkpoint(&mut self, number: u32, fx: &mut Effects) {
+        if mutant::is(Mutant::CheckpointNotFlushed) {
+            return self.checkpoints.flushed(number);
+        }
+        self.device_flush.next.push(FlushWaiter::Checkpoint(number));
+        self.start_device_flush(fx);
+    }
+
     fn start_device_flush(&mut self, fx: &mut Effects) {
         let busy = self.device_flush.drives_pending > 0 || !self.device_flush.current.is_empty();
         if busy || self.device_flush.next.is_empty() {
@@ -196,6 +207,7 @@ impl Shard {
                 FlushWaiter::Gc => self.gc_flushed(),
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
                 FlushWaiter::Rebuild => self.rebuild_recorded(),
+                FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,
             }
         }

@@ -265,7 +265,7 @@ impl Shard {
 
     /// Puts blocks that wait to be moved into the collector's stripes.
     pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
-        while !self.moves.is_empty() {
+        while !self.moves.is_empty() && !self.checkpoints.is_draining() {
             let filling = self.streams[Stream::Gc.index()].filling.is_some();
             if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
                 return;
@@ -284,6 +284,9 @@ impl Shard {
                 self.next_sequence += 1;
             }
             if mutant::is(Mutant::CollectorDropsTombstones) && matches!(name, Name::Tombstone(_)) {
+                protected = Protected::PADDING;
+            }
+            if mutant::is(Mutant::MappingBlocksNotMoved) && matches!(name, Name::Mapping(_)) {
                 protected = Protected::PADDING;
             }
             self.moves_pending += 1;

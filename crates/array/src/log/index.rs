@@ -1,7 +1,7 @@
 //! The logical-to-physical table (L2P): where the newest durable copy of every block lies.
 //!
-//! Two kinds of names are mapped: blocks of the volume, and the tombstone block of each region (the
-//! bitmap of its trimmed blocks). Both live in the same stripes and are moved by the same collector.
+//! Three kinds of names are mapped: blocks of the volume, the tombstone block of each region (the bitmap of its
+//! trimmed blocks), and the blocks of checkpoints. All live in the same stripes and are moved by the same collector.
 //!
 //! Invariants: an unmapped block reads as zeros, unless it is lost, then reading it fails; a block that
 //! is trimmed or lost is unmapped; a mapped block is live, and counted in its segment's `live_blocks`.
@@ -16,6 +16,7 @@ use base::xor::Block;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use trimmed::TrimmedBits;
+use zone::format::checkpoint::name_of;
 use zone::format::oob::{Kind, Protected};
 
 const UNMAPPED: u32 = u32::MAX;
@@ -27,6 +28,8 @@ pub enum Name {
     Block(Lba),
     /// The tombstone block of a region.
     Tombstone(u64),
+    /// A block of a checkpoint's image: its number in the upper 32 bits, the index of the block in the lower.
+    Mapping(u64),
 }
 
 impl Name {
@@ -39,18 +42,29 @@ impl Name {
                 (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
             }
             Kind::Tombstone => (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba)),
-            Kind::Mapping | Kind::Padding => None,
+            Kind::Mapping => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
+            Kind::Padding => None,
         }
     }
 }
 
-/// The L2P table with the trimmed bits.
+/// The L2P table with the trimmed bits, and where checkpoints of it lie.
 pub struct Index {
     blocks: Vec<u32>,
     tombstones: Vec<u32>,
     trimmed: TrimmedBits,
     /// Blocks of which nobody knows what they hold, nor whether they were trimmed. Rarely any.
     lost: BTreeSet<Lba>,
+    /// Blocks of the volume that are mapped.
+    mapped_blocks: u64,
+    /// The checkpoint that counts, and the one that is being written.
+    checkpoints: Vec<MappedCheckpoint>,
+}
+
+/// Where the blocks of a checkpoint's image lie.
+struct MappedCheckpoint {
+    number: u32,
+    blocks: Vec<u32>,
 }
 
 /// Where the bitmap of lost blocks begins in a tombstone; that of trimmed ones comes first.
@@ -69,7 +83,46 @@ impl Index {
             tombstones: vec![UNMAPPED; regions],
             trimmed: TrimmedBits::new(volume_blocks.div_ceil(REGION_BLOCKS)),
             lost: BTreeSet::new(),
+            mapped_blocks: 0,
+            checkpoints: Vec::new(),
         }
+    }
+
+    /// Makes room for the blocks of a checkpoint; none of them lies anywhere yet.
+    pub fn begin_checkpoint(&mut self, number: u32, blocks: u32) {
+        self.checkpoints.push(MappedCheckpoint { number, blocks: vec![UNMAPPED; blocks as usize] });
+    }
+
+    /// A checkpoint counts no more; returns where its blocks lay.
+    pub fn end_checkpoint(&mut self, number: u32) -> Vec<Pba> {
+        let Some(at) = self.checkpoints.iter().position(|checkpoint| checkpoint.number == number) else {
+            return Vec::new();
+        };
+        let blocks = self.checkpoints.remove(at).blocks;
+        blocks.into_iter().filter(|entry| *entry != UNMAPPED).map(Pba).collect()
+    }
+
+    /// Blocks of all checkpoints, whether they are written yet or not.
+    #[must_use]
+    pub fn checkpoint_blocks(&self) -> u64 {
+        self.checkpoints.iter().map(|checkpoint| checkpoint.blocks.len() as u64).sum()
+    }
+
+    /// True for a name that may be mapped: of checkpoints, only two are known.
+    #[must_use]
+    pub fn knows(&self, name: Name) -> bool {
+        match name {
+            Name::Block(lba) => lba.0 < self.blocks(),
+            Name::Tombstone(region) => region < self.regions(),
+            Name::Mapping(name) => self.mapping_slot(name).is_some(),
+        }
+    }
+
+    /// Checkpoint and block within it of a name.
+    fn mapping_slot(&self, name: u64) -> Option<(usize, usize)> {
+        let at = self.checkpoints.iter().position(|checkpoint| u64::from(checkpoint.number) == name >> 32)?;
+        let block = usize::try_from(name & u64::from(u32::MAX)).expect("32 bits");
+        (block < self.checkpoints[at].blocks.len()).then_some((at, block))
     }
 
     /// Blocks of the volume.
@@ -90,11 +143,18 @@ impl Index {
         let entry = match name {
             Name::Block(lba) => self.blocks[lba.index()],
             Name::Tombstone(region) => self.tombstones[Lba(region).index()],
+            Name::Mapping(name) => {
+                let (at, block) = self.mapping_slot(name)?;
+                self.checkpoints[at].blocks[block]
+            }
         };
         (entry != UNMAPPED).then_some(Pba(entry))
     }
 
     /// Maps a name and returns where it was before. A written block is no longer trimmed or lost.
+    ///
+    /// # Panics
+    /// When it is a block of a checkpoint that is neither counting nor being written.
     pub fn set(&mut self, name: Name, pba: Pba) -> Option<Pba> {
         let entry = match name {
             Name::Block(lba) => {
@@ -102,9 +162,15 @@ impl Index {
                 if !self.lost.is_empty() {
                     self.lost.remove(&lba);
                 }
-                &mut self.blocks[lba.index()]
+                let entry = &mut self.blocks[lba.index()];
+                self.mapped_blocks += u64::from(*entry == UNMAPPED);
+                entry
             }
             Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
+            Name::Mapping(name) => {
+                let (at, block) = self.mapping_slot(name).expect("a checkpoint that is there");
+                &mut self.checkpoints[at].blocks[block]
+            }
         };
         let before = std::mem::replace(entry, pba.0);
         (before != UNMAPPED).then_some(Pba(before))
@@ -115,6 +181,7 @@ impl Index {
         self.trimmed.insert(lba);
         self.lost.remove(&lba);
         let before = std::mem::replace(&mut self.blocks[lba.index()], UNMAPPED);
+        self.mapped_blocks -= u64::from(before != UNMAPPED);
         (before != UNMAPPED).then_some(Pba(before))
     }
 
@@ -157,8 +224,13 @@ impl Index {
     pub fn mapped(&self) -> impl Iterator<Item = (Name, Pba)> + '_ {
         let blocks = (0..).zip(&self.blocks).map(|(lba, entry)| (Name::Block(Lba(lba)), *entry));
         let tombstones = (0..).zip(&self.tombstones).map(|(region, entry)| (Name::Tombstone(region), *entry));
+        let checkpoints = self.checkpoints.iter().flat_map(|checkpoint| {
+            let names = (0..).map(|block| Name::Mapping(name_of(checkpoint.number, block)));
+            names.zip(checkpoint.blocks.iter().copied())
+        });
         blocks
             .chain(tombstones)
+            .chain(checkpoints)
             .filter(|(_, entry)| *entry != UNMAPPED)
             .map(|(name, entry)| (name, Pba(entry)))
     }
@@ -166,7 +238,63 @@ impl Index {
     /// Blocks of the volume that hold data.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
-        self.blocks.iter().filter(|entry| **entry != UNMAPPED).count() as u64
+        self.mapped_blocks
+    }
+
+    /// The entry of a block as checkpoints have it: all ones for none.
+    #[must_use]
+    pub fn block_entry(&self, lba: usize) -> u32 {
+        self.blocks[lba]
+    }
+
+    /// The entry of a region's tombstone as checkpoints have it: all ones for none.
+    #[must_use]
+    pub fn tombstone_entry(&self, region: usize) -> u32 {
+        self.tombstones[region]
+    }
+
+    /// 64 bits of the bitmap of trimmed blocks.
+    #[must_use]
+    pub fn trimmed_word(&self, word: usize) -> u64 {
+        self.trimmed.word(word)
+    }
+
+    /// The index as a checkpoint has it; `None` when the parts do not fit together. What was mapped while the
+    /// bitmap was written is not trimmed, and what was mapped or trimmed since it began is not lost.
+    #[must_use]
+    pub fn restore(
+        blocks: Vec<u32>,
+        tombstones: Vec<u32>,
+        mut trimmed: Vec<u64>,
+        lost: &[u64],
+    ) -> Option<Index> {
+        let volume_blocks = blocks.len() as u64;
+        let words = blocks.len().div_ceil(64);
+        if Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index() != tombstones.len() || words != trimmed.len() {
+            return None;
+        }
+        for (word, entries) in trimmed.iter_mut().zip(blocks.chunks(64)) {
+            let mapped = (0..).zip(entries).filter(|(_, entry)| **entry != UNMAPPED);
+            *word &= !mapped.fold(0, |bits, (bit, _)| bits | 1_u64 << bit);
+        }
+        let mut index = Index {
+            mapped_blocks: blocks.iter().filter(|entry| **entry != UNMAPPED).count() as u64,
+            trimmed: TrimmedBits::of(tombstones.len() as u64, &trimmed),
+            blocks,
+            tombstones,
+            lost: BTreeSet::new(),
+            checkpoints: Vec::new(),
+        };
+        for lba in lost {
+            if *lba >= volume_blocks {
+                return None;
+            }
+            let lba = Lba(*lba);
+            if index.get(Name::Block(lba)).is_none() && !index.is_trimmed(lba) {
+                index.lost.insert(lba);
+            }
+        }
+        Some(index)
     }
 
     /// Bytes of memory: of the table itself, and of what is known of trimmed and lost blocks.

@@ -27,6 +27,11 @@ impl Shard {
         }
         while self.moves.len() < self.moves_waiting_max() {
             let Some((name, from)) = self.write_offs.pop() else { return };
+            // Without one of its blocks, a checkpoint is worth nothing: the next mount does without.
+            if let Name::Mapping(_) = name {
+                self.drop_checkpoints();
+                continue;
+            }
             if self.index.get(name) == Some(from) && self.segment_at(from) == victim {
                 let marker = self.marker(name, from);
                 self.moves.push_back(marker);
@@ -68,6 +73,7 @@ impl Shard {
                 self.in_flight.sequence_before(lba).or(trim)
             }
             Name::Tombstone(region) => self.regions.sequence_before(region),
+            Name::Mapping(_) => unreachable!("checkpoints have no markers"),
         };
         before.unwrap_or_else(|| {
             self.next_sequence += 1;
@@ -87,6 +93,7 @@ impl Shard {
                 self.index.write_tombstone(region, &(0..0), &mut frame.data);
                 (region, Kind::Tombstone)
             }
+            Name::Mapping(_) => unreachable!("checkpoints have no markers"),
         };
         let protected = Protected { lba, sequence: self.sequence_for_marker(name), kind };
         frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());

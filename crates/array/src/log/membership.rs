@@ -8,6 +8,7 @@ use base::erasure::{ErasureCode, PieceSet};
 use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
+use zone::format::checkpoint::Checkpoint;
 use zone::format::superblock::{Member, MemberState, Superblock, Uuid};
 
 /// Where the next superblock record of a drive goes.
@@ -106,6 +107,17 @@ impl Membership {
     #[must_use]
     pub fn has_room(&self, capacity: u32) -> bool {
         self.positions.iter().all(|position| position.next + RECORDS_PER_REPLACEMENT <= capacity)
+    }
+
+    /// True when the record of a checkpoint leaves every log the room it had at the mount.
+    #[must_use]
+    pub fn has_room_for_checkpoint(&self, capacity: u32) -> bool {
+        self.positions.iter().all(|position| position.next + RECORDS_PER_MOUNT.min(capacity / 2) < capacity)
+    }
+
+    /// From the next record on, this checkpoint counts.
+    pub fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
+        self.record.checkpoint = Some(checkpoint);
     }
 
     /// A new drive takes the place of a failed one. Segments from `rebuild_from` on will be written with it.

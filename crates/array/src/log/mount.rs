@@ -9,11 +9,16 @@
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
 //!    groups is filled.
 //! 5. `witness`: what metadata beyond rescue said is asked of its neighbours.
-//! 6. `assemble`: index, free zones, writers.
+//! 6. `covered`: where a checkpoint says what sealed segments held, they were left out so far; what they hold is taken
+//!    from it. When it cannot be had, or does not fit what is there, they go through 2 to 5 like the others.
+//! 7. `index`: the newest copy of every name.
+//! 8. `assemble`: free zones, writers, the engine.
 
 mod assemble;
+mod covered;
 mod decide;
 mod entries;
+mod index;
 mod repair;
 mod scan;
 mod superblocks;
@@ -51,6 +56,10 @@ pub struct MountReport {
     /// Regions of 32 MiB whose record of trimmed blocks is beyond rescue: what was there before it was
     /// written may be trimmed or not, and reading it fails.
     pub regions_doubtful: Vec<u64>,
+    /// Segments whose blocks were not asked, for a checkpoint says what they hold.
+    pub segments_covered: u64,
+    /// The superblocks name a checkpoint, and it could not be used.
+    pub checkpoint_refused: bool,
     /// Zones that hold data of this array but belong to no segment that could be read.
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
 }
@@ -201,6 +210,7 @@ pub fn mount(
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
     loop {
         let mut session = Session::begin(devices, now, true)?;
+        session.uses_checkpoints = true;
         match session.recover(tuning) {
             Ok(shard) => return Ok((shard, session.drives, session.report)),
             Err(MountError::Drive { member, what, status }) => {
@@ -216,8 +226,8 @@ pub fn mount(
     }
 }
 
-/// As [`mount`], but writes nothing: for looking at an array that is not served. The engine it
-/// returns may only be looked at.
+/// As [`mount`], but writes nothing and uses no checkpoint: for looking at an array that is not served. The engine
+/// it returns may only be looked at.
 ///
 /// # Errors
 /// As [`mount`].
@@ -230,6 +240,25 @@ pub fn mount_read_only(
     Ok((shard, session.drives, session.report))
 }
 
+/// Mounts twice without writing anything, with the checkpoint that the superblocks name and without it: for tests and
+/// simulation. `None` when there is none that can be used; else what the two do not agree on, nothing if all is well.
+///
+/// # Errors
+/// As [`mount`].
+pub fn compare_checkpoint(
+    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    now: Instant,
+) -> Result<Option<Vec<String>>, MountError> {
+    let mut session = Session::begin(devices, now, false)?;
+    session.uses_checkpoints = true;
+    let with = session.recover(Tuning::default())?;
+    if !with.has_checkpoint() {
+        return Ok(None);
+    }
+    let (without, mut drives, _) = mount_read_only(session.drives.into_inner(), now)?;
+    Ok(Some(with.differences(&without, &mut drives, now)))
+}
+
 /// One mount in progress.
 struct Session {
     drives: DriveSet,
@@ -238,6 +267,8 @@ struct Session {
     config: ArrayConfig,
     log_positions: Vec<Option<superblocks::LogState>>,
     writable: bool,
+    /// What the checkpoint covers need not be read.
+    uses_checkpoints: bool,
     report: MountReport,
     /// A member that vanished while it was read.
     vanished: Option<usize>,
@@ -258,6 +289,7 @@ impl Session {
             config,
             log_positions: found.log_states,
             writable,
+            uses_checkpoints: false,
             report: MountReport::default(),
             vanished: None,
         })
@@ -276,8 +308,33 @@ impl Session {
         }
         let mut scan = scan::run(self)?;
         self.expect_all_there()?;
+        let found = std::mem::take(&mut scan.segments);
+        let (covered, found): (Vec<_>, Vec<_>) = found.into_iter().partition(|segment| segment.covered);
+        let mut segments = self.decide_all(found)?;
+        let mut recovered = covered::run(self, &segments, &covered, tuning.stripe_table)?;
+        self.expect_all_there()?;
+        if recovered.is_none() {
+            self.give_up_checkpoint()?;
+            let mut found = covered;
+            entries::read_all(self, &mut found.iter_mut().collect::<Vec<_>>());
+            self.expect_all_there()?;
+            segments.append(&mut self.decide_all(found)?);
+            segments.sort_by_key(|segment| segment.header.segment);
+        }
+        if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
+            repair::reset_zones(self, &mut scan)?;
+        }
+        let recovered = match recovered.take() {
+            Some(recovered) => recovered,
+            None => index::of_all(self, &segments)?,
+        };
+        assemble::run(self, segments, recovered, &scan.zones_in_use, tuning)
+    }
+
+    /// Decides what counts of segments, and completes those that are not sealed.
+    fn decide_all(&mut self, found: Vec<scan::FoundSegment>) -> Result<Vec<decide::Decided>, MountError> {
         let mut segments = Vec::new();
-        for found in std::mem::take(&mut scan.segments) {
+        for found in found {
             let mut decided = decide::run(self, found);
             repair::void_unreadable(self, &mut decided);
             if !decided.sealed {
@@ -292,10 +349,28 @@ impl Session {
             segments.push(decided);
         }
         self.expect_all_there()?;
-        if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
-            repair::reset_zones(self, &mut scan)?;
+        Ok(segments)
+    }
+
+    /// True for a segment that the checkpoint describes, if one is used.
+    fn covers(&self, segment: u64) -> bool {
+        let checkpoint = self.record.checkpoint.as_ref().filter(|_| self.uses_checkpoints);
+        checkpoint.is_some_and(|checkpoint| checkpoint.covers(segment))
+    }
+
+    /// From now on, no mount may use the checkpoint either: it may say of a missing member's chunks that they belong
+    /// elsewhere than where a rebuild will put them now.
+    fn give_up_checkpoint(&mut self) -> Result<(), MountError> {
+        if !self.uses_checkpoints || self.record.checkpoint.is_none() {
+            return Ok(());
         }
-        assemble::run(self, segments, &scan.zones_in_use, tuning)
+        self.report.checkpoint_refused = true;
+        self.record.checkpoint = None;
+        if self.writable {
+            self.record.generation += 1;
+            superblocks::write_record(self)?;
+        }
+        Ok(())
     }
 
     /// What a drive did not answer because it is gone is not damage: mounting begins anew without it.

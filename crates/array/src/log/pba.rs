@@ -57,6 +57,14 @@ impl PbaFormat {
         Pba(u32::from(drive.0) << self.drive_shift | zone.0 << self.zone_shift | offset)
     }
 
+    /// True for the address of a block that drives of a geometry have.
+    #[must_use]
+    pub fn reaches(&self, pba: Pba, members: usize, geometry: &Geometry) -> bool {
+        let drives = u64::from(pba.0) >> self.drive_shift;
+        let Location { zone, offset, .. } = self.unpack(Pba(pba.0 & ((1 << self.drive_shift) - 1)));
+        drives < members as u64 && zone.0 < geometry.zones && offset < geometry.zone_capacity_blocks
+    }
+
     /// Takes an address apart.
     #[must_use]
     pub fn unpack(&self, pba: Pba) -> Location {

@@ -25,6 +25,8 @@ pub enum Origin {
     Moved(Pba),
     /// It was found damaged here, rebuilt, and moves.
     Repaired(Pba),
+    /// It belongs to a checkpoint that is being written.
+    Checkpoint,
     /// It fills the stripe up.
     Padding,
 }

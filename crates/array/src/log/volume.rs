@@ -154,6 +154,11 @@ impl LogVolume {
         self.shard.set_scrub_rate(bytes_per_second);
     }
 
+    /// A checkpoint is to be written as soon as possible, unless nothing was written since the last.
+    pub fn ask_for_checkpoint(&mut self) {
+        self.shard.ask_for_checkpoint();
+    }
+
     /// Commands a drive was given and has not answered.
     #[must_use]
     pub fn commands_in_flight(&self, drive: DriveIndex) -> u32 {

@@ -212,10 +212,11 @@ impl Shard {
     }
 
     /// True when a client's block can be placed: a stripe is filling, or a slot is free and space
-    /// is not so short that clients must wait for the collector.
+    /// is not so short that clients must wait for the collector; and no checkpoint waits to begin.
     pub(super) fn may_place(&self, stream: Stream) -> bool {
-        self.streams[stream.index()].filling.is_some()
-            || self.stripes.in_use(stream) < self.stripes_allowed(stream)
+        let may_have = self.streams[stream.index()].filling.is_some()
+            || self.stripes.in_use(stream) < self.stripes_allowed(stream);
+        may_have && !self.checkpoints.is_draining()
     }
 
     /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
@@ -437,6 +438,7 @@ impl Shard {
                 }
                 self.request_block_done(request, lost, fx);
             }
+            (Origin::Request(_), Some(Name::Mapping(_))) => unreachable!("clients write no checkpoints"),
             (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
                 self.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
@@ -446,8 +448,9 @@ impl Shard {
                     self.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
             }
+            (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),
             (Origin::Padding, _) => {}
-            (Origin::Request(_) | Origin::Moved(_) | Origin::Repaired(_), None) => {
+            (Origin::Request(_) | Origin::Moved(_) | Origin::Repaired(_) | Origin::Checkpoint, None) => {
                 unreachable!("only padding has no name")
             }
         }

@@ -56,6 +56,7 @@ enum State {
 struct Model {
     blocks: BTreeMap<Lba, State>,
     tombstones: BTreeMap<u64, Pba>,
+    checkpoint: BTreeMap<u64, Pba>,
 }
 
 impl Model {
@@ -70,6 +71,7 @@ impl Model {
         match *step {
             Step::Set(Name::Block(lba), pba) => self.take(lba, State::At(pba)),
             Step::Set(Name::Tombstone(region), pba) => self.tombstones.insert(region, pba),
+            Step::Set(Name::Mapping(name), pba) => self.checkpoint.insert(name, pba),
             Step::Trim(lba) => self.take(lba, State::Trimmed),
             Step::Lose(lba) => self.take(lba, State::Lost),
         }
@@ -81,7 +83,8 @@ impl Model {
             _ => None,
         });
         let tombstones = self.tombstones.iter().map(|(region, pba)| (Name::Tombstone(*region), *pba));
-        blocks.chain(tombstones).collect()
+        let checkpoint = self.checkpoint.iter().map(|(name, pba)| (Name::Mapping(*name), *pba));
+        blocks.chain(tombstones).chain(checkpoint).collect()
     }
 
     /// What the tombstone of a region says when the blocks of `trim` join it.
@@ -105,7 +108,11 @@ fn lba() -> impl Strategy<Value = Lba> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let name = prop_oneof![4 => lba().prop_map(Name::Block), 1 => (0..2_u64).prop_map(Name::Tombstone)];
+    let name = prop_oneof![
+        4 => lba().prop_map(Name::Block),
+        1 => (0..2_u64).prop_map(Name::Tombstone),
+        1 => (0..3_u32).prop_map(|block| Name::Mapping(name_of(7, block))),
+    ];
     prop_oneof![
         (name, 0..100_u32).prop_map(|(name, pba)| Step::Set(name, Pba(pba))),
         lba().prop_map(Step::Trim),
@@ -121,6 +128,7 @@ proptest! {
         to in lba(),
     ) {
         let (mut index, mut model) = (Index::new(BLOCKS), Model::default());
+        index.begin_checkpoint(7, 3);
         for step in &steps {
             let before = match *step {
                 Step::Set(name, pba) => index.set(name, pba),
@@ -130,7 +138,8 @@ proptest! {
             prop_assert_eq!(before, model.apply(step), "{:?}", step);
         }
         let mapped = model.mapped();
-        prop_assert_eq!(index.mapped_blocks(), (mapped.len() - model.tombstones.len()) as u64);
+        let others = model.tombstones.len() + model.checkpoint.len();
+        prop_assert_eq!(index.mapped_blocks(), (mapped.len() - others) as u64);
         prop_assert!(mapped.iter().all(|(name, pba)| index.get(*name) == Some(*pba)));
         prop_assert_eq!(index.mapped().collect::<Vec<_>>(), mapped);
         let in_state = |wanted| {
@@ -153,6 +162,8 @@ proptest! {
             let buried: Vec<_> = tombstone_blocks(region, BLOCKS, &bitmap).collect();
             prop_assert_eq!(buried, model.buried(region, &range));
         }
+        prop_assert_eq!(index.end_checkpoint(7), model.checkpoint.into_values().collect::<Vec<_>>());
+        prop_assert!(!index.knows(Name::Mapping(name_of(7, 0))) && index.checkpoint_blocks() == 0);
     }
 }
 

@@ -30,6 +30,24 @@ impl TrimmedBits {
         TrimmedBits { pages: vec![None; Lba(regions).index()] }
     }
 
+    /// The bits of so many regions, 64 to a word.
+    #[must_use]
+    pub fn of(regions: u64, words: &[u64]) -> TrimmedBits {
+        let mut trimmed = TrimmedBits::new(regions);
+        for (first, word) in (0..).step_by(64).zip(words) {
+            for bit in (0..64).filter(|bit| word >> bit & 1 == 1) {
+                trimmed.insert(Lba(first + bit));
+            }
+        }
+        trimmed
+    }
+
+    /// 64 bits.
+    #[must_use]
+    pub fn word(&self, word: usize) -> u64 {
+        self.pages[word / PAGE_WORDS].as_ref().map_or(0, |page| page.words[word % PAGE_WORDS])
+    }
+
     /// True for a block that is trimmed.
     #[must_use]
     pub fn contains(&self, lba: Lba) -> bool {

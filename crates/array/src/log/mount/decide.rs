@@ -84,7 +84,7 @@ pub struct Decided {
 
 /// Decides the stripes of a segment.
 pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
-    let FoundSegment { header, layout, zones, zones_missing, sealed } = found;
+    let FoundSegment { header, layout, zones, zones_missing, sealed, covered: _ } = found;
     let seen = Seen::look(&header, &layout, &zones);
     let tail = if sealed {
         layout.groups()

@@ -54,6 +54,8 @@ pub struct FoundSegment {
     pub zones_missing: u32,
     /// Every zone is full.
     pub sealed: bool,
+    /// A checkpoint says what it holds: its blocks are not asked.
+    pub covered: bool,
 }
 
 /// What the drives hold.
@@ -86,7 +88,9 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     }
     scan.segments.reverse();
     find_orphans(session, &descriptors, &own, &mut scan);
-    entries::read_all(session, &mut scan.segments.iter_mut().collect::<Vec<_>>());
+    let mut to_read: Vec<&mut FoundSegment> =
+        scan.segments.iter_mut().filter(|segment| !segment.covered).collect();
+    entries::read_all(session, &mut to_read);
     Ok(scan)
 }
 
@@ -237,7 +241,8 @@ fn claim(
     if mutant::is(Mutant::OneOpenSegment) && !sealed && scan.segments.iter().any(|other| !other.sealed) {
         return;
     }
-    scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed });
+    let covered = sealed && session.covers(header.segment);
+    scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed, covered });
 }
 
 /// A zone of a segment that does not count is erased, if it is its own.

@@ -1,0 +1,382 @@
+//! Checkpoints: the index and the stripe tables of sealed segments are written to stripes now and then, so that a
+//! mount reads only what was written since (ADR 17).
+//!
+//! ```text
+//!  Idle ──> Draining ──────────> Writing ──────────> Flushing ──────> Recording ──> Idle
+//!           nothing is placed,   blocks of the       devices, so      superblocks,
+//!           until no stripe is   image, beside what  that all of it   then the one
+//!           in flight: it begins clients do          is durable       before is dropped
+//! ```
+//! It begins at a moment when no stripe is in flight. Three things follow from that, and a mount relies on them:
+//! - whatever a stripe holds that was given out later, a moved block too, is as new as what the image says, or newer;
+//! - what a client writes later has a higher sequence than anything before;
+//! - every block that the image names is where it says, unless a later stripe holds that name.
+//!
+//! The image's blocks are named and moved like others, and are the first to go when space gets short: a mount that
+//! misses one of them reads all segments. No checkpoint is ever needed.
+
+mod compare;
+pub mod image;
+
+use crate::log::config::{ArrayConfig, CheckpointEvery};
+use crate::log::flush::RecoveryFlush;
+use crate::log::index::Name;
+use crate::log::segment::SegmentState;
+use crate::log::stripe::Origin;
+use crate::log::write::Placement;
+use crate::log::{Effects, Pba, Shard};
+use base::checksum::crc32c;
+use base::mutant::{self, Mutant};
+use base::time::Instant;
+use image::Image;
+use zone::format::checkpoint::{Checkpoint, UNSEALED_MAX, Unsealed};
+use zone::format::header::Stream;
+use zone::format::oob::{Kind, Protected};
+use zone::format::superblock::Superblock;
+
+/// Blocks of an image that are in stripes at once: enough to keep drives busy, few beside those of clients.
+pub const CHECKPOINT_BLOCKS_IN_FLIGHT: u32 = 64;
+/// With `CheckpointEvery::Auto`, an image is written once this many times its size was: 3 % more writes.
+const AUTO_PARTS: u64 = 32;
+/// And not before so many blocks were written, 256 MiB: less than that is read in no time.
+const AUTO_BLOCKS_MIN: u64 = 1 << 16;
+
+/// Checkpoints of a volume.
+pub struct Checkpoints {
+    every: CheckpointEvery,
+    stage: Stage,
+    /// Of the newest that was begun or is known of.
+    number: u32,
+    /// Of the one that counts.
+    counting: Option<u32>,
+    /// Blocks in stripes that are not durable.
+    blocks_pending: u32,
+    /// Blocks that were written when the newest began.
+    blocks_written: u64,
+    /// One is to be written as soon as possible.
+    asked: bool,
+    /// Blocks that may be live with room to collect garbage.
+    live_blocks_max: u64,
+}
+
+/// What is being done.
+enum Stage {
+    Idle,
+    /// Nothing is placed until no stripe is in flight.
+    Draining,
+    /// Blocks of the image from `next` on are to be written.
+    Writing {
+        begun: Box<(Checkpoint, Image)>,
+        next: u32,
+    },
+    /// Everything it says is becoming durable.
+    Flushing {
+        checkpoint: Checkpoint,
+        flushed: bool,
+    },
+    /// The superblocks are told.
+    Recording {
+        number: u32,
+    },
+}
+
+impl Checkpoints {
+    /// Those of a volume that was mounted with the help of `used`, or without.
+    #[must_use]
+    pub fn new(
+        every: CheckpointEvery,
+        record: &Superblock,
+        used: Option<&Checkpoint>,
+        config: &ArrayConfig,
+    ) -> Checkpoints {
+        Checkpoints {
+            every,
+            stage: Stage::Idle,
+            number: record.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.number),
+            counting: used.map(|checkpoint| checkpoint.number),
+            blocks_pending: 0,
+            blocks_written: 0,
+            // The first mount of an array finds nothing to write down.
+            asked: used.is_none() && every != CheckpointEvery::Never && record.epoch > 1,
+            live_blocks_max: config.volume_blocks_max(),
+        }
+    }
+
+    /// True while nothing may be placed.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        matches!(self.stage, Stage::Draining) && !mutant::is(Mutant::CheckpointWithoutDrain)
+    }
+
+    /// True when none is being written.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+    }
+
+    /// True when the next mount can do with what was written since the newest.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        self.counting.is_some()
+    }
+
+    /// The drives' caches are empty, as the checkpoint of this number wished.
+    pub fn flushed(&mut self, number: u32) {
+        if let Stage::Flushing { checkpoint, flushed } = &mut self.stage
+            && checkpoint.number == number
+        {
+            *flushed = true;
+        }
+    }
+}
+
+impl Shard {
+    /// A checkpoint is to be written as soon as possible, unless nothing was written since the last.
+    pub fn ask_for_checkpoint(&mut self) {
+        let is_new =
+            !self.checkpoints.is_counting() || self.checkpoints.blocks_written != self.blocks_written();
+        self.checkpoints.asked |= is_new && self.checkpoints.every != CheckpointEvery::Never;
+    }
+
+    /// True when a checkpoint is being written, or could be begun and is due.
+    #[must_use]
+    pub fn is_writing_checkpoint(&self) -> bool {
+        !self.checkpoints.is_over() || self.is_checkpoint_due() && self.can_begin_checkpoint()
+    }
+
+    /// True when the next mount can do with what was written since the newest checkpoint.
+    #[must_use]
+    pub fn has_checkpoint(&self) -> bool {
+        self.checkpoints.is_counting()
+    }
+
+    /// Goes on as far as possible.
+    pub(super) fn advance_checkpoint(&mut self, now: Instant, fx: &mut Effects) {
+        if self.index.checkpoint_blocks() > 0 && !self.has_room_for_checkpoints(0) {
+            self.drop_checkpoints();
+        }
+        if !self.checkpoints.is_over() && (self.membership.is_broken() || self.writes_failed) {
+            self.abandon_checkpoint();
+        }
+        loop {
+            match &self.checkpoints.stage {
+                Stage::Idle if !self.is_checkpoint_due() || !self.can_begin_checkpoint() => return,
+                Stage::Idle => {
+                    if !self.has_room_for_checkpoints(self.checkpoint_blocks_estimate()) {
+                        return self.postpone_checkpoint();
+                    }
+                    self.checkpoints.stage = Stage::Draining;
+                    Stream::ALL.into_iter().for_each(|stream| self.seal_filling(stream, fx));
+                }
+                Stage::Draining
+                    if self.has_stripes_in_use() && !mutant::is(Mutant::CheckpointWithoutDrain) =>
+                {
+                    // A segment was closed meanwhile: what waits for room may need what the collector frees.
+                    if !self.has_room_to_drain() {
+                        self.checkpoints.stage = Stage::Idle;
+                    }
+                    return;
+                }
+                Stage::Draining => {
+                    if !self.begin_checkpoint() {
+                        return self.postpone_checkpoint();
+                    }
+                }
+                Stage::Writing { begun, next } if *next < begun.1.blocks() => {
+                    let stream = self.config.stream_for(1);
+                    if self.checkpoints.blocks_pending >= CHECKPOINT_BLOCKS_IN_FLIGHT
+                        || !self.may_place(stream)
+                    {
+                        return;
+                    }
+                    self.place_checkpoint_block(stream, now, fx);
+                }
+                Stage::Writing { .. } if self.checkpoints.blocks_pending > 0 => return,
+                Stage::Writing { begun, .. } => {
+                    let checkpoint = begun.0.clone();
+                    let number = checkpoint.number;
+                    self.checkpoints.stage = Stage::Flushing { checkpoint, flushed: false };
+                    self.flush_devices_for_checkpoint(number, fx);
+                }
+                Stage::Flushing { flushed: false, .. } => return,
+                // The records of members come first: whoever is out must not keep the newest one.
+                Stage::Flushing { .. } if self.membership.is_changing() => return,
+                Stage::Flushing { checkpoint, .. } => {
+                    let checkpoint = checkpoint.clone();
+                    self.checkpoints.stage = Stage::Recording { number: checkpoint.number };
+                    self.membership.set_checkpoint(checkpoint);
+                    self.record_change(fx);
+                }
+                Stage::Recording { .. } if self.membership.is_changing() => return,
+                Stage::Recording { number } => {
+                    let number = *number;
+                    self.checkpoint_recorded(number);
+                }
+            }
+        }
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let since = self.blocks_written() - self.checkpoints.blocks_written;
+        let is_due = match self.checkpoints.every {
+            CheckpointEvery::Never => return false,
+            CheckpointEvery::Blocks(blocks) => since >= blocks,
+            CheckpointEvery::Auto => {
+                // Four bytes of a thousand, and some for tables.
+                since >= AUTO_BLOCKS_MIN && since >= AUTO_PARTS * self.config.volume_blocks / 512
+            }
+        };
+        is_due || self.checkpoints.asked
+    }
+
+    /// Blocks that clients wrote since the mount. What the collector moves does not count: a checkpoint makes work for
+    /// it, and one would follow the other for ever.
+    fn blocks_written(&self) -> u64 {
+        self.counters.user_blocks_written + self.counters.tombstone_blocks_written
+    }
+
+    /// True when all is well enough: what recovery left is done, no write has failed (what it left on the media may
+    /// count at a later mount), superblocks have room, and so do the stripes that are not given out.
+    fn can_begin_checkpoint(&self) -> bool {
+        let capacity = self.config.geometry.zone_capacity_blocks;
+        self.recovery_flush == RecoveryFlush::Done
+            && !self.writes_failed
+            && !self.recovery_is_void
+            && !self.membership.is_broken()
+            && !self.membership.is_changing()
+            && self.membership.has_room_for_checkpoint(capacity)
+            && self.checkpoints.blocks_pending == 0
+            && self.has_room_to_drain()
+    }
+
+    /// There is no room for one now: it is tried again when as much was written as from one to the next.
+    fn postpone_checkpoint(&mut self) {
+        self.checkpoints.stage = Stage::Idle;
+        self.checkpoints.asked = false;
+        self.checkpoints.blocks_written = self.blocks_written();
+    }
+
+    /// Stripes that gather or wait fit the segments that are open, so that they need nothing but time.
+    fn has_room_to_drain(&self) -> bool {
+        Stream::ALL.into_iter().all(|stream| {
+            let writer = &self.streams[stream.index()];
+            let waiting = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
+            waiting <= self.stripes_with_room(stream)
+        })
+    }
+
+    fn has_stripes_in_use(&self) -> bool {
+        Stream::ALL.into_iter().any(|stream| self.stripes.in_use(stream) > 0)
+    }
+
+    /// True when so many blocks fit beside what is live without a bite from the collector's proof of room.
+    fn has_room_for_checkpoints(&self, more: u64) -> bool {
+        let live = self.index.mapped_blocks() + self.index.checkpoint_blocks();
+        live + more <= self.checkpoints.live_blocks_max
+    }
+
+    /// Blocks of an image, about.
+    fn checkpoint_blocks_estimate(&self) -> u64 {
+        u64::from(Image::new(0, 0, &self.index, &self.segments).blocks())
+    }
+
+    /// No stripe is in flight: what is in the index now is what the checkpoint is of. False when that does not work out.
+    fn begin_checkpoint(&mut self) -> bool {
+        let number = self.checkpoints.number + 1;
+        let image = Image::new(number, self.next_sequence, &self.index, &self.segments);
+        let unsealed: Vec<Unsealed> = (self.segments.iter())
+            .filter_map(|(_, segment)| {
+                let stripes = match (segment.state, &segment.writer) {
+                    (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
+                    (SegmentState::Opening { .. } | SegmentState::Open, Some(writer)) => writer.next_stripe,
+                    _ => segment.layout.stripes,
+                };
+                let late = mutant::is(Mutant::RedoBeginsLate);
+                let stripes = if late { segment.layout.stripes } else { stripes };
+                let stripes = if mutant::is(Mutant::RedoTakesAll) { 0 } else { stripes };
+                Some(Unsealed { segment: segment.id, stripes })
+            })
+            .collect();
+        if unsealed.len() > UNSEALED_MAX || !self.has_room_for_checkpoints(image.blocks().into()) {
+            return false;
+        }
+        let checkpoint = Checkpoint {
+            number,
+            blocks: image.blocks(),
+            sequence: self.next_sequence,
+            segment: self.next_segment_id,
+            unsealed,
+        };
+        self.checkpoints.number = number;
+        self.checkpoints.asked = false;
+        self.checkpoints.blocks_written = self.blocks_written();
+        self.index.begin_checkpoint(number, checkpoint.blocks);
+        self.checkpoints.stage = Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 };
+        true
+    }
+
+    /// Makes the next block of the image and puts it into a stripe.
+    fn place_checkpoint_block(&mut self, stream: Stream, now: Instant, fx: &mut Effects) {
+        let Stage::Writing { begun, next } = &mut self.checkpoints.stage else {
+            unreachable!("a checkpoint is being written")
+        };
+        let (checkpoint, image) = &**begun;
+        let mut frame = self.frames.take();
+        image.write_block(*next, &self.index, &self.segments, &mut frame.data);
+        let lba = checkpoint.name(*next);
+        *next += 1;
+        self.checkpoints.blocks_pending += 1;
+        self.counters.checkpoint_blocks_written += 1;
+        let protected = Protected { lba, sequence: self.next_sequence, kind: Kind::Mapping };
+        self.next_sequence += 1;
+        let data_crc = crc32c(&frame.data);
+        let name = Some(Name::Mapping(lba));
+        self.place(
+            stream,
+            now,
+            Placement { frame, protected, name, origin: Origin::Checkpoint, data_crc },
+            fx,
+        );
+    }
+
+    /// A block of an image is durable, or lost.
+    pub(super) fn checkpoint_block_done(&mut self, name: Name, pba: Pba, lost: bool) {
+        self.checkpoints.blocks_pending -= 1;
+        if lost {
+            self.abandon_checkpoint();
+        } else if self.index.knows(name) {
+            self.map(name, pba);
+        }
+    }
+
+    /// Every superblock names it: the one before is worth nothing any more.
+    fn checkpoint_recorded(&mut self, number: u32) {
+        if let Some(before) = self.checkpoints.counting.replace(number) {
+            self.end_checkpoint(before);
+        }
+        self.checkpoints.stage = Stage::Idle;
+        self.counters.checkpoints_written += 1;
+    }
+
+    /// The one that is being written will not be.
+    fn abandon_checkpoint(&mut self) {
+        if self.checkpoints.counting != Some(self.checkpoints.number) {
+            self.end_checkpoint(self.checkpoints.number);
+        }
+        self.checkpoints.stage = Stage::Idle;
+    }
+
+    /// Space is short, or a block is lost: there are no checkpoints until the next one.
+    pub(super) fn drop_checkpoints(&mut self) {
+        self.abandon_checkpoint();
+        if let Some(number) = self.checkpoints.counting.take() {
+            self.end_checkpoint(number);
+        }
+    }
+
+    fn end_checkpoint(&mut self, number: u32) {
+        for pba in self.index.end_checkpoint(number) {
+            self.forget(pba);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Two engines that were mounted from the same drives: what their indexes do not agree on.
+
+use crate::log::index::Name;
+use crate::log::{Location, Pba, Shard};
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{DriveIndex, Lba};
+use zone::device::{Command, Op, Status, Token};
+use zone::drives::{DriveCommand, DriveSet};
+use zone::format::oob::Protected;
+
+/// Differences that are told.
+const DIFFERENCES_MAX: usize = 8;
+
+impl Shard {
+    /// What the index of another engine says otherwise. Two places are as good as one another when the same version
+    /// of a block lies there, as before and after it was moved.
+    pub(in crate::log) fn differences(
+        &self,
+        other: &Shard,
+        drives: &mut DriveSet,
+        now: Instant,
+    ) -> Vec<String> {
+        let blocks = (0..self.config.volume_blocks).map(|lba| Name::Block(Lba(lba)));
+        let names = blocks.chain((0..self.index.regions()).map(Name::Tombstone));
+        let mut found = Vec::new();
+        for name in names {
+            let marks = |shard: &Shard| match name {
+                Name::Block(lba) => (shard.index.is_trimmed(lba), shard.index.is_lost(lba)),
+                Name::Tombstone(_) | Name::Mapping(_) => (false, false),
+            };
+            let places = (self.index.get(name), other.index.get(name));
+            let same = match places {
+                (Some(a), Some(b)) if a != b => {
+                    let (a, b) = (self.version_at(a, drives, now), self.version_at(b, drives, now));
+                    a.is_none() || b.is_none() || a == b
+                }
+                (a, b) => a == b,
+            };
+            if !same || marks(self) != marks(other) {
+                let (a, b) =
+                    (places.0.map(|pba| self.pba.unpack(pba)), places.1.map(|pba| self.pba.unpack(pba)));
+                found.push(format!("{name:?}: {a:?} {:?}, {b:?} {:?}", marks(self), marks(other)));
+            }
+            if found.len() == DIFFERENCES_MAX {
+                break;
+            }
+        }
+        found
+    }
+
+    /// What the block at a place says it is; `None` when it cannot be read there.
+    fn version_at(&self, pba: Pba, drives: &mut DriveSet, now: Instant) -> Option<Protected> {
+        let Location { drive, zone, offset } = self.pba.unpack(pba);
+        let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+        let command = Command { token: Token(0), zone, op };
+        let completion = drives.execute(now, DriveCommand { drive: DriveIndex(drive.0), command });
+        let frame = completion.frames.first().filter(|_| completion.status == Status::Success)?;
+        Protected::from_bytes(&frame.oob).filter(|_| !frame.is_blank())
+    }
+}

@@ -1,0 +1,261 @@
+//! The image of a checkpoint: the index and the stripe tables of sealed segments as bytes (docs/FORMAT.md).
+//!
+//! It is never in memory as a whole while it is written: each block is made of what the engine holds at that
+//! moment. So parts of one image are of different moments, which a mount allows for.
+
+use crate::log::index::Index;
+use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
+use base::bytes::{u32_at, u64_at};
+use base::mutant::{self, Mutant};
+use base::units::{BLOCK_BYTES_U64, Lba};
+use base::xor::Block;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use zone::format::checkpoint::{Checkpoint, HEAD_BYTES, Head, SEGMENT_BYTES, SegmentRows};
+use zone::format::header::WriteMode;
+use zone::stripe::Layout;
+use zone::stripe::table::{Packing, StripeTable};
+
+/// What the blocks of an image are made of.
+pub struct Image {
+    /// Head, lost blocks and segments: of the moment it began.
+    head: Vec<u8>,
+    segments: Vec<(SegmentSlot, SegmentRows)>,
+    parts: Parts,
+}
+
+/// Where the parts of an image lie.
+struct Parts {
+    rows: u64,
+    blocks: Range<u64>,
+    tombstones: Range<u64>,
+    trimmed: Range<u64>,
+}
+
+impl Parts {
+    /// Of a volume, behind rows that end at `rows_end`.
+    fn of(volume_blocks: u64, regions: u64, rows: u64, rows_end: u64) -> Parts {
+        let after = |end: u64, bytes: u64| end.next_multiple_of(8)..end.next_multiple_of(8) + bytes;
+        let blocks = after(rows_end, 4 * volume_blocks);
+        let tombstones = after(blocks.end, 4 * regions);
+        let trimmed = after(tombstones.end, 8 * volume_blocks.div_ceil(64));
+        Parts { rows, blocks, tombstones, trimmed }
+    }
+}
+
+impl Image {
+    /// The image of a checkpoint that begins now.
+    #[must_use]
+    pub fn new(number: u32, sequence: u64, index: &Index, table: &SegmentTable) -> Image {
+        let sealed = |segment: &Segment| {
+            matches!(segment.state, SegmentState::Sealed | SegmentState::Resetting { .. })
+        };
+        let segments: Vec<(SegmentSlot, SegmentRows)> = table
+            .iter()
+            .filter(|(_, segment)| sealed(segment))
+            .map(|(slot, segment)| (slot, rows_of(segment)))
+            .collect();
+        let lost: Vec<Lba> = index.lost().collect();
+        let rows = (HEAD_BYTES + 8 * lost.len() + SEGMENT_BYTES * segments.len()) as u64;
+        let rows_end = rows + segments.iter().map(|(_, rows)| rows.bytes()).sum::<u64>();
+        let parts = Parts::of(index.blocks(), index.regions(), rows, rows_end);
+        let head = Head {
+            number,
+            segments: u32::try_from(segments.len()).expect("a u32 of segments"),
+            sequence,
+            volume_blocks: index.blocks(),
+            lost: lost.len() as u64,
+            bytes: parts.trimmed.end,
+        };
+        let mut bytes = head.encode().to_vec();
+        bytes.extend(lost.iter().flat_map(|lba| lba.0.to_le_bytes()));
+        bytes.extend(segments.iter().flat_map(|(_, rows)| rows.encode()));
+        Image { head: bytes, segments, parts }
+    }
+
+    /// Blocks it takes.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        u32::try_from(self.parts.trimmed.end.div_ceil(BLOCK_BYTES_U64)).expect("16 TiB of images")
+    }
+
+    /// Makes one of its blocks of what there is now.
+    pub fn write_block(&self, number: u32, index: &Index, table: &SegmentTable, block: &mut Block) {
+        block.fill(0);
+        let mut window = Window { first: u64::from(number) * BLOCK_BYTES_U64, block };
+        window.fill(0..self.head.len() as u64, 1, |at| u64::from(self.head[at]));
+        let mut rows_at = self.parts.rows;
+        for (slot, rows) in &self.segments {
+            let part = rows_at..rows_at + rows.bytes();
+            rows_at = part.end;
+            // One that was erased meanwhile is of no interest.
+            if window.meets(&part)
+                && let Some(segment) = table.find(*slot, rows.segment)
+            {
+                write_rows(&mut window, part.start, rows, segment);
+            }
+        }
+        window.fill(self.parts.blocks.clone(), 4, |at| u64::from(index.block_entry(at)));
+        window.fill(self.parts.tombstones.clone(), 4, |at| u64::from(index.tombstone_entry(at)));
+        if !mutant::is(Mutant::TrimmedNotSaved) {
+            window.fill(self.parts.trimmed.clone(), 8, |at| index.trimmed_word(at));
+        }
+    }
+}
+
+/// What an image says of a segment.
+fn rows_of(segment: &Segment) -> SegmentRows {
+    let layout = &segment.layout;
+    SegmentRows {
+        segment: segment.id,
+        stripes: layout.stripes,
+        members: u16::try_from(layout.members()).expect("at most 32 members"),
+        width: match segment.mode {
+            WriteMode::Append => SegmentRows::width_for(layout.group_stripes),
+            WriteMode::Write => 0,
+        },
+    }
+}
+
+fn write_rows(window: &mut Window<'_>, start: u64, rows: &SegmentRows, segment: &Segment) {
+    let place = |at: usize| {
+        let slots = segment.layout.stripes as usize;
+        (at / slots, u32::try_from(at % slots).expect("a u32 of slots"))
+    };
+    let table_end = start + rows.bits() * u64::from(rows.width);
+    if let Some(table) = &segment.table {
+        window.fill(start..table_end, u64::from(rows.width), |at| {
+            let (drive, slot) = place(at);
+            table.stripe_within(drive, slot).map_or(0, u64::from)
+        });
+    }
+    let bitmap = start + rows.table_bytes();
+    window.fill(bitmap..bitmap + rows.bits().div_ceil(8), 1, |at| {
+        let bits = (8 * at..8 * at + 8).take_while(|bit| (*bit as u64) < rows.bits()).map(place);
+        let held = bits.map(|(drive, slot)| u64::from(segment.stripe_in_slot(drive, slot).is_some()));
+        (0..).zip(held).map(|(bit, held)| held << bit).sum()
+    });
+}
+
+/// A block of an image, to be filled with the parts that it meets.
+struct Window<'a> {
+    /// Where it begins in the image.
+    first: u64,
+    block: &'a mut Block,
+}
+
+impl Window<'_> {
+    fn meets(&self, part: &Range<u64>) -> bool {
+        part.start < self.first + BLOCK_BYTES_U64 && self.first < part.end
+    }
+
+    /// Fills in what the window shows of a part that consists of numbers of `unit` bytes each.
+    fn fill(&mut self, part: Range<u64>, unit: u64, number: impl Fn(usize) -> u64) {
+        let end = part.end.min(self.first + BLOCK_BYTES_U64);
+        let mut at = part.start.max(self.first);
+        while at < end {
+            let bytes = number(Lba((at - part.start) / unit).index()).to_le_bytes();
+            let unit_bytes = Lba(unit).index();
+            self.block[Lba(at - self.first).index()..][..unit_bytes].copy_from_slice(&bytes[..unit_bytes]);
+            at += unit;
+        }
+    }
+}
+
+/// What a sealed segment's rows say.
+pub struct CoveredSegment<'a> {
+    rows: SegmentRows,
+    bytes: &'a [u8],
+}
+
+impl CoveredSegment<'_> {
+    /// Its stripe table, which one under Zone Write has none of, and the stripes that hold nothing; `None` when it
+    /// is not of this layout.
+    #[must_use]
+    pub fn restore(
+        &self,
+        layout: &Layout,
+        mode: WriteMode,
+        packing: Packing,
+    ) -> Option<(Option<StripeTable>, Vec<u32>)> {
+        let expected = match mode {
+            WriteMode::Append => SegmentRows::width_for(layout.group_stripes),
+            WriteMode::Write => 0,
+        };
+        let SegmentRows { stripes, members, width, .. } = self.rows;
+        if (stripes, usize::from(members), width) != (layout.stripes, layout.members(), expected) {
+            return None;
+        }
+        if mode == WriteMode::Write {
+            let void = (0..stripes).filter(|stripe| !self.holds(*stripe as usize)).collect();
+            return Some((None, void));
+        }
+        let mut table = StripeTable::new(layout, packing);
+        for drive in 0..layout.members() {
+            for slot in 0..stripes {
+                let at = drive * stripes as usize + slot as usize;
+                if !self.holds(at) {
+                    continue;
+                }
+                let mut number = [0; 4];
+                let width = usize::from(width);
+                number[..width].copy_from_slice(&self.bytes[at * width..][..width]);
+                let within = u32::from_le_bytes(number);
+                if within >= layout.group_len(layout.group_of(slot)) {
+                    return None;
+                }
+                table.set(drive, slot, within);
+            }
+        }
+        table.settle();
+        Some((Some(table), Vec::new()))
+    }
+
+    fn holds(&self, bit: usize) -> bool {
+        let bitmap = &self.bytes[Lba(self.rows.table_bytes()).index()..];
+        bitmap[bit / 8] >> (bit % 8) & 1 == 1
+    }
+}
+
+/// The index of an image, and what it says of segments, by id; `None` when it is not the image of this
+/// checkpoint and volume.
+#[must_use]
+pub fn restore<'a>(
+    bytes: &'a [u8],
+    checkpoint: &Checkpoint,
+    volume_blocks: u64,
+    regions: u64,
+) -> Option<(Index, BTreeMap<u64, CoveredSegment<'a>>)> {
+    let head = Head::decode(bytes)?;
+    let is_it = head.number == checkpoint.number
+        && head.sequence == checkpoint.sequence
+        && head.volume_blocks == volume_blocks
+        && head.bytes <= bytes.len() as u64
+        && head.lost <= volume_blocks;
+    if !is_it {
+        return None;
+    }
+    let lost_end = HEAD_BYTES + 8 * Lba(head.lost).index();
+    let rows_at = lost_end + SEGMENT_BYTES * head.segments as usize;
+    let lost: Vec<u64> = bytes.get(HEAD_BYTES..lost_end)?.chunks(8).map(|lba| u64_at(lba, 0)).collect();
+    let mut segments = BTreeMap::new();
+    let mut at = rows_at;
+    for rows in bytes.get(lost_end..rows_at)?.chunks(SEGMENT_BYTES) {
+        let rows = SegmentRows::decode(rows)?;
+        let end = at.checked_add(usize::try_from(rows.bytes()).ok()?)?;
+        segments.insert(rows.segment, CoveredSegment { rows, bytes: bytes.get(at..end)? });
+        at = end;
+    }
+    let parts = Parts::of(volume_blocks, regions, rows_at as u64, at as u64);
+    if parts.trimmed.end != head.bytes {
+        return None;
+    }
+    let part = |part: &Range<u64>| &bytes[Lba(part.start).index()..Lba(part.end).index()];
+    let entries = |range| part(range).chunks(4).map(|entry| u32_at(entry, 0)).collect();
+    let trimmed = part(&parts.trimmed).chunks(8).map(|word| u64_at(word, 0)).collect();
+    let index = Index::restore(entries(&parts.blocks), entries(&parts.tombstones), trimmed, &lost)?;
+    Some((index, segments))
+}
+
+#[cfg(test)]
+mod tests;
