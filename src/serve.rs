@@ -10,7 +10,7 @@ use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
 use array::log::adaptive::Policy;
-use array::log::config::Tuning;
+use array::log::config::{CheckpointEvery, Tuning};
 use array::log::mount;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
@@ -37,6 +37,9 @@ const LOOK_AT_NEWCOMERS_EVERY: Nanos = Nanos(200_000);
 
 /// How often a spare is tried while the array is too busy to take it.
 const CALL_SPARE_EVERY: Nanos = Nanos(50_000_000);
+
+/// How long the last checkpoint may take.
+const LAST_CHECKPOINT_MAX: Nanos = Nanos(10_000_000_000);
 
 /// How often counters are saved, so that a killed server loses few of them.
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
@@ -84,6 +87,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
             GcChoice::Greedy => GcPolicy::Greedy,
             GcChoice::CostBenefit => GcPolicy::CostBenefit,
         },
+        checkpoints: CheckpointEvery::Auto,
         ..Tuning::default()
     };
     let volume = recover(&directory, drives.devices, tuning, clock)?;
@@ -132,6 +136,9 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
         volume,
     };
     let result = server::run(&config, service, &mut served);
+    if result.is_ok() {
+        served.write_last_checkpoint(clock);
+    }
     served.save_counters();
     result?;
     log::info!("stopped; everything written is on the drives");
@@ -218,6 +225,15 @@ struct ServedArray {
 }
 
 impl ServedArray {
+    /// So that the next start reads next to nothing. It does without when this takes too long.
+    fn write_last_checkpoint(&mut self, clock: WallClock) {
+        self.volume.ask_for_checkpoint();
+        let due = clock.now() + LAST_CHECKPOINT_MAX;
+        turn_until(&mut self.volume, clock, |volume| {
+            !volume.shard().is_writing_checkpoint() || clock.now() >= due
+        });
+    }
+
     fn save_counters(&self) {
         let total = self.lifetime.plus(self.volume.shard().counters());
         if let Err(error) = total.save(&self.counters_path) {

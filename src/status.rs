@@ -383,6 +383,12 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
         report.segments_discarded,
         report.segments_condemned
     );
+    if report.segments_covered > 0 {
+        log::info!("{} segments were taken from the last checkpoint, and not read", report.segments_covered);
+    }
+    if report.checkpoint_refused {
+        log::info!("the last checkpoint could not be used: all segments were read");
+    }
     if !report.damaged_chunks.is_empty() {
         log::warn!("{} chunks are damaged; they are rebuilt when read", report.damaged_chunks.len());
     }
