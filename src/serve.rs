@@ -74,22 +74,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     let drives = directory.open_drives_as(profile.as_ref())?;
-    let rebuild_rate = options.rebuild_rate.and_then(Rate::bytes_per_second);
-    let EngineTable { policy, gc } = directory.file.engine;
-    let tuning = Tuning {
-        rebuild_rate,
-        stripe_table: options.stripe_table,
-        policy: match policy {
-            PolicyChoice::Adaptive => Policy::Adaptive,
-            PolicyChoice::Fixed => Policy::Fixed,
-        },
-        gc: match gc {
-            GcChoice::Greedy => GcPolicy::Greedy,
-            GcChoice::CostBenefit => GcPolicy::CostBenefit,
-        },
-        checkpoints: CheckpointEvery::Auto,
-        ..Tuning::default()
-    };
+    let tuning = tuning_of(options, directory.file.engine);
     let volume = recover(&directory, drives.devices, tuning, clock)?;
     let listen = match &options.listen {
         Some(listen) => listen.clone(),
@@ -143,6 +128,24 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     result?;
     log::info!("stopped; everything written is on the drives");
     Ok(())
+}
+
+fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
+    let EngineTable { policy, gc } = engine;
+    Tuning {
+        rebuild_rate: options.rebuild_rate.and_then(Rate::bytes_per_second),
+        stripe_table: options.stripe_table,
+        policy: match policy {
+            PolicyChoice::Adaptive => Policy::Adaptive,
+            PolicyChoice::Fixed => Policy::Fixed,
+        },
+        gc: match gc {
+            GcChoice::Greedy => GcPolicy::Greedy,
+            GcChoice::CostBenefit => GcPolicy::CostBenefit,
+        },
+        checkpoints: CheckpointEvery::Auto,
+        ..Tuning::default()
+    }
 }
 
 /// Mounts, and moves what a crash left incomplete before clients come. Begins anew when a drive fails

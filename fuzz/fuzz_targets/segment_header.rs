@@ -5,7 +5,8 @@ use base::units::ZoneIndex;
 use fuzz::{assert_same_fields, block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
 use zone::format::header::{FIELDS, SegmentHeader, Stream, WriteMode};
-use zone::stripe::{Layout, LayoutSizes, Level, StripeTable};
+use zone::stripe::table::{Packing, StripeTable};
+use zone::stripe::{Layout, LayoutSizes, Level};
 
 fn seeds() {
     let header = SegmentHeader {
@@ -36,7 +37,7 @@ fn use_layout(header: &SegmentHeader) -> Option<()> {
     let sizes = LayoutSizes { chunk_blocks, group_stripes: header.group_stripes, capacity_blocks: 500 };
     let layout = Layout::fit(code, level, &sizes)?;
     assert!((0..layout.groups()).map(|group| layout.group_len(group)).sum::<u32>() == layout.stripes);
-    let mut table = StripeTable::new(&layout);
+    let mut table = StripeTable::new(&layout, Packing::default());
     let last = layout.stripes - 1;
     let within = last - layout.group_start(layout.group_of(last));
     table.set(layout.members() - 1, last, within);
