@@ -130,6 +130,8 @@ mutants! {
         VoidRecoverySeals = "void-recovery-seals",
         /// Segments are collected while recovery may have to begin anew without what superseded them.
         CollectsBeforeRescue = "collects-before-rescue",
+        /// A member that was being rebuilt and fails during recovery takes nothing along.
+        RebuiltIsLostAlready = "rebuilt-is-lost-already",
         /// Segments that a crash left with room stay open, though other streams need their active zones.
         UnfinishedStayOpen = "unfinished-stay-open",
         /// Zones of segments that cannot be completed stay active until they are collected.

@@ -72,6 +72,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "raid6-loses-second-in-rebuild",
     "raid6-loses-two-at-once",
     "raid6-second-failure-recorded",
+    "rebuilt-drive-dies-in-recovery",
     "remounts",
     "reordered-completions",
     "rot-data",

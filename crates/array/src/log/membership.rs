@@ -33,8 +33,8 @@ pub struct Membership {
     record: Superblock,
     code: ErasureCode,
     positions: Vec<LogPosition>,
-    /// Members that were lost when the array was mounted.
-    lost_at_mount: usize,
+    /// A member has failed since the array was mounted: one that was being rebuilt counts too, for it held stripes.
+    has_lost_since_mount: bool,
     records_pending: u32,
     changed_again: bool,
     /// Stripes that are complete but for a member whose failure is not recorded yet.
@@ -47,9 +47,8 @@ impl Membership {
     /// The members of an array of a code, as the newest superblock has them.
     #[must_use]
     pub fn new(record: Superblock, code: ErasureCode, positions: Vec<LogPosition>) -> Membership {
-        let lost = record.members.iter().filter(|member| member.state != MemberState::Active).count();
         Membership {
-            lost_at_mount: lost,
+            has_lost_since_mount: false,
             record,
             code,
             positions,
@@ -93,7 +92,7 @@ impl Membership {
     /// True when a member failed since the mount.
     #[must_use]
     pub fn has_lost_since_mount(&self) -> bool {
-        self.lost_count() > self.lost_at_mount
+        self.has_lost_since_mount
     }
 
     /// True when more members are lost than the array can lose. Where pieces do not rotate, as those of mirrors,
@@ -157,10 +156,12 @@ impl Shard {
         if !self.membership.is_present(drive) {
             return;
         }
-        if self.membership.rebuilding() == Some(drive) {
+        let was_rebuilt = self.membership.rebuilding() == Some(drive);
+        if was_rebuilt {
             self.membership.record.rebuild_from = 0;
             self.abandon_rebuild();
         }
+        self.membership.has_lost_since_mount |= !(was_rebuilt && mutant::is(Mutant::RebuiltIsLostAlready));
         self.membership.record.members[drive].state = MemberState::Failed;
         let is_second = mutant::is(Mutant::SecondFailureNotRecorded) && self.membership.lost_count() > 1;
         if !self.membership.is_broken() && !is_second {
