@@ -1,5 +1,5 @@
 //! Checkpoints: the index and the stripe tables of sealed segments are written to stripes now and then, so that a
-//! mount reads only what was written since (ADR 17).
+//! mount reads only what was written since (ADR 14).
 //!
 //! ```text
 //!  Idle ──> Draining ──────────> Writing ──────────> Flushing ──────> Recording ──> Idle
