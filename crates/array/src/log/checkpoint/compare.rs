@@ -7,7 +7,7 @@ use base::time::Instant;
 use base::units::{DriveIndex, Lba};
 use zone::device::{Command, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
-use zone::format::oob::Protected;
+use zone::format::oob::{Protected, block_is_whole};
 
 /// Differences that are told.
 const DIFFERENCES_MAX: usize = 8;
@@ -49,13 +49,15 @@ impl Shard {
         found
     }
 
-    /// What the block at a place says it is; `None` when it cannot be read there.
+    /// What the block at a place says it is; `None` when it cannot be read there, or is not whole.
     fn version_at(&self, pba: Pba, drives: &mut DriveSet, now: Instant) -> Option<Protected> {
-        let Location { drive, zone, offset } = self.pba.unpack(pba);
+        let location = self.pba.unpack(pba);
+        let Location { drive, zone, offset } = location;
+        let place = self.place_at(self.segments.owner(drive, zone)?, location)?;
         let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
         let command = Command { token: Token(0), zone, op };
         let completion = drives.execute(now, DriveCommand { drive: DriveIndex(drive.0), command });
         let frame = completion.frames.first().filter(|_| completion.status == Status::Success)?;
-        Protected::from_bytes(&frame.oob).filter(|_| !frame.is_blank())
+        Protected::from_bytes(&frame.oob).filter(|_| block_is_whole(frame, &place))
     }
 }
