@@ -141,6 +141,7 @@ pub struct LifetimeCounters {
     padding_blocks_written: u64,
     parity_blocks_written: u64,
     metadata_blocks_written: u64,
+    checkpoint_blocks_written: u64,
     segments_collected: u64,
     blocks_corrected: u64,
     blocks_read_degraded: u64,
@@ -174,6 +175,7 @@ impl LifetimeCounters {
             padding_blocks_written: self.padding_blocks_written + now.padding_blocks_written,
             parity_blocks_written: self.parity_blocks_written + now.parity_blocks_written,
             metadata_blocks_written: self.metadata_blocks_written + now.metadata_blocks_written,
+            checkpoint_blocks_written: self.checkpoint_blocks_written + now.checkpoint_blocks_written,
             segments_collected: self.segments_collected + now.segments_collected,
             blocks_corrected: self.blocks_corrected + now.blocks_corrected,
             blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
@@ -189,6 +191,7 @@ impl LifetimeCounters {
             moved_blocks_written: self.moved_blocks_written,
             padding_blocks_written: self.padding_blocks_written,
             metadata_blocks_written: self.metadata_blocks_written,
+            checkpoint_blocks_written: self.checkpoint_blocks_written,
             ..Counters::default()
         };
         counters.write_amplification()
