@@ -132,10 +132,10 @@ mutants! {
         CollectsBeforeRescue = "collects-before-rescue",
         /// A member that was being rebuilt and fails during recovery takes nothing along.
         RebuiltIsLostAlready = "rebuilt-is-lost-already",
+        /// Blocks that say they are the same are read again only once.
+        ToldApartOnce = "told-apart-once",
         /// Segments that a crash left with room stay open, though other streams need their active zones.
         UnfinishedStayOpen = "unfinished-stay-open",
-        /// Zones of segments that cannot be completed stay active until they are collected.
-        CondemnedStayActive = "condemned-stay-active",
         /// Clients take the active zone that the collector may need to recover.
         ActiveZonesForAll = "active-zones-for-all",
         /// What a zone that ends early lacks is taken for damage, whatever caches do.

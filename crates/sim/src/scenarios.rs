@@ -10,6 +10,7 @@ macro_rules! scenarios {
 /// Name and text of all scenarios.
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "append-groups",
+    "checkpoint-out-of-caches",
     "checkpoint-rots",
     "checkpoints-and-crashes",
     "clock-stalls",
