@@ -10,6 +10,7 @@ macro_rules! scenarios {
 /// Name and text of all scenarios.
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "append-groups",
+    "checkpoint-of-a-closed-segment",
     "checkpoint-out-of-caches",
     "checkpoint-rots",
     "checkpoints-and-crashes",
@@ -61,6 +62,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "memory-pressure",
     "misdirected-read-in-rescue",
     "misdirected-read-of-a-filler",
+    "misdirected-read-of-the-right-one",
     "misdirected-reads",
     "misdirected-reads-in-recovery",
     "misdirected-write",

@@ -288,8 +288,10 @@ impl Shard {
             .filter_map(|(_, segment)| {
                 let stripes = match (segment.state, &segment.writer) {
                     (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
-                    (SegmentState::Opening { .. } | SegmentState::Open, Some(writer)) => writer.next_stripe,
-                    _ => segment.layout.stripes,
+                    (_, Some(writer)) if mutant::is(Mutant::ClosedCountsAsFull) => writer.next_stripe,
+                    // Not the next one: a segment that was closed early gives out none, but would after a crash.
+                    (_, Some(writer)) => writer.stripes_landed(),
+                    (_, None) => segment.layout.stripes,
                 };
                 let late = mutant::is(Mutant::RedoBeginsLate);
                 let stripes = if late { segment.layout.stripes } else { stripes };

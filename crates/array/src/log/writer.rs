@@ -103,6 +103,12 @@ impl Writer {
         writer
     }
 
+    /// Stripes that were given out, when none is in flight.
+    #[must_use]
+    pub fn stripes_landed(&self) -> u32 {
+        self.zones.iter().map(|zone| zone.landed).max().unwrap_or(0)
+    }
+
     /// Makes the writer of one segment, all of it written, that of another; memory is kept.
     pub fn restart(&mut self, layout: &Layout, next_stripe: u32) {
         assert!(self.stripes_pending() == 0);
