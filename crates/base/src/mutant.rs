@@ -138,8 +138,6 @@ mutants! {
         ClosedCountsAsFull = "closed-counts-as-full",
         /// Segments that a crash left with room stay open, though other streams need their active zones.
         UnfinishedStayOpen = "unfinished-stay-open",
-        /// Clients take the active zone that the collector may need to recover.
-        ActiveZonesForAll = "active-zones-for-all",
         /// What a zone that ends early lacks is taken for damage, whatever caches do.
         LaggingIsDamage = "lagging-is-damage",
         /// A write after a trim is lost with a cache, and the trim with it: later tombstones no longer name it.

@@ -86,8 +86,7 @@ impl Shard {
     fn active_segments_max(&self, stream: Stream) -> u32 {
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to.
-        let keeps_active = stream.is_clients() && !mutant::is(Mutant::ActiveZonesForAll);
-        let kept = u32::from(keeps_active && !self.segments.has_active(Stream::Gc));
+        let kept = u32::from(stream.is_clients() && !self.segments.has_active(Stream::Gc));
         let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
         self.config.geometry.active_zones_max - one - kept
     }
