@@ -100,8 +100,9 @@ impl Shard {
         self.streams[stream.index()].open.iter().any(is_idle)
     }
 
-    /// Opens a segment where there is none: one that a crash has left first.
+    /// Opens a segment where there is none: one that a crash has left first, wherever it fits.
     fn fill_place(&mut self, stream: Stream, fx: &mut Effects) {
+        let mut vacant = None;
         for index in 0..self.streams[stream.index()].open.len() {
             let OpenSegment { layout, mode, segment } = self.streams[stream.index()].open[index];
             if segment.is_some_and(|slot| !self.segments.writer_mut(slot).is_exhausted(&layout)) {
@@ -111,13 +112,16 @@ impl Shard {
                 let segment = self.segments.get(*slot);
                 segment.mode == mode && segment.layout == layout
             };
-            let unfinished = self.streams[stream.index()].unfinished.iter().position(fits);
-            let segment = match unfinished {
-                Some(at) => Some(self.stream(stream).unfinished.swap_remove(at)),
-                None => self.open_segment(stream, &layout, mode, fx),
-            };
+            if let Some(at) = self.streams[stream.index()].unfinished.iter().position(fits) {
+                let segment = self.stream(stream).unfinished.swap_remove(at);
+                self.stream(stream).open[index].segment = Some(segment);
+                return;
+            }
+            vacant = vacant.or(Some((index, layout, mode)));
+        }
+        if let Some((index, layout, mode)) = vacant {
+            let segment = self.open_segment(stream, &layout, mode, fx);
             self.stream(stream).open[index].segment = segment;
-            return;
         }
     }
 
