@@ -17,7 +17,7 @@ use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
 use zone::format::SUPERBLOCK_ZONES;
-use zone::format::header::{Stream, WriteMode};
+use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
 
@@ -94,6 +94,45 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// A sealed segment in which nothing is live.
+    #[must_use]
+    pub fn sealed(
+        id: u64,
+        created_at: u64,
+        stream: Stream,
+        mode: WriteMode,
+        layout: Layout,
+        zones: Vec<ZoneIndex>,
+    ) -> Segment {
+        Segment {
+            id,
+            created_at,
+            stream,
+            mode,
+            layout,
+            zones,
+            state: SegmentState::Sealed,
+            live_blocks: 0,
+            readers: 0,
+            damaged: false,
+            evacuate: false,
+            torn_stripes: Vec::new(),
+            zones_retired: 0,
+            zones_missing: 0,
+            is_being_rebuilt: false,
+            void_stripes: Vec::new(),
+            table: None,
+            writer: None,
+        }
+    }
+
+    /// A sealed segment in which nothing is live, as its header describes it.
+    #[must_use]
+    pub fn of_header(header: &SegmentHeader, layout: Layout) -> Segment {
+        let SegmentHeader { segment, sequence, stream, mode, ref zones, .. } = *header;
+        Segment::sealed(segment, sequence, stream, mode, layout, zones.clone())
+    }
+
     /// Stripe that the slot of a drive's zone holds; `None` when it is empty or void.
     #[must_use]
     pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<u32> {

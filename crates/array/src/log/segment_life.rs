@@ -59,24 +59,10 @@ impl Shard {
         let table = (mode == WriteMode::Append).then(|| self.segments.take_table(layout));
         let writer = Some(self.segments.take_writer(layout));
         let slot = self.segments.insert(Segment {
-            id,
-            created_at,
-            stream,
-            mode,
-            layout: *layout,
-            zones,
             state: SegmentState::Opening { headers_pending: 0 },
-            live_blocks: 0,
-            readers: 0,
-            damaged: false,
-            evacuate: false,
-            torn_stripes: Vec::new(),
-            zones_retired: 0,
-            zones_missing: 0,
-            is_being_rebuilt: false,
-            void_stripes: Vec::new(),
             table,
             writer,
+            ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
         });
         self.write_headers(slot, fx);
         Some(slot)

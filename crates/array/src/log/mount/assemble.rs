@@ -157,24 +157,13 @@ fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
         (false, false) => SegmentState::Open,
     };
     Segment {
-        id: segment.header.segment,
-        created_at: segment.header.sequence,
-        stream: segment.header.stream,
-        mode: segment.header.mode,
-        layout: segment.layout,
-        zones: segment.header.zones.clone(),
         state,
-        live_blocks: 0,
-        readers: 0,
-        damaged: false,
-        evacuate: false,
         torn_stripes: segment.weak.clone(),
-        zones_retired: 0,
         zones_missing: segment.zones_missing,
-        is_being_rebuilt: false,
         void_stripes,
         table,
         writer: (state == SegmentState::Open).then(|| Box::new(writer_from(segment))),
+        ..Segment::of_header(&segment.header, segment.layout)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::log::mount::scan::FoundSegment;
 use crate::log::mount::superblocks::command;
 use crate::log::mount::{MountError, Session, repair};
 use crate::log::pba::{Location, Pba, PbaFormat};
-use crate::log::segment::{Segment, SegmentState};
+use crate::log::segment::Segment;
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::units::BLOCK_BYTES;
@@ -82,24 +82,10 @@ pub fn run(
 
 fn segment_of(found: &FoundSegment, table: Option<StripeTable>, void_stripes: Vec<u32>) -> Segment {
     Segment {
-        id: found.header.segment,
-        created_at: found.header.sequence,
-        stream: found.header.stream,
-        mode: found.header.mode,
-        layout: found.layout,
-        zones: found.header.zones.clone(),
-        state: SegmentState::Sealed,
-        live_blocks: 0,
-        readers: 0,
-        damaged: false,
-        evacuate: false,
-        torn_stripes: Vec::new(),
-        zones_retired: 0,
         zones_missing: found.zones_missing,
-        is_being_rebuilt: false,
         void_stripes,
         table,
-        writer: None,
+        ..Segment::of_header(&found.header, found.layout)
     }
 }
 

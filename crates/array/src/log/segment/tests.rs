@@ -87,24 +87,10 @@ fn open(table: &mut SegmentTable, zones: Vec<ZoneIndex>) -> SegmentSlot {
     writer.next_stripe = 1;
     writer.zones.iter_mut().for_each(|zone| (zone.landed, zone.finished) = (1, true));
     table.insert(Segment {
-        id: 0,
-        created_at: 0,
-        stream: Stream::Small,
-        mode: WriteMode::Append,
-        layout,
-        zones,
         state: SegmentState::Open,
-        live_blocks: 0,
-        readers: 0,
-        damaged: false,
-        evacuate: false,
-        torn_stripes: Vec::new(),
-        zones_retired: 0,
-        zones_missing: 0,
-        is_being_rebuilt: false,
-        void_stripes: Vec::new(),
         table: Some(stripes),
         writer: Some(writer),
+        ..Segment::sealed(0, 0, Stream::Small, WriteMode::Append, layout, zones)
     })
 }
 

@@ -28,25 +28,11 @@ fn sealed(id: u64, mode: WriteMode) -> Segment {
             table.set(drive, slot, layout.group_len(group) - 1 - (slot - layout.group_start(group)));
         }
     }
+    let zones = vec![ZoneIndex(u32::try_from(id).unwrap() + 2); MEMBERS];
     Segment {
-        id,
-        created_at: 1,
-        stream: Stream::Small,
-        mode,
-        layout,
-        zones: vec![ZoneIndex(u32::try_from(id).unwrap() + 2); MEMBERS],
-        state: SegmentState::Sealed,
-        live_blocks: 0,
-        readers: 0,
-        damaged: false,
-        evacuate: false,
-        torn_stripes: Vec::new(),
-        zones_retired: 0,
-        zones_missing: 0,
-        is_being_rebuilt: false,
         void_stripes: if mode == WriteMode::Write { vec![1, 5] } else { Vec::new() },
         table: (mode == WriteMode::Append).then_some(table),
-        writer: None,
+        ..Segment::sealed(id, 1, Stream::Small, mode, layout, zones)
     }
 }
 
