@@ -32,6 +32,7 @@ mod pba;
 mod read;
 mod rebuild;
 mod replace;
+mod row;
 pub mod scrub;
 mod segment;
 mod segment_life;

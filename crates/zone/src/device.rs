@@ -12,6 +12,25 @@ use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 
+impl Token {
+    /// A token of a kind of waiter, one of them, and a part of that.
+    ///
+    /// # Panics
+    /// When the part takes more than 24 bits.
+    #[must_use]
+    pub fn pack(kind: u8, slot: u32, part: u32) -> Token {
+        assert!(part < 1 << 24);
+        Token(u64::from(kind) << 56 | u64::from(slot) << 24 | u64::from(part))
+    }
+
+    /// Kind, slot and part.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "fields are masked to their width")]
+    pub fn unpack(self) -> (u8, u32, u32) {
+        ((self.0 >> 56) as u8, (self.0 >> 24) as u32, (self.0 & 0xff_ffff) as u32)
+    }
+}
+
 /// What a drive is made of. Blocks are 4 KiB with 64 bytes of metadata; nothing else is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {

@@ -5,16 +5,15 @@ mod records;
 
 use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
-use crate::log::{Location, MountReport, Shard};
+use crate::log::{Location, MountReport, Shard, row};
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
-use base::xor::Block;
 use zone::device::{Command, Op, Status, Token};
 use zone::drives::{DriveCommand, DriveSet};
-use zone::format::oob::{self, Bound, Kind, PROTECTED_BYTES, Protected, block_is_whole};
+use zone::format::oob::{self, Bound, Kind, Protected, block_is_whole};
 
 /// Problems listed in full; further ones are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
@@ -307,18 +306,12 @@ impl Check<'_> {
         let segment = self.shard.segments.get(slot);
         let code = segment.layout.code;
         let pieces: Vec<&Vec<Frame>> = pieces.iter().flatten().collect();
-        for parity in 0..code.parity_count() {
-            for row in 0..segment.layout.chunk_blocks as usize {
-                let data = &pieces[..code.data_count()];
-                let blocks: Vec<&Block> = data.iter().map(|piece| &piece[row].data).collect();
-                let mut expected = Frame::zeroed();
-                code.encode(parity, &blocks, &mut expected.data);
-                let fields = data.iter().map(|piece| &piece[row].oob[..PROTECTED_BYTES]);
-                code.encode_field(parity, fields, &mut expected.oob[..PROTECTED_BYTES]);
-                let found = &pieces[code.data_count() + parity][row];
-                let same = found.data == expected.data
-                    && found.oob[..PROTECTED_BYTES] == expected.oob[..PROTECTED_BYTES];
-                if !same {
+        let (data, parities) = pieces.split_at(code.data_count());
+        let mut expected = Frame::zeroed();
+        for (parity, found) in parities.iter().enumerate() {
+            for (row, found) in found.iter().enumerate() {
+                let data: Vec<&Frame> = data.iter().map(|piece| &piece[row]).collect();
+                if !row::is_parity(&code, parity, &data, found, &mut expected) {
                     self.report.add(Problem::ParityMismatch { segment: segment.id, stripe });
                     return;
                 }

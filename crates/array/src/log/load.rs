@@ -8,15 +8,14 @@
 use crate::log::gc::Move;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot};
-use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter};
+use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter, row};
 use base::checksum::crc32c;
 use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, Lba};
-use base::xor::Block;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, Kind, PROTECTED_BYTES, Protected, block_is_whole};
+use zone::format::oob::{self, Kind, Protected, block_is_whole};
 
 /// Blocks of one chunk that a read waits for.
 #[derive(Clone, Copy, Debug)]
@@ -457,16 +456,11 @@ impl Shard {
     pub(super) fn decode(&mut self, lost: usize, good: &[(usize, &Frame)]) -> Option<Frame> {
         let code = self.config.code();
         let sources = code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
-        let sources: Vec<&(usize, &Frame)> =
-            good.iter().filter(|(piece, _)| sources.contains(*piece)).collect();
-        let blocks: Vec<(usize, &Block)> =
-            sources.iter().map(|(piece, frame)| (*piece, &frame.data)).collect();
-        let fields: Vec<(usize, &[u8])> =
-            sources.iter().map(|(piece, frame)| (*piece, &frame.oob[..PROTECTED_BYTES])).collect();
+        let sources: Vec<(usize, &Frame)> =
+            good.iter().filter(|(piece, _)| sources.contains(*piece)).copied().collect();
         let mut frame = self.frames.take();
         frame.oob.fill(0);
-        code.decode(lost, &blocks, &mut frame.data);
-        code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
+        row::decode(&code, lost, &sources, &mut frame);
         let data_crc = crc32c(&frame.data);
         oob::record_data_crc(&mut frame.oob, data_crc);
         Some(frame)

@@ -17,19 +17,17 @@
 use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
-use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
+use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter, row};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::BLOCK_BYTES_U64;
-use base::xor::Block;
 use std::fmt;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, FooterId};
 use zone::format::header::SegmentHeader;
-use zone::format::oob::PROTECTED_BYTES;
 
 /// Sweeps at once: one is read while the other is verified.
 pub const SCRUB_SWEEPS_MAX: usize = 2;
@@ -547,12 +545,7 @@ impl Shard {
                 // Only a mutant comes here without all blocks.
                 continue;
             };
-            let blocks: Vec<&Block> = data.iter().map(|frame| &frame.data).collect();
-            code.encode(parity, &blocks, &mut expected.data);
-            let fields = data.iter().map(|frame| &frame.oob[..PROTECTED_BYTES]);
-            code.encode_field(parity, fields, &mut expected.oob[..PROTECTED_BYTES]);
-            is_right &= found.data == expected.data
-                && found.oob[..PROTECTED_BYTES] == expected.oob[..PROTECTED_BYTES];
+            is_right &= row::is_parity(&code, parity, &data, found, &mut expected);
         }
         self.frames.give(expected);
         is_right

@@ -96,7 +96,7 @@ impl Waiter {
     #[must_use]
     pub fn token(self) -> Token {
         let (kind, slot, part) = match self {
-            Waiter::Chunk { slot, part } => (0_u64, slot, part),
+            Waiter::Chunk { slot, part } => (0, slot, part),
             Waiter::Header { slot, part } => (1, slot, part),
             Waiter::Footer { slot, part } => (2, slot, part),
             Waiter::Finish { slot, part } => (3, slot, part),
@@ -109,8 +109,7 @@ impl Waiter {
             Waiter::Sweep { slot, part } => (10, slot, part),
             Waiter::Scrub { slot, part } => (11, slot, part),
         };
-        assert!(part < 1 << 24);
-        Token(kind << 56 | u64::from(slot) << 24 | u64::from(part))
+        Token::pack(kind, slot, part)
     }
 
     /// The waiter of a token.
@@ -118,11 +117,9 @@ impl Waiter {
     /// # Panics
     /// When the token is none of ours: a drive made it up.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "fields are masked to their width")]
     pub fn from_token(token: Token) -> Waiter {
-        let slot = (token.0 >> 24) as u32;
-        let part = (token.0 & 0xff_ffff) as u32;
-        match token.0 >> 56 {
+        let (kind, slot, part) = token.unpack();
+        match kind {
             0 => Waiter::Chunk { slot, part },
             1 => Waiter::Header { slot, part },
             2 => Waiter::Footer { slot, part },

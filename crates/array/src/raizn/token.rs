@@ -34,15 +34,14 @@ impl Waiter {
     #[must_use]
     pub fn token(self) -> Token {
         let (kind, slot, part) = match self {
-            Waiter::Data(zone) => (0_u64, zone, 0),
+            Waiter::Data(zone) => (0, zone, 0),
             Waiter::Log(slot) => (1, slot, 0),
             Waiter::LogReset => (2, 0, 0),
             Waiter::ZoneReset(zone) => (3, zone, 0),
             Waiter::Read { slot, part } => (4, slot, part),
             Waiter::Source { slot, part } => (5, slot, part),
         };
-        assert!(part < 1 << 24);
-        Token(kind << 56 | u64::from(slot) << 24 | u64::from(part))
+        Token::pack(kind, slot, part)
     }
 
     /// The waiter of a token.
@@ -50,11 +49,9 @@ impl Waiter {
     /// # Panics
     /// When the token is none of ours: a drive made it up.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "fields are masked to their width")]
     pub fn from_token(token: Token) -> Waiter {
-        let slot = (token.0 >> 24) as u32;
-        let part = (token.0 & 0xff_ffff) as u32;
-        match token.0 >> 56 {
+        let (kind, slot, part) = token.unpack();
+        match kind {
             0 => Waiter::Data(slot),
             1 => Waiter::Log(slot),
             2 => Waiter::LogReset,

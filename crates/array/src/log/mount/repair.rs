@@ -18,16 +18,16 @@ use crate::log::mount::scan::{Scan, read_blocks};
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::pba::Location;
+use crate::log::row;
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
-use base::xor::Block;
 use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
-use zone::format::oob::{self, Bound, PROTECTED_BYTES, Place, Role, block_is_whole};
+use zone::format::oob::{self, Bound, Place, Role, block_is_whole};
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
@@ -260,13 +260,9 @@ pub fn read_location(session: &mut Session, segment: &Decided, location: Locatio
 }
 
 fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost: usize, row: usize) -> Frame {
-    let blocks: Vec<(usize, &Block)> =
-        good.iter().map(|(piece, frames)| (*piece, &frames[row].data)).collect();
-    let fields: Vec<(usize, &[u8])> =
-        good.iter().map(|(piece, frames)| (*piece, &frames[row].oob[..PROTECTED_BYTES])).collect();
+    let sources: Vec<(usize, &Frame)> = good.iter().map(|(piece, frames)| (*piece, &frames[row])).collect();
     let mut frame = Frame::zeroed();
-    layout.code.decode(lost, &blocks, &mut frame.data);
-    layout.code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
+    row::decode(&layout.code, lost, &sources, &mut frame);
     frame
 }
 
