@@ -254,6 +254,7 @@ impl Plan {
                 0 => CheckpointEvery::Never,
                 blocks => CheckpointEvery::Blocks(blocks),
             },
+            wide_entries: self.members.is_multiple_of(3),
         }
     }
 

@@ -127,6 +127,8 @@ pub struct Tuning {
     pub gc: GcPolicy,
     /// How often the index is written down, so that the next mount need not read everything.
     pub checkpoints: CheckpointEvery,
+    /// Entries of the index have five bytes even where four reach every block: for tests and simulation.
+    pub wide_entries: bool,
 }
 
 /// How often a checkpoint is written.
@@ -151,6 +153,7 @@ impl Default for Tuning {
             policy: Policy::default(),
             gc: GcPolicy::default(),
             checkpoints: CheckpointEvery::Never,
+            wide_entries: false,
         }
     }
 }
@@ -262,7 +265,7 @@ impl fmt::Display for ConfigError {
             ),
             ConfigError::TooLarge => write!(
                 f,
-                "the drives have more blocks than 32-bit index entries can address (about 16 TiB over all drives); \
+                "the drives have more blocks than 40-bit index entries can address (about 4 PiB over all drives); \
                  use fewer or smaller drives"
             ),
         }

@@ -6,6 +6,7 @@
 //! Invariants: an unmapped block reads as zeros, unless it is lost, then reading it fails; a block that
 //! is trimmed or lost is unmapped; a mapped block is live, and counted in its segment's `live_blocks`.
 
+pub mod entries;
 mod trimmed;
 
 use crate::log::config::REGION_BLOCKS;
@@ -13,13 +14,12 @@ use crate::log::pba::Pba;
 use base::mutant::{self, Mutant};
 use base::units::Lba;
 use base::xor::Block;
+use entries::{Entries, EntryBytes};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use trimmed::TrimmedBits;
 use zone::format::checkpoint::name_of;
 use zone::format::oob::{Kind, Protected};
-
-const UNMAPPED: u32 = u32::MAX;
 
 /// What a stored block is the newest copy of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,9 @@ impl Name {
 
 /// The L2P table with the trimmed bits, and where checkpoints of it lie.
 pub struct Index {
-    blocks: Vec<u32>,
-    tombstones: Vec<u32>,
+    entry_bytes: EntryBytes,
+    blocks: Entries,
+    tombstones: Entries,
     trimmed: TrimmedBits,
     /// Blocks of which nobody knows what they hold, nor whether they were trimmed. Rarely any.
     lost: BTreeSet<Lba>,
@@ -64,7 +65,7 @@ pub struct Index {
 /// Where the blocks of a checkpoint's image lie.
 struct MappedCheckpoint {
     number: u32,
-    blocks: Vec<u32>,
+    blocks: Entries,
 }
 
 /// Where the bitmap of lost blocks begins in a tombstone; that of trimmed ones comes first.
@@ -75,12 +76,13 @@ const REGION_BYTES: usize = 1024;
 impl Index {
     /// An index in which nothing was ever written.
     #[must_use]
-    pub fn new(volume_blocks: u64) -> Index {
+    pub fn new(volume_blocks: u64, entry_bytes: EntryBytes) -> Index {
         let entries = Lba(volume_blocks).index();
         let regions = Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index();
         Index {
-            blocks: vec![UNMAPPED; entries],
-            tombstones: vec![UNMAPPED; regions],
+            entry_bytes,
+            blocks: Entries::new(entry_bytes, entries),
+            tombstones: Entries::new(entry_bytes, regions),
             trimmed: TrimmedBits::new(volume_blocks.div_ceil(REGION_BLOCKS)),
             lost: BTreeSet::new(),
             mapped_blocks: 0,
@@ -90,7 +92,8 @@ impl Index {
 
     /// Makes room for the blocks of a checkpoint; none of them lies anywhere yet.
     pub fn begin_checkpoint(&mut self, number: u32, blocks: u32) {
-        self.checkpoints.push(MappedCheckpoint { number, blocks: vec![UNMAPPED; blocks as usize] });
+        let blocks = Entries::new(self.entry_bytes, blocks as usize);
+        self.checkpoints.push(MappedCheckpoint { number, blocks });
     }
 
     /// A checkpoint counts no more; returns where its blocks lay.
@@ -98,8 +101,7 @@ impl Index {
         let Some(at) = self.checkpoints.iter().position(|checkpoint| checkpoint.number == number) else {
             return Vec::new();
         };
-        let blocks = self.checkpoints.remove(at).blocks;
-        blocks.into_iter().filter(|entry| *entry != UNMAPPED).map(Pba).collect()
+        self.checkpoints.remove(at).blocks.iter().flatten().collect()
     }
 
     /// Blocks of all checkpoints, whether they are written yet or not.
@@ -140,15 +142,14 @@ impl Index {
     /// Where the newest copy lies; `None` when there is none.
     #[must_use]
     pub fn get(&self, name: Name) -> Option<Pba> {
-        let entry = match name {
-            Name::Block(lba) => self.blocks[lba.index()],
-            Name::Tombstone(region) => self.tombstones[Lba(region).index()],
+        match name {
+            Name::Block(lba) => self.blocks.get(lba.index()),
+            Name::Tombstone(region) => self.tombstones.get(Lba(region).index()),
             Name::Mapping(name) => {
                 let (at, block) = self.mapping_slot(name)?;
-                self.checkpoints[at].blocks[block]
+                self.checkpoints[at].blocks.get(block)
             }
-        };
-        (entry != UNMAPPED).then_some(Pba(entry))
+        }
     }
 
     /// Maps a name and returns where it was before. A written block is no longer trimmed or lost.
@@ -156,33 +157,31 @@ impl Index {
     /// # Panics
     /// When it is a block of a checkpoint that is neither counting nor being written.
     pub fn set(&mut self, name: Name, pba: Pba) -> Option<Pba> {
-        let entry = match name {
+        match name {
             Name::Block(lba) => {
                 self.trimmed.remove(lba);
                 if !self.lost.is_empty() {
                     self.lost.remove(&lba);
                 }
-                let entry = &mut self.blocks[lba.index()];
-                self.mapped_blocks += u64::from(*entry == UNMAPPED);
-                entry
+                let before = self.blocks.replace(lba.index(), Some(pba));
+                self.mapped_blocks += u64::from(before.is_none());
+                before
             }
-            Name::Tombstone(region) => &mut self.tombstones[Lba(region).index()],
+            Name::Tombstone(region) => self.tombstones.replace(Lba(region).index(), Some(pba)),
             Name::Mapping(name) => {
                 let (at, block) = self.mapping_slot(name).expect("a checkpoint that is there");
-                &mut self.checkpoints[at].blocks[block]
+                self.checkpoints[at].blocks.replace(block, Some(pba))
             }
-        };
-        let before = std::mem::replace(entry, pba.0);
-        (before != UNMAPPED).then_some(Pba(before))
+        }
     }
 
     /// Unmaps a block and marks it trimmed; returns where it was.
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
         self.trimmed.insert(lba);
         self.lost.remove(&lba);
-        let before = std::mem::replace(&mut self.blocks[lba.index()], UNMAPPED);
-        self.mapped_blocks -= u64::from(before != UNMAPPED);
-        (before != UNMAPPED).then_some(Pba(before))
+        let before = self.blocks.replace(lba.index(), None);
+        self.mapped_blocks -= u64::from(before.is_some());
+        before
     }
 
     /// Unmaps a block and marks it lost; returns where it was.
@@ -214,25 +213,20 @@ impl Index {
     #[must_use]
     pub fn is_zeros(&self, range: &Range<u64>) -> bool {
         let none_lost = self.lost.range(Lba(range.start)..Lba(range.end)).next().is_none();
-        none_lost
-            && self.blocks[Lba(range.start).index()..Lba(range.end).index()]
-                .iter()
-                .all(|entry| *entry == UNMAPPED)
+        none_lost && range.clone().all(|lba| self.blocks.get(Lba(lba).index()).is_none())
     }
 
     /// Every mapped name with its place, in order.
     pub fn mapped(&self) -> impl Iterator<Item = (Name, Pba)> + '_ {
-        let blocks = (0..).zip(&self.blocks).map(|(lba, entry)| (Name::Block(Lba(lba)), *entry));
-        let tombstones = (0..).zip(&self.tombstones).map(|(region, entry)| (Name::Tombstone(region), *entry));
+        let blocks = (0..).zip(self.blocks.iter()).map(|(lba, entry)| (Name::Block(Lba(lba)), entry));
+        let tombstones =
+            (0..).zip(self.tombstones.iter()).map(|(region, entry)| (Name::Tombstone(region), entry));
         let checkpoints = self.checkpoints.iter().flat_map(|checkpoint| {
             let names = (0..).map(|block| Name::Mapping(name_of(checkpoint.number, block)));
-            names.zip(checkpoint.blocks.iter().copied())
+            names.zip(checkpoint.blocks.iter())
         });
-        blocks
-            .chain(tombstones)
-            .chain(checkpoints)
-            .filter(|(_, entry)| *entry != UNMAPPED)
-            .map(|(name, entry)| (name, Pba(entry)))
+        let names = blocks.chain(tombstones).chain(checkpoints);
+        names.filter_map(|(name, entry)| Some((name, entry?)))
     }
 
     /// Blocks of the volume that hold data.
@@ -241,16 +235,22 @@ impl Index {
         self.mapped_blocks
     }
 
+    /// Bytes of an entry.
+    #[must_use]
+    pub fn entry_bytes(&self) -> EntryBytes {
+        self.entry_bytes
+    }
+
     /// The entry of a block as checkpoints have it: all ones for none.
     #[must_use]
-    pub fn block_entry(&self, lba: usize) -> u32 {
-        self.blocks[lba]
+    pub fn block_entry(&self, lba: usize) -> u64 {
+        self.blocks.get(lba).map_or(u64::MAX, |pba| pba.0)
     }
 
     /// The entry of a region's tombstone as checkpoints have it: all ones for none.
     #[must_use]
-    pub fn tombstone_entry(&self, region: usize) -> u32 {
-        self.tombstones[region]
+    pub fn tombstone_entry(&self, region: usize) -> u64 {
+        self.tombstones.get(region).map_or(u64::MAX, |pba| pba.0)
     }
 
     /// 64 bits of the bitmap of trimmed blocks.
@@ -263,8 +263,8 @@ impl Index {
     /// bitmap was written is not trimmed, and what was mapped or trimmed since it began is not lost.
     #[must_use]
     pub fn restore(
-        blocks: Vec<u32>,
-        tombstones: Vec<u32>,
+        blocks: Entries,
+        tombstones: Entries,
         mut trimmed: Vec<u64>,
         lost: &[u64],
     ) -> Option<Index> {
@@ -273,12 +273,12 @@ impl Index {
         if Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index() != tombstones.len() || words != trimmed.len() {
             return None;
         }
-        for (word, entries) in trimmed.iter_mut().zip(blocks.chunks(64)) {
-            let mapped = (0..).zip(entries).filter(|(_, entry)| **entry != UNMAPPED);
-            *word &= !mapped.fold(0, |bits, (bit, _)| bits | 1_u64 << bit);
+        for (lba, entry) in blocks.iter().enumerate() {
+            trimmed[lba / 64] &= !(u64::from(entry.is_some()) << (lba % 64));
         }
         let mut index = Index {
-            mapped_blocks: blocks.iter().filter(|entry| **entry != UNMAPPED).count() as u64,
+            entry_bytes: blocks.entry_bytes(),
+            mapped_blocks: blocks.iter().flatten().count() as u64,
             trimmed: TrimmedBits::of(tombstones.len() as u64, &trimmed),
             blocks,
             tombstones,
@@ -300,8 +300,8 @@ impl Index {
     /// Bytes of memory: of the table itself, and of what is known of trimmed and lost blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> (usize, usize) {
-        let entries = self.blocks.capacity() + self.tombstones.capacity();
-        (entries * size_of::<u32>(), self.trimmed.memory_bytes() + self.lost.len() * size_of::<Lba>())
+        let entries = self.blocks.memory_bytes() + self.tombstones.memory_bytes();
+        (entries, self.trimmed.memory_bytes() + self.lost.len() * size_of::<Lba>())
     }
 
     /// The tombstone block of a region in which the blocks of `trim` join those trimmed before; those that

@@ -26,7 +26,9 @@ mod witness;
 
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, ConfigError, Tuning};
+use crate::log::index::entries::EntryBytes;
 use crate::log::membership::active_members;
+use crate::log::pba::PbaFormat;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -266,6 +268,7 @@ struct Session {
     record: Superblock,
     config: ArrayConfig,
     log_positions: Vec<Option<superblocks::LogState>>,
+    entry_bytes: EntryBytes,
     writable: bool,
     /// What the checkpoint covers need not be read.
     uses_checkpoints: bool,
@@ -282,12 +285,14 @@ impl Session {
     ) -> Result<Session, MountError> {
         let found = superblocks::assemble(devices, now)?;
         let config = superblocks::config_of(&found.record, &found.drives)?;
+        let entry_bytes = PbaFormat::new(config.members, &config.geometry).expect("validated").entry_bytes();
         Ok(Session {
             drives: found.drives,
             now,
             record: found.record,
             config,
             log_positions: found.log_states,
+            entry_bytes,
             writable,
             uses_checkpoints: false,
             report: MountReport::default(),
@@ -303,6 +308,9 @@ impl Session {
     }
 
     fn recover(&mut self, tuning: Tuning) -> Result<Shard, MountError> {
+        if tuning.wide_entries {
+            self.entry_bytes = EntryBytes::Five;
+        }
         if self.writable && !mutant::is(Mutant::MountNotRecorded) {
             self.record_mount()?;
         }

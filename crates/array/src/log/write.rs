@@ -413,7 +413,7 @@ impl Shard {
             self.frames.give_many(piece);
         }
         for block in &blocks {
-            self.apply(block, super::Pba(u32::MAX), true, fx);
+            self.apply(block, super::Pba(u64::MAX), true, fx);
         }
         blocks.clear();
         self.stripes.get_mut(slot).blocks = blocks;

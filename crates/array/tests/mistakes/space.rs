@@ -88,3 +88,23 @@ fn space_runs_out_under_load() {
         world.verify_all();
     }
 }
+
+/// Four drives of the size of a ZN540 of 4 TB: addresses take 40 bits, and are kept, moved and found again as such.
+#[test]
+fn addresses_that_do_not_fit_four_bytes() {
+    let mut config = raid5().config();
+    config.geometry.zones = 3690;
+    config.geometry.zone_size_blocks = 1 << 19;
+    config.geometry.zone_capacity_blocks = 275_712;
+    config.volume_blocks = 3000;
+    config.validate().unwrap();
+    let mut rig = Rig::with_config(config);
+    rig.fill();
+    rig.write_fua(1000, 500);
+    rig.trim(100, 50);
+    rig.verify();
+    rig.remount();
+    rig.verify();
+    rig.volume.fail_member(base::units::DriveIndex(3));
+    rig.verify();
+}

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  | head | lost blocks | segments | rows of segments .. | blocks | tombstones | trimmed |
-//!   56 B    8 B each      24 B each                         4 B      4 B          1 bit each
+//!   56 B    8 B each      24 B each                         4 or 5 B  4 or 5 B    1 bit each
 //! ```
 //! Each part begins at a multiple of 8 bytes.
 
@@ -28,7 +28,8 @@ record_fields! { HEAD_BYTES;
     VOLUME_BLOCKS: 24, 8, "size of the volume in blocks";
     LOST: 32, 8, "blocks that were lost when it began";
     BYTES: 40, 8, "bytes of the image";
-    RESERVED: 48, 8, "zero";
+    ENTRY_BYTES: 48, 1, "bytes of an entry of blocks and tombstones, 4 or 5";
+    RESERVED: 49, 7, "zero";
 }
 
 /// What the superblock says of a checkpoint.
@@ -100,6 +101,8 @@ pub struct Head {
     pub lost: u64,
     /// Bytes of the image.
     pub bytes: u64,
+    /// Bytes of an entry.
+    pub entry_bytes: u8,
 }
 
 impl Head {
@@ -114,6 +117,7 @@ impl Head {
         put(&mut bytes, at::VOLUME_BLOCKS, &self.volume_blocks.to_le_bytes());
         put(&mut bytes, at::LOST, &self.lost.to_le_bytes());
         put(&mut bytes, at::BYTES, &self.bytes.to_le_bytes());
+        put(&mut bytes, at::ENTRY_BYTES, &[self.entry_bytes]);
         bytes
     }
 
@@ -128,6 +132,7 @@ impl Head {
             volume_blocks: u64_at(bytes, at::VOLUME_BLOCKS),
             lost: u64_at(bytes, at::LOST),
             bytes: u64_at(bytes, at::BYTES),
+            entry_bytes: bytes[at::ENTRY_BYTES],
         })
     }
 }

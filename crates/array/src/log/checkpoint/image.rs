@@ -3,9 +3,11 @@
 //! It is never in memory as a whole while it is written: each block is made of what the engine holds at that
 //! moment. So parts of one image are of different moments, which a mount allows for.
 
+use crate::log::config::REGION_BLOCKS;
 use crate::log::index::Index;
+use crate::log::index::entries::{Entries, EntryBytes};
 use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
-use base::bytes::{u32_at, u64_at};
+use base::bytes::u64_at;
 use base::mutant::{self, Mutant};
 use base::units::{BLOCK_BYTES_U64, Lba};
 use base::xor::Block;
@@ -33,11 +35,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// Of a volume, behind rows that end at `rows_end`.
-    fn of(volume_blocks: u64, regions: u64, rows: u64, rows_end: u64) -> Parts {
+    /// Of a volume whose entries have `entry` bytes, behind rows that end at `rows_end`.
+    fn of(volume_blocks: u64, entry: EntryBytes, rows: u64, rows_end: u64) -> Parts {
         let after = |end: u64, bytes: u64| end.next_multiple_of(8)..end.next_multiple_of(8) + bytes;
-        let blocks = after(rows_end, 4 * volume_blocks);
-        let tombstones = after(blocks.end, 4 * regions);
+        let entry = u64::from(entry.count());
+        let blocks = after(rows_end, entry * volume_blocks);
+        let tombstones = after(blocks.end, entry * volume_blocks.div_ceil(REGION_BLOCKS));
         let trimmed = after(tombstones.end, 8 * volume_blocks.div_ceil(64));
         Parts { rows, blocks, tombstones, trimmed }
     }
@@ -58,7 +61,7 @@ impl Image {
         let lost: Vec<Lba> = index.lost().collect();
         let rows = (HEAD_BYTES + 8 * lost.len() + SEGMENT_BYTES * segments.len()) as u64;
         let rows_end = rows + segments.iter().map(|(_, rows)| rows.bytes()).sum::<u64>();
-        let parts = Parts::of(index.blocks(), index.regions(), rows, rows_end);
+        let parts = Parts::of(index.blocks(), index.entry_bytes(), rows, rows_end);
         let head = Head {
             number,
             segments: u32::try_from(segments.len()).expect("a u32 of segments"),
@@ -66,6 +69,7 @@ impl Image {
             volume_blocks: index.blocks(),
             lost: lost.len() as u64,
             bytes: parts.trimmed.end,
+            entry_bytes: index.entry_bytes().count(),
         };
         let mut bytes = head.encode().to_vec();
         bytes.extend(lost.iter().flat_map(|lba| lba.0.to_le_bytes()));
@@ -95,8 +99,9 @@ impl Image {
                 write_rows(&mut window, part.start, rows, segment);
             }
         }
-        window.fill(self.parts.blocks.clone(), 4, |at| u64::from(index.block_entry(at)));
-        window.fill(self.parts.tombstones.clone(), 4, |at| u64::from(index.tombstone_entry(at)));
+        let entry = u64::from(index.entry_bytes().count());
+        window.fill(self.parts.blocks.clone(), entry, |at| index.block_entry(at));
+        window.fill(self.parts.tombstones.clone(), entry, |at| index.tombstone_entry(at));
         if !mutant::is(Mutant::TrimmedNotSaved) {
             window.fill(self.parts.trimmed.clone(), 8, |at| index.trimmed_word(at));
         }
@@ -151,12 +156,17 @@ impl Window<'_> {
 
     /// Fills in what the window shows of a part that consists of numbers of `unit` bytes each.
     fn fill(&mut self, part: Range<u64>, unit: u64, number: impl Fn(usize) -> u64) {
-        let end = part.end.min(self.first + BLOCK_BYTES_U64);
-        let mut at = part.start.max(self.first);
+        let shown = self.first..self.first + BLOCK_BYTES_U64;
+        let end = part.end.min(shown.end);
+        let before = shown.start.saturating_sub(part.start) / unit;
+        let mut at = part.start + before * unit;
         while at < end {
             let bytes = number(Lba((at - part.start) / unit).index()).to_le_bytes();
-            let unit_bytes = Lba(unit).index();
-            self.block[Lba(at - self.first).index()..][..unit_bytes].copy_from_slice(&bytes[..unit_bytes]);
+            // One of five bytes may lie in two blocks.
+            let (from, to) = (at.max(shown.start), (at + unit).min(shown.end));
+            let source = &bytes[Lba(from - at).index()..Lba(to - at).index()];
+            self.block[Lba(from - shown.start).index()..Lba(to - shown.start).index()]
+                .copy_from_slice(source);
             at += unit;
         }
     }
@@ -218,13 +228,13 @@ impl CoveredSegment<'_> {
 }
 
 /// The index of an image, and what it says of segments, by id; `None` when it is not the image of this
-/// checkpoint and volume.
+/// checkpoint and volume. The index has entries of `entry_bytes`, whatever the image has.
 #[must_use]
 pub fn restore<'a>(
     bytes: &'a [u8],
     checkpoint: &Checkpoint,
     volume_blocks: u64,
-    regions: u64,
+    entry_bytes: EntryBytes,
 ) -> Option<(Index, BTreeMap<u64, CoveredSegment<'a>>)> {
     let head = Head::decode(bytes)?;
     let is_it = head.number == checkpoint.number
@@ -246,14 +256,15 @@ pub fn restore<'a>(
         segments.insert(rows.segment, CoveredSegment { rows, bytes: bytes.get(at..end)? });
         at = end;
     }
-    let parts = Parts::of(volume_blocks, regions, rows_at as u64, at as u64);
+    let stored = EntryBytes::of(head.entry_bytes)?;
+    let parts = Parts::of(volume_blocks, stored, rows_at as u64, at as u64);
     if parts.trimmed.end != head.bytes {
         return None;
     }
     let part = |part: &Range<u64>| &bytes[Lba(part.start).index()..Lba(part.end).index()];
-    let entries = |range| part(range).chunks(4).map(|entry| u32_at(entry, 0)).collect();
+    let entries = |range| Entries::decode(entry_bytes, stored, part(range));
     let trimmed = part(&parts.trimmed).chunks(8).map(|word| u64_at(word, 0)).collect();
-    let index = Index::restore(entries(&parts.blocks), entries(&parts.tombstones), trimmed, &lost)?;
+    let index = Index::restore(entries(&parts.blocks)?, entries(&parts.tombstones)?, trimmed, &lost)?;
     Some((index, segments))
 }
 

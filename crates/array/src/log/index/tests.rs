@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 #[test]
 fn a_write_ends_a_trim_and_a_trim_ends_a_mapping() {
-    let mut index = Index::new(REGION_BLOCKS + 10);
+    let mut index = Index::new(REGION_BLOCKS + 10, EntryBytes::Four);
     let lba = Lba(REGION_BLOCKS + 3);
     assert_eq!(index.set(Name::Block(lba), Pba(7)), None);
     assert_eq!(index.trim(lba), Some(Pba(7)));
@@ -21,7 +21,7 @@ fn a_write_ends_a_trim_and_a_trim_ends_a_mapping() {
 
 #[test]
 fn a_tombstone_names_its_blocks() {
-    let mut index = Index::new(REGION_BLOCKS + 10);
+    let mut index = Index::new(REGION_BLOCKS + 10, EntryBytes::Four);
     index.trim(Lba(REGION_BLOCKS + 9));
     index.lose(Lba(REGION_BLOCKS + 1));
     index.lose(Lba(REGION_BLOCKS + 2));
@@ -114,7 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_u32).prop_map(|block| Name::Mapping(name_of(7, block))),
     ];
     prop_oneof![
-        (name, 0..100_u32).prop_map(|(name, pba)| Step::Set(name, Pba(pba))),
+        (name, 0..100_u64).prop_map(|(name, pba)| Step::Set(name, Pba(pba))),
         lba().prop_map(Step::Trim),
         lba().prop_map(Step::Lose),
     ]
@@ -126,8 +126,9 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..40),
         from in lba(),
         to in lba(),
+        entry_bytes in prop_oneof![Just(EntryBytes::Four), Just(EntryBytes::Five)],
     ) {
-        let (mut index, mut model) = (Index::new(BLOCKS), Model::default());
+        let (mut index, mut model) = (Index::new(BLOCKS, entry_bytes), Model::default());
         index.begin_checkpoint(7, 3);
         for step in &steps {
             let before = match *step {
@@ -169,7 +170,7 @@ proptest! {
 
 #[test]
 fn only_blocks_of_the_volume_and_its_tombstones_have_names() {
-    let index = Index::new(BLOCKS);
+    let index = Index::new(BLOCKS, EntryBytes::Four);
     let name = |kind, lba| Name::of(&Protected { lba, sequence: 1, kind }, &index);
     for kind in [Kind::User, Kind::Lost] {
         assert_eq!(name(kind, BLOCKS - 1), Some(Name::Block(Lba(BLOCKS - 1))));

@@ -2,7 +2,6 @@
 //! that are there. Whatever does not fit makes it useless, never wrong: then all segments are read.
 
 use crate::log::checkpoint::image;
-use crate::log::config::REGION_BLOCKS;
 use crate::log::mount::decide::Decided;
 use crate::log::mount::index::{self, Recovered};
 use crate::log::mount::scan::FoundSegment;
@@ -49,8 +48,8 @@ pub fn run(
     let Some(checkpoint) = checkpoint else { return Ok(None) };
     let Some(bytes) = read_image(session, &checkpoint, segments) else { return Ok(None) };
     let volume_blocks = session.config.volume_blocks;
-    let regions = volume_blocks.div_ceil(REGION_BLOCKS);
-    let Some((index, described)) = image::restore(&bytes, &checkpoint, volume_blocks, regions) else {
+    let Some((index, described)) = image::restore(&bytes, &checkpoint, volume_blocks, session.entry_bytes)
+    else {
         return Ok(None);
     };
     let format = PbaFormat::new(session.config.members, &session.config.geometry).expect("validated");

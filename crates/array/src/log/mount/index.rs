@@ -43,7 +43,7 @@ pub struct Recovered {
 pub fn of_all(session: &mut Session, segments: &[Decided]) -> Result<Recovered, MountError> {
     let config = &session.config;
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
-    let index = Index::new(config.volume_blocks);
+    let index = Index::new(config.volume_blocks, session.entry_bytes);
     let mut newest = Newest::new(index, config.geometry.volatile_cache, None);
     for weak in [true, false] {
         for segment in segments {

@@ -36,10 +36,10 @@ fn sealed(id: u64, mode: WriteMode) -> Segment {
     }
 }
 
-fn index() -> Index {
-    let mut index = Index::new(BLOCKS);
+fn index(entry_bytes: EntryBytes) -> Index {
+    let mut index = Index::new(BLOCKS, entry_bytes);
     for lba in (0..BLOCKS).step_by(3) {
-        index.set(Name::Block(Lba(lba)), Pba(u32::try_from(lba).unwrap() * 7 + 1));
+        index.set(Name::Block(Lba(lba)), Pba(lba * 7 + 1));
     }
     index.set(Name::Tombstone(1), Pba(99));
     index.trim(Lba(BLOCKS - 1));
@@ -49,8 +49,8 @@ fn index() -> Index {
 }
 
 /// An image of an index and two sealed segments, and what the superblocks say of it.
-fn image() -> (Checkpoint, Vec<u8>) {
-    let (index, mut table) = (index(), SegmentTable::new(MEMBERS, 10, 8, Packing::default()));
+fn image(entry_bytes: EntryBytes) -> (Checkpoint, Vec<u8>) {
+    let (index, mut table) = (index(entry_bytes), SegmentTable::new(MEMBERS, 10, 8, Packing::default()));
     table.insert(sealed(3, WriteMode::Append));
     table.insert(sealed(4, WriteMode::Write));
     let image = Image::new(7, 1000, &index, &table);
@@ -62,17 +62,31 @@ fn image() -> (Checkpoint, Vec<u8>) {
     (Checkpoint { number: 7, blocks, sequence: 1000, segment: 5, unsealed: Vec::new() }, bytes)
 }
 
+/// Also where the index has entries of another size by now.
 #[test]
 fn an_image_comes_back() {
-    let (checkpoint, bytes) = image();
-    let (restored, segments) = restore(&bytes, &checkpoint, BLOCKS, 2).unwrap();
-    let index = index();
+    let sizes = [EntryBytes::Four, EntryBytes::Five];
+    for (stored, wanted) in sizes.into_iter().flat_map(|stored| sizes.map(|wanted| (stored, wanted))) {
+        let (checkpoint, bytes) = image(stored);
+        let (restored, _) = restore(&bytes, &checkpoint, BLOCKS, wanted).unwrap();
+        assert_eq!(restored.entry_bytes(), wanted);
+        assert_same(&restored, &index(stored));
+    }
+}
+
+fn assert_same(restored: &Index, index: &Index) {
     assert!(restored.mapped().eq(index.mapped()));
     assert_eq!(restored.mapped_blocks(), index.mapped_blocks());
     assert!(restored.lost().eq(index.lost()));
     for lba in (0..BLOCKS).map(Lba) {
         assert_eq!(restored.is_trimmed(lba), index.is_trimmed(lba), "{lba}");
     }
+}
+
+#[test]
+fn rows_of_segments_come_back() {
+    let (checkpoint, bytes) = image(EntryBytes::Four);
+    let (_, segments) = restore(&bytes, &checkpoint, BLOCKS, EntryBytes::Four).unwrap();
     let layout = layout();
     let (table, void) = segments[&3].restore(&layout, WriteMode::Append, Packing::default()).unwrap();
     let (table, expected) = (table.unwrap(), sealed(3, WriteMode::Append).table.unwrap());
@@ -88,28 +102,31 @@ fn an_image_comes_back() {
 
 #[test]
 fn what_does_not_fit_is_none() {
-    let (checkpoint, bytes) = image();
+    let (checkpoint, bytes) = image(EntryBytes::Five);
     let other = Checkpoint { number: 8, ..checkpoint.clone() };
-    assert!(restore(&bytes, &other, BLOCKS, 2).is_none());
+    assert!(restore(&bytes, &other, BLOCKS, EntryBytes::Five).is_none());
     let other = Checkpoint { sequence: 999, ..checkpoint.clone() };
-    assert!(restore(&bytes, &other, BLOCKS, 2).is_none());
-    assert!(restore(&bytes, &checkpoint, BLOCKS + 1, 2).is_none());
+    assert!(restore(&bytes, &other, BLOCKS, EntryBytes::Five).is_none());
+    assert!(restore(&bytes, &checkpoint, BLOCKS + 1, EntryBytes::Five).is_none());
     // Whatever is cut off or wrong in the head, nothing panics.
     let own = Lba(Head::decode(&bytes).unwrap().bytes).index();
     for length in (0..own).step_by(509) {
-        assert!(restore(&bytes[..length], &checkpoint, BLOCKS, 2).is_none());
+        assert!(restore(&bytes[..length], &checkpoint, BLOCKS, EntryBytes::Five).is_none());
     }
     for at in 0..HEAD_BYTES + 8 + 2 * SEGMENT_BYTES {
         let mut bytes = bytes.clone();
         bytes[at] ^= 0x40;
-        let _ = restore(&bytes, &checkpoint, BLOCKS, 2);
+        let _ = restore(&bytes, &checkpoint, BLOCKS, EntryBytes::Five);
     }
 }
 
 #[test]
 fn what_was_mapped_while_it_was_written_is_neither_trimmed_nor_lost() {
-    let blocks = vec![5, u32::MAX, u32::MAX, 6];
-    let index = Index::restore(blocks, vec![u32::MAX], vec![0b0011], &[1, 2, 3]).unwrap();
+    let mut blocks = Entries::new(EntryBytes::Four, 4);
+    blocks.replace(0, Some(Pba(5)));
+    blocks.replace(3, Some(Pba(6)));
+    let tombstones = Entries::new(EntryBytes::Four, 1);
+    let index = Index::restore(blocks, tombstones, vec![0b0011], &[1, 2, 3]).unwrap();
     assert!(!index.is_trimmed(Lba(0)) && index.is_trimmed(Lba(1)));
     assert_eq!(index.lost().collect::<Vec<Lba>>(), [Lba(2)]);
     assert_eq!(index.mapped_blocks(), 2);
