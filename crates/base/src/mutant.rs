@@ -138,6 +138,14 @@ mutants! {
         ClosedCountsAsFull = "closed-counts-as-full",
         /// Segments that a crash left with room stay open, though other streams need their active zones.
         UnfinishedStayOpen = "unfinished-stay-open",
+        /// Segments that a crash left to one stream keep the space that another waits for.
+        UnfinishedStarve = "unfinished-starve",
+        /// A segment that a crash left is asked for the first empty place only.
+        UnfinishedFitsFirstPlace = "unfinished-fits-first-place",
+        /// Blocks that a rebuild could not decode stay where they are, beside others that the same stripe is short of.
+        UndecodableKept = "undecodable-kept",
+        /// What a block says when it is read again counts, whatever it said before.
+        SecondAnswerCounts = "second-answer-counts",
         /// What a zone that ends early lacks is taken for damage, whatever caches do.
         LaggingIsDamage = "lagging-is-damage",
         /// A write after a trim is lost with a cache, and the trim with it: later tombstones no longer name it.

@@ -201,6 +201,13 @@ impl Shard {
         }
     }
 
+    /// True while the collector has damaged segments with ids below `end` to collect, and can.
+    pub(super) fn is_evacuating(&self, end: u64) -> bool {
+        let mut marked = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
+        // One that is open and could not be closed is collected once it is full.
+        marked.any(|(_, segment)| segment.state != SegmentState::Open) && !self.gc_is_at_a_loss()
+    }
+
     /// True when there is nothing to collect and nothing under way that may change that.
     pub(super) fn gc_is_at_a_loss(&self) -> bool {
         self.gc == Gc::Idle

@@ -17,7 +17,9 @@
 //! Several zones are written at once, each in a *lane* of its own, because a zone alone does not reach the limit of
 //! a drive: one command at a time in each, at the write pointer, and sweeps of stripes ahead of it. Clients and the
 //! collector go on beside it. A block that cannot be decoded is written without metadata and named as
-//! damaged in the footer: reading it fails, and no older copy comes back.
+//! damaged in the footer: reading it fails, and no older copy comes back. Its stripe is short of another block than the
+//! member's, and not even what they held would be known if a third one were lost: so the segment is collected, which
+//! moves the rest and writes off what is lost, before the member counts as whole.
 
 use crate::log::pacer::Pacer;
 use crate::log::segment::{SegmentSlot, SegmentState};
@@ -196,7 +198,13 @@ impl Shard {
         while self.member_rebuild.lanes.iter().all(Lane::is_free) {
             match self.member_rebuild.stage {
                 Stage::Idle => return,
-                Stage::Zones if self.must_wait_to_rebuild() || self.has_zones_to_rebuild() => return,
+                Stage::Zones
+                    if self.must_wait_to_rebuild()
+                        || self.has_zones_to_rebuild()
+                        || self.is_evacuating(u64::MAX) =>
+                {
+                    return;
+                }
                 Stage::Zones => self.member_rebuild.stage = Stage::Settling,
                 Stage::Settling => {
                     self.member_rebuild.stage = Stage::Activating;
@@ -411,6 +419,9 @@ impl Shard {
         let offset = segment.layout.slot_offset(slot);
         let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
         let place = self.place_at(segment_slot, location).expect("the slot holds a stripe");
+        if rows.iter().any(Option::is_none) && !mutant::is(Mutant::UndecodableKept) {
+            self.segments.get_mut(segment_slot).evacuate = true;
+        }
         let mut chunk = Chunk { frames: self.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
         for (row, restored) in (0..).zip(rows) {
             let (frame, entry) = match restored {

@@ -320,7 +320,7 @@ impl Shard {
                     self.sweep_to_scrub(now, current, stripe_next..end, fx);
                 }
                 Stage::Repairing => {
-                    if self.is_evacuating() {
+                    if self.is_evacuating(self.scrub.end) {
                         return;
                     }
                     self.end_scrub(ScrubState::Done);
@@ -568,14 +568,6 @@ impl Shard {
         if self.segments.get(current.slot).writer.is_some() && has_room {
             self.close_segment(current.slot, fx);
         }
-    }
-
-    /// True while the collector has damaged segments to collect, and can.
-    fn is_evacuating(&self) -> bool {
-        let end = self.scrub.end;
-        let mut marked = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
-        // One that is open and could not be closed is collected once it is full.
-        marked.any(|(_, segment)| segment.state != SegmentState::Open) && !self.gc_is_at_a_loss()
     }
 }
 

@@ -25,6 +25,7 @@ impl Shard {
             Stream::Small | Stream::Large => {
                 self.segments.free_segments() <= GC_RESERVE_SEGMENTS
                     && self.has_no_room(stream)
+                    && (!self.has_unfinished() || mutant::is(Mutant::UnfinishedStarve))
                     && self.gc_is_at_a_loss()
                     && !self.may_free_or_fill_segments()
             }
@@ -47,6 +48,13 @@ impl Shard {
         let keeps = stream.is_clients() && !mutant::is(Mutant::ReserveForAll);
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
         if self.segments.free_segments() <= reserve {
+            if keeps
+                && self.has_unfinished()
+                && self.gc_is_at_a_loss()
+                && !mutant::is(Mutant::UnfinishedStarve)
+            {
+                self.close_unfinished(fx);
+            }
             return None;
         }
         if self.segments.active_count() >= self.active_segments_max(stream) {
@@ -77,8 +85,15 @@ impl Shard {
         self.config.geometry.active_zones_max - one - kept
     }
 
+    /// True when a crash left segments to clients whose turn has not come.
+    fn has_unfinished(&self) -> bool {
+        let mut streams = self.streams.iter().zip(Stream::ALL).filter(|(_, stream)| stream.is_clients());
+        streams.any(|(writer, _)| !writer.unfinished.is_empty())
+    }
+
     /// A crash may leave more segments with room than there are places for them. Those whose turn has not come hold
-    /// active zones that another stream may need: the fullest one is closed.
+    /// active zones that another stream may need, or space that only collecting them gives back: the fullest one is
+    /// closed.
     fn close_unfinished(&mut self, fx: &mut Effects) {
         let is_freeing = |segment: &Segment| matches!(segment.state, SegmentState::Sealing { .. });
         if self.segments.iter().any(|(_, segment)| is_freeing(segment))

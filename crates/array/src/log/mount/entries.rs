@@ -24,6 +24,8 @@ use zone::format::oob::{self, Bound, Role};
 
 /// Times that blocks which say they are the same are read again.
 const TRIES_TO_TELL_APART: u32 = 4;
+/// Times that a block is read again until it says the same twice.
+const READ_AGAIN_MAX: u32 = 4;
 
 /// Blocks of a zone that are read with one command.
 struct Part {
@@ -231,17 +233,31 @@ fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
     twice
 }
 
-/// Reads a block of the data region once more and takes what it says now.
+/// Reads a block of the data region again until it says the same twice, and takes that: any answer may be that of
+/// another block. A hole that is taken for a damaged block once, and for a hole at the next mount, would change what
+/// counts.
 fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32) {
     if mutant::is(Mutant::BlocksReadOnce) {
         return;
     }
     let offset = place + HEADER_BLOCKS;
-    let frame =
-        read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
-    if let Some(frame) = frame {
+    let mut answers = vec![said_at(segment, member, place)];
+    for _ in 0..READ_AGAIN_MAX {
+        let frame =
+            read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
+        let Some(frame) = frame else { return };
         take_entry(session.array_tag(), segment, member, (place, &frame));
+        let answer = said_at(segment, member, place);
+        if answers.contains(&answer) || mutant::is(Mutant::SecondAnswerCounts) {
+            return;
+        }
+        answers.push(answer);
     }
+}
+
+/// What a block was found to say.
+fn said_at(segment: &FoundSegment, member: usize, place: u32) -> Option<Entry> {
+    segment.zones[member].as_ref().expect("a zone that is read").entries[place as usize]
 }
 
 /// Takes what a block says of itself; true when it is certainly the one that was written there.
