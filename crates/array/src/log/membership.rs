@@ -9,7 +9,7 @@ use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::checkpoint::Checkpoint;
-use zone::format::superblock::{Member, MemberState, Superblock, Uuid};
+use zone::format::superblock::{MemberState, Superblock, Uuid};
 
 /// Where the next superblock record of a drive goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Membership {
     positions: Vec<LogPosition>,
     /// A member has failed since the array was mounted: one that was being rebuilt counts too, for it held stripes.
     has_lost_since_mount: bool,
+    /// Members that are not active.
+    lost_count: usize,
     records_pending: u32,
     changed_again: bool,
     /// Stripes that are complete but for a member whose failure is not recorded yet.
@@ -49,6 +51,7 @@ impl Membership {
     pub fn new(record: Superblock, code: ErasureCode, positions: Vec<LogPosition>) -> Membership {
         Membership {
             has_lost_since_mount: false,
+            lost_count: lost_count(&record),
             record,
             code,
             positions,
@@ -86,7 +89,12 @@ impl Membership {
     /// Members that do not hold all they should.
     #[must_use]
     pub fn lost_count(&self) -> usize {
-        self.record.members.iter().filter(|member| member.state != MemberState::Active).count()
+        self.lost_count
+    }
+
+    fn set_state(&mut self, drive: usize, state: MemberState) {
+        self.record.members[drive].state = state;
+        self.lost_count = lost_count(&self.record);
     }
 
     /// True when a member failed since the mount.
@@ -99,7 +107,7 @@ impl Membership {
     /// members are lost like pieces: which ones they are decides. Of any other code they need only be counted.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.lost_count() > self.code.tolerance() && !self.code.can_decode(active_members(&self.record))
+        self.lost_count > self.code.tolerance() && !self.code.can_decode(active_members(&self.record))
     }
 
     /// True when every member's log has room for the records of another replacement.
@@ -121,14 +129,15 @@ impl Membership {
 
     /// A new drive takes the place of a failed one. Segments from `rebuild_from` on will be written with it.
     pub fn replace(&mut self, drive: usize, uuid: Uuid, rebuild_from: u64) {
-        self.record.members[drive] = Member { uuid, state: MemberState::Rebuilding };
+        self.record.members[drive].uuid = uuid;
+        self.set_state(drive, MemberState::Rebuilding);
         self.record.rebuild_from = rebuild_from * u64::from(!mutant::is(Mutant::RebuildForgetsWhere));
         self.positions[drive] = LogPosition { zone: ZoneIndex(0), next: 0 };
     }
 
     /// The member that was being rebuilt holds all it should.
     pub fn activate(&mut self, drive: usize) {
-        self.record.members[drive].state = MemberState::Active;
+        self.set_state(drive, MemberState::Active);
         self.record.rebuild_from = 0;
     }
 
@@ -137,6 +146,10 @@ impl Membership {
     pub fn is_changing(&self) -> bool {
         self.records_pending > 0
     }
+}
+
+fn lost_count(record: &Superblock) -> usize {
+    record.members.iter().filter(|member| member.state != MemberState::Active).count()
 }
 
 /// Members that hold all they should.
@@ -162,7 +175,7 @@ impl Shard {
             self.abandon_rebuild();
         }
         self.membership.has_lost_since_mount |= !(was_rebuilt && mutant::is(Mutant::RebuiltIsLostAlready));
-        self.membership.record.members[drive].state = MemberState::Failed;
+        self.membership.set_state(drive, MemberState::Failed);
         let is_second = mutant::is(Mutant::SecondFailureNotRecorded) && self.membership.lost_count() > 1;
         if !self.membership.is_broken() && !is_second {
             self.record_change(fx);

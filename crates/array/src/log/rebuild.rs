@@ -420,7 +420,7 @@ impl Shard {
         let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
         let place = self.place_at(segment_slot, location).expect("the slot holds a stripe");
         if rows.iter().any(Option::is_none) && !mutant::is(Mutant::UndecodableKept) {
-            self.segments.get_mut(segment_slot).evacuate = true;
+            self.segments.evacuate(segment_slot);
         }
         let mut chunk = Chunk { frames: self.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
         for (row, restored) in (0..).zip(rows) {

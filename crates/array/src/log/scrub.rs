@@ -562,7 +562,7 @@ impl Shard {
         if !self.scrub.options.repair || mutant::is(Mutant::ScrubKeepsDamaged) {
             return;
         }
-        self.segments.get_mut(current.slot).evacuate = true;
+        self.segments.evacuate(current.slot);
         // The rest of it is wasted until it is collected, so not while space is short: then it waits until it is full.
         let has_room = self.segments.free_segments() > GC_RESERVE_SEGMENTS;
         if self.segments.get(current.slot).writer.is_some() && has_room {

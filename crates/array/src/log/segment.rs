@@ -74,7 +74,8 @@ pub struct Segment {
     /// The collector met blocks here that can be read neither directly nor by rebuilding. It tries once
     /// more, then writes them off.
     pub damaged: bool,
-    /// A scrub found damage here: it is to be collected as soon as there is room.
+    /// A scrub or a rebuild found damage here, or it cannot be completed: it is to be collected as soon as there is
+    /// room. Set by [`SegmentTable::evacuate`].
     pub evacuate: bool,
     /// Stripes that a crash tore and recovery could not complete, in order: their blocks were moved.
     pub torn_stripes: Vec<u32>,
@@ -236,6 +237,8 @@ pub struct SegmentTable {
     free: Vec<VecDeque<ZoneIndex>>,
     /// How stripe tables are packed.
     packing: Packing,
+    /// Segments to be collected whether space is short or not.
+    evacuating: u32,
     spare: Spare,
 }
 
@@ -268,6 +271,7 @@ impl SegmentTable {
             owner: vec![vec![NO_OWNER; zones as usize]; members],
             free: vec![VecDeque::new(); members],
             packing,
+            evacuating: 0,
             spare: Spare::default(),
         }
     }
@@ -348,6 +352,18 @@ impl SegmentTable {
         u32::try_from(zones).expect("a u32 of zones")
     }
 
+    /// A segment is to be collected whether space is short or not.
+    pub fn evacuate(&mut self, slot: SegmentSlot) {
+        let before = std::mem::replace(&mut self.get_mut(slot).evacuate, true);
+        self.evacuating += u32::from(!before);
+    }
+
+    /// True when some segment is to be collected, or is being erased, whether space is short or not.
+    #[must_use]
+    pub fn is_evacuating(&self) -> bool {
+        self.evacuating > 0
+    }
+
     /// Takes one free zone of every drive.
     ///
     /// # Panics
@@ -390,13 +406,15 @@ impl SegmentTable {
     ///
     /// # Panics
     /// When there is no empty slot or a zone is owned: more segments than zones.
-    pub fn insert(&mut self, segment: Segment) -> SegmentSlot {
+    pub fn insert(&mut self, mut segment: Segment) -> SegmentSlot {
         let index = self.segments.iter().position(Option::is_none).expect("one slot per segment");
         let slot = u32::try_from(index).expect("a u32 of segments");
         for (owners, zone) in self.owner.iter_mut().zip(&segment.zones) {
             assert!(owners[zone.index()] == NO_OWNER, "zone {zone} is owned twice");
             owners[zone.index()] = slot;
         }
+        segment.evacuate |= segment.state == SegmentState::Condemned;
+        self.evacuating += u32::from(segment.evacuate);
         self.segments[index] = Some(segment);
         slot
     }
@@ -409,6 +427,7 @@ impl SegmentTable {
         let mut segment = self.segments[slot as usize].take().expect("segment slot in use");
         assert!(segment.live_blocks == 0);
         assert!(segment.readers == 0);
+        self.evacuating -= u32::from(segment.evacuate);
         for (drive, zone) in segment.zones.iter().enumerate() {
             self.owner[drive][zone.index()] = NO_OWNER;
             let retired = segment.zones_retired >> drive & 1 == 1;
