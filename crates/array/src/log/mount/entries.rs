@@ -24,8 +24,8 @@ use zone::format::oob::{self, Bound, Role};
 
 /// Times that blocks which say they are the same are read again.
 const TRIES_TO_TELL_APART: u32 = 4;
-/// Times that a block is read again until it says the same twice.
-const READ_AGAIN_MAX: u32 = 4;
+/// Times that a block is read again until it says the same thrice.
+const READ_AGAIN_MAX: u32 = 6;
 
 /// Blocks of a zone that are read with one command.
 struct Part {
@@ -109,7 +109,7 @@ fn read_regions(session: &mut Session, segments: &mut [&mut FoundSegment]) {
         }
     }
     for (segment, member, place) in doubtful {
-        read_again(session, segments[segment], member, place);
+        read_again(session, segments[segment], member, place, Doubt::NotItself);
     }
     for (segment, member) in untold {
         tell_apart(session, segments[segment], member);
@@ -215,7 +215,7 @@ fn tell_apart(session: &mut Session, segment: &mut FoundSegment, member: usize) 
         if twice.is_empty() {
             return;
         }
-        twice.into_iter().for_each(|place| read_again(session, segment, member, place));
+        twice.into_iter().for_each(|place| read_again(session, segment, member, place, Doubt::SaidTwice));
     }
 }
 
@@ -233,10 +233,19 @@ fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
     twice
 }
 
-/// Reads a block of the data region again until it says the same twice, and takes that: any answer may be that of
-/// another block. A hole that is taken for a damaged block once, and for a hole at the next mount, would change what
-/// counts.
-fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32) {
+/// Why a block is read again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// It is damaged, or belongs elsewhere, or nothing seems to be there.
+    NotItself,
+    /// Another one says it is the same.
+    SaidTwice,
+}
+
+/// Reads a block of the data region again until it says what is certain, or the same thrice, and takes that: any answer
+/// may be that of another block. A hole that is taken for a damaged block once, and for a hole at the next mount, would
+/// change what counts.
+fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32, doubt: Doubt) {
     if mutant::is(Mutant::BlocksReadOnce) {
         return;
     }
@@ -246,9 +255,11 @@ fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, 
         let frame =
             read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
         let Some(frame) = frame else { return };
-        take_entry(session.array_tag(), segment, member, (place, &frame));
+        let is_own = take_entry(session.array_tag(), segment, member, (place, &frame));
         let answer = said_at(segment, member, place);
-        if answers.contains(&answer) || mutant::is(Mutant::SecondAnswerCounts) {
+        let is_certain = is_own && doubt == Doubt::NotItself;
+        let times = answers.iter().filter(|before| **before == answer).count();
+        if is_certain || times == 2 || mutant::is(Mutant::SecondAnswerCounts) {
             return;
         }
         answers.push(answer);
