@@ -140,8 +140,6 @@ mutants! {
         UnfinishedStayOpen = "unfinished-stay-open",
         /// Segments that a crash left to one stream keep the space that another waits for.
         UnfinishedStarve = "unfinished-starve",
-        /// A segment that a crash left is asked for the first empty place only.
-        UnfinishedFitsFirstPlace = "unfinished-fits-first-place",
         /// Blocks that a rebuild could not decode stay where they are, beside others that the same stripe is short of.
         UndecodableKept = "undecodable-kept",
         /// What a block says when it is read again counts, whatever it said before.

@@ -59,6 +59,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "gc-keeps-an-active-zone",
     "gc-out-of-space",
     "gc-places-before-it-seals",
+    "hole-misread-again",
     "memory-pressure",
     "misdirected-read-in-rescue",
     "misdirected-read-of-a-filler",

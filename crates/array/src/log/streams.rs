@@ -118,9 +118,6 @@ impl Shard {
                 return;
             }
             vacant = vacant.or(Some((index, layout, mode)));
-            if mutant::is(Mutant::UnfinishedFitsFirstPlace) {
-                break;
-            }
         }
         if let Some((index, layout, mode)) = vacant {
             let segment = self.open_segment(stream, &layout, mode, fx);
