@@ -261,6 +261,10 @@ impl Shard {
         self.advance_scrub(now, fx);
         self.advance_gc(now, fx);
         self.advance_rebuild(now, fx);
+        // A zone that was just rebuilt may be the collector's, and nothing else may be under way.
+        if self.segments.is_evacuating() {
+            self.advance_gc(now, fx);
+        }
         self.advance_scrub(now, fx);
         self.pump_stream(Stream::Gc, fx);
         self.pump_stream(Stream::Small, fx);

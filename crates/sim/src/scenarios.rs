@@ -77,6 +77,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "raid6-loses-two-at-once",
     "raid6-second-failure-recorded",
     "rebuilt-drive-dies-in-recovery",
+    "rebuilt-last-and-evacuated",
     "remounts",
     "reordered-completions",
     "rot-data",
