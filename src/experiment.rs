@@ -3,13 +3,17 @@
 use crate::characterise::{progress_bar, write};
 use anyhow::{Context, Result};
 use clap::Args;
-use lab::experiment::{self, Options};
+use lab::experiment::{self, Experiment, Options, WALL_CLOCK};
 use lab::trace::{self, Event, FORMATS, Format};
+use lab::wall::Host;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 #[derive(Debug, Args)]
 pub struct ExperimentRun {
-    /// exp1 exp2 ... or all
+    /// exp1 exp2 ... or all; exp11 and exp12 take the wall clock, root and real software, and are not among all
     #[arg(required = true, value_name = "EXP")]
     pub experiments: Vec<String>,
     /// Runs of each setting, with seeds 1, 2 and so on
@@ -30,6 +34,9 @@ pub struct ExperimentRun {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
+    /// Where experiments on the wall clock (exp11, exp12) keep their drives: a directory with 5 GiB to spare
+    #[arg(long, value_name = "DIR", default_value = lab::wall::SCRATCH_DEFAULT)]
+    pub scratch: PathBuf,
     /// Write the report as one self-contained page
     #[arg(long, value_name = "FILE.html")]
     pub out: Option<PathBuf>,
@@ -40,13 +47,17 @@ pub fn run(options: &ExperimentRun) -> Result<()> {
     let experiments = experiment::named(&options.experiments)?;
     let trace = options.trace.as_deref().map(|path| read_trace(path, options)).transpose()?;
     let settings = Options { seeds: options.seeds, scale: options.scale, trace };
+    if options.experiments.iter().any(|name| name == "all") {
+        say_what_is_left_out(&experiments);
+    }
+    let host = host(&experiments, &options.scratch)?;
     let bar = progress_bar("runs")?;
     let progress = |done: usize, total: usize, name: &str| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
         bar.set_message(name.to_owned());
     };
-    let report = experiment::run(&experiments, &settings, &progress)?;
+    let report = experiment::run(&experiments, &settings, host.as_ref(), &progress)?;
     bar.finish_and_clear();
     if let Some(path) = &options.out {
         write(path, &report.to_html())?;
@@ -57,6 +68,33 @@ pub fn run(options: &ExperimentRun) -> Result<()> {
         print!("{}", report.to_text());
     }
     Ok(())
+}
+
+/// `all` are those that print the same on every machine.
+fn say_what_is_left_out(experiments: &[Experiment]) {
+    let is_there = |id: &str| experiments.iter().any(|experiment| experiment.id == id);
+    let left: Vec<&str> =
+        WALL_CLOCK.iter().map(|experiment| experiment.id).filter(|id| !is_there(id)).collect();
+    if !left.is_empty() {
+        log::info!(
+            "left out: {}, which take the wall clock and root; name them to run them",
+            left.join(", ")
+        );
+    }
+}
+
+/// The machine, for experiments on the wall clock. Ctrl-C is theirs from here on: they stop what they have started.
+fn host(experiments: &[Experiment], scratch: &Path) -> Result<Option<Host>> {
+    if !experiments.iter().any(Experiment::is_on_wall_clock) {
+        return Ok(None);
+    }
+    let binary = std::env::current_exe().context("the path of this command")?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let host = Host::new(binary, scratch, &experiment::programs(experiments), Arc::clone(&interrupted))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("signal handling")?;
+    }
+    Ok(Some(host))
 }
 
 fn read_trace(path: &Path, options: &ExperimentRun) -> Result<Vec<Event>> {

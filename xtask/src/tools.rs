@@ -33,6 +33,7 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("fusermount3"), package: "fuse3", tests: "crash" },
     Tool { probe: Probe::Program("mkfs.ext4"), package: "e2fsprogs", tests: "crash" },
     Tool { probe: Probe::Program("losetup"), package: "mount", tests: "crash" },
+    Tool { probe: Probe::Program("sysbench"), package: "sysbench", tests: "wall_clock" },
     Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "hostile" },
 ];
 

@@ -4,14 +4,16 @@
 //!   experiment --names--> cells (scheme, setting) --one run per seed--> values --judged--> outcome --> report
 //! ```
 //! An [`Experiment`] names its cells, says how one is measured, and judges what came out beside the paper's numbers
-//! (`crates/lab/data/zapraid-experiments.toml`). Everything is virtual time on modelled drives: a run is a function
-//! of code, cell, seed and scale, and two runs print the same bytes. docs/experiments.md says what is scaled down and
-//! why it does not matter.
+//! (`crates/lab/data/zapraid-experiments.toml`). All but those of [`WALL_CLOCK`] are virtual time on modelled drives: a
+//! run is a function of code, cell, seed and scale, and two runs print the same bytes. docs/experiments.md says what is
+//! scaled down and why it does not matter.
 
 pub mod clients;
 pub mod draft;
 mod exp1;
 mod exp10;
+mod exp11;
+mod exp12;
 mod exp2;
 mod exp3;
 mod exp4;
@@ -31,12 +33,15 @@ pub mod scheme;
 pub mod setting;
 mod student;
 mod text;
+mod wall_load;
 mod write_load;
 
 use crate::characterise::finding::Check;
 use crate::characterise::plot::Plot;
 use crate::pool;
 use crate::trace::Event;
+use crate::wall::Host;
+use crate::wall::program::Program;
 use anyhow::{Context, Result, bail, ensure};
 use draft::{Cell, Comparison, Draft, Measured};
 use measurement::{Measurement, Value, summarise};
@@ -61,7 +66,7 @@ pub struct Experiment {
 }
 
 /// What a run depends on beside its cell.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Conditions<'a> {
     /// Of drives and clients.
     pub seed: u64,
@@ -69,6 +74,8 @@ pub struct Conditions<'a> {
     pub scale: f64,
     /// Replayed by the experiment that replays traces, in place of the one it makes up.
     pub trace: Option<&'a [Event]>,
+    /// For experiments on the wall clock.
+    pub host: Option<&'a Host>,
 }
 
 impl Conditions<'_> {
@@ -117,7 +124,7 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
 }
 
-/// In the order of the paper.
+/// Those in virtual time, in the order of the paper.
 pub const ALL: &[Experiment] = &[
     exp1::EXPERIMENT,
     exp2::EXPERIMENT,
@@ -130,34 +137,56 @@ pub const ALL: &[Experiment] = &[
     exp10::EXPERIMENT,
 ];
 
+/// Those on the wall clock, with real software: they need [`Host`]. Not among `all`, for they take a machine of their own.
+pub const WALL_CLOCK: &[Experiment] = &[exp11::EXPERIMENT, exp12::EXPERIMENT];
+
 /// Sizes of requests and chunks that the paper compares.
 const SIZES_KIB: [u32; 3] = [4, 8, 16];
 
 /// Experiments of the paper that need what the engine does not have.
-const ABSENT: [(&str, &str); 3] = [
-    ("exp9", "needs an index that is kept on the drives in part"),
-    ("exp11", "runs a file system and a benchmark on the wall clock"),
-    ("exp12", "runs a database on the wall clock"),
-];
+const ABSENT: [(&str, &str); 1] = [("exp9", "needs an index that is kept on the drives in part")];
 
-/// The experiments of these names; `all` are all.
+/// The experiments of these names, in the order of the paper; `all` are all in virtual time.
 ///
 /// # Errors
 /// When there is none of a name, with those there are.
 pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(ALL.to_vec());
-    }
-    for name in names {
+    let is_asked_for = |experiment: &&Experiment| names.iter().any(|name| name == experiment.id);
+    let every = || ALL.iter().chain(WALL_CLOCK);
+    for name in names.iter().filter(|name| *name != "all") {
         if let Some((_, reason)) = ABSENT.iter().find(|(absent, _)| absent == name) {
             bail!("{name} {reason}, which is not in this version");
         }
-        if !ALL.iter().any(|experiment| experiment.id == name) {
-            let known: Vec<&str> = ALL.iter().map(|experiment| experiment.id).collect();
+        if !every().any(|experiment| experiment.id == name) {
+            let known: Vec<&str> = every().map(|experiment| experiment.id).collect();
             bail!("there is no experiment `{name}`: use all or some of {}", known.join(", "));
         }
     }
-    Ok(ALL.iter().filter(|experiment| names.iter().any(|name| name == experiment.id)).copied().collect())
+    let takes_all = names.iter().any(|name| name == "all");
+    let in_virtual_time = ALL.iter().filter(|experiment| takes_all || is_asked_for(experiment));
+    Ok(in_virtual_time.chain(WALL_CLOCK.iter().filter(is_asked_for)).copied().collect())
+}
+
+impl Experiment {
+    /// Whether it takes real time, and a [`Host`].
+    #[must_use]
+    pub fn is_on_wall_clock(&self) -> bool {
+        WALL_CLOCK.iter().any(|experiment| experiment.id == self.id)
+    }
+}
+
+/// What experiments on the wall clock need installed.
+#[must_use]
+pub fn programs(experiments: &[Experiment]) -> Vec<Program> {
+    let wants = |id| experiments.iter().any(|experiment| experiment.id == id);
+    let mut programs = Vec::new();
+    if wants(exp11::EXPERIMENT.id) {
+        programs.extend(exp11::programs());
+    }
+    if wants(exp12::EXPERIMENT.id) {
+        programs.extend(exp12::programs());
+    }
+    programs
 }
 
 /// Told how many runs are done, of how many, and which was the last.
@@ -165,51 +194,65 @@ pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
 
 /// One run of one cell.
 struct Run<'a> {
-    experiment: usize,
-    cell: usize,
+    experiment: &'a Experiment,
+    cell: &'a Cell,
     conditions: Conditions<'a>,
 }
 
-/// Runs experiments on as many threads as there are processors.
+impl Run<'_> {
+    fn describe(&self) -> String {
+        let Cell { scheme, setting } = self.cell;
+        format!("{} {} {setting} seed {}", self.experiment.id, scheme.name(), self.conditions.seed)
+    }
+
+    fn measure(&self) -> Result<Vec<Value>> {
+        (self.experiment.measure)(self.cell, self.conditions).with_context(|| self.describe())
+    }
+}
+
+/// Runs experiments: those in virtual time on as many threads as there are processors, then those on the wall clock
+/// one by one, for which `host` is needed.
 ///
 /// # Errors
 /// When a run fails; the message says which.
-pub fn run(experiments: &[Experiment], options: &Options, progress: &Progress) -> Result<Report> {
+pub fn run(
+    experiments: &[Experiment],
+    options: &Options,
+    host: Option<&Host>,
+    progress: &Progress,
+) -> Result<Report> {
     ensure!(options.seeds > 0, "--seeds is at least 1");
     ensure!(options.scale > 0.0 && options.scale <= 100.0, "--scale is above 0 and at most 100");
     let cells: Vec<Vec<Cell>> = experiments.iter().map(|experiment| (experiment.cells)()).collect();
     let Options { seeds, scale, trace } = options;
-    let mut runs = Vec::new();
-    for (experiment, cells) in cells.iter().enumerate() {
-        for cell in 0..cells.len() {
-            for seed in 1..=*seeds {
-                let conditions = Conditions { seed, scale: *scale, trace: trace.as_deref() };
-                runs.push(Run { experiment, cell, conditions });
-            }
-        }
-    }
-    let describe = |run: &Run| {
-        let cell = &cells[run.experiment][run.cell];
-        let seed = run.conditions.seed;
-        format!("{} {} {} seed {seed}", experiments[run.experiment].id, cell.scheme.name(), cell.setting)
+    let runs_of = |place: usize, seed: u64| {
+        let conditions = Conditions { seed, scale: *scale, trace: trace.as_deref(), host };
+        let experiment = &experiments[place];
+        cells[place].iter().map(move |cell| Run { experiment, cell, conditions })
     };
+    // Seed by seed: a machine whose speed drifts is fair to all schemes.
+    let in_order = (0..experiments.len()).flat_map(|place| (1..=*seeds).map(move |seed| (place, seed)));
+    let runs: Vec<Run> = in_order.flat_map(|(place, seed)| runs_of(place, seed)).collect();
+    let first_on_wall_clock = runs.iter().position(|run| run.experiment.is_on_wall_clock());
+    let (in_virtual_time, on_wall_clock) = runs.split_at(first_on_wall_clock.unwrap_or(runs.len()));
     let count = runs.len();
-    let values = pool::map(
-        &runs,
-        |run| {
-            let cell = &cells[run.experiment][run.cell];
-            (experiments[run.experiment].measure)(cell, run.conditions).with_context(|| describe(run))
-        },
-        |done, run| progress(done, count, &describe(run)),
-    );
+    let mut values =
+        pool::map(in_virtual_time, Run::measure, |done, run| progress(done, count, &run.describe()));
+    for run in on_wall_clock {
+        values.push(Ok(run.measure()?));
+        progress(values.len(), count, &run.describe());
+    }
+    drop(runs);
     let mut values = values.into_iter();
     let published = Published::load();
     let mut outcomes = Vec::new();
     for (experiment, cells) in experiments.iter().zip(cells) {
-        let mut measured = Vec::new();
-        for cell in cells {
-            let runs = (0..options.seeds).map(|_| values.next().expect("one result per run"));
-            measured.push(Measured { cell, runs: runs.collect::<Result<Vec<_>>>()? });
+        let mut measured: Vec<Measured> =
+            cells.into_iter().map(|cell| Measured { cell, runs: Vec::new() }).collect();
+        for _ in 0..options.seeds {
+            for cell in &mut measured {
+                cell.runs.push(values.next().expect("one result per run")?);
+            }
         }
         outcomes.push(judge(experiment, measured, &published));
     }
@@ -224,6 +267,17 @@ fn judge(experiment: &Experiment, measured: Vec<Measured>, published: &Published
 }
 
 impl Outcome {
+    /// Where it was measured, when that was on the wall clock.
+    #[must_use]
+    pub fn machine(&self) -> Option<String> {
+        let attachment = self.measured.first()?.cell.setting.attachment?;
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Some(format!(
+            "On the wall clock of a machine with {processors} processors, the volume attached by {attachment}: the next \
+             run gives other numbers, other machines very different ones."
+        ))
+    }
+
     /// All numbers: those of each cell, then ratios, then rules (1 when one holds).
     #[must_use]
     pub fn measurements(&self) -> Vec<Measurement> {

@@ -18,4 +18,5 @@ pub mod rebuild_run;
 pub mod report;
 mod sizing;
 pub mod trace;
+pub mod wall;
 pub mod workload;

@@ -5,14 +5,13 @@
 //! speed drifts is fair to both, and medians are compared. The processor time of the server process
 //! is read from /proc before and after each run.
 
+use crate::wall::processor;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Kernel clock ticks per second, as /proc counts them on every x86-64 Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// What to compare.
@@ -193,7 +192,7 @@ fn fill(options: &NbdCompare, server: &Server) -> Result<()> {
 }
 
 fn measure(options: &NbdCompare, server: &Server) -> Result<Run> {
-    let before = cpu_seconds(server)?;
+    let before = processor::seconds_of(server.child.id())?;
     let report = fio(
         server,
         &[
@@ -205,7 +204,7 @@ fn measure(options: &NbdCompare, server: &Server) -> Result<Run> {
             &format!("--runtime={}", options.seconds),
         ],
     )?;
-    let cpu = cpu_seconds(server)? - before;
+    let cpu = processor::seconds_of(server.child.id())? - before;
     let job = &report["jobs"][0];
     let figure = |way: &str, key: &str| job[way][key].as_f64().unwrap_or(0.0);
     let requests = figure("read", "total_ios") + figure("write", "total_ios");
@@ -225,15 +224,4 @@ fn fio(server: &Server, arguments: &[&str]) -> Result<serde_json::Value> {
     let text = String::from_utf8_lossy(&output.stdout);
     let start = text.find('{').context("fio printed no JSON")?;
     serde_json::from_str(&text[start..]).context("fio's JSON")
-}
-
-/// Processor time of the server so far, user and system, all threads.
-fn cpu_seconds(server: &Server) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id()))?;
-    // The name in parentheses may hold spaces: fields count from behind it. utime and stime are
-    // fields 14 and 15 of the line, 12 and 13 behind the name.
-    let rest = stat.rsplit(')').next().context("/proc stat")?;
-    let ticks: f64 =
-        rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    Ok(ticks / TICKS_PER_SECOND)
 }

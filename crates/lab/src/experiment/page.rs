@@ -12,7 +12,7 @@ pub fn render(report: &Report) -> String {
     let mut page = parts::begin("Experiments of the ZapRAID paper");
     let _ = writeln!(
         page,
-        "<p>{}, run again on modelled drives in virtual time: {} seeds each, scale {}, means with 95 % confidence \
+        "<p>{}, run again on modelled drives, in virtual time unless an experiment says otherwise: {} seeds each, scale {}, means with 95 % confidence \
          intervals by Student's t. Published figures stand beside ours. Tolerances: 10 % for throughputs, medians \
          and their ratios, 25 % for tails and durations.</p>",
         escaped(&report.paper),
@@ -58,6 +58,9 @@ fn section(page: &mut String, outcome: &Outcome) {
         escaped(outcome.experiment.title),
         escaped(outcome.experiment.statement)
     );
+    if let Some(machine) = outcome.machine() {
+        let _ = writeln!(page, "<p>{}</p>", escaped(&machine));
+    }
     parts::checks(page, &outcome.checks);
     comparisons(page, outcome);
     parts::plots(page, &outcome.plots);

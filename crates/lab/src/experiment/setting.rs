@@ -33,6 +33,12 @@ pub struct Setting {
     /// What clients do, or which trace they follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<&'static str>,
+    /// Connections to a database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// How a served volume became a block device, on the wall clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attachment: Option<&'static str>,
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
@@ -66,7 +72,7 @@ impl Setting {
 }
 
 impl fmt::Display for Setting {
-    /// What differs from the paper's usual setting, as `key=value`.
+    /// What differs from the paper's usual setting, as `key=value`, but for the attachment, which is that of the machine.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Setting::paper(0, 0);
         let mut words = Vec::new();
@@ -86,6 +92,7 @@ impl fmt::Display for Setting {
             ("large_segments", (!is_usual).then_some(self.large_segments)),
             ("queue_depth", self.queue_depth.filter(|depth| Some(*depth) != usual.queue_depth)),
             ("group", self.group),
+            ("connections", self.connections),
             ("reserved_percent", self.reserved_percent),
             ("volume_mib", self.volume_mib),
         ];

@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures.
-const METRICS: [Metric; 13] = [
+const METRICS: [Metric; 18] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -25,7 +25,17 @@ const METRICS: [Metric; 13] = [
     exp5::MOUNT_AT_REST,
     exp5::REBUILD,
     exp5::RATE,
+    exp11::METRICS[0],
+    exp11::METRICS[1],
+    exp12::TRANSACTIONS,
+    wall_load::SERVER_PROCESSOR,
+    wall_load::MACHINE_PROCESSOR,
 ];
+
+/// Those on the wall clock as well.
+fn every() -> impl Iterator<Item = &'static Experiment> {
+    ALL.iter().chain(WALL_CLOCK)
+}
 
 /// The outcome of an experiment whose every value is 1.
 fn made_up(experiment: &Experiment) -> Outcome {
@@ -36,9 +46,9 @@ fn made_up(experiment: &Experiment) -> Outcome {
 
 #[test]
 fn experiments_have_names_of_their_own_and_cells_are_named_once() {
-    let ids: BTreeSet<&str> = ALL.iter().map(|experiment| experiment.id).collect();
-    assert_eq!(ids.len(), ALL.len());
-    for experiment in ALL {
+    let ids: BTreeSet<&str> = every().map(|experiment| experiment.id).collect();
+    assert_eq!(ids.len(), every().count());
+    for experiment in every() {
         let cells = (experiment.cells)();
         assert!(!cells.is_empty());
         for (place, cell) in cells.iter().enumerate() {
@@ -49,7 +59,7 @@ fn experiments_have_names_of_their_own_and_cells_are_named_once() {
 
 #[test]
 fn every_published_number_is_compared() {
-    let outcomes: Vec<Outcome> = ALL.iter().map(made_up).collect();
+    let outcomes: Vec<Outcome> = every().map(made_up).collect();
     let said = || outcomes.iter().flat_map(|outcome| &outcome.comparisons);
     let used: BTreeSet<&str> = said().map(|said| said.id).collect();
     let published = Published::load();
@@ -61,7 +71,7 @@ fn every_published_number_is_compared() {
 
 #[test]
 fn reports_have_all_plots_and_lines_have_all_keys() {
-    let outcomes: Vec<Outcome> = ALL.iter().map(made_up).collect();
+    let outcomes: Vec<Outcome> = every().map(made_up).collect();
     let plots: Vec<&str> =
         outcomes.iter().flat_map(|outcome| outcome.plots.iter().map(|plot| plot.id)).collect();
     assert_eq!(plots.iter().collect::<BTreeSet<_>>().len(), plots.len());
@@ -86,7 +96,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
 /// The first and the last cell of each experiment, for real: two runs give the same, another seed does not.
 #[test]
 fn a_run_is_a_function_of_its_cell_and_seed() {
-    let conditions = Conditions { seed: 1, scale: 0.01, trace: None };
+    let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };
     for experiment in ALL {
         let cells = (experiment.cells)();
         for cell in [&cells[0], &cells[cells.len() - 1]] {
@@ -105,7 +115,8 @@ fn twice_the_volume_gives_the_same_throughput() {
     for (scheme, size_kib) in [(Scheme::ZapRaid, 4), (Scheme::ZoneWriteOnly, 16), (Scheme::ZapRaid, 16)] {
         let cell = Cell { scheme, setting: Setting::paper(size_kib, size_kib) };
         let [half, whole] = [0.5, 1.0].map(|scale| {
-            let values = write_load::measure(&cell, Conditions { seed: 1, scale, trace: None }).unwrap();
+            let values =
+                write_load::measure(&cell, Conditions { seed: 1, scale, trace: None, host: None }).unwrap();
             assert_eq!(values[0].metric, WRITE_THROUGHPUT);
             values[0].value
         });
@@ -116,7 +127,7 @@ fn twice_the_volume_gives_the_same_throughput() {
 /// Ours leaves no setting to an operator, and is at least as fast as the best that one could choose.
 #[test]
 fn adaptive_is_at_least_as_fast_as_the_best_fixed_scheme() {
-    let conditions = Conditions { seed: 1, scale: 0.05, trace: None };
+    let conditions = Conditions { seed: 1, scale: 0.05, trace: None, host: None };
     let measure = |scheme, depth, size_kib, metric| {
         let setting = Setting { queue_depth: Some(depth), ..Setting::paper(size_kib, size_kib) };
         let values = write_load::measure(&Cell { scheme, setting }, conditions).unwrap();
@@ -138,7 +149,23 @@ fn experiments_that_are_absent_say_why() {
     assert!(absent.contains("kept on the drives in part"), "{absent}");
     let unknown = named(&[String::from("exp99")]).unwrap_err().to_string();
     assert!(unknown.contains("exp1, "), "{unknown}");
-    assert_eq!(named(&[String::from("all")]).unwrap().len(), ALL.len());
+    let named_of =
+        |names: &[&str]| named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
+    let of_all = named_of(&["all"]);
+    assert_eq!(of_all.len(), ALL.len());
+    assert!(!of_all.iter().any(Experiment::is_on_wall_clock) && programs(&of_all).is_empty());
+    let with_files = named_of(&["exp11", "all"]);
+    assert_eq!(with_files.len(), ALL.len() + 1);
+    assert!(with_files[ALL.len()].is_on_wall_clock());
+    assert!(programs(&with_files).iter().any(|program| program.name == "sysbench"));
+}
+
+#[test]
+fn the_wall_clock_needs_a_host() {
+    let experiments = named(&[String::from("exp11")]).unwrap();
+    let options = Options { seeds: 1, scale: 0.01, trace: None };
+    let error = run(&experiments, &options, None, &|_, _, _| {}).unwrap_err();
+    assert!(format!("{error:#}").contains("needs a host"), "{error:#}");
 }
 
 /// A trace that is given is replayed, all of it: two runs on drives of other seeds move the same bytes.
@@ -147,7 +174,7 @@ fn a_given_trace_is_replayed() {
     let events = crate::trace::generated::events(500, 1 << 12, 9);
     let cells = (exp10::EXPERIMENT.cells)();
     for cell in [&cells[0], &cells[cells.len() - 1]] {
-        let short = Conditions { seed: 1, scale: 0.01, trace: Some(&events[..100]) };
+        let short = Conditions { seed: 1, scale: 0.01, trace: Some(&events[..100]), host: None };
         let long = Conditions { trace: Some(&events), ..short };
         let [first, second] =
             [short, long].map(|conditions| (exp10::EXPERIMENT.measure)(cell, conditions).unwrap());

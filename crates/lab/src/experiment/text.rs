@@ -36,6 +36,9 @@ pub fn render(report: &Report) -> String {
 
 fn block(text: &mut String, outcome: &Outcome) {
     let _ = writeln!(text, "\n{}\n", outcome.experiment.title);
+    if let Some(machine) = outcome.machine() {
+        let _ = writeln!(text, "  {machine}\n");
+    }
     let mut last = None;
     for measurement in outcome.measurements() {
         if measurement.setting.versus.is_some() || measurement.setting.rule.is_some() {
