@@ -1,5 +1,14 @@
 //! Plots as data; `report::svg` draws them.
 
+/// Width of all bars of one name, of the distance between names.
+pub const GROUP_SHARE: f64 = 0.76;
+
+/// The middle of a bar: of the name at `name`, the bar at `place` of `of`.
+#[must_use]
+pub fn bar_middle(name: u32, place: u32, of: u32) -> f64 {
+    f64::from(name) + GROUP_SHARE * ((f64::from(place) + 0.5) / f64::from(of) - 0.5)
+}
+
 /// A plot with one horizontal and one vertical axis.
 #[derive(Clone, Debug)]
 pub struct Plot {

@@ -5,7 +5,7 @@ use super::measurement::{Metric, P50, P95, WRITE_THROUGHPUT};
 use super::scheme::{self, Raizn, Scheme};
 use super::setting::Setting;
 use super::{Experiment, SIZES_KIB, write_load};
-use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use crate::characterise::plot::{Horizontal, Plot, Series, Shape, bar_middle};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -84,14 +84,9 @@ fn plots(draft: &mut Draft) {
         ("exp1-6c", "95th percentile, request = chunk", "95th percentile (us)", P95),
     ];
     for (id, title, y_title, metric) in titles {
-        let quoted = match metric {
-            WRITE_THROUGHPUT => ["exp1-zapraid-4k", "exp3-g256-8k"].map(|id| draft.quoted(id)).to_vec(),
-            _ => Vec::new(),
-        };
         let mut plot = by_size(draft, (id, title, y_title), metric, |scheme, size| cell(scheme, size, size));
-        if !quoted.is_empty() {
-            let points = (0..).map(f64::from).zip(quoted).map(|(x, y)| (x - 0.25, Some(y)));
-            plot.series.push(Series::quoted(points));
+        if metric == WRITE_THROUGHPUT {
+            plot.series.push(quoted(draft, plot.series.len()));
         }
         draft.plot(plot);
     }
@@ -106,24 +101,37 @@ fn plots(draft: &mut Draft) {
     }
 }
 
+/// The throughputs that the paper quotes, over their bars.
+fn quoted(draft: &Draft, bars: usize) -> Series {
+    let bars = u32::try_from(bars).expect("a handful of schemes");
+    let numbers = [
+        ("exp1-zapraid-4k", 0, 0),
+        ("exp1-zone-write-4k", 0, 1),
+        ("exp3-g256-8k", 1, 0),
+        ("exp1-zone-write-8k", 1, 1),
+    ];
+    let at = |(id, size, scheme)| (bar_middle(size, scheme, bars), Some(draft.quoted(id)));
+    Series::quoted(numbers.map(at))
+}
+
 fn by_size(
     draft: &Draft,
     (id, title, y_title): (&'static str, &'static str, &'static str),
     metric: Metric,
     cell: impl Fn(Scheme, u32) -> Cell,
 ) -> Plot {
-    let series = scheme::WITH_RAIZN.map(|scheme| {
+    let series = scheme::WITH_RAIZN.into_iter().chain([Scheme::Adaptive]).map(|scheme| {
         let cells = SIZES_KIB.map(|size| cell(scheme, size));
         draft.bars(scheme.name(), &cells, metric)
     });
     Plot {
         id,
         title,
-        caption: "Random writes at queue depth 64 to one open segment (figure 6).",
+        caption: "Random writes at queue depth 64 to one open segment (figure 6); adaptive opens its own.",
         x_title: "chunk size (KiB)",
         y_title,
         x: Horizontal::Names(SIZES_KIB.iter().map(u32::to_string).collect()),
         shape: Shape::Bars,
-        series: series.to_vec(),
+        series: series.collect(),
     }
 }

@@ -46,6 +46,12 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
+/// As `--level` takes it.
+fn name(level: u8) -> String {
+    let drives = Setting::paper(0, 0).drives;
+    Level::from_code(level).map_or_else(|| level.to_string(), |level| level.name(drives))
+}
+
 fn judge(draft: &mut Draft) {
     let levels = levels();
     for (size, id) in GAINS {
@@ -67,7 +73,7 @@ fn judge(draft: &mut Draft) {
             caption: "Random writes at queue depth 64, request size = chunk size, on four drives (figure 9).",
             x_title: "RAID level",
             y_title: "throughput (MiB/s)",
-            x: Horizontal::Names(levels.iter().map(|level| format!("RAID-{level}")).collect()),
+            x: Horizontal::Names(levels.iter().map(|level| name(*level)).collect()),
             shape: Shape::Bars,
             series: series.to_vec(),
         });

@@ -178,7 +178,7 @@ fn judge(draft: &mut Draft) {
             x_title: "volume (MiB)",
             y_title,
             x: Horizontal::Names(VOLUMES_MIB.iter().map(u32::to_string).collect()),
-            shape: Shape::Lines,
+            shape: Shape::Bars,
             series: series.to_vec(),
         });
     }

@@ -73,7 +73,8 @@ fn comparisons(page: &mut String, outcome: &Outcome) {
         return;
     }
     page.push_str(
-        "<div class=\"wide\"><table>\n<tr><th>Number</th><th class=\"number\">Ours</th>\
+        "<div class=\"wide\"><table>\n<colgroup><col style=\"width:40%\"><col span=\"4\">\
+         <col style=\"width:32%\"></colgroup>\n<tr><th>Number</th><th class=\"number\">Ours</th>\
          <th class=\"number\">Paper</th><th>Unit</th><th>Verdict</th><th>Source</th></tr>\n",
     );
     for said in &outcome.comparisons {

@@ -1,7 +1,7 @@
 //! Plots as SVG, to stand inside a page: text and axes take the colour of the page's text, series
 //! have colours that can be told apart on white and on black.
 
-use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use crate::characterise::plot::{GROUP_SHARE, Horizontal, Plot, Series, Shape};
 use crate::characterise::readable;
 use plotters::chart::ChartContext;
 use plotters::coord::Shift;
@@ -16,16 +16,15 @@ const TEXT_SIZE: u32 = 14;
 /// Stands for the colour of the page's text until [`adapt`] replaces it.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_TEXT: &str = "#010203";
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 7] = [
     RGBColor(59, 130, 196),
     RGBColor(224, 123, 32),
     RGBColor(46, 158, 91),
     RGBColor(201, 70, 110),
     RGBColor(142, 107, 191),
     RGBColor(22, 150, 160),
+    RGBColor(122, 128, 136),
 ];
-/// Width of all bars of one name, of the distance between names.
-const GROUP_SHARE: f64 = 0.76;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
