@@ -3,24 +3,28 @@
 //!
 //! 1. `superblocks`: who belongs to the array, who is missing or stale. Recorded before anything
 //!    else is written, so that a member that missed this mount is never believed again.
-//! 2. `scan`: which zones form which segments; `entries`: what each block says of itself.
+//! 2. `scan`: which zones form which segments; `entries`: what each block says of itself, some segments at a time.
 //! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
 //!    recovery decides the same.
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
 //!    groups is filled.
 //! 5. `witness`: what metadata beyond rescue said is asked of its neighbours.
-//! 6. `covered`: where a checkpoint says what sealed segments held, they were left out so far; what they hold is taken
-//!    from it. When it cannot be had, or does not fit what is there, they go through 2 to 5 like the others.
-//! 7. `index`: the newest copy of every name.
+//! 6. `index`: the newest copy of every name; `settled`: what the engine keeps of a segment.
+//! 7. `covered`: where a checkpoint says what sealed segments hold, they are left out of 2 to 6 and what they hold is
+//!    taken from it. When it cannot be had, or does not fit what is there, they go through 2 to 6 like the others.
 //! 8. `assemble`: free zones, writers, the engine.
+//!
+//! `reader` reads single blocks by their places: tombstones, and those of checkpoints.
 
 mod assemble;
 mod covered;
 mod decide;
 mod entries;
 mod index;
+mod reader;
 mod repair;
 mod scan;
+mod settled;
 mod superblocks;
 mod witness;
 
@@ -32,11 +36,19 @@ use crate::log::pba::PbaFormat;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
+use index::{Newest, Recovered};
+use scan::FoundSegment;
 use std::fmt;
+use std::iter::Peekable;
 use zone::device::{Status, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::format::FORMAT_VERSION;
+use zone::format::checkpoint::Checkpoint;
 use zone::format::superblock::{MemberState, Superblock, Uuid};
+use zone::stripe::table::Packing;
+
+/// Blocks of the segments that are read at a time, parity included: what is known of them takes 200 MiB.
+const BATCH_BLOCKS_MAX: usize = 1 << 22;
 
 pub use superblocks::identify;
 
@@ -315,32 +327,73 @@ impl Session {
             self.record_mount()?;
         }
         let mut scan = scan::run(self)?;
-        self.expect_all_there()?;
         let found = std::mem::take(&mut scan.segments);
-        let (covered, found): (Vec<_>, Vec<_>) = found.into_iter().partition(|segment| segment.covered);
-        let mut segments = self.decide_all(found)?;
-        let mut recovered = covered::run(self, &segments, &covered, tuning.stripe_table)?;
-        self.expect_all_there()?;
-        if recovered.is_none() {
-            self.give_up_checkpoint()?;
-            let mut found = covered;
-            entries::read_all(self, &mut found.iter_mut().collect::<Vec<_>>());
-            self.expect_all_there()?;
-            segments.append(&mut self.decide_all(found)?);
-            segments.sort_by_key(|segment| segment.header.segment);
-        }
+        let recovered = match self.record.checkpoint.clone().filter(|_| self.uses_checkpoints) {
+            Some(checkpoint) => self.recover_since(&checkpoint, found, tuning.stripe_table)?,
+            None => self.recover_all(Vec::new(), found, tuning.stripe_table)?,
+        };
         if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
             repair::reset_zones(self, &mut scan)?;
         }
-        let recovered = match recovered.take() {
-            Some(recovered) => recovered,
-            None => index::of_all(self, &segments)?,
+        assemble::run(self, recovered, &scan.zones_in_use, tuning)
+    }
+
+    /// With a checkpoint: reads what was written since, and all when the two do not fit.
+    fn recover_since(
+        &mut self,
+        checkpoint: &Checkpoint,
+        found: Vec<FoundSegment>,
+        packing: Packing,
+    ) -> Result<Recovered, MountError> {
+        let (covered, mut found): (Vec<_>, Vec<_>) = found.into_iter().partition(|segment| segment.covered);
+        entries::read_all(self, &mut found);
+        self.expect_all_there()?;
+        let decided = self.decide_all(found)?;
+        let recovered = covered::run(self, checkpoint, &decided, &covered, packing)?;
+        self.expect_all_there()?;
+        if let Some(recovered) = recovered {
+            return Ok(recovered);
+        }
+        self.give_up_checkpoint()?;
+        self.recover_all(decided, covered, packing)
+    }
+
+    /// Without a checkpoint: reads segments, oldest first and few at a time, and keeps of each what the engine needs.
+    /// Some may be decided already.
+    fn recover_all(
+        &mut self,
+        decided: Vec<decide::Decided>,
+        found: Vec<FoundSegment>,
+        packing: Packing,
+    ) -> Result<Recovered, MountError> {
+        let mut newest = Newest::of_volume(self);
+        let (mut segments, mut sequence_max) = (Vec::new(), 0);
+        let mut settle = |segment: decide::Decided| {
+            newest.add(&segment, 0..segment.layout.stripes);
+            sequence_max = sequence_max.max(settled::sequence_max(&segment));
+            segments.push(settled::segment_of(&segment, packing));
         };
-        assemble::run(self, segments, recovered, &scan.zones_in_use, tuning)
+        let mut decided = decided.into_iter().peekable();
+        let mut found = found.into_iter().peekable();
+        while found.peek().is_some() {
+            let mut batch = take_batch(&mut found);
+            entries::read_all(self, &mut batch);
+            self.expect_all_there()?;
+            for segment in self.decide_all(batch)? {
+                while let Some(older) = decided.next_if(|older| older.header.segment < segment.header.segment)
+                {
+                    settle(older);
+                }
+                settle(segment);
+            }
+        }
+        decided.for_each(&mut settle);
+        let (index, doubtful) = newest.finish(self, &segments)?;
+        Ok(Recovered { index, doubtful, segments, checkpoint: None, sequence_max })
     }
 
     /// Decides what counts of segments, and completes those that are not sealed.
-    fn decide_all(&mut self, found: Vec<scan::FoundSegment>) -> Result<Vec<decide::Decided>, MountError> {
+    fn decide_all(&mut self, found: Vec<FoundSegment>) -> Result<Vec<decide::Decided>, MountError> {
         let mut segments = Vec::new();
         for found in found {
             let mut decided = decide::run(self, found);
@@ -397,6 +450,17 @@ impl Session {
     fn array_tag(&self) -> u64 {
         array_tag(&self.config.array)
     }
+}
+
+/// As many of the next segments as are read at a time, at least one.
+fn take_batch(found: &mut Peekable<impl Iterator<Item = FoundSegment>>) -> Vec<FoundSegment> {
+    let blocks = |segment: &FoundSegment| segment.layout.region_blocks() as usize * segment.zones.len();
+    let (mut batch, mut left) = (Vec::new(), BATCH_BLOCKS_MAX);
+    while let Some(segment) = found.next_if(|next| batch.is_empty() || blocks(next) <= left) {
+        left = left.saturating_sub(blocks(&segment));
+        batch.push(segment);
+    }
+    batch
 }
 
 /// The part of the array UUID that every block carries.

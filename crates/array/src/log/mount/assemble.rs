@@ -7,28 +7,24 @@ use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
 use crate::log::in_flight::InFlight;
 use crate::log::membership::{LogPosition, Membership};
-use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
 use crate::log::pba::{Pba, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
 use crate::log::scrub::Scrub;
-use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
+use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
 use crate::log::trim::RegionLocks;
-use crate::log::writer::Writer;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use base::frame::FramePool;
 use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
+use zone::format::SUPERBLOCK_ZONES;
 use zone::format::checkpoint::Checkpoint;
-use zone::format::footer::{Entry, EntryKind};
-use zone::format::header::{Stream, WriteMode};
-use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
-use zone::stripe::table::{Packing, StripeTable};
+use zone::format::header::Stream;
 
 /// Sequences and segment ids start anew in each epoch, above all of earlier ones.
 const EPOCH_SHIFT_SEQUENCE: u32 = 40;
@@ -40,18 +36,17 @@ const EPOCH_SHIFT_SEGMENT: u32 = 32;
 /// When a drive vanishes.
 pub fn run(
     session: &mut Session,
-    segments: Vec<Decided>,
     recovered: Recovered,
     zones_in_use: &[Vec<bool>],
     tuning: Tuning,
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
     let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
-    let Recovered { index, doubtful, covered, checkpoint } = recovered;
+    let Recovered { index, doubtful, segments, checkpoint, sequence_max } = recovered;
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
     let (zones, segments_max) = (config.geometry.zones, config.segments());
     let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
-    let weak = adopt_all(&segments, covered, tuning.stripe_table, &mut table, &mut streams);
+    let weak = adopt_all(segments, &mut table, &mut streams);
     free_zones(zones_in_use, &mut table);
     let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream));
     let data_blocks =
@@ -98,7 +93,7 @@ pub fn run(
         membership: Membership::new(session.record.clone(), config.code(), log_positions(session)),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
-        next_sequence: sequence_first(session, &segments, checkpoint.as_ref()),
+        next_sequence: sequence_first(session, sequence_max, checkpoint.as_ref()),
         next_segment_id: (epoch << EPOCH_SHIFT_SEGMENT) + 1,
         next_arrival: 0,
         counters: Counters::default(),
@@ -118,21 +113,13 @@ fn log_positions(session: &Session) -> Vec<LogPosition> {
 }
 
 /// A sequence above all there were.
-fn sequence_first(session: &Session, segments: &[Decided], checkpoint: Option<&Checkpoint>) -> u64 {
+fn sequence_first(session: &Session, sequence_max: u64, checkpoint: Option<&Checkpoint>) -> u64 {
     if mutant::is(Mutant::SequencesRestart) {
         return 1;
     }
     let epoch = u64::from(session.record.epoch);
     let covered = checkpoint.map_or(0, |checkpoint| checkpoint.sequence);
-    (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max(segments)).max(covered) + 1
-}
-
-/// The highest sequence in the segments that were read.
-fn sequence_max(segments: &[Decided]) -> u64 {
-    let entries =
-        segments.iter().flat_map(|segment| segment.zones.iter().flatten()).flat_map(|zone| &zone.entries);
-    let data = entries.flatten().filter(|entry| matches!(entry.kind, EntryKind::Data(_)));
-    data.map(|entry| entry.sequence).max().unwrap_or(0)
+    (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max).max(covered) + 1
 }
 
 fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
@@ -145,86 +132,14 @@ fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
     }
 }
 
-fn segment_from(segment: &Decided, table: Option<StripeTable>) -> Segment {
-    let void = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Void || is_hole(segment, *stripe);
-    let void_stripes = match segment.header.mode {
-        WriteMode::Write => (0..segment.slots_touched).filter(void).collect(),
-        WriteMode::Append => Vec::new(),
-    };
-    let state = match (segment.sealed, segment.condemned) {
-        (true, _) => SegmentState::Sealed,
-        (false, true) => SegmentState::Condemned,
-        (false, false) => SegmentState::Open,
-    };
-    Segment {
-        state,
-        torn_stripes: segment.weak.clone(),
-        zones_missing: segment.zones_missing,
-        void_stripes,
-        table,
-        writer: (state == SegmentState::Open).then(|| Box::new(writer_from(segment))),
-        ..Segment::of_header(&segment.header, segment.layout)
-    }
-}
-
-/// A stripe number before the end of an open Zone Write segment of which nothing was found.
-fn is_hole(segment: &Decided, stripe: u32) -> bool {
-    segment.fates[stripe as usize] == Fate::Absent
-}
-
-/// A writer that goes on where recovery left off.
-fn writer_from(segment: &Decided) -> Writer {
-    let layout = &segment.layout;
-    let mut writer = Writer::new(layout, segment.slots_touched);
-    for (member, (progress, zone)) in writer.zones.iter_mut().zip(&segment.zones).enumerate() {
-        let Some(zone) = zone else { continue };
-        for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
-            let void = |found: &Entry| {
-                found.kind != EntryKind::Void && segment.fates[found.stripe as usize] != Fate::Kept
-            };
-            *entry = found.filter(|found| !void(found)).unwrap_or(Entry::VOID);
-        }
-        name_damaged(segment, member, &mut progress.entries);
-        progress.finished = zone.full;
-        progress.footer_next =
-            zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
-        assert!(zone.written >= HEADER_BLOCKS);
-    }
-    writer
-}
-
-/// The footer is to name damaged blocks too, or older copies of them would be read after the next mount if
-/// nothing can rebuild them then.
-fn name_damaged(segment: &Decided, member: usize, entries: &mut [Entry]) {
-    let layout = &segment.layout;
-    let kept = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Kept;
-    for stripe in (0..layout.stripes).filter(kept) {
-        let Some(slot) = segment.slots[member][stripe as usize] else { continue };
-        if segment.is_whole_in(member, stripe, slot) {
-            continue;
-        }
-        let piece = layout.piece_of(stripe, member);
-        let first = (slot * layout.chunk_blocks) as usize;
-        for (row, entry) in (0..layout.chunk_blocks).zip(&mut entries[first..]) {
-            let known = segment.entry(stripe, piece, row).unwrap_or(Entry::unknown(stripe));
-            *entry = Entry { whole: false, ..known };
-        }
-    }
-}
-
-/// Puts all segments into the table, oldest first; returns the stripes that are to be moved.
+/// Puts all segments into the table, which are in order of age; returns the stripes that are to be moved.
 fn adopt_all(
-    segments: &[Decided],
-    covered: Vec<Segment>,
-    packing: Packing,
+    segments: Vec<Segment>,
     table: &mut SegmentTable,
     streams: &mut [StreamWriter; 3],
 ) -> Vec<(SegmentSlot, u32)> {
-    let decided = segments.iter().map(|segment| segment_from(segment, segment.stripe_table(packing)));
-    let mut all: Vec<Segment> = covered.into_iter().chain(decided).collect();
-    all.sort_by_key(|segment| segment.id);
     let mut weak = Vec::new();
-    for mut segment in all {
+    for mut segment in segments {
         let torn = segment.torn_stripes.clone();
         // Pinned until the stripe is loaded.
         segment.readers = u32::try_from(torn.len()).expect("a u32 of stripes");

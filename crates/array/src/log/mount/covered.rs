@@ -4,51 +4,40 @@
 use crate::log::checkpoint::image;
 use crate::log::mount::decide::Decided;
 use crate::log::mount::index::{self, Recovered};
+use crate::log::mount::reader::{self, Owners};
 use crate::log::mount::scan::FoundSegment;
-use crate::log::mount::superblocks::command;
-use crate::log::mount::{MountError, Session, repair};
+use crate::log::mount::{MountError, Session, settled};
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::segment::Segment;
-use base::checksum::crc32c;
-use base::frame::Frame;
 use base::units::BLOCK_BYTES;
-use zone::device::{Completion, Op, Status};
-use zone::drives::DriveCommand;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
-use zone::format::oob::{self, Bound, Kind, Protected};
+use zone::format::oob::{Kind, Protected};
 use zone::stripe::table::{Packing, StripeTable};
-
-/// Blocks of one read command.
-const READ_BLOCKS_MAX: u32 = 64;
-/// Read commands at once, over all drives.
-const READS_MAX: usize = 512;
 
 /// A block of an image.
 #[derive(Clone, Copy)]
 struct ImageBlock {
-    /// Which of the segments that were read.
-    segment: usize,
-    location: Location,
+    at: Location,
     sequence: u64,
 }
 
-/// What the checkpoint of the superblocks and the segments that were read say together; `None` when there is no
-/// checkpoint, or it cannot be used.
+/// What the checkpoint of the superblocks and the segments that were read say together; `None` when it cannot be used.
 ///
 /// # Errors
 /// When a drive vanishes.
 pub fn run(
     session: &mut Session,
-    segments: &[Decided],
+    checkpoint: &Checkpoint,
+    decided: &[Decided],
     covered: &[FoundSegment],
     packing: Packing,
 ) -> Result<Option<Recovered>, MountError> {
-    let checkpoint = session.record.checkpoint.clone().filter(|_| session.uses_checkpoints);
-    let Some(checkpoint) = checkpoint else { return Ok(None) };
-    let Some(bytes) = read_image(session, &checkpoint, segments) else { return Ok(None) };
+    let mut segments: Vec<Segment> =
+        decided.iter().map(|segment| settled::segment_of(segment, packing)).collect();
+    let Some(bytes) = read_image(session, checkpoint, decided, &segments) else { return Ok(None) };
     let volume_blocks = session.config.volume_blocks;
-    let Some((index, described)) = image::restore(&bytes, &checkpoint, volume_blocks, session.entry_bytes)
+    let Some((index, described)) = image::restore(&bytes, checkpoint, volume_blocks, session.entry_bytes)
     else {
         return Ok(None);
     };
@@ -66,17 +55,20 @@ pub fn run(
         })
         .collect();
     let Some(restored) = restored else { return Ok(None) };
+    drop(described);
+    drop(bytes);
     let found = {
-        let places = Places::of(session, &restored);
-        index::since(session, &checkpoint, index, segments, |location| places.holds(&restored, location))?
+        let owners = Owners::of(session, &restored);
+        let is_covered = |location| owners.place(&restored, location).is_some();
+        index::since(session, checkpoint, index, (decided, &segments), is_covered)?
     };
+    let Some((index, doubtful)) = found else { return Ok(None) };
     session.report.segments_covered = restored.len() as u64;
-    Ok(found.map(|(index, doubtful)| Recovered {
-        index,
-        doubtful,
-        covered: restored,
-        checkpoint: Some(checkpoint),
-    }))
+    segments.extend(restored);
+    segments.sort_by_key(|segment| segment.id);
+    let sequence_max = decided.iter().map(settled::sequence_max).max().unwrap_or(0);
+    let checkpoint = Some(checkpoint.clone());
+    Ok(Some(Recovered { index, doubtful, segments, checkpoint, sequence_max }))
 }
 
 fn segment_of(found: &FoundSegment, table: Option<StripeTable>, void_stripes: Vec<u32>) -> Segment {
@@ -88,88 +80,40 @@ fn segment_of(found: &FoundSegment, table: Option<StripeTable>, void_stripes: Ve
     }
 }
 
-/// The covered segment that owns each zone, by member.
-struct Places {
-    owners: Vec<Vec<Option<usize>>>,
-}
-
-impl Places {
-    fn of(session: &Session, covered: &[Segment]) -> Places {
-        let zones = session.config.geometry.zones as usize;
-        let mut owners = vec![vec![None; zones]; session.config.members];
-        for (index, segment) in covered.iter().enumerate() {
-            for (member, zone) in segment.zones.iter().enumerate() {
-                owners[member][zone.index()] = Some(index);
-            }
-        }
-        Places { owners }
-    }
-
-    /// True for a place that holds a block of a stripe.
-    fn holds(&self, covered: &[Segment], location: Location) -> bool {
-        let drive = location.drive.index();
-        let Some(owner) = self.owners[drive][location.zone.index()] else { return false };
-        let slot = covered[owner].layout.slot_at(location.offset);
-        slot.is_some_and(|(slot, _)| covered[owner].stripe_in_slot(drive, slot).is_some())
-    }
-}
-
 /// The bytes of an image; `None` when a block of it is not there or cannot be had.
-fn read_image(session: &mut Session, checkpoint: &Checkpoint, segments: &[Decided]) -> Option<Vec<u8>> {
-    let blocks = find_blocks(checkpoint, segments)?;
+fn read_image(
+    session: &mut Session,
+    checkpoint: &Checkpoint,
+    decided: &[Decided],
+    segments: &[Segment],
+) -> Option<Vec<u8>> {
+    let blocks = find_blocks(checkpoint, decided)?;
+    let places: Vec<Location> = blocks.iter().map(|block| block.at).collect();
     let mut bytes = vec![0; blocks.len() * BLOCK_BYTES];
-    let name = |block: usize| checkpoint.name(u32::try_from(block).expect("a u32 of blocks"));
-    let is_there = |block: &usize| {
-        let ImageBlock { segment, location, .. } = blocks[*block];
-        segments[segment].zones[location.drive.index()].is_some()
-    };
-    let (mut there, mut to_decode): (Vec<usize>, Vec<usize>) = (0..blocks.len()).partition(is_there);
-    there.sort_by_key(|block| {
-        let Location { drive, zone, offset } = blocks[*block].location;
-        (drive.0, zone, offset)
-    });
-    let runs = runs_of(&there, &blocks, READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max));
-    for runs in runs.chunks(READS_MAX) {
-        let commands = runs.iter().map(|run| read_of(run, &blocks)).collect();
-        let completions = session.drives.execute_all(session.now, commands);
-        for (run, Completion { status, frames, .. }) in runs.iter().zip(completions) {
-            if status == Status::DeviceGone {
-                session.vanished = Some(blocks[run[0]].location.drive.index());
-            }
-            for (block, frame) in run.iter().zip(frames) {
-                if status == Status::Success
-                    && is_it(session, segments, &blocks[*block], name(*block), &frame)
-                {
-                    bytes[block * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&frame.data);
-                } else {
-                    to_decode.push(*block);
-                }
-            }
+    let mut all_there = true;
+    reader::read(session, segments, &places, |block, frame| {
+        let lba = checkpoint.name(u32::try_from(block).expect("a u32 of blocks"));
+        let named = Protected { lba, sequence: blocks[block].sequence, kind: Kind::Mapping };
+        let frame = frame.filter(|frame| Protected::from_bytes(&frame.oob) == Some(named));
+        match frame {
+            Some(frame) => bytes[block * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&frame.data),
+            None => all_there = false,
         }
-    }
-    for block in to_decode {
-        let frame = decode_block(session, segments, &blocks[block], name(block))?;
-        bytes[block * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&frame.data);
-    }
-    Some(bytes)
+    });
+    all_there.then_some(bytes)
 }
 
 /// Where the blocks of an image lie: among what was written since the checkpoint began, for it was, too.
 fn find_blocks(checkpoint: &Checkpoint, segments: &[Decided]) -> Option<Vec<ImageBlock>> {
     let mut found: Vec<Option<ImageBlock>> = vec![None; checkpoint.blocks as usize];
-    for (at, segment) in segments.iter().enumerate() {
-        let stripes = segment.layout.stripes;
-        let before =
-            checkpoint.stripes_before(segment.header.segment).map_or(stripes, |before| before.min(stripes));
-        for weak in [true, false] {
-            index::gather(segment, before..stripes, weak, &mut |entry, location| {
-                if let Some(block) = block_of(checkpoint, entry)
-                    && let Some(place) = found.get_mut(block)
-                {
-                    *place = Some(ImageBlock { segment: at, location, sequence: entry.sequence });
-                }
-            });
-        }
+    for segment in segments {
+        let since = index::stripes_before(checkpoint, segment)..segment.layout.stripes;
+        index::gather(segment, since, &mut |entry, copy| {
+            let place = block_of(checkpoint, entry).and_then(|block| found.get_mut(block));
+            if let Some(place) = place.filter(|place| place.is_none() || !copy.weak) {
+                *place = Some(ImageBlock { at: copy.at, sequence: entry.sequence });
+            }
+        });
     }
     found.into_iter().collect()
 }
@@ -180,41 +124,4 @@ fn block_of(checkpoint: &Checkpoint, entry: &Entry) -> Option<usize> {
         && entry.lba >> 32 == u64::from(checkpoint.number)
         && entry.sequence >= checkpoint.sequence;
     is_of_it.then(|| usize::try_from(entry.lba & u64::from(u32::MAX)).expect("32 bits"))
-}
-
-/// Blocks in order, cut where the next one does not follow on the same drive.
-fn runs_of<'a>(order: &'a [usize], blocks: &[ImageBlock], blocks_max: u32) -> Vec<&'a [usize]> {
-    let follows = |a: &usize, b: &usize| {
-        let (a, b) = (blocks[*a].location, blocks[*b].location);
-        Location { offset: a.offset + 1, ..a } == b
-    };
-    order.chunk_by(follows).flat_map(|run| run.chunks(blocks_max as usize)).collect()
-}
-
-fn read_of(run: &[usize], blocks: &[ImageBlock]) -> DriveCommand {
-    let Location { drive, zone, offset } = blocks[run[0]].location;
-    let frames = run.iter().map(|_| Frame::zeroed()).collect();
-    command(drive.index(), zone, Op::Read { offset, frames })
-}
-
-/// True when a frame is the block that was written there, whole.
-fn is_it(session: &Session, segments: &[Decided], block: &ImageBlock, name: u64, frame: &Frame) -> bool {
-    let segment = &segments[block.segment];
-    let Some((slot, _)) = segment.layout.slot_at(block.location.offset) else { return false };
-    let group = segment.layout.group_of(slot);
-    let bound = Bound { array: session.array_tag(), zone: block.location.zone, group };
-    let whole = oob::open(&frame.oob, &bound).is_some_and(|oob| {
-        oob.place.segment == segment.header.segment && oob.data_crc == crc32c(&frame.data)
-    });
-    whole && Protected::from_bytes(&frame.oob) == Some(protected_of(block, name))
-}
-
-fn protected_of(block: &ImageBlock, name: u64) -> Protected {
-    Protected { lba: name, sequence: block.sequence, kind: Kind::Mapping }
-}
-
-/// Reads a block once more, or has it decoded from its stripe.
-fn decode_block(session: &mut Session, segments: &[Decided], block: &ImageBlock, name: u64) -> Option<Frame> {
-    let frame = repair::read_location(session, &segments[block.segment], block.location)?;
-    (Protected::from_bytes(&frame.oob) == Some(protected_of(block, name))).then_some(frame)
 }

@@ -37,12 +37,12 @@ struct Part {
 }
 
 /// Fills in the entries of every zone that is there: from its footer when it has a whole one, else from every block.
-pub fn read_all(session: &mut Session, segments: &mut [&mut FoundSegment]) {
+pub fn read_all(session: &mut Session, segments: &mut [FoundSegment]) {
     read_footers(session, segments);
     read_regions(session, segments);
 }
 
-fn read_footers(session: &mut Session, segments: &mut [&mut FoundSegment]) {
+fn read_footers(session: &mut Session, segments: &mut [FoundSegment]) {
     let array = session.array_tag();
     let parts = parts(session, segments, |segment, zone| {
         let footer =
@@ -53,7 +53,7 @@ fn read_footers(session: &mut Session, segments: &mut [&mut FoundSegment]) {
     let mut damaged = BTreeSet::new();
     let mut read = Vec::new();
     read_parts(session, &parts, |part, completion| {
-        if !take_footer(array, segments[part.segment], part, &completion, &mut read) {
+        if !take_footer(array, &mut segments[part.segment], part, &completion, &mut read) {
             damaged.insert((part.segment, part.member));
         }
     });
@@ -61,14 +61,14 @@ fn read_footers(session: &mut Session, segments: &mut [&mut FoundSegment]) {
         return;
     }
     for (segment, member) in damaged {
-        let entries = read_footer(session, segments[segment], member);
+        let entries = read_footer(session, &segments[segment], member);
         let zone = segments[segment].zones[member].as_mut().expect("a zone with a footer");
         zone.entries = entries.unwrap_or_default();
     }
 }
 
 /// Reads the data regions of zones that no footer has told of.
-fn read_regions(session: &mut Session, segments: &mut [&mut FoundSegment]) {
+fn read_regions(session: &mut Session, segments: &mut [FoundSegment]) {
     let array = session.array_tag();
     let parts = parts(session, segments, |segment, zone| {
         let region = HEADER_BLOCKS..zone.written.min(segment.layout.footer_offset());
@@ -90,7 +90,7 @@ fn read_regions(session: &mut Session, segments: &mut [&mut FoundSegment]) {
         }
         let places = part.blocks.start - HEADER_BLOCKS..;
         for (place, frame) in places.zip(&completion.frames) {
-            if !take_entry(array, segments[part.segment], part.member, (place, frame)) {
+            if !take_entry(array, &mut segments[part.segment], part.member, (place, frame)) {
                 doubtful.push((part.segment, part.member, place));
             }
         }
@@ -101,25 +101,25 @@ fn read_regions(session: &mut Session, segments: &mut [&mut FoundSegment]) {
     for Part { segment, member, zone, blocks } in failed {
         let places = blocks.start - HEADER_BLOCKS..;
         for (place, frame) in places.zip(read_blocks(session, *member, *zone, blocks.clone())) {
-            let read =
-                frame.is_some_and(|frame| take_entry(array, segments[*segment], *member, (place, &frame)));
+            let read = frame
+                .is_some_and(|frame| take_entry(array, &mut segments[*segment], *member, (place, &frame)));
             if !read {
                 doubtful.push((*segment, *member, place));
             }
         }
     }
     for (segment, member, place) in doubtful {
-        read_again(session, segments[segment], member, place, Doubt::NotItself);
+        read_again(session, &mut segments[segment], member, place, Doubt::NotItself);
     }
     for (segment, member) in untold {
-        tell_apart(session, segments[segment], member);
+        tell_apart(session, &mut segments[segment], member);
     }
 }
 
 /// The parts of what `range` says of each zone that is there, drives in turn.
 fn parts(
     session: &Session,
-    segments: &[&mut FoundSegment],
+    segments: &[FoundSegment],
     range: impl Fn(&FoundSegment, &FoundZone) -> Option<Range<u32>>,
 ) -> Vec<Part> {
     let per_command = READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max);

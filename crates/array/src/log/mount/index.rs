@@ -13,9 +13,10 @@
 
 use crate::log::index::{Buried, Index, Name, region_range, tombstone_blocks};
 use crate::log::mount::decide::{Decided, Fate};
-use crate::log::mount::{MountError, Session, repair};
+use crate::log::mount::{MountError, Session, reader};
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::segment::Segment;
+use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, Lba};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,40 +25,25 @@ use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::oob::{Kind, Protected};
 
+/// Regions whose tombstones are read at once.
+const REGIONS_AT_ONCE: usize = 1024;
+
 /// What is known once all segments are decided.
 pub struct Recovered {
     /// The newest copy of every name.
     pub index: Index,
     /// Regions whose tombstone is to be written anew.
     pub doubtful: Vec<u64>,
-    /// Segments that a checkpoint describes.
-    pub covered: Vec<Segment>,
-    /// The checkpoint.
+    /// All segments, oldest first.
+    pub segments: Vec<Segment>,
+    /// The checkpoint that says what some of them hold.
     pub checkpoint: Option<Checkpoint>,
-}
-
-/// The index of all copies there are.
-///
-/// # Errors
-/// When a drive vanishes.
-pub fn of_all(session: &mut Session, segments: &[Decided]) -> Result<Recovered, MountError> {
-    let config = &session.config;
-    let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
-    let index = Index::new(config.volume_blocks, session.entry_bytes);
-    let mut newest = Newest::new(index, config.geometry.volatile_cache, None);
-    for weak in [true, false] {
-        for segment in segments {
-            gather(segment, 0..segment.layout.stripes, weak, &mut |entry, at| {
-                newest.offer(entry, pba.pack(at), segment.sealed);
-            });
-        }
-    }
-    let doubtful = bury_all(session, segments, &pba, &mut newest)?;
-    Ok(Recovered { index: newest.index, doubtful, covered: Vec::new(), checkpoint: None })
+    /// The highest sequence of a block that was read.
+    pub sequence_max: u64,
 }
 
 /// The index of a checkpoint and what was written since; `None` when the two do not fit together. The segments are
-/// those that were read; `is_covered` says whether a sealed one holds a stripe at a place.
+/// those that were read, decided and settled; `is_covered` says whether a sealed one holds a stripe at a place.
 ///
 /// # Errors
 /// When a drive vanishes.
@@ -65,43 +51,60 @@ pub fn since(
     session: &mut Session,
     checkpoint: &Checkpoint,
     index: Index,
-    segments: &[Decided],
+    (decided, segments): (&[Decided], &[Segment]),
     is_covered: impl Fn(Location) -> bool,
 ) -> Result<Option<(Index, Vec<u64>)>, MountError> {
-    let config = &session.config;
-    let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
-    let mut newest = Newest::new(index, config.geometry.volatile_cache, Some(checkpoint.sequence));
+    let mut newest = Newest::new(session, index, Some(checkpoint.sequence));
     newest.index.begin_checkpoint(checkpoint.number, checkpoint.blocks);
-    let stripes_before = |segment: &Decided| {
-        let stripes = segment.layout.stripes;
-        checkpoint.stripes_before(segment.header.segment).map_or(stripes, |before| before.min(stripes))
-    };
-    for weak in [true, false] {
-        for segment in segments {
-            let lies_in = |at: &Location| segment.header.zones.get(at.drive.index()) == Some(&at.zone);
-            gather(segment, 0..stripes_before(segment), weak, &mut |entry, at| {
-                newest.offer_named(entry, pba.pack(at), |named| lies_in(&pba.unpack(named)));
-            });
-        }
+    for segment in decided {
+        let lies_in = |at: &Location| segment.header.zones.get(at.drive.index()) == Some(&at.zone);
+        let before = 0..stripes_before(checkpoint, segment);
+        let pba = newest.pba;
+        gather(segment, before, &mut |entry, copy| {
+            newest.offer_named(entry, copy, |named| lies_in(&pba.unpack(named)));
+        });
     }
-    for weak in [true, false] {
-        for segment in segments {
-            gather(segment, stripes_before(segment)..segment.layout.stripes, weak, &mut |entry, at| {
-                newest.offer(entry, pba.pack(at), segment.sealed);
-            });
-        }
+    for segment in decided {
+        newest.add(segment, stripes_before(checkpoint, segment)..segment.layout.stripes);
     }
     let doubtful = match mutant::is(Mutant::TrimsNotRedone) {
         true => Vec::new(),
-        false => bury_all(session, segments, &pba, &mut newest)?,
+        false => newest.bury_all(session, segments)?,
     };
-    let told = |(name, at)| newest.is_told(name) || is_covered(pba.unpack(at));
+    let told = |(name, at)| newest.is_told(name) || is_covered(newest.pba.unpack(at));
     let fits = newest.index.mapped().all(told);
     Ok(fits.then_some((newest.index, doubtful)))
 }
 
+/// Stripes of a segment that were given out when a checkpoint began.
+pub fn stripes_before(checkpoint: &Checkpoint, segment: &Decided) -> u32 {
+    let stripes = segment.layout.stripes;
+    checkpoint.stripes_before(segment.header.segment).map_or(stripes, |before| before.min(stripes))
+}
+
+/// A copy of a block.
+#[derive(Clone, Copy)]
+pub struct Copy {
+    /// Where it lies.
+    pub at: Location,
+    /// Its segment is sealed.
+    sealed: bool,
+    /// Its stripe is about to be moved: any other copy is as good.
+    pub weak: bool,
+}
+
+/// A tombstone that may count.
+struct Tombstone {
+    region: u64,
+    sequence: u64,
+    at: Location,
+    /// Its block, once it was read and if it can be.
+    read: Option<Frame>,
+}
+
 /// Newest copies while the index is being built.
-struct Newest {
+pub struct Newest {
+    pba: PbaFormat,
     index: Index,
     blocks: Sequences,
     tombstones: Vec<u64>,
@@ -138,89 +141,43 @@ impl Sequences {
     }
 }
 
-/// Hides what the newest tombstone of every region hides, and what those before it hide: one says no more of a
-/// block that was written after a trim, but a volatile cache may have lost that write and kept the tombstone.
-/// Returns the regions whose tombstone is to be written anew.
-fn bury_all(
-    session: &mut Session,
-    segments: &[Decided],
-    pba: &PbaFormat,
-    newest: &mut Newest,
-) -> Result<Vec<u64>, MountError> {
-    let mut to_record = Vec::new();
-    for region in 0..newest.index.regions() {
-        let Some(at) = newest.index.get(Name::Tombstone(region)) else { continue };
-        let mut read = |at: Pba| {
-            let location = pba.unpack(at);
-            let segment = segments
-                .iter()
-                .find(|segment| segment.header.zones[location.drive.index()] == location.zone)
-                .expect("the index points into segments");
-            repair::read_location(session, segment, location).map(|frame| frame.data)
-        };
-        let sequence = newest.tombstones[Lba(region).index()];
-        // What it hides was hidden when the checkpoint began.
-        if sequence <= newest.floor {
-            continue;
-        }
-        let mut buried = BTreeSet::new();
-        for (sequence, before) in newest.tombstones_before(region) {
-            match read(before) {
-                Some(bitmap) => buried.extend(newest.bury(region, sequence, &bitmap)),
-                None => buried.extend(newest.doubt(region, sequence)),
-            }
-        }
-        match read(at) {
-            Some(bitmap) => newest.bury(region, sequence, &bitmap).iter().for_each(|lba| {
-                buried.remove(lba);
-            }),
-            None => {
-                session.report.regions_doubtful.push(region);
-                buried.extend(newest.doubt(region, sequence));
-                to_record.push(region);
-            }
-        }
-        if !buried.is_empty() && !to_record.ends_with(&[region]) {
-            to_record.push(region);
-        }
-    }
-    session.expect_all_there()?;
-    Ok(to_record)
-}
-
-/// Offers every data block of the kept stripes among some; the newest sequence wins. Two copies with one
-/// sequence are the same block before and after a move: the one offered last wins, so weak stripes are offered
-/// first, then those of older segments.
-pub fn gather(segment: &Decided, stripes: Range<u32>, weak: bool, offer: &mut dyn FnMut(&Entry, Location)) {
+/// Tells of every data block of the kept stripes among some. Two copies with one sequence are the same block before and
+/// after a move: that of the newer segment counts, so segments are to be asked oldest first.
+pub fn gather(segment: &Decided, stripes: Range<u32>, tell: &mut dyn FnMut(&Entry, Copy)) {
     let layout = &segment.layout;
+    let (zones, sealed) = (&segment.header.zones, segment.sealed);
     for stripe in stripes {
-        let is_weak = segment.weak.binary_search(&stripe).is_ok();
-        if segment.fates[stripe as usize] != Fate::Kept || is_weak != weak {
+        if segment.fates[stripe as usize] != Fate::Kept {
             continue;
         }
+        let weak = segment.weak.binary_search(&stripe).is_ok();
         let has_more = layout.code.parity_count() > 1 && mutant::is(Mutant::ParityInIndex);
         for piece in 0..layout.code.data_count() + usize::from(has_more) {
             let member = layout.drive_of(stripe, piece);
             let Some(slot) = segment.slot_of(member, stripe) else { continue };
             for row in 0..layout.chunk_blocks {
                 let Some(entry) = segment.entry(stripe, piece, row) else { continue };
-                let location = Location {
-                    drive: DriveIndex::at(member),
-                    zone: segment.header.zones[member],
-                    offset: layout.slot_offset(slot) + row,
-                };
-                offer(&entry, location);
+                let offset = layout.slot_offset(slot) + row;
+                let at = Location { drive: DriveIndex::at(member), zone: zones[member], offset };
+                tell(&entry, Copy { at, sealed, weak });
             }
         }
     }
 }
 
 impl Newest {
+    /// The index of a volume of which no segment was read yet.
+    pub fn of_volume(session: &Session) -> Newest {
+        Newest::new(session, Index::new(session.config.volume_blocks, session.entry_bytes), None)
+    }
+
     /// Nothing was offered yet; the index is empty, or that of a checkpoint with this sequence.
-    fn new(index: Index, volatile_cache: bool, checkpoint: Option<u64>) -> Newest {
+    fn new(session: &Session, index: Index, checkpoint: Option<u64>) -> Newest {
+        let config = &session.config;
         let tombstones = vec![0; Lba(index.regions()).index()];
-        let considers_before = volatile_cache && !mutant::is(Mutant::OnlyNewestTombstone);
+        let considers_before = config.geometry.volatile_cache && !mutant::is(Mutant::OnlyNewestTombstone);
         Newest {
+            pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
             blocks: match checkpoint {
                 Some(_) => Sequences::Few(BTreeMap::new()),
                 None => Sequences::All(vec![0; Lba(index.blocks()).index()]),
@@ -233,7 +190,25 @@ impl Newest {
         }
     }
 
-    fn offer(&mut self, entry: &Entry, pba: Pba, sealed: bool) {
+    /// Offers what some stripes of a segment hold; segments come oldest first.
+    pub fn add(&mut self, segment: &Decided, stripes: Range<u32>) {
+        gather(segment, stripes, &mut |entry, copy| self.offer(entry, copy));
+    }
+
+    /// The index, once all segments were added, and the regions whose tombstone is to be written anew.
+    ///
+    /// # Errors
+    /// When a drive vanishes.
+    pub fn finish(
+        mut self,
+        session: &mut Session,
+        segments: &[Segment],
+    ) -> Result<(Index, Vec<u64>), MountError> {
+        let doubtful = self.bury_all(session, segments)?;
+        Ok((self.index, doubtful))
+    }
+
+    fn offer(&mut self, entry: &Entry, copy: Copy) {
         let kind = match entry.kind {
             EntryKind::Data(kind) => kind,
             EntryKind::Parity(_) if mutant::is(Mutant::ParityInIndex) => Kind::User,
@@ -241,32 +216,84 @@ impl Newest {
         };
         let protected = Protected { lba: entry.lba, sequence: entry.sequence, kind };
         let Some(name) = Name::of(&protected, &self.index) else { return };
+        let pba = self.pba.pack(copy.at);
         let newest = match name {
             Name::Block(lba) => self.blocks.newest(lba),
             Name::Tombstone(region) => {
-                self.keep_tombstone(region, entry.sequence, pba, sealed);
+                self.keep_tombstone(region, entry.sequence, copy);
                 &mut self.tombstones[Lba(region).index()]
             }
-            // Of an earlier attempt with this number, there are copies with lower sequences.
-            Name::Mapping(_) if entry.sequence <= self.floor => return,
             Name::Mapping(_) => {
-                self.index.set(name, pba);
+                // Of an earlier attempt with this number, there are copies with lower sequences.
+                let is_of_it = entry.sequence > self.floor;
+                if is_of_it && !(copy.weak && self.index.get(name).is_some()) {
+                    self.index.set(name, pba);
+                }
                 return;
             }
         };
-        if entry.sequence >= *newest || mutant::is(Mutant::NewestSegmentWins) {
+        let is_newer = entry.sequence > *newest || entry.sequence == *newest && !copy.weak;
+        if is_newer || mutant::is(Mutant::NewestSegmentWins) {
             *newest = entry.sequence;
             self.index.set(name, pba);
         }
     }
 
     /// Offers a copy that is older than the checkpoint: it counts if the index names a place for which `is_here` holds.
-    fn offer_named(&mut self, entry: &Entry, pba: Pba, is_here: impl Fn(Pba) -> bool) {
+    fn offer_named(&mut self, entry: &Entry, copy: Copy, is_here: impl Fn(Pba) -> bool) {
         let EntryKind::Data(kind) = entry.kind else { return };
         let protected = Protected { lba: entry.lba, sequence: entry.sequence, kind };
         let Some(name) = Name::of(&protected, &self.index) else { return };
         if self.index.get(name).is_some_and(is_here) {
-            self.offer(entry, pba, true);
+            self.offer(entry, Copy { sealed: true, ..copy });
+        }
+    }
+
+    /// Hides what the newest tombstone of every region hides, and what those before it hide: one says no more of a
+    /// block that was written after a trim, but a volatile cache may have lost that write and kept the tombstone.
+    /// Returns the regions whose tombstone is to be written anew.
+    fn bury_all(&mut self, session: &mut Session, segments: &[Segment]) -> Result<Vec<u64>, MountError> {
+        // What others hide was hidden when the checkpoint began.
+        let regions: Vec<u64> = (0..self.index.regions())
+            .filter(|region| self.tombstones[Lba(*region).index()] > self.floor)
+            .collect();
+        let mut to_record = Vec::new();
+        for regions in regions.chunks(REGIONS_AT_ONCE) {
+            let mut tombstones: Vec<Tombstone> =
+                regions.iter().flat_map(|region| self.tombstones_of(*region)).collect();
+            let places: Vec<Location> = tombstones.iter().map(|tombstone| tombstone.at).collect();
+            reader::read(session, segments, &places, |index, frame| tombstones[index].read = frame);
+            session.expect_all_there()?;
+            for tombstones in tombstones.chunk_by(|a, b| a.region == b.region) {
+                self.bury_region(session, tombstones, &mut to_record);
+            }
+        }
+        Ok(to_record)
+    }
+
+    /// What the tombstones of one region say, oldest first.
+    fn bury_region(&mut self, session: &mut Session, tombstones: &[Tombstone], to_record: &mut Vec<u64>) {
+        let Some((Tombstone { region, sequence, read, .. }, before)) = tombstones.split_last() else {
+            return;
+        };
+        let mut buried = BTreeSet::new();
+        for Tombstone { sequence, read, .. } in before {
+            match read {
+                Some(frame) => buried.extend(self.bury(*region, *sequence, &frame.data)),
+                None => buried.extend(self.doubt(*region, *sequence)),
+            }
+        }
+        match read {
+            Some(frame) => self.bury(*region, *sequence, &frame.data).iter().for_each(|lba| {
+                buried.remove(lba);
+            }),
+            None => {
+                session.report.regions_doubtful.push(*region);
+                buried.extend(self.doubt(*region, *sequence));
+            }
+        }
+        if !buried.is_empty() || read.is_none() {
+            to_record.push(*region);
         }
     }
 
@@ -286,10 +313,14 @@ impl Newest {
 
     /// What was written before a tombstone in a sealed segment is durable, for drives are flushed before sealing:
     /// none before it can count.
-    fn keep_tombstone(&mut self, region: u64, sequence: u64, pba: Pba, sealed: bool) {
+    fn keep_tombstone(&mut self, region: u64, sequence: u64, copy: Copy) {
+        let pba = self.pba.pack(copy.at);
         let Some(before) = &mut self.tombstones_before else { return };
-        before.insert((region, sequence), pba);
-        if sealed {
+        let place = before.entry((region, sequence)).or_insert(pba);
+        if !copy.weak {
+            *place = pba;
+        }
+        if copy.sealed {
             let newest = self.tombstones_sealed.entry(region).or_default();
             *newest = sequence.max(*newest);
         }
@@ -302,13 +333,16 @@ impl Newest {
         }
     }
 
-    /// Tombstones of a region before the newest that may count too, oldest first.
-    fn tombstones_before(&self, region: u64) -> Vec<(u64, Pba)> {
+    /// The tombstones of a region that may count, oldest first.
+    fn tombstones_of(&self, region: u64) -> Vec<Tombstone> {
         let newest = self.tombstones[Lba(region).index()];
-        let before = self.tombstones_before.iter();
+        let newest_at = self.index.get(Name::Tombstone(region)).expect("one was offered");
         let first = (region, self.floor.min(newest));
+        let before = self.tombstones_before.iter();
         let before = before.flat_map(|before| before.range(first..(region, newest)));
-        before.map(|((_, sequence), pba)| (*sequence, *pba)).collect()
+        let all = before.map(|((_, sequence), pba)| (*sequence, *pba)).chain([(newest, newest_at)]);
+        all.map(|(sequence, pba)| Tombstone { region, sequence, at: self.pba.unpack(pba), read: None })
+            .collect()
     }
 
     /// Hides the blocks that a tombstone of this sequence marks, where they are older; returns those it marks.

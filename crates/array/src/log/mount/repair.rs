@@ -17,7 +17,6 @@ use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::scan::{Scan, read_blocks};
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
-use crate::log::pba::Location;
 use crate::log::row;
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
@@ -238,25 +237,6 @@ fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u
         let frames = read_blocks(session, member, zone, offset..offset + layout.chunk_blocks);
         frames.into_iter().collect::<Option<Vec<Frame>>>().filter(whole)
     })
-}
-
-/// Reads the block at a location of a segment, or decodes it from its stripe.
-pub fn read_location(session: &mut Session, segment: &Decided, location: Location) -> Option<Frame> {
-    let layout = &segment.layout;
-    let member = location.drive.index();
-    let (slot, row) = layout.slot_at(location.offset)?;
-    let stripe = (0..layout.stripes).find(|stripe| segment.slot_of(member, *stripe) == Some(slot))?;
-    if segment.zones[member].is_some() {
-        let blocks = location.offset..location.offset + 1;
-        let frame = read_blocks(session, member, location.zone, blocks).pop().flatten();
-        let row = u8::try_from(row).expect("at most 16 blocks");
-        let place = Place { row, ..place_of(session, segment, member, stripe) };
-        if let Some(frame) = frame.filter(|frame| block_is_whole(frame, &place)) {
-            return Some(frame);
-        }
-    }
-    let mut frames = rebuild_piece(session, segment, member, stripe)?;
-    Some(frames.swap_remove(row as usize))
 }
 
 fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost: usize, row: usize) -> Frame {

@@ -9,7 +9,7 @@
 //! zone is empty or in part until the rebuild has made it full; then it counts like any other.
 
 use crate::log::mount::superblocks::{command, written_blocks};
-use crate::log::mount::{MountError, Session, entries};
+use crate::log::mount::{MountError, Session};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
@@ -36,7 +36,7 @@ pub struct FoundZone {
     pub full: bool,
     /// It accepts writes.
     pub writable: bool,
-    /// What each block of the data region says of itself; `None` where it says nothing whole.
+    /// What each block of the data region says of itself; `None` where it says nothing whole. Empty until it is read.
     pub entries: Vec<Option<Entry>>,
     /// What blocks whose metadata fails its checksum seem to say, by place in the data region.
     pub hints: BTreeMap<u32, Hint>,
@@ -88,9 +88,6 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     }
     scan.segments.reverse();
     find_orphans(session, &descriptors, &own, &mut scan);
-    let mut to_read: Vec<&mut FoundSegment> =
-        scan.segments.iter_mut().filter(|segment| !segment.covered).collect();
-    entries::read_all(session, &mut to_read);
     Ok(scan)
 }
 
