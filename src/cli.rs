@@ -10,6 +10,7 @@ use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand};
 use lab::array_run::Pattern;
+use lab::experiment::scheme;
 use server::{CORES_MAX, Listen};
 use std::path::PathBuf;
 use zone::stripe::Level;
@@ -284,6 +285,8 @@ pub enum LabCommand {
     NullWrite(NullWrite),
     /// What the engine's structures take in memory per TiB, beside the formulas of the ZapRAID paper
     Memory(MemoryRun),
+    /// How long a mount takes in virtual time and how much memory, with a checkpoint and without, after a crash
+    Mount(MountRun),
     /// Our server and `nbdkit memory` under the same fio jobs, in turn
     NbdCompare(NbdCompare),
     /// An array on modelled drives in virtual time
@@ -341,6 +344,28 @@ pub struct MemoryRun {
     /// Volume to write and measure; results are per TiB
     #[arg(long, default_value = "16GiB", value_parser = parse_size, value_name = "BYTES")]
     pub size: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MountRun {
+    /// Profile of the drives, by name or as a TOML file
+    #[arg(long, default_value = "zn540-4tb")]
+    pub profile: String,
+    /// How stripes are placed: adaptive, zapraid or zone-write-only
+    #[arg(long, default_value = "adaptive", value_parser = parse_scheme)]
+    pub scheme: scheme::Scheme,
+    /// Size of the volume, all of it written; its drives are computed and take little memory
+    #[arg(long, default_value = "1TiB", value_parser = parse_size, value_name = "BYTES")]
+    pub size: u64,
+    /// What clients write before each crash
+    #[arg(long, default_value = "2GiB", value_parser = parse_size, value_name = "BYTES")]
+    pub since: u64,
+    /// Seed of the drives and of what clients write
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -565,6 +590,13 @@ fn parse_general(text: &str, data: &str, parity: &str) -> Result<LevelChoice, St
         return Err(format!("`{text}`: takes 1 or more drives of data and up to {PIECES_MAX} in all"));
     }
     Ok(LevelChoice { level, drives: Some(drives) })
+}
+
+fn parse_scheme(text: &str) -> Result<scheme::Scheme, String> {
+    use scheme::Scheme;
+    let schemes = [Scheme::Adaptive, Scheme::ZapRaid, Scheme::ZoneWriteOnly];
+    let scheme = schemes.into_iter().find(|scheme| scheme.name() == text);
+    scheme.ok_or_else(|| format!("`{text}`: use adaptive, zapraid or zone-write-only"))
 }
 
 fn parse_packing(text: &str) -> Result<Packing> {

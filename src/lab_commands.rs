@@ -1,12 +1,12 @@
 //! `zoneweave lab ...`: runs experiments and prints them.
 
 use crate::characterise;
-use crate::cli::{ArrayRun, LabCommand, MemoryRun, NbdCompare, NullWrite, Rate, RebuildRun};
+use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
 use crate::experiment;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use drive::timing::Profile;
-use lab::{array_run, memory_run, nbd_compare, null_write, rebuild_run};
+use lab::{array_run, memory_run, mount_run, nbd_compare, null_write, rebuild_run};
 use std::process::ExitCode;
 
 /// Drives of an array unless told otherwise.
@@ -17,6 +17,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
         LabCommand::NullWrite(options) => null_write(options)?,
         LabCommand::Memory(options) => memory_run(options)?,
+        LabCommand::Mount(options) => mount_run(options)?,
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
         LabCommand::Array(options) => array_run(options)?,
         LabCommand::Run(options) => experiment::run(options)?,
@@ -75,6 +76,33 @@ fn memory_run(options: &MemoryRun) -> Result<()> {
     }
     let (ours, paper) = (mib(Some(report.bytes_per_tib)), mib(Some(report.paper_bytes_per_tib)));
     println!("{:14} {:>12} {ours:>12} {paper:>12}", "together", "");
+    Ok(())
+}
+
+fn mount_run(options: &MountRun) -> Result<()> {
+    let report = mount_run::run(&mount_run::MountRun {
+        profile: Profile::load(&options.profile)?,
+        scheme: options.scheme,
+        size_bytes: options.size,
+        since_bytes: options.since,
+        seed: options.seed,
+    })?;
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(());
+    }
+    println!(
+        "volume of {}, {} written before each crash",
+        human_bytes(report.volume_bytes),
+        human_bytes(report.since_bytes)
+    );
+    println!("{:36} {:>9} {:>12} {:>12} {:>14}", "mount after", "s", "peak", "kept", "peak per TiB");
+    for mount in &report.mounts {
+        let (peak, kept) = (human_bytes(mount.peak_bytes), human_bytes(mount.kept_bytes));
+        let per_tib = format!("{:.0} MiB", mount.peak_bytes_per_tib / 1_048_576.0);
+        println!("{:36} {:>9.4} {peak:>12} {kept:>12} {per_tib:>14}", mount.after, mount.seconds);
+    }
+    println!("the checkpoint took {:.3} s", report.checkpoint_seconds);
     Ok(())
 }
 

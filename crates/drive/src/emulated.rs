@@ -58,6 +58,7 @@ mod media;
 mod order;
 mod queue;
 mod run;
+mod sparse;
 mod surgery;
 mod timed;
 pub mod timing;
@@ -67,6 +68,7 @@ pub use error::{DriveError, DriveProblem, GeometryError, ZONES_MIN, check_geomet
 pub use file_setup::{CreateOptions, Description, ZoneCounts, create, describe};
 pub use heap::HeapMedia;
 pub use order::AppendOrder;
+pub use sparse::FullZones;
 pub use timed::{Pace, TimedDrive};
 
 use crate::answer::{Asked, frames_of};
@@ -80,8 +82,9 @@ use order::Order;
 use queue::{Followers, Queue};
 use run::Run;
 use rustix::fd::BorrowedFd;
+use sparse::SparseMedia;
 use std::path::Path;
-use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};
+use zone::device::{Command, Completion, Geometry, Op, Status, ZoneState, ZonedDevice};
 use zone::rules::{Zone, ZoneTable};
 
 /// A zoned drive made of memory or of a file.
@@ -109,6 +112,25 @@ impl EmulatedDrive {
     pub fn on_heap(geometry: Geometry, uuid: [u8; 16]) -> Result<EmulatedDrive, DriveError> {
         check_geometry(&geometry).map_err(|error| DriveError::new(heap_path(), error.into()))?;
         EmulatedDrive::from_heap(HeapMedia::new(geometry, uuid))
+    }
+
+    /// A drive in this process's memory that keeps as little as it can, with some zones full from the start: for arrays
+    /// larger than memory.
+    ///
+    /// # Errors
+    /// When the geometry is impossible.
+    pub fn sparse(
+        geometry: Geometry,
+        uuid: [u8; 16],
+        full: Box<dyn FullZones>,
+    ) -> Result<EmulatedDrive, DriveError> {
+        check_geometry(&geometry).map_err(|error| DriveError::new(heap_path(), error.into()))?;
+        let media = SparseMedia::new(geometry.zones, full);
+        let zones = (0..geometry.zones).map(|zone| match media.is_computed(ZoneIndex(zone)) {
+            true => Zone { state: ZoneState::Full, write_pointer: geometry.zone_capacity_blocks },
+            false => Zone { state: ZoneState::Empty, write_pointer: 0 },
+        });
+        Ok(EmulatedDrive::new(geometry, uuid, zones.collect(), Media::Sparse(media)))
     }
 
     /// The drive of media taken by [`EmulatedDrive::heap_snapshot`]. Open zones are closed, as
@@ -141,7 +163,7 @@ impl EmulatedDrive {
         let in_file = |problem| DriveError::new(path, problem);
         let OpenedFile { media, header, zones } = file_setup::open(path).map_err(in_file)?;
         let helper = match &media {
-            Media::Heap(_) | Media::Mapped(_) => Ok(None),
+            Media::Heap(_) | Media::Sparse(_) | Media::Mapped(_) => Ok(None),
             Media::File(file) => Helper::start(file).map(Some),
         };
         let helper = helper.map_err(DriveProblem::io("start the helper thread")).map_err(in_file)?;
@@ -166,7 +188,7 @@ impl EmulatedDrive {
     pub fn heap_snapshot(&self) -> Option<HeapMedia> {
         match &self.media {
             Media::Heap(heap) => Some(heap.clone()),
-            Media::Mapped(_) | Media::File(_) => None,
+            Media::Sparse(_) | Media::Mapped(_) | Media::File(_) => None,
         }
     }
 

@@ -21,6 +21,7 @@ mod exp5;
 mod exp6;
 mod exp7;
 mod exp8;
+pub mod filled;
 pub mod host;
 pub mod measurement;
 mod page;

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod experiment;
 mod instructions;
 pub mod memory_run;
+pub mod mount_run;
 pub mod nbd_compare;
 mod null_array;
 pub mod null_write;

@@ -1,5 +1,5 @@
-//! Where a drive keeps its blocks and its zone table: the heap, a mapped file of a tmpfs, or a file
-//! on a disk.
+//! Where a drive keeps its blocks and its zone table: the heap, little of it (sparse), a mapped file of a tmpfs, or
+//! a file on a disk.
 //!
 //! All are asked the same way. Only a disk can refuse.
 
@@ -7,6 +7,7 @@ use super::entry::pack;
 use super::file::FileMedia;
 use super::heap::HeapMedia;
 use super::mapped::MappedMedia;
+use super::sparse::SparseMedia;
 use base::frame::Frame;
 use base::units::ZoneIndex;
 use zone::device::Status;
@@ -16,6 +17,7 @@ use zone::rules::Zone;
 #[derive(Debug)]
 pub(super) enum Media {
     Heap(HeapMedia),
+    Sparse(SparseMedia),
     Mapped(MappedMedia),
     File(FileMedia),
 }
@@ -27,6 +29,8 @@ impl Media {
         let word = pack(index, zone);
         match self {
             Media::Heap(heap) => heap.store(index, word),
+            // It ends with its process.
+            Media::Sparse(_) => {}
             Media::Mapped(mapped) => mapped.store(index, word),
             Media::File(file) => file.store(index, word),
         }
@@ -42,6 +46,7 @@ impl Media {
     ) -> Result<(), Status> {
         match self {
             Media::Heap(heap) => heap.write(zone, offset, frames),
+            Media::Sparse(sparse) => sparse.write(zone, offset, frames),
             Media::Mapped(mapped) => mapped.write(zone, offset, frames),
             Media::File(file) => file.write(zone, offset, frames)?,
         }
@@ -58,6 +63,7 @@ impl Media {
     ) -> Result<(), Status> {
         match self {
             Media::Heap(heap) => heap.read(zone, offset, frames),
+            Media::Sparse(sparse) => sparse.read(zone, offset, frames),
             Media::Mapped(mapped) => mapped.read(zone, offset, frames),
             Media::File(file) => file.read(zone, offset, frames)?,
         }
@@ -68,6 +74,7 @@ impl Media {
     pub(super) fn flip(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {
         match self {
             Media::Heap(heap) => heap.flip(zone, offset, byte, mask),
+            Media::Sparse(sparse) => sparse.flip(zone, offset, byte, mask),
             Media::Mapped(mapped) => mapped.flip(zone, offset, byte, mask),
             Media::File(file) => file.flip(zone, offset, byte, mask),
         }

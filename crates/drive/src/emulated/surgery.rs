@@ -22,7 +22,7 @@ impl EmulatedDrive {
     pub fn into_heap(self) -> Option<HeapMedia> {
         match self.media {
             super::Media::Heap(heap) => Some(heap),
-            super::Media::Mapped(_) | super::Media::File(_) => None,
+            super::Media::Sparse(_) | super::Media::Mapped(_) | super::Media::File(_) => None,
         }
     }
 

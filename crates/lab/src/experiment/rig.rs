@@ -4,21 +4,23 @@
 //! take, and the host between a completion and the next submission ([`HostedDrive`]); computing parity, looking
 //! up the index and the like take no virtual time.
 
+use super::filled::FilledDrive;
 use super::host::{Clock, HostedDrive};
 use super::scheme::Scheme;
 use super::setting::Setting;
+use crate::allocations::{Bytes, bytes_during};
 use crate::sizing;
 use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
 use array::log::adaptive::{DriveTraits, Policy};
-use array::log::config::{ArrayConfig, OpenSegments, Tuning};
+use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, Tuning};
 use array::log::status::Health;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::time::{Instant, Nanos};
-use base::units::{BLOCK_BYTES_U64, DriveIndex, Lba};
+use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lba};
 use drive::emulated::{EmulatedDrive, TimedDrive};
 use drive::timing::{HostStack, ModelOptions, Profile};
 use zone::device::{Geometry, ZonedDevice};
@@ -62,6 +64,11 @@ pub struct Plan {
     pub space: Space,
     /// Clients begin on drives that have been written to for long: see [`HostedDrive::busy_from`].
     pub busy: bool,
+    /// Segments that clients have filled before, from the start of the volume on: [`FilledDrive`]. What clients write
+    /// then is zeros.
+    pub filled_segments: Option<u32>,
+    /// How often checkpoints are written.
+    pub checkpoints: CheckpointEvery,
     /// Seed of the drives.
     pub seed: u64,
 }
@@ -100,6 +107,8 @@ impl Plan {
             volume_blocks: 0,
             space: Space::Stripes(0),
             busy: false,
+            filled_segments: None,
+            checkpoints: CheckpointEvery::Never,
             seed,
         })
     }
@@ -149,12 +158,11 @@ impl Plan {
     }
 
     fn tuning(&self) -> Tuning {
-        match self.scheme {
-            Scheme::Adaptive => {
-                Tuning { policy: Policy::Adaptive, gc: GcPolicy::CostBenefit, ..Tuning::default() }
-            }
-            _ => Tuning { policy: Policy::Fixed, gc: GcPolicy::Greedy, ..Tuning::default() },
-        }
+        let (policy, gc) = match self.scheme {
+            Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
+            _ => (Policy::Fixed, GcPolicy::Greedy),
+        };
+        Tuning { policy, gc, checkpoints: self.checkpoints, ..Tuning::default() }
     }
 }
 
@@ -165,6 +173,8 @@ pub struct Rig {
     volume: LogVolume,
     clock: Clock,
     now: Instant,
+    mount_time: Nanos,
+    mount_memory: Bytes,
     next_id: u64,
     replies: Vec<Reply>,
     /// Drives made so far; each has a seed and a UUID of its own.
@@ -203,22 +213,51 @@ impl Rig {
         let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
         let mut members = Vec::new();
         for number in 1..=plan.drives as u64 {
-            let (device, uuid) = new_drive(&plan, config.geometry, &clock, number)?;
+            let (device, uuid) = match plan.filled_segments {
+                None => new_drive(&plan, config.geometry, &clock, number)?,
+                Some(segments) => filled_drive(&plan, &config, segments, (&clock, number))?,
+            };
             devices.push(Some(device));
             members.push(uuid);
         }
         let mut drives = DriveSet::new(devices);
         format(&mut drives, &config, &members)?;
-        let (shard, drives, _) = mount(drives.into_inner(), plan.tuning(), MOUNTED_AT)?;
+        let mounted = bytes_during(|| mount(drives.into_inner(), plan.tuning(), MOUNTED_AT));
+        let ((shard, drives, _), mount_memory) = (mounted.0?, mounted.1);
         let drives_made = plan.drives as u64;
         let volume = LogVolume::new(shard, drives);
-        Ok(Rig { config, plan, volume, clock, now: BEGIN, next_id: 0, replies: Vec::new(), drives_made })
+        let (now, mount_time) = (BEGIN.max(clock.now()), clock.now().since(MOUNTED_AT));
+        let (next_id, replies) = (0, Vec::new());
+        Ok(Rig { config, plan, volume, clock, now, mount_time, mount_memory, next_id, replies, drives_made })
     }
 
     /// The time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// How long the first mount took.
+    #[must_use]
+    pub fn mount_time(&self) -> Nanos {
+        self.mount_time
+    }
+
+    /// What the last mount allocated; nothing where the binary does not count.
+    #[must_use]
+    pub fn mount_memory(&self) -> Bytes {
+        self.mount_memory
+    }
+
+    /// Has a checkpoint written, and waits until it counts.
+    ///
+    /// # Errors
+    /// When there is no room for one, or as [`Rig::quiesce`].
+    pub fn write_checkpoint(&mut self) -> Result<()> {
+        self.volume.ask_for_checkpoint();
+        self.quiesce()?;
+        ensure!(self.volume.shard().has_checkpoint(), "no checkpoint was written");
+        Ok(())
     }
 
     /// Size of the volume.
@@ -240,6 +279,9 @@ impl Rig {
             let mut frames = Vec::new();
             let count = usize::try_from(ask.blocks).expect("a usize of blocks");
             self.volume.frames().take_many(count, &mut frames);
+            if self.plan.filled_segments.is_some() {
+                frames.iter_mut().for_each(|frame| frame.data = [0; BLOCK_BYTES]);
+            }
             RequestOp::Write { lba, frames, force_unit_access: false }
         } else {
             RequestOp::Read { lba, blocks: ask.blocks }
@@ -327,7 +369,7 @@ impl Rig {
     /// # Errors
     /// When the array cannot be mounted.
     pub fn crash(self) -> Result<(Rig, Nanos)> {
-        let Rig { config, plan, volume, clock, mut now, next_id, drives_made, .. } = self;
+        let Rig { config, plan, volume, clock, mut now, mount_time, next_id, drives_made, .. } = self;
         let mut drives = volume.into_drives();
         let mut ignored = Vec::new();
         while let Some(next) = drives.next_event() {
@@ -335,7 +377,8 @@ impl Rig {
             drives.poll(now, &mut ignored);
         }
         let begin = clock.now().max(now);
-        let (shard, drives, _) = mount(drives.into_inner(), plan.tuning(), begin)?;
+        let mounted = bytes_during(|| mount(drives.into_inner(), plan.tuning(), begin));
+        let ((shard, drives, _), mount_memory) = (mounted.0?, mounted.1);
         let now = clock.now();
         let mut rig = Rig {
             config,
@@ -343,6 +386,8 @@ impl Rig {
             volume: LogVolume::new(shard, drives),
             clock,
             now,
+            mount_time,
+            mount_memory,
             next_id,
             replies: Vec::new(),
             drives_made,
@@ -381,14 +426,34 @@ pub(super) fn new_drive(
     clock: &Clock,
     number: u64,
 ) -> Result<(Box<dyn ZonedDevice>, [u8; 16])> {
-    let uuid = u128::from(number).to_be_bytes();
-    let drive = EmulatedDrive::on_heap(geometry, uuid)?;
+    let uuid = uuid_of(number);
+    Ok((hosted(plan, EmulatedDrive::on_heap(geometry, uuid)?, clock, number), uuid))
+}
+
+/// The drive of a member that clients have filled, and its UUID.
+fn filled_drive(
+    plan: &Plan,
+    config: &ArrayConfig,
+    segments: u32,
+    (clock, number): (&Clock, u64),
+) -> Result<(Box<dyn ZonedDevice>, [u8; 16])> {
+    let uuid = uuid_of(number);
+    let filled = FilledDrive::new(config, usize::try_from(number - 1)?, segments);
+    let drive = EmulatedDrive::sparse(config.geometry, uuid, Box::new(filled))?;
+    Ok((hosted(plan, drive, clock, number), uuid))
+}
+
+fn uuid_of(number: u64) -> [u8; 16] {
+    u128::from(number).to_be_bytes()
+}
+
+fn hosted(plan: &Plan, drive: EmulatedDrive, clock: &Clock, number: u64) -> Box<dyn ZonedDevice> {
     // Seeds of runs are small and follow one another; drives of two runs share none.
     let model = ModelOptions { seed: plan.seed << 16 | number, ..ModelOptions::default() };
     let think_us = plan.profile.stack(HostStack::Spdk).map_or(0.0, |stack| stack.think_us);
     let drive = TimedDrive::new(drive, &plan.profile, model);
     let hosted = HostedDrive::new(drive, Nanos(whole_ns(think_us)), clock.clone());
-    Ok((Box::new(hosted.busy_from(plan.busy.then_some(BEGIN))), uuid))
+    Box::new(hosted.busy_from(plan.busy.then_some(BEGIN)))
 }
 
 /// Blocks of a size in KiB.

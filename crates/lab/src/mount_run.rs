@@ -1,0 +1,160 @@
+//! What a mount takes, in virtual time and in memory: an array whose volume was written from start to end, after a crash
+//! while clients write, without a checkpoint and with one.
+//!
+//! ```text
+//!  volume is full ─> mount ─> writes ─> crash ─> mount ─> checkpoint ─> crash ─> mount ─> writes ─> crash ─> mount
+//!                    at rest                     without                         image                       with
+//! ```
+//! Clients write at random for so many bytes before each crash, and have requests in flight when it comes: that much
+//! is in segments that are open, or were sealed since. The drives are those of [`FilledDrive`](crate::experiment::filled), so a volume
+//! of a TiB takes a few GiB of memory.
+
+use crate::experiment::clients::{self, Load, Places, Sizes};
+use crate::experiment::rig::{Ask, Plan, Rig, Space};
+use crate::experiment::scheme::Scheme;
+use crate::experiment::setting::Setting;
+use crate::precise::precise_u64;
+use anyhow::{Result, ensure};
+use array::log::config::CheckpointEvery;
+use base::time::Nanos;
+use base::units::BLOCK_BYTES_U64;
+use drive::timing::Profile;
+use serde::Serialize;
+
+const TIB: u64 = 1 << 40;
+/// Blocks of the larger half of requests; the others are of one block.
+const LARGE_BLOCKS: u32 = 16;
+/// Requests in flight while clients write, and when the power goes.
+const QUEUE_DEPTH: u32 = 64;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct MountRun {
+    /// The drives.
+    pub profile: Profile,
+    /// How stripes are placed.
+    pub scheme: Scheme,
+    /// Size of the volume at least, all of it written: whole segments.
+    pub size_bytes: u64,
+    /// What clients write before each crash.
+    pub since_bytes: u64,
+    /// Seed of drives and requests.
+    pub seed: u64,
+}
+
+/// One mount.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mount {
+    /// What came before.
+    pub after: &'static str,
+    /// Virtual time until clients are served.
+    pub seconds: f64,
+    /// Most memory at a time, beyond what there was before; zero when nobody counts.
+    pub peak_bytes: u64,
+    /// Of it, what the engine keeps.
+    pub kept_bytes: u64,
+    /// The same per TiB of the volume.
+    pub peak_bytes_per_tib: f64,
+    /// A checkpoint told it what sealed segments hold.
+    pub uses_checkpoint: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct MountReport {
+    /// The drives.
+    pub profile: String,
+    /// How stripes are placed.
+    pub scheme: Scheme,
+    /// Size of the volume.
+    pub volume_bytes: u64,
+    /// What clients wrote before each crash.
+    pub since_bytes: u64,
+    /// Virtual time of writing the checkpoint.
+    pub checkpoint_seconds: f64,
+    /// The mounts, in order.
+    pub mounts: Vec<Mount>,
+}
+
+/// Runs.
+///
+/// # Errors
+/// When there can be no such array, or it cannot be mounted.
+pub fn run(options: &MountRun) -> Result<MountReport> {
+    let rig = Rig::new(plan(options)?)?;
+    let mut mounts = vec![mount_of("all footers, nothing open", &rig, rig.mount_time())];
+    let volume_bytes = rig.volume_blocks() * BLOCK_BYTES_U64;
+    ensure!(rig.volume().shard().status().used_bytes == volume_bytes, "not all blocks were found");
+    let (mut rig, took) = crash_under_load(rig, options)?;
+    mounts.push(mount_of("a crash, without a checkpoint", &rig, took));
+    let before = rig.now();
+    rig.write_checkpoint()?;
+    let checkpoint_seconds = seconds(rig.now().since(before));
+    let (rig, took) = rig.crash()?;
+    mounts.push(mount_of("a checkpoint, nothing written since", &rig, took));
+    let (rig, took) = crash_under_load(rig, options)?;
+    mounts.push(mount_of("a crash, with a checkpoint", &rig, took));
+    ensure!(mounts[2].uses_checkpoint && mounts[3].uses_checkpoint, "the checkpoint was not used");
+    Ok(MountReport {
+        profile: options.profile.name().to_owned(),
+        scheme: options.scheme,
+        volume_bytes,
+        since_bytes: options.since_bytes,
+        checkpoint_seconds,
+        mounts,
+    })
+}
+
+fn plan(options: &MountRun) -> Result<Plan> {
+    let mut plan = Plan::new(options.scheme, &Setting::paper(4, 4), options.seed)?;
+    plan.zone_capacity_blocks = options.profile.geometry().zone_capacity_blocks;
+    plan.profile = options.profile.clone();
+    plan.checkpoints = CheckpointEvery::Auto;
+    plan.volume_blocks = 1;
+    let layout = plan.config()?.user_layout();
+    let segment_blocks = u64::from(layout.segment_data_blocks());
+    let segments = (options.size_bytes / BLOCK_BYTES_U64).div_ceil(segment_blocks);
+    plan.volume_blocks = segments * segment_blocks;
+    plan.space = Space::Stripes(segments * u64::from(layout.stripes));
+    plan.filled_segments = Some(u32::try_from(segments)?);
+    Ok(plan)
+}
+
+/// Clients write at random, half of requests a block and half of them more, until the power goes.
+fn crash_under_load(mut rig: Rig, options: &MountRun) -> Result<(Rig, Nanos)> {
+    let sizes = Sizes::Split([1, LARGE_BLOCKS], 50);
+    let load = Load {
+        writes: true,
+        places: Places::Uniform,
+        sizes,
+        queue_depth: QUEUE_DEPTH,
+        warm_up: 0,
+        requests: options.since_bytes / sizes.bytes_mean(),
+        only_degraded: false,
+    };
+    clients::run(&mut rig, &load, options.seed)?;
+    for request in 0..QUEUE_DEPTH {
+        let blocks = if request % 2 == 0 { 1 } else { LARGE_BLOCKS };
+        rig.submit(Ask { writes: true, lba: u64::from(request * LARGE_BLOCKS), blocks });
+    }
+    // The first answers are there, the others are on their way.
+    rig.wait(None, &mut Vec::new())?;
+    rig.crash()
+}
+
+fn mount_of(after: &'static str, rig: &Rig, took: Nanos) -> Mount {
+    let memory = rig.mount_memory();
+    let volume_bytes = precise_u64(rig.volume_blocks() * BLOCK_BYTES_U64);
+    Mount {
+        after,
+        seconds: seconds(took),
+        peak_bytes: memory.peak,
+        kept_bytes: memory.end,
+        peak_bytes_per_tib: precise_u64(memory.peak) * precise_u64(TIB) / volume_bytes,
+        uses_checkpoint: rig.volume().shard().has_checkpoint(),
+    }
+}
+
+fn seconds(time: Nanos) -> f64 {
+    precise_u64(time.0) / 1e9
+}
