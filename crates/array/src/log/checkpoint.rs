@@ -162,7 +162,7 @@ impl Shard {
             match &self.checkpoints.stage {
                 Stage::Idle if !self.is_checkpoint_due() || !self.can_begin_checkpoint() => return,
                 Stage::Idle => {
-                    if !self.has_room_for_checkpoints(self.checkpoint_blocks_estimate()) {
+                    if !self.has_room_for_checkpoints(Image::blocks_now(&self.index, &self.segments)) {
                         return self.postpone_checkpoint();
                     }
                     self.checkpoints.stage = Stage::Draining;
@@ -273,11 +273,6 @@ impl Shard {
     fn has_room_for_checkpoints(&self, more: u64) -> bool {
         let live = self.index.mapped_blocks() + self.index.checkpoint_blocks();
         live + more <= self.checkpoints.live_blocks_max
-    }
-
-    /// Blocks of an image, about.
-    fn checkpoint_blocks_estimate(&self) -> u64 {
-        u64::from(Image::new(0, 0, &self.index, &self.segments).blocks())
     }
 
     /// No stripe is in flight: what is in the index now is what the checkpoint is of. False when that does not work out.

@@ -44,24 +44,35 @@ impl Parts {
         let trimmed = after(tombstones.end, 8 * volume_blocks.div_ceil(64));
         Parts { rows, blocks, tombstones, trimmed }
     }
+
+    /// Of what the engine holds.
+    fn of_engine(index: &Index, table: &SegmentTable) -> Parts {
+        let (count, bytes) = described(table)
+            .fold((0, 0), |(count, bytes), (_, rows)| (count + SEGMENT_BYTES, bytes + rows.bytes()));
+        let rows = (HEAD_BYTES + 8 * index.lost().count() + count) as u64;
+        Parts::of(index.blocks(), index.entry_bytes(), rows, rows + bytes)
+    }
+
+    fn blocks_in_all(&self) -> u64 {
+        self.trimmed.end.div_ceil(BLOCK_BYTES_U64)
+    }
+}
+
+/// The segments that an image describes.
+fn described(table: &SegmentTable) -> impl Iterator<Item = (SegmentSlot, SegmentRows)> + '_ {
+    let sealed =
+        |segment: &Segment| matches!(segment.state, SegmentState::Sealed | SegmentState::Resetting { .. });
+    let segments = table.iter().filter(move |(_, segment)| sealed(segment));
+    segments.map(|(slot, segment)| (slot, rows_of(segment)))
 }
 
 impl Image {
     /// The image of a checkpoint that begins now.
     #[must_use]
     pub fn new(number: u32, sequence: u64, index: &Index, table: &SegmentTable) -> Image {
-        let sealed = |segment: &Segment| {
-            matches!(segment.state, SegmentState::Sealed | SegmentState::Resetting { .. })
-        };
-        let segments: Vec<(SegmentSlot, SegmentRows)> = table
-            .iter()
-            .filter(|(_, segment)| sealed(segment))
-            .map(|(slot, segment)| (slot, rows_of(segment)))
-            .collect();
+        let segments: Vec<(SegmentSlot, SegmentRows)> = described(table).collect();
         let lost: Vec<Lba> = index.lost().collect();
-        let rows = (HEAD_BYTES + 8 * lost.len() + SEGMENT_BYTES * segments.len()) as u64;
-        let rows_end = rows + segments.iter().map(|(_, rows)| rows.bytes()).sum::<u64>();
-        let parts = Parts::of(index.blocks(), index.entry_bytes(), rows, rows_end);
+        let parts = Parts::of_engine(index, table);
         let head = Head {
             number,
             segments: u32::try_from(segments.len()).expect("a u32 of segments"),
@@ -80,7 +91,13 @@ impl Image {
     /// Blocks it takes.
     #[must_use]
     pub fn blocks(&self) -> u32 {
-        u32::try_from(self.parts.trimmed.end.div_ceil(BLOCK_BYTES_U64)).expect("16 TiB of images")
+        u32::try_from(self.parts.blocks_in_all()).expect("16 TiB of images")
+    }
+
+    /// Blocks that one would take which began now.
+    #[must_use]
+    pub fn blocks_now(index: &Index, table: &SegmentTable) -> u64 {
+        Parts::of_engine(index, table).blocks_in_all()
     }
 
     /// Makes one of its blocks of what there is now.

@@ -1,7 +1,7 @@
 //! Trimmed bits: which blocks of the volume were trimmed and not written since.
 //!
 //! A bit per block, in pages of one region each. A region of which nothing is trimmed has no page: bits take memory where
-//! somebody trims, and give it back when all of a region is written again.
+//! somebody trims, and give it back when all of a region is written again. A volume that nobody ever trimmed takes none.
 
 use crate::log::config::REGION_BLOCKS;
 use base::units::Lba;
@@ -12,7 +12,9 @@ const _: () = assert!(PAGE_WORDS as u64 * 64 == REGION_BLOCKS);
 
 /// The bits of all blocks.
 pub struct TrimmedBits {
+    /// Empty until the first block is trimmed.
     pages: Vec<Option<Box<Page>>>,
+    regions: usize,
 }
 
 /// Those of a region.
@@ -27,7 +29,7 @@ impl TrimmedBits {
     /// No block of so many regions is trimmed.
     #[must_use]
     pub fn new(regions: u64) -> TrimmedBits {
-        TrimmedBits { pages: vec![None; Lba(regions).index()] }
+        TrimmedBits { pages: Vec::new(), regions: Lba(regions).index() }
     }
 
     /// The bits of so many regions, 64 to a word.
@@ -45,19 +47,24 @@ impl TrimmedBits {
     /// 64 bits.
     #[must_use]
     pub fn word(&self, word: usize) -> u64 {
-        self.pages[word / PAGE_WORDS].as_ref().map_or(0, |page| page.words[word % PAGE_WORDS])
+        let page = self.pages.get(word / PAGE_WORDS).and_then(Option::as_ref);
+        page.map_or(0, |page| page.words[word % PAGE_WORDS])
     }
 
     /// True for a block that is trimmed.
     #[must_use]
     pub fn contains(&self, lba: Lba) -> bool {
         let (page, bit) = place_of(lba);
-        self.pages[page].as_ref().is_some_and(|page| page.words[bit / 64] >> (bit % 64) & 1 == 1)
+        let page = self.pages.get(page).and_then(Option::as_ref);
+        page.is_some_and(|page| page.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
     /// A block is trimmed.
     pub fn insert(&mut self, lba: Lba) {
         let (page, bit) = place_of(lba);
+        if self.pages.is_empty() {
+            self.pages.resize(self.regions, None);
+        }
         let page = self.pages[page].get_or_insert_with(|| Box::new(Page { words: [0; PAGE_WORDS], set: 0 }));
         let word = &mut page.words[bit / 64];
         page.set += u32::from(*word >> (bit % 64) & 1 == 0);
@@ -67,7 +74,7 @@ impl TrimmedBits {
     /// A block is no longer trimmed.
     pub fn remove(&mut self, lba: Lba) {
         let (place, bit) = place_of(lba);
-        let Some(page) = &mut self.pages[place] else { return };
+        let Some(Some(page)) = self.pages.get_mut(place) else { return };
         let word = &mut page.words[bit / 64];
         page.set -= u32::from(*word >> (bit % 64) & 1 == 1);
         *word &= !(1 << (bit % 64));
@@ -98,6 +105,9 @@ mod tests {
     #[test]
     fn bits_are_those_of_a_set_and_pages_come_and_go() {
         let mut bits = TrimmedBits::new(3);
+        assert_eq!(bits.memory_bytes(), 0);
+        bits.insert(Lba(0));
+        bits.remove(Lba(0));
         let empty = bits.memory_bytes();
         let mut set = BTreeSet::new();
         let lbas = [0, 1, 63, 64, 8191, 8192, 20_000, 24_575, 1, 8191].map(Lba);
