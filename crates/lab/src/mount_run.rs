@@ -9,23 +9,20 @@
 //! is in segments that are open, or were sealed since. The drives are those of [`FilledDrive`](crate::experiment::filled), so a volume
 //! of a TiB takes a few GiB of memory.
 
-use crate::experiment::clients::{self, Load, Places, Sizes};
-use crate::experiment::rig::{Ask, Plan, Rig, Space};
+use crate::experiment::clients;
+use crate::experiment::rig::{Plan, Rig};
 use crate::experiment::scheme::Scheme;
 use crate::experiment::setting::Setting;
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
-use array::log::config::CheckpointEvery;
 use base::time::Nanos;
 use base::units::BLOCK_BYTES_U64;
 use drive::timing::Profile;
 use serde::Serialize;
 
 const TIB: u64 = 1 << 40;
-/// Blocks of the larger half of requests; the others are of one block.
-const LARGE_BLOCKS: u32 = 16;
-/// Requests in flight while clients write, and when the power goes.
-const QUEUE_DEPTH: u32 = 64;
+/// Blocks that are being written when the power goes.
+const IN_FLIGHT: u64 = 64;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -109,37 +106,13 @@ fn plan(options: &MountRun) -> Result<Plan> {
     let mut plan = Plan::new(options.scheme, &Setting::paper(4, 4), options.seed)?;
     plan.zone_capacity_blocks = options.profile.geometry().zone_capacity_blocks;
     plan.profile = options.profile.clone();
-    plan.checkpoints = CheckpointEvery::Auto;
-    plan.volume_blocks = 1;
-    let layout = plan.config()?.user_layout();
-    let segment_blocks = u64::from(layout.segment_data_blocks());
-    let segments = (options.size_bytes / BLOCK_BYTES_U64).div_ceil(segment_blocks);
-    plan.volume_blocks = segments * segment_blocks;
-    plan.space = Space::Stripes(segments * u64::from(layout.stripes));
-    plan.filled_segments = Some(u32::try_from(segments)?);
-    Ok(plan)
+    plan.filled(options.size_bytes / BLOCK_BYTES_U64)
 }
 
-/// Clients write at random, half of requests a block and half of them more, until the power goes.
+/// Clients write until the power goes.
 fn crash_under_load(mut rig: Rig, options: &MountRun) -> Result<(Rig, Nanos)> {
-    let sizes = Sizes::Split([1, LARGE_BLOCKS], 50);
-    let load = Load {
-        writes: true,
-        places: Places::Uniform,
-        sizes,
-        queue_depth: QUEUE_DEPTH,
-        warm_up: 0,
-        requests: options.since_bytes / sizes.bytes_mean(),
-        only_degraded: false,
-    };
-    clients::run(&mut rig, &load, options.seed)?;
-    for request in 0..QUEUE_DEPTH {
-        let blocks = if request % 2 == 0 { 1 } else { LARGE_BLOCKS };
-        rig.submit(Ask { writes: true, lba: u64::from(request * LARGE_BLOCKS), blocks });
-    }
-    // The first answers are there, the others are on their way.
-    rig.wait(None, &mut Vec::new())?;
-    rig.crash()
+    clients::write_at_random(&mut rig, options.since_bytes / BLOCK_BYTES_U64, options.seed)?;
+    rig.crash_in_writes(IN_FLIGHT)
 }
 
 fn mount_of(after: &'static str, rig: &Rig, took: Nanos) -> Mount {
@@ -157,4 +130,23 @@ fn mount_of(after: &'static str, rig: &Rig, took: Nanos) -> Mount {
 
 fn seconds(time: Nanos) -> f64 {
     precise_u64(time.0) / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every block of a volume whose drives are computed is found, and a checkpoint of it can be used.
+    #[test]
+    fn a_filled_volume_is_mounted_with_and_without_a_checkpoint() {
+        for scheme in [Scheme::ZapRaid, Scheme::Adaptive] {
+            let profile = Profile::load("zn540-4tb").unwrap();
+            let (size_bytes, since_bytes) = (4 << 30, 8 << 20);
+            let report = run(&MountRun { profile, scheme, size_bytes, since_bytes, seed: 1 }).unwrap();
+            assert!(report.volume_bytes >= size_bytes);
+            let used: Vec<bool> = report.mounts.iter().map(|mount| mount.uses_checkpoint).collect();
+            assert_eq!(used, [false, false, true, true]);
+            assert!(report.mounts.iter().all(|mount| mount.seconds > 0.0));
+        }
+    }
 }

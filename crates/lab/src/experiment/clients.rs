@@ -158,6 +158,25 @@ pub fn fill(rig: &mut Rig, request_blocks: u32) -> Result<()> {
     Ok(())
 }
 
+/// Writes so many blocks at random, 64 requests at a time: half of requests are of one block, half of 16.
+///
+/// # Errors
+/// When a request fails.
+pub fn write_at_random(rig: &mut Rig, blocks: u64, seed: u64) -> Result<()> {
+    let sizes = Sizes::Split([1, 16], 50);
+    let load = Load {
+        writes: true,
+        places: Places::Uniform,
+        sizes,
+        queue_depth: 64,
+        warm_up: 0,
+        requests: bytes_of(1) * blocks / sizes.bytes_mean(),
+        only_degraded: false,
+    };
+    run(rig, &load, seed)?;
+    Ok(())
+}
+
 /// Chooses where requests go.
 struct Chooser {
     writes: bool,

@@ -137,3 +137,28 @@ impl FullZones for FilledDrive {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::clients;
+    use super::super::rig::{Plan, Rig};
+    use super::super::scheme::Scheme;
+    use super::super::setting::Setting;
+
+    /// A mount finds as many segments on drives that are computed as on those that clients have written, and all blocks.
+    #[test]
+    fn filled_drives_are_mounted_like_drives_that_were_written() {
+        let mut plan = Plan::new(Scheme::ZapRaid, &Setting::paper(4, 4), 1).unwrap();
+        plan.zone_capacity_blocks = 2048;
+        plan.profile = plan.profile.with_small_zones(plan.zone_capacity_blocks);
+        let plan = plan.filled(30_000).unwrap();
+        let filled = Rig::new(plan.clone()).unwrap();
+        let mut rig = Rig::new(Plan { filled_segments: None, ..plan }).unwrap();
+        clients::fill(&mut rig, 1).unwrap();
+        rig.quiesce().unwrap();
+        let (written, _) = rig.crash().unwrap();
+        let [a, b] = [&filled, &written].map(|rig| rig.volume().shard().status());
+        assert_eq!((a.segments_sealed, a.used_bytes), (b.segments_sealed, b.used_bytes));
+        assert_eq!(a.segments_sealed, 5);
+    }
+}

@@ -157,6 +157,22 @@ impl Plan {
         Ok(config)
     }
 
+    /// The array whose clients have filled a volume of so many blocks at least: whole segments. Checkpoints are written.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn filled(mut self, volume_blocks: u64) -> Result<Plan> {
+        self.volume_blocks = 1;
+        let layout = self.config()?.user_layout();
+        let segment_blocks = u64::from(layout.segment_data_blocks());
+        let segments = volume_blocks.div_ceil(segment_blocks);
+        self.volume_blocks = segments * segment_blocks;
+        self.space = Space::Stripes(segments * u64::from(layout.stripes));
+        self.filled_segments = Some(u32::try_from(segments)?);
+        self.checkpoints = CheckpointEvery::Auto;
+        Ok(self)
+    }
+
     fn tuning(&self) -> Tuning {
         let (policy, gc) = match self.scheme {
             Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
@@ -401,6 +417,19 @@ impl Rig {
         }
         let took = rig.now.since(begin);
         Ok((rig, took))
+    }
+
+    /// The power goes while so many blocks are being written: the first answers are there, the others are on their
+    /// way. Returns how long the mount took.
+    ///
+    /// # Errors
+    /// As [`Rig::crash`].
+    pub fn crash_in_writes(mut self, blocks: u64) -> Result<(Rig, Nanos)> {
+        for lba in 0..blocks.min(self.volume_blocks()) {
+            self.submit(Ask { writes: true, lba, blocks: 1 });
+        }
+        self.wait(None, &mut Vec::new())?;
+        self.crash()
     }
 
     /// An empty drive takes the place of a failed member; returns how long its rebuild takes.

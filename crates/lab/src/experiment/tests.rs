@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures.
-const METRICS: [Metric; 18] = [
+const METRICS: [Metric; 19] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -23,6 +23,7 @@ const METRICS: [Metric; 18] = [
     DRIVE_WRITES,
     exp5::MOUNT,
     exp5::MOUNT_AT_REST,
+    exp5::MOUNT_FOOTERS,
     exp5::REBUILD,
     exp5::RATE,
     exp11::METRICS[0],
