@@ -20,6 +20,7 @@ pub mod config;
 mod counters;
 mod flush;
 mod gc;
+mod headroom;
 mod in_flight;
 mod index;
 mod load;
@@ -66,6 +67,7 @@ use checkpoint::{CHECKPOINT_BLOCKS_IN_FLIGHT, Checkpoints};
 use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use flush::{DeviceFlush, RecoveryFlush};
 use gc::{Gc, Move};
+use headroom::Begun;
 use in_flight::InFlight;
 use index::{Index, Name};
 use load::{Load, Rebuild};
@@ -140,6 +142,7 @@ pub struct Shard {
     rebuild_loads: u32,
     member_rebuild: MemberRebuild,
     gc: Gc,
+    victim_begun: Begun,
     scrub: Scrub,
     checkpoints: Checkpoints,
     moves: VecDeque<Move>,

@@ -18,6 +18,7 @@ use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::GC_START_SEGMENTS;
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
+use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -60,6 +61,8 @@ pub struct Demand {
     writes: u32,
     /// Until then, clients that were answered may send more.
     reaction_until: Option<Instant>,
+    /// No write was under way when nothing more happened.
+    is_idle: bool,
 }
 
 impl Demand {
@@ -84,6 +87,17 @@ impl Demand {
     #[must_use]
     pub fn reaction_until(&self) -> Option<Instant> {
         self.reaction_until
+    }
+
+    /// A write, trim or flush has come.
+    pub fn came(&mut self) {
+        self.is_idle = false;
+    }
+
+    /// True when clients wrote nothing of late.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     /// Blocks under way, the most of late.
@@ -141,7 +155,7 @@ impl ArrayConfig {
 }
 
 impl Shard {
-    fn is_adaptive(&self) -> bool {
+    pub(super) fn is_adaptive(&self) -> bool {
         self.tuning.policy == Policy::Adaptive
     }
 
@@ -152,13 +166,21 @@ impl Shard {
             return self.config.stream_for(blocks);
         }
         let stripe = u64::from(self.streams[Stream::Large.index()].stripe_data_blocks);
-        if 3 * self.demand.blocks() >= 2 * stripe { Stream::Large } else { Stream::Small }
+        // One of small chunks that is left open is spare space that nobody uses: it is filled first.
+        let has_spare = self.is_space_short() && self.stripes_with_room(Stream::Small) > 0;
+        if 3 * self.demand.blocks() >= 2 * stripe && !has_spare { Stream::Large } else { Stream::Small }
+    }
+
+    /// True when what is written must soon be collected.
+    pub(super) fn is_space_short(&self) -> bool {
+        self.segments.free_segments() < GC_START_SEGMENTS + 2
     }
 
     /// Clients are being answered, and may send more at once: what is filling waits for that.
     pub fn expect_reaction(&mut self, now: Instant) {
         let is_filling = |stream: Stream| self.streams[stream.index()].filling.is_some();
-        let waits = self.is_adaptive() && Stream::CLIENTS.into_iter().any(is_filling);
+        let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.is_space_short();
+        let waits = waits && self.is_adaptive();
         self.demand.reaction_until = waits.then_some(now + REACTION);
     }
 
@@ -168,7 +190,9 @@ impl Shard {
         if !self.is_adaptive() {
             return;
         }
-        let mut closed = false;
+        let is_idle = self.writes_outstanding == 0 && self.pending.is_empty();
+        let mut closed = is_idle && !self.demand.is_idle && !mutant::is(Mutant::PacedWithoutClients);
+        self.demand.is_idle |= closed;
         for stream in Stream::CLIENTS {
             let Some(slot) = self.streams[stream.index()].filling else { continue };
             let becomes = if self.can_recut(slot) { Stream::Small } else { stream };
@@ -177,7 +201,8 @@ impl Shard {
                 closed = true;
             }
         }
-        // A stripe that could be written nowhere has failed, and others wait for what its requests held.
+        // The collector need not wait for clients any more. And a stripe that could be written nowhere has failed, and
+        // others wait for what its requests held.
         if closed {
             self.settle(now, fx);
         }
@@ -190,14 +215,13 @@ impl Shard {
         if !writer.sealed.is_empty() || !writer.open.iter().any(takes_more) {
             return false;
         }
-        let is_short = self.segments.free_segments() < GC_START_SEGMENTS + 2;
         let worth = |mode| match (mode, stream) {
             (WriteMode::Append, _) => APPENDS_WORTH,
             (WriteMode::Write, Stream::Large) => 0,
             (WriteMode::Write, _) => 1,
         };
         let worth: u32 = writer.open.iter().map(|place| worth(place.mode)).sum();
-        let in_flight_max = if is_short { 1 } else { worth.max(1) };
+        let in_flight_max = if self.is_space_short() { 1 } else { worth.max(1) };
         self.client_stripes_in_flight() < in_flight_max as usize
     }
 
@@ -221,6 +245,7 @@ impl Shard {
             && stripe.blocks.len() <= small as usize
             && small < large
             && has_slot
+            && (!self.is_space_short() || self.stripes_with_room(Stream::Small) > 0)
     }
 
     /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true

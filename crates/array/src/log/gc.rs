@@ -10,6 +10,7 @@
 //! reads it, and the moved copies have left the drives' volatile caches.
 
 use crate::log::flush::RecoveryFlush;
+use crate::log::headroom::LOADS_MIN;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
@@ -23,8 +24,6 @@ use zone::format::oob::Protected;
 
 /// Free segments below which collection runs: the reserve and room for clients to go on meanwhile.
 pub const GC_START_SEGMENTS: u32 = GC_RESERVE_SEGMENTS + 3;
-/// Stripes loaded at once while space is not short.
-const LOADS_MIN: u32 = 4;
 
 /// A block on its way to another segment.
 #[derive(Debug)]
@@ -84,14 +83,14 @@ impl Shard {
             match self.gc {
                 Gc::Idle => {
                     let Some(victim) = self.pick_victim() else { return };
-                    self.gc = Gc::Moving { victim, stripe_next: 0, loads: 0 };
+                    self.gc = self.moving_from_start(victim);
                 }
                 Gc::Moving { victim, stripe_next, loads } => {
                     let stripes = self.segments.get(victim).layout.stripes;
                     let nothing_live = self.segments.get(victim).live_blocks == 0;
                     if loads == 0 && (stripe_next == stripes || nothing_live) {
                         self.gc = Gc::Settling { victim };
-                    } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed() {
+                    } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed(victim) {
                         self.gc = Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 };
                         self.start_move_load(victim, stripe_next, fx);
                     } else {
@@ -122,7 +121,7 @@ impl Shard {
                             return;
                         }
                         if !std::mem::replace(&mut self.segments.get_mut(victim).damaged, true) {
-                            self.gc = Gc::Moving { victim, stripe_next: 0, loads: 0 };
+                            self.gc = self.moving_from_start(victim);
                         } else {
                             self.write_off(victim);
                         }
@@ -183,7 +182,7 @@ impl Shard {
         if let Some((slot, _)) = sealed().find(|(_, segment)| is_dead(segment)) {
             return Some(slot);
         }
-        if is_short { self.pick_by_policy(sealed) } else { None }
+        if self.must_collect() { self.pick_by_policy(sealed) } else { None }
     }
 
     /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
@@ -226,14 +225,17 @@ impl Shard {
             && !self.may_free_or_fill_segments()
     }
 
+    /// A victim of which nothing was read.
+    fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
+        self.victim_begun = self.begin_victim(victim);
+        Gc::Moving { victim, stripe_next: 0, loads: 0 }
+    }
+
     /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
-    fn loads_allowed(&self) -> u32 {
+    fn loads_allowed(&self, victim: SegmentSlot) -> u32 {
         let stripe_blocks = self.streams[Stream::Gc.index()].stripe_data_blocks;
         let waiting = u32::try_from(self.moves.len()).expect("bounded by the loads") / stripe_blocks;
-        let short = GC_START_SEGMENTS.saturating_sub(self.segments.free_segments());
-        let allowed =
-            (LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS)).clamp(LOADS_MIN, LOADS_MAX);
-        allowed.saturating_sub(waiting)
+        self.loads_of_victim_max(victim).saturating_sub(waiting)
     }
 
     /// Blocks that may wait to be placed, so that those who read ahead of the collector stay within its frames.

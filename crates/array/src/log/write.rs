@@ -116,6 +116,7 @@ impl Shard {
             RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),
             RequestOp::Read { .. } => unreachable!("reads do not queue"),
         };
+        self.demand.came();
         let arrival = self.next_arrival;
         self.next_arrival += 1;
         let slot = self.requests.insert(ClientRequest {
@@ -215,7 +216,7 @@ impl Shard {
     /// is not so short that clients must wait for the collector; and no checkpoint waits to begin.
     pub(super) fn may_place(&self, stream: Stream) -> bool {
         let may_have = self.streams[stream.index()].filling.is_some()
-            || self.stripes.in_use(stream) < self.stripes_allowed(stream);
+            || self.stripes.in_use(stream) < self.stripes_allowed(stream) && !self.clients_wait_for_victim();
         may_have && !self.checkpoints.is_draining()
     }
 

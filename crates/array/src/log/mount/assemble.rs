@@ -5,6 +5,7 @@ use crate::log::checkpoint::Checkpoints;
 use crate::log::config::Tuning;
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
+use crate::log::headroom::Begun;
 use crate::log::in_flight::InFlight;
 use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::index::Recovered;
@@ -78,6 +79,7 @@ pub fn run(
         rebuilds: VecDeque::new(),
         rebuild_loads: 0,
         gc: Gc::Idle,
+        victim_begun: Begun::default(),
         scrub: Scrub::default(),
         checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
         moves: VecDeque::new(),

@@ -1,0 +1,133 @@
+//! The headroom: space that is left beyond the collector's reserve. It couples collector and clients.
+//!
+//! ```text
+//!   headroom = free segments + room in open ones - reserve + what was moved of the victim
+//!
+//!              0 ................ floor ................ goal ................
+//!   collector      32 loads at once       32 ...... 4         rests, while clients write
+//!   clients        as the victim yields               as they like
+//! ```
+//! What was moved of a victim counts, for its place will be free. So a collector that keeps the headroom where it is
+//! reads as clients write: u / (1 - u) moved blocks for each of theirs, where u is the live share of the victim. One
+//! that is early finds fuller victims than it need; one that is late stops everybody until a whole victim is moved.
+//!
+//! Below the floor clients go on with half of what the victim frees: so the headroom grows, and nobody starves where it
+//! cannot. Without a free segment beyond the reserve the collector waits for nobody, nor while clients write nothing.
+//!
+//! This is so under [`crate::log::adaptive::Policy::Adaptive`]. Otherwise the collector goes on regardless of clients, and
+//! they are stopped where space ends (`Shard::stripes_allowed`).
+
+use crate::log::gc::{GC_START_SEGMENTS, Gc};
+use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
+use base::mutant::{self, Mutant};
+use zone::format::header::Stream;
+
+/// Stripes loaded at once while space is not short.
+pub const LOADS_MIN: u32 = 4;
+/// Clients wait for the victim below this, in quarters of a segment: more costs throughput, for no data lies in it, less
+/// lengthens tails (docs/adr/0015).
+const FLOOR_QUARTERS: u64 = 3;
+/// The collector rests above this, in quarters of a segment.
+const GOAL_QUARTERS: u64 = 4;
+
+/// Where a victim stood when it was begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Begun {
+    /// The headroom.
+    headroom_blocks: u64,
+    /// Blocks of the victim that are not live.
+    gain_blocks: u64,
+}
+
+impl Shard {
+    /// A victim is begun.
+    pub(super) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
+        let segment = self.segments.get(victim);
+        let all = segment.layout.segment_data_blocks();
+        Begun {
+            headroom_blocks: self.headroom_blocks(),
+            gain_blocks: u64::from(all.saturating_sub(segment.live_blocks)),
+        }
+    }
+
+    /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
+    fn headroom_blocks(&self) -> u64 {
+        let room = Stream::ALL
+            .map(|stream| {
+                self.stripes_with_room(stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
+            })
+            .iter()
+            .sum::<u64>();
+        let moved = match self.gc {
+            Gc::Idle => 0,
+            Gc::Moving { victim, stripe_next, loads } => {
+                u64::from((stripe_next - loads) * self.segments.get(victim).layout.stripe_data_blocks())
+            }
+            Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.segment_blocks(),
+        };
+        let free = u64::from(self.segments.free_segments()) * self.segment_blocks();
+        let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.segment_blocks();
+        (free + room + moved)
+            .saturating_sub(reserve + self.moves.len() as u64 + u64::from(self.moves_pending))
+    }
+
+    /// Blocks of data of a segment.
+    fn segment_blocks(&self) -> u64 {
+        let places = &self.streams[Stream::Gc.index()].open;
+        u64::from(places[0].layout.segment_data_blocks())
+    }
+
+    fn floor_blocks(&self) -> u64 {
+        self.segment_blocks() * FLOOR_QUARTERS / 4
+    }
+
+    fn goal_blocks(&self) -> u64 {
+        self.segment_blocks() * GOAL_QUARTERS / 4
+    }
+
+    /// True when a victim should be found because space is short.
+    pub(super) fn must_collect(&self) -> bool {
+        let free = self.segments.free_segments();
+        let is_early = !self.is_adaptive() || self.demand.is_idle();
+        free < GC_START_SEGMENTS
+            && (is_early || free <= GC_RESERVE_SEGMENTS || self.headroom_blocks() < self.goal_blocks())
+    }
+
+    /// Loads of the victim that may be under way at once.
+    pub(super) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
+        let segment = self.segments.get(victim);
+        let free = self.segments.free_segments();
+        let is_urgent = free <= GC_RESERVE_SEGMENTS && !mutant::is(Mutant::PacedWithoutRoom);
+        let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
+        if !self.is_adaptive() || !is_for_space || is_urgent || self.demand.is_idle() {
+            let short = GC_START_SEGMENTS.saturating_sub(free);
+            let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
+            return most.clamp(LOADS_MIN, LOADS_MAX);
+        }
+        let (floor, goal) = (self.floor_blocks(), self.goal_blocks());
+        let lacking = goal.saturating_sub(self.headroom_blocks()).min(goal - floor);
+        if lacking == 0 {
+            return 0;
+        }
+        let more = u64::from(LOADS_MAX - LOADS_MIN) * lacking / (goal - floor);
+        LOADS_MIN + u32::try_from(more).expect("at most the difference")
+    }
+
+    /// True when clients have written what the victim has freed so far, and space is short.
+    pub(super) fn clients_wait_for_victim(&self) -> bool {
+        if !self.is_adaptive() || self.gc == Gc::Idle {
+            return false;
+        }
+        let Begun { headroom_blocks, gain_blocks } = self.victim_begun;
+        let gained = match self.gc {
+            Gc::Moving { victim, stripe_next, loads } => {
+                let stripes = u64::from(self.segments.get(victim).layout.stripes);
+                gain_blocks * u64::from(stripe_next - loads) / stripes
+            }
+            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
+        };
+        let least = self.floor_blocks().min(headroom_blocks + gained / 2);
+        self.headroom_blocks() < least
+    }
+}
