@@ -28,12 +28,13 @@ const SEGMENTS_PER_CLASS_MAX: u32 = 4;
 const SPARE_PER_OPEN_SEGMENT: u32 = 16;
 /// C_s: the smallest there is, so that a lone write pads least.
 const SMALL_CHUNK_BLOCKS: u32 = 1;
-/// G, as ZapRAID has it.
-const APPEND_GROUP_STRIPES: u32 = 256;
+/// G: a zone runs empty at the end of each group, which small chunks reach soon.
+const APPEND_GROUP_STRIPES: u32 = 1024;
 /// C_l: beyond 16 KiB, bytes cost a drive the same in chunks of any size.
 const LARGE_CHUNK_BLOCKS: u32 = 4;
-/// Stripes under Zone Append in flight from which on a drive gains little: measured ones reach their limit at 4 to 8.
-const APPENDS_WORTH: u32 = 8;
+/// Stripes under Zone Append in flight from which on a drive gains little: emulated ones without a write buffer have 16
+/// dies, measured ones reach their limit at 4 to 8.
+const APPENDS_WORTH: u32 = 16;
 /// What was under way is forgotten after so many writes, or twice as many: requests in flight are fewer, mostly.
 const DEMAND_WRITES: u32 = 128;
 
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(open(&array(1000, 5, 80).adaptive(buffered)), (1, 1));
         assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (1, 1));
         let no_room_for_two = array(40, 14, 100).adaptive(buffered);
-        assert_eq!((open(&no_room_for_two), no_room_for_two.group_stripes), ((1, 0), 256));
+        assert_eq!((open(&no_room_for_two), no_room_for_two.group_stripes), ((1, 0), 1024));
     }
 
     #[test]
