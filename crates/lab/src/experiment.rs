@@ -8,6 +8,7 @@
 //! run is a function of code, cell, seed and scale, and two runs print the same bytes. docs/experiments.md says what is
 //! scaled down and why it does not matter.
 
+mod beyond;
 pub mod clients;
 pub mod draft;
 mod exp1;
@@ -125,7 +126,7 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Those in virtual time, in the order of the paper.
+/// Those in virtual time: in the order of the paper, then what it does not have.
 pub const ALL: &[Experiment] = &[
     exp1::EXPERIMENT,
     exp2::EXPERIMENT,
@@ -136,6 +137,7 @@ pub const ALL: &[Experiment] = &[
     exp7::EXPERIMENT,
     exp8::EXPERIMENT,
     exp10::EXPERIMENT,
+    beyond::EXPERIMENT,
 ];
 
 /// Those on the wall clock, with real software: they need [`Host`]. Not among `all`, for they take a machine of their own.

@@ -44,7 +44,8 @@ fn cell(workload: &'static str, request_kib: u32, chunk_kib: u32, reserved_perce
     of_scheme(Scheme::ZapRaid, workload, request_kib, chunk_kib, reserved_percent)
 }
 
-fn of_scheme(
+/// A cell of this experiment.
+pub(super) fn of_scheme(
     scheme: Scheme,
     workload: &'static str,
     request_kib: u32,
@@ -74,7 +75,7 @@ fn cells() -> Vec<Cell> {
 
 /// Fills the volume, writes it three times more so that collection has found its rhythm, and measures another time:
 /// five times the volume in all, as the paper's 1 TiB to 200 GiB.
-fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let setting = &cell.setting;
     let known = WORKLOADS.iter().find(|(name, ..)| setting.workload == Some(name));
     let (_, request_kib, places) = *known.context("a workload of this experiment")?;

@@ -307,6 +307,13 @@ impl Rig {
         self.next_id
     }
 
+    /// Hands a flush to the engine.
+    pub fn flush(&mut self) -> u64 {
+        self.next_id += 1;
+        self.volume.submit(self.now, Request { id: RequestId(self.next_id), op: RequestOp::Flush });
+        self.next_id
+    }
+
     /// Lets time pass until requests are answered, but not beyond `until`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures.
-const METRICS: [Metric; 19] = [
+const METRICS: [Metric; 21] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -31,6 +31,8 @@ const METRICS: [Metric; 19] = [
     exp12::TRANSACTIONS,
     wall_load::SERVER_PROCESSOR,
     wall_load::MACHINE_PROCESSOR,
+    beyond::READ_P99,
+    beyond::WRITE_P99,
 ];
 
 /// Those on the wall clock as well.
