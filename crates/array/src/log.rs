@@ -318,6 +318,7 @@ impl Shard {
             && self.moves.is_empty()
             && self.in_flight.is_empty()
             && matches!(self.gc, Gc::Idle)
+            && self.demand.reaction_until().is_none()
             && self.rebuild_is_over()
             && self.scrub_is_over()
             && self.checkpoints.is_over()

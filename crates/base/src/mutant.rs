@@ -322,10 +322,6 @@ mutants! {
         TrimmedNotSaved = "trimmed-not-saved",
         /// The collector drops the blocks of checkpoints.
         MappingBlocksNotMoved = "mapping-blocks-not-moved",
-        /// The collector waits for clients to write, though none do.
-        PacedWithoutClients = "paced-without-clients",
-        /// The collector waits for clients who wait for space.
-        PacedWithoutRoom = "paced-without-room",
     }
 }
 

@@ -18,7 +18,6 @@ use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::GC_START_SEGMENTS;
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
-use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -192,7 +191,7 @@ impl Shard {
             return;
         }
         let is_idle = self.writes_outstanding == 0 && self.pending.is_empty();
-        let mut closed = is_idle && !self.demand.is_idle && !mutant::is(Mutant::PacedWithoutClients);
+        let mut closed = is_idle && !self.demand.is_idle;
         self.demand.is_idle |= closed;
         for stream in Stream::CLIENTS {
             let Some(slot) = self.streams[stream.index()].filling else { continue };

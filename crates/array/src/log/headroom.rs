@@ -20,7 +20,6 @@
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
-use base::mutant::{self, Mutant};
 use zone::format::header::Stream;
 
 /// Stripes loaded at once while space is not short.
@@ -98,7 +97,7 @@ impl Shard {
     pub(super) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
         let segment = self.segments.get(victim);
         let free = self.segments.free_segments();
-        let is_urgent = free <= GC_RESERVE_SEGMENTS && !mutant::is(Mutant::PacedWithoutRoom);
+        let is_urgent = free <= GC_RESERVE_SEGMENTS;
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         if !self.is_adaptive() || !is_for_space || is_urgent || self.demand.is_idle() {
             let short = GC_START_SEGMENTS.saturating_sub(free);

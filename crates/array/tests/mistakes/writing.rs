@@ -176,7 +176,7 @@ fn user_writes_inherit_a_gc_timer() {
     let mut beside_gc = 0;
     for _ in 0..4_000 {
         let status = rig.volume.shard().status();
-        let short = status.zones_free / 4 <= 2;
+        let short = status.zones_free / 4 <= 3;
         let (op, stamp) = rig.write_op(random.below(rig.config.volume_blocks), 1, false);
         let began = status.counters.moved_blocks_written;
         rig.submit(op);
