@@ -71,11 +71,15 @@ impl Rig {
     }
 
     pub fn with_config(config: ArrayConfig) -> Rig {
+        Rig::with_tuning(config, Tuning::default())
+    }
+
+    pub fn with_tuning(config: ArrayConfig, tuning: Tuning) -> Rig {
         let devices = devices_of(&config);
         let mut drives = DriveSet::new(boxed(&devices));
         let members: Vec<[u8; 16]> = (0..config.members).map(uuid).collect();
         format(&mut drives, &config, &members).unwrap();
-        let (shard, drives, report) = mount(boxed(&devices), Tuning::default(), Instant(0)).unwrap();
+        let (shard, drives, report) = mount(boxed(&devices), tuning, Instant(0)).unwrap();
         let blocks = vec![0; usize::try_from(config.volume_blocks).unwrap()];
         let volume = LogVolume::new(shard, drives);
         Rig { config, devices, volume, report, now: Instant(0), blocks, next_id: 0, next_stamp: 1 }
