@@ -132,8 +132,6 @@ mutants! {
         CollectsBeforeRescue = "collects-before-rescue",
         /// A member that was being rebuilt and fails during recovery takes nothing along.
         RebuiltIsLostAlready = "rebuilt-is-lost-already",
-        /// Blocks that say they are the same are read again only once.
-        ToldApartOnce = "told-apart-once",
         /// To a checkpoint, a segment that was closed early has given out all its stripes.
         ClosedCountsAsFull = "closed-counts-as-full",
         /// Segments that a crash left with room stay open, though other streams need their active zones.

@@ -22,8 +22,6 @@ use zone::format::footer::{self, Entry, FooterId};
 use zone::format::header::WriteMode;
 use zone::format::oob::{self, Bound, Role};
 
-/// Times that blocks which say they are the same are read again.
-const TRIES_TO_TELL_APART: u32 = 4;
 /// Times that a block is read again until it says the same thrice.
 const READ_AGAIN_MAX: u32 = 6;
 
@@ -206,16 +204,11 @@ fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> 
     Some(entries.into_iter().map(Some).collect())
 }
 
-/// Reads blocks of a zone again until no two say they are the same: the second answer may be the wrong one.
+/// Reads blocks of a zone again that say they are the same.
 fn tell_apart(session: &mut Session, segment: &mut FoundSegment, member: usize) {
-    let rounds = if mutant::is(Mutant::ToldApartOnce) { 1 } else { TRIES_TO_TELL_APART };
-    for _ in 0..rounds {
-        let zone = segment.zones[member].as_ref().expect("it was read");
-        let twice = said_twice(&zone.entries, segment.layout.chunk_blocks);
-        if twice.is_empty() {
-            return;
-        }
-        twice.into_iter().for_each(|place| read_again(session, segment, member, place, Doubt::SaidTwice));
+    let zone = segment.zones[member].as_ref().expect("it was read");
+    for place in said_twice(&zone.entries, segment.layout.chunk_blocks) {
+        read_again(session, segment, member, place, Doubt::SaidTwice);
     }
 }
 
