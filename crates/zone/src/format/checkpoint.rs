@@ -233,8 +233,15 @@ mod tests {
 
     #[test]
     fn a_head_and_a_segment_come_back() {
-        let head =
-            Head { number: 7, segments: 3, sequence: 1 << 41, volume_blocks: 99, lost: 2, bytes: 4096 };
+        let head = Head {
+            number: 7,
+            segments: 3,
+            sequence: 1 << 41,
+            volume_blocks: 99,
+            lost: 2,
+            bytes: 4096,
+            entry_bytes: 5,
+        };
         assert_eq!(Head::decode(&head.encode()), Some(head));
         let mut other = head.encode();
         other[0] ^= 1;
