@@ -149,8 +149,8 @@ impl Shard {
     /// The next segment to collect, if any should be: one that a crash left incomplete, else the
     /// sealed one that the policy prefers once space is short.
     fn pick_victim(&self) -> Option<SegmentSlot> {
-        let is_short = self.segments.free_segments() < GC_START_SEGMENTS;
-        if !is_short && !self.segments.is_evacuating() && self.membership.rebuilding().is_none() {
+        let must_collect = self.must_collect();
+        if !must_collect && !self.segments.is_evacuating() && self.membership.rebuilding().is_none() {
             return None;
         }
         if self.membership.is_broken() || self.must_keep_older_copies() {
@@ -182,7 +182,7 @@ impl Shard {
         if let Some((slot, _)) = sealed().find(|(_, segment)| is_dead(segment)) {
             return Some(slot);
         }
-        if self.must_collect() { self.pick_by_policy(sealed) } else { None }
+        if must_collect { self.pick_by_policy(sealed) } else { None }
     }
 
     /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
