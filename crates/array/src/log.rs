@@ -265,7 +265,7 @@ impl Shard {
         self.advance_gc(now, fx);
         self.advance_rebuild(now, fx);
         // A zone that was just rebuilt may be the collector's, and nothing else may be under way.
-        if self.segments.is_evacuating() {
+        if self.segments.has_evacuees() {
             self.advance_gc(now, fx);
         }
         self.advance_scrub(now, fx);

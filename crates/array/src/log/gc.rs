@@ -150,7 +150,7 @@ impl Shard {
     /// sealed one that the policy prefers once space is short.
     fn pick_victim(&self) -> Option<SegmentSlot> {
         let must_collect = self.must_collect();
-        if !must_collect && !self.segments.is_evacuating() && self.membership.rebuilding().is_none() {
+        if !must_collect && !self.segments.has_evacuees() && self.membership.rebuilding().is_none() {
             return None;
         }
         if self.membership.is_broken() || self.must_keep_older_copies() {

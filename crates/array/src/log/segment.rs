@@ -360,7 +360,7 @@ impl SegmentTable {
 
     /// True when some segment is to be collected, or is being erased, whether space is short or not.
     #[must_use]
-    pub fn is_evacuating(&self) -> bool {
+    pub fn has_evacuees(&self) -> bool {
         self.evacuating > 0
     }
 

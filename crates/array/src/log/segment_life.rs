@@ -85,10 +85,14 @@ impl Shard {
         self.config.geometry.active_zones_max - one - kept
     }
 
-    /// True when a crash left segments to clients whose turn has not come.
+    /// Segments that a crash left to clients and whose turn has not come.
+    fn unfinished(&self) -> impl Iterator<Item = SegmentSlot> + '_ {
+        let streams = Stream::CLIENTS.into_iter().map(|stream| &self.streams[stream.index()]);
+        streams.flat_map(|writer| writer.unfinished.iter().copied())
+    }
+
     fn has_unfinished(&self) -> bool {
-        let mut streams = self.streams.iter().zip(Stream::ALL).filter(|(_, stream)| stream.is_clients());
-        streams.any(|(writer, _)| !writer.unfinished.is_empty())
+        self.unfinished().next().is_some()
     }
 
     /// A crash may leave more segments with room than there are places for them. Those whose turn has not come hold
@@ -105,9 +109,7 @@ impl Shard {
             let writer = self.segments.get(*slot).writer.as_ref();
             writer.map_or(0, |writer| writer.next_stripe)
         };
-        let clients = self.streams.iter().zip(Stream::ALL).filter(|(_, stream)| stream.is_clients());
-        let unfinished = clients.flat_map(|(writer, _)| writer.unfinished.iter().copied());
-        if let Some(fullest) = unfinished.max_by_key(filled) {
+        if let Some(fullest) = self.unfinished().max_by_key(filled) {
             self.close_segment(fullest, fx);
         }
     }

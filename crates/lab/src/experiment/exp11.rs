@@ -2,12 +2,12 @@
 
 use super::draft::{Cell, Draft};
 use super::measurement::{Metric, Value, WRITE_THROUGHPUT};
-use super::scheme::{self, Scheme};
+use super::scheme::Scheme;
 use super::setting::Setting;
 use super::wall_load::{self, Open, Watch};
 use super::write_load;
 use super::{Conditions, Experiment};
-use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
+use crate::characterise::plot::{Plot, Series};
 use crate::wall::Host;
 use crate::wall::array::ServedArray;
 use crate::wall::block_device::BlockDevice;
@@ -152,10 +152,7 @@ fn judge(draft: &mut Draft) {
         let of = (&cell(ZapRaid, open), &cell(versus, open));
         draft.ratio(id, of, WRITE_THROUGHPUT, versus.name());
     }
-    let series = scheme::ALL.into_iter().chain([Scheme::Adaptive]).map(|scheme| {
-        draft.bars(scheme.name(), &wall_load::OPEN.map(|open| cell(scheme, open)), WRITE_THROUGHPUT)
-    });
-    let series = series.collect();
+    let series = wall_load::bars_of_schemes(draft, &load(), WRITE_THROUGHPUT);
     draft.plot(plot("exp11-files", "Throughput of files on ext4", FILES_CAPTION, series));
     let levels =
         [("drives, modelled", MODELLED), ("served, fio", SERVED), ("ext4, sysbench", WRITE_THROUGHPUT)];
@@ -175,14 +172,5 @@ const LIMIT_CAPTION: &str = "Random writes of 64 KiB: the modelled drives in vir
                              files on ext4. What is below the first is the host's processors.";
 
 fn plot(id: &'static str, title: &'static str, caption: &'static str, series: Vec<Series>) -> Plot {
-    Plot {
-        id,
-        title,
-        caption,
-        x_title: "open segments and chunks, or small and large segments",
-        y_title: "throughput (MiB/s)",
-        x: Horizontal::Names(wall_load::names()),
-        shape: Shape::Bars,
-        series,
-    }
+    Plot { id, title, caption, y_title: "throughput (MiB/s)", ..wall_load::plot(series) }
 }

@@ -2,11 +2,11 @@
 
 use super::draft::{Cell, Draft};
 use super::measurement::{Metric, P95, Value};
-use super::scheme::{self, Scheme};
+use super::scheme::Scheme;
 use super::setting::Setting;
 use super::wall_load::{self, Open, Watch};
 use super::{Conditions, Experiment};
-use crate::characterise::plot::{Horizontal, Plot, Shape};
+use crate::characterise::plot::Plot;
 use crate::wall::array::ServedArray;
 use crate::wall::block_device::BlockDevice;
 use crate::wall::database::{self, Database};
@@ -65,10 +65,9 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let device = BlockDevice::attach(host, folder.path(), &array)?;
     let file_system = FileSystem::make(host, folder.path(), &device)?;
     let database = Database::start(host, folder.path(), file_system.path())?;
-    let seconds = conditions.scaled(SECONDS);
-    oltp(host, &folder, &database, "prepare", (conditions.scaled(ROWS.into()), seconds), conditions.seed)?;
+    let (rows, seconds) = (conditions.scaled(ROWS.into()), conditions.scaled(SECONDS));
+    oltp(host, &folder, &database, "prepare", (rows, seconds), conditions.seed)?;
     let watch = Watch::start(&array)?;
-    let rows = conditions.scaled(ROWS.into());
     let report = oltp(host, &folder, &database, "run", (rows, seconds), conditions.seed)?;
     let busy = watch.values()?;
     let transactions = sysbench::per_second(&report, "transactions")?;
@@ -119,21 +118,10 @@ fn judge(draft: &mut Draft) {
         ("exp12-p95", "95th percentile of transactions", "95th percentile (us)", P95),
     ];
     for (id, title, y_title, metric) in figures {
-        let series = scheme::ALL
-            .into_iter()
-            .chain([Scheme::Adaptive])
-            .map(|scheme| draft.bars(scheme.name(), &wall_load::OPEN.map(|open| cell(scheme, open)), metric));
-        let series = series.collect();
-        draft.plot(Plot {
-            id,
-            title,
-            caption: "32 connections that write rows of four tables in MariaDB, on this machine. adaptive is told no \
-                      setting: its one number stands beside each.",
-            x_title: "open segments and chunks, or small and large segments",
-            y_title,
-            x: Horizontal::Names(wall_load::names()),
-            shape: Shape::Bars,
-            series,
-        });
+        let series = wall_load::bars_of_schemes(draft, &load(), metric);
+        draft.plot(Plot { id, title, caption: CAPTION, y_title, ..wall_load::plot(series) });
     }
 }
+
+const CAPTION: &str = "32 connections that write rows of four tables in MariaDB, on this machine. adaptive is told no \
+                       setting: its one number stands beside each.";

@@ -1,10 +1,11 @@
 //! The load of the experiments on the wall clock: settings, and what the machine did meanwhile.
 
 use super::Conditions;
-use super::draft::Cell;
+use super::draft::{Cell, Draft};
 use super::measurement::{Metric, Value};
 use super::scheme::{self, Scheme};
 use super::setting::Setting;
+use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::wall::Host;
 use crate::wall::array::ServedArray;
 use crate::wall::block_device::Attachment;
@@ -55,8 +56,30 @@ pub fn cells(load: &Setting) -> Vec<Cell> {
     fixed.chain([cell(Scheme::Adaptive, OPEN[0], load)]).collect()
 }
 
+/// A metric of every scheme beside every setting.
+pub fn bars_of_schemes(draft: &Draft, load: &Setting, metric: Metric) -> Vec<Series> {
+    let schemes = scheme::ALL.into_iter().chain([Scheme::Adaptive]);
+    schemes
+        .map(|scheme| draft.bars(scheme.name(), &OPEN.map(|open| cell(scheme, open, load)), metric))
+        .collect()
+}
+
+/// A plot of bars beside every setting; what it is called is up to the experiment.
+pub fn plot(series: Vec<Series>) -> Plot {
+    Plot {
+        id: "",
+        title: "",
+        caption: "",
+        x_title: "open segments and chunks, or small and large segments",
+        y_title: "",
+        x: Horizontal::Names(names()),
+        shape: Shape::Bars,
+        series,
+    }
+}
+
 /// As they stand along an axis.
-pub fn names() -> Vec<String> {
+fn names() -> Vec<String> {
     let name = |open| match open {
         Open::One(chunk_kib) => format!("1 x {chunk_kib} KiB"),
         Open::Four(small, large) => format!("({small},{large})"),

@@ -44,8 +44,7 @@ impl ServedArray {
         let mut serve = command(host.binary());
         serve.arg("serve").arg(&directory).args(["--profile", cell.setting.profile]);
         serve.arg("--listen").arg(format!("unix:{}", socket.display())).env("RUST_LOG", "warn");
-        let mut server = Background::start(&mut serve, folder.join("server.log"))?;
-        server.wait_until(host, || std::os::unix::net::UnixStream::connect(&socket).is_ok())?;
+        let server = Background::serve(host, &mut serve, folder.join("server.log"), &socket)?;
         Ok(ServedArray { server, socket })
     }
 

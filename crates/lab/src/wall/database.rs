@@ -22,7 +22,7 @@ pub const PROGRAMS: [Program; 2] = [
 /// A server; stopped when dropped.
 #[derive(Debug)]
 pub struct Database {
-    server: Background,
+    _server: Background,
     socket: PathBuf,
 }
 
@@ -50,20 +50,13 @@ impl Database {
             server.arg(format!("--{name}={}", path.display()));
         }
         server.arg(format!("--pid-file={}", folder.join("database.pid").display()));
-        let mut server = Background::start(&mut server, folder.join("database.log"))?;
-        server.wait_until(host, || std::os::unix::net::UnixStream::connect(&socket).is_ok())?;
-        Ok(Database { server, socket })
+        let server = Background::serve(host, &mut server, folder.join("database.log"), &socket)?;
+        Ok(Database { _server: server, socket })
     }
 
     /// Where clients connect.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
-    }
-
-    /// Its process.
-    #[must_use]
-    pub fn process(&self) -> u32 {
-        self.server.process()
     }
 }

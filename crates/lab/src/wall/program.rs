@@ -6,6 +6,7 @@ use super::Host;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -168,6 +169,16 @@ impl Background {
             Ok(ready())
         });
         waited.with_context(|| said_last(&self.log))
+    }
+
+    /// Starts a server, as [`Background::start`], and waits until clients can connect to its socket.
+    ///
+    /// # Errors
+    /// As [`Background::start`] and [`Background::wait_until`].
+    pub fn serve(host: &Host, command: &mut Command, log: PathBuf, socket: &Path) -> Result<Background> {
+        let mut server = Background::start(command, log)?;
+        server.wait_until(host, || UnixStream::connect(socket).is_ok())?;
+        Ok(server)
     }
 
     /// Whether it still runs.

@@ -62,9 +62,7 @@ impl Entries {
         let stored_bytes = usize::from(stored.count());
         let mut entries = Entries::new(bytes, table.len() / stored_bytes);
         for (at, entry) in table.chunks_exact(stored_bytes).enumerate() {
-            let mut number = [0; 8];
-            number[..stored_bytes].copy_from_slice(entry);
-            let number = u64::from_le_bytes(number);
+            let number = number_of(entry);
             if number == stored.unmapped() {
                 continue;
             }
@@ -99,7 +97,7 @@ impl Entries {
     pub fn get(&self, at: usize) -> Option<Pba> {
         let (entry, unmapped) = match self {
             Entries::Four(entries) => (u64::from(entries[at]), EntryBytes::Four.unmapped()),
-            Entries::Five(entries) => (widened(entries[at]), EntryBytes::Five.unmapped()),
+            Entries::Five(entries) => (number_of(&entries[at]), EntryBytes::Five.unmapped()),
         };
         (entry != unmapped).then_some(Pba(entry))
     }
@@ -116,11 +114,8 @@ impl Entries {
                     pba.map_or(u32::MAX, |pba| u32::try_from(pba.0).expect("an address of 4 bytes"));
             }
             Entries::Five(entries) => {
-                let [low @ .., high0, high1, high2] = pba.map_or(u64::MAX, |pba| pba.0).to_le_bytes();
-                assert!(
-                    [high0, high1, high2] == [if pba.is_some() { 0 } else { u8::MAX }; 3],
-                    "an address of 5 bytes"
-                );
+                let number = pba.map_or(EntryBytes::Five.unmapped(), |pba| pba.0);
+                let [low @ .., 0, 0, 0] = number.to_le_bytes() else { panic!("an address of 5 bytes") };
                 entries[at] = low;
             }
         }
@@ -142,9 +137,10 @@ impl Entries {
     }
 }
 
-fn widened(entry: [u8; 5]) -> u64 {
+/// A stored entry, little-endian.
+fn number_of(entry: &[u8]) -> u64 {
     let mut number = [0; 8];
-    number[..5].copy_from_slice(&entry);
+    number[..entry.len()].copy_from_slice(entry);
     u64::from_le_bytes(number)
 }
 
