@@ -275,7 +275,7 @@ impl Shard {
         if !self.pending.is_empty() {
             self.admit(now, fx);
         }
-        self.flush_recovery(fx);
+        self.flush_recovery(now, fx);
         self.seal_what_waited(fx);
     }
 

@@ -8,6 +8,7 @@ use crate::log::segment::SegmentSlot;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard, Waiter};
 use base::mutant::{self, Mutant};
+use base::time::Instant;
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 
@@ -98,8 +99,9 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
-    /// Flushes what recovery wrote, once nothing is left to be moved.
-    pub(super) fn flush_recovery(&mut self, fx: &mut Effects) {
+    /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
+    /// nothing else may happen at which a checkpoint could begin that had to wait for this.
+    pub(super) fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
         if self.recovery_flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
             if mutant::is(Mutant::RecoveryNotFlushed) {
                 self.recovery_flush = RecoveryFlush::Done;
@@ -108,6 +110,9 @@ impl Shard {
             self.recovery_flush = RecoveryFlush::Flushing;
             self.device_flush.next.push(FlushWaiter::Recovery);
             self.start_device_flush(fx);
+            if self.recovery_flush == RecoveryFlush::Done {
+                self.advance_checkpoint(now, fx);
+            }
         }
     }
 

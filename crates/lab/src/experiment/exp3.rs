@@ -76,6 +76,7 @@ fn judge(draft: &mut Draft) {
         draft.ratio("exp3-degraded-g4096", (&reads(4096, size), &reads(256, size)), P50, "group=256");
     }
     draft.value("exp3-degraded-g256", &reads(256, 4), P50);
+    draft.value("exp3-degraded-append-latency", &reads_of_append_only(), P50);
     draft.ratio("exp3-degraded-append", (&reads_of_append_only(), &reads(256, 4)), P50, "zapraid group=256");
     plots(draft);
 }

@@ -161,4 +161,13 @@ mod tests {
         assert_eq!((a.segments_sealed, a.used_bytes), (b.segments_sealed, b.used_bytes));
         assert_eq!(a.segments_sealed, 5);
     }
+    /// The first thing that happens to a mounted volume may be that a checkpoint is asked for.
+    #[test]
+    fn filled_drives_have_a_checkpoint_written_before_anything_else() {
+        let plan = Plan::new(Scheme::ZapRaid, &Setting::paper(4, 4), 1).unwrap();
+        let mut rig = Rig::new(plan.filled(1 << 18).unwrap()).unwrap();
+        rig.write_checkpoint().unwrap();
+        let (rig, _) = rig.crash().unwrap();
+        assert!(rig.volume().shard().has_checkpoint());
+    }
 }

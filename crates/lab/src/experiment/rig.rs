@@ -146,8 +146,8 @@ impl Plan {
             Space::Blocks(blocks) => blocks.div_ceil(u64::from(layout.segment_data_blocks())),
         };
         let is_enough = |config: &ArrayConfig| {
-            let holds =
-                matches!(self.space, Space::Blocks(_)) || config.volume_blocks_max() >= self.volume_blocks;
+            let holds = matches!(self.space, Space::Blocks(_))
+                || config.volume_blocks_max() >= self.volume_blocks + self.image_blocks_max();
             holds && u64::from(config.segments()) >= segments
         };
         let config = sizing::fit_zones(config, self.volume_blocks, is_enough)?;
@@ -171,6 +171,14 @@ impl Plan {
         self.filled_segments = Some(u32::try_from(segments)?);
         self.checkpoints = CheckpointEvery::Auto;
         Ok(self)
+    }
+
+    /// Room for a checkpoint and for the one before it: each is about a 900th of the volume.
+    fn image_blocks_max(&self) -> u64 {
+        match self.checkpoints {
+            CheckpointEvery::Never => 0,
+            _ => self.volume_blocks / 256,
+        }
     }
 
     fn tuning(&self) -> Tuning {
