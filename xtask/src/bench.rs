@@ -1,21 +1,26 @@
-//! `cargo xtask bench`: what a write costs, and how the server compares with nbdkit.
+//! `cargo xtask bench`: what a write costs, how the server compares with nbdkit, and that every experiment runs.
 
 use crate::phase::{cargo, output, run as run_program};
 use crate::tools::program_is_here;
 use anyhow::Result;
 
-/// More options of the two experiments.
+/// More options of what is run.
 struct Effort {
     null_write: &'static [&'static str],
     nbd_compare: &'static [&'static str],
+    /// Of every experiment in virtual time.
+    all: &'static [&'static str],
 }
 
 /// What they take by default.
-const FULL: Effort = Effort { null_write: &[], nbd_compare: &[] };
+const FULL: Effort = Effort { null_write: &[], nbd_compare: &[], all: &["--seeds", "1"] };
 
 /// Enough to see that they work, and a large change.
-const SHORT: Effort =
-    Effort { null_write: &["--seconds", "1"], nbd_compare: &["--seconds", "2", "--rounds", "1"] };
+const SHORT: Effort = Effort {
+    null_write: &["--seconds", "1"],
+    nbd_compare: &["--seconds", "2", "--rounds", "1"],
+    all: &["--seeds", "1", "--scale", "0.01"],
+};
 
 /// Runs the experiments and prints their results.
 ///
@@ -35,17 +40,19 @@ pub fn run_short() -> Result<()> {
 
 fn run_with(effort: &Effort) -> Result<()> {
     run_program(cargo().args(["build", "--release", "--package", "zoneweave"]))?;
-    println!("{}", experiment("null-write", effort.null_write)?);
+    println!("{}", lab(&["null-write"], effort.null_write)?);
     if program_is_here("fio") && program_is_here("nbdkit") {
-        println!("{}", experiment("nbd-compare", effort.nbd_compare)?);
+        println!("{}", lab(&["nbd-compare"], effort.nbd_compare)?);
     } else {
         println!("nbd-compare is skipped: it needs fio and nbdkit");
     }
+    let measurements = lab(&["run", "all"], effort.all)?;
+    println!("lab run all: {} measurements", measurements.lines().count());
     Ok(())
 }
 
-fn experiment(name: &str, options: &[&str]) -> Result<String> {
-    let mut command = cargo();
-    command.args(["run", "--quiet", "--release", "--package", "zoneweave", "--", "lab", name, "--json"]);
-    output(command.args(options))
+fn lab(command: &[&str], options: &[&str]) -> Result<String> {
+    let mut zoneweave = cargo();
+    zoneweave.args(["run", "--quiet", "--release", "--package", "zoneweave", "--", "lab"]);
+    output(zoneweave.args(command).arg("--json").args(options))
 }
