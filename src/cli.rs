@@ -418,10 +418,10 @@ pub struct RebuildRun {
     pub profile: String,
     /// RAID level
     #[arg(long, default_value = "raid5", value_parser = parse_level)]
-    pub level: Level,
-    /// Drives
-    #[arg(long, default_value_t = 4)]
-    pub drives: usize,
+    pub level: LevelChoice,
+    /// Drives [default: 4, or those of K+M]
+    #[arg(long)]
+    pub drives: Option<usize>,
     /// Chunk size
     #[arg(long, default_value = "4k", value_parser = parse_size, value_name = "BYTES")]
     pub chunk: u64,

@@ -134,10 +134,11 @@ fn array_run(options: &ArrayRun) -> Result<()> {
 }
 
 fn rebuild_run(options: &RebuildRun) -> Result<()> {
+    let (level, drives) = options.level.over(options.drives, DRIVES)?;
     let report = rebuild_run::run(&rebuild_run::RebuildRun {
         profile: Profile::load(&options.profile)?,
-        level: options.level,
-        drives: options.drives,
+        level,
+        drives,
         chunk_bytes: options.chunk,
         group_stripes: options.group,
         size_bytes: options.size,

@@ -59,6 +59,24 @@ fn wrong_arguments_are_named_with_their_fix() {
 }
 
 #[test]
+fn every_small_lab_command_runs_and_prints_one_json_object() {
+    for (arguments, key) in [
+        (&["null-write", "--seconds", "0.05"][..], "ns_per_write"),
+        (&["memory", "--size", "4GiB", "--level", "2+1"], "bytes_per_tib"),
+        (&["mount", "--size", "1GiB", "--since", "16MiB"], "mounts"),
+        (&["array", "--seconds", "0.01", "--level", "raid6"], "mib_s"),
+        (&["rebuild", "--size", "64MiB", "--level", "4+2"], "mib_per_second"),
+    ] {
+        let table = ask(&[&["lab"], arguments].concat());
+        assert!(table.code() == Some(0) && !table.stdout.is_empty(), "{table}");
+        let json = ask(&[&["lab"], arguments, &["--json"]].concat());
+        assert_eq!(json.code(), Some(0), "{json}");
+        let report: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert!(!report[key].is_null(), "`{key}` of {arguments:?}: {report}");
+    }
+}
+
+#[test]
 fn a_missing_array_is_named_with_the_command_that_makes_one() {
     let scratch = Scratch::new("none");
     let dir = scratch.join("nowhere");
