@@ -180,6 +180,8 @@ mutants! {
         PaddingNotCleared = "padding-not-cleared",
         /// A stripe's deadline that nobody looked at in time passes for ever.
         DeadlineMissed = "deadline-missed",
+        /// What completions allow is not looked at before time passes.
+        CompletionsNotSettled = "completions-not-settled",
         /// A drive that takes twenty seconds for a chunk is failed.
         SlowDriveGivenUp = "slow-drive-given-up",
         /// A flush does not wait for the writes before it.

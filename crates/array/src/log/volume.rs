@@ -6,6 +6,7 @@ use crate::log::scrub::{ScrubError, ScrubOptions};
 use crate::log::{Effects, ReplaceError, Shard};
 use crate::request::{Reply, Request};
 use base::frame::FramePool;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
 use zone::device::{Completion, ZonedDevice};
@@ -74,6 +75,9 @@ impl LogVolume {
         let moved = !self.completions.is_empty();
         for (drive, completion) in self.completions.drain(..) {
             self.shard.on_completion(now, drive, completion, &mut self.effects);
+        }
+        if moved && !mutant::is(Mutant::CompletionsNotSettled) {
+            self.shard.settle(now, &mut self.effects);
         }
         moved || !self.effects.commands.is_empty()
     }
