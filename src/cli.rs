@@ -155,6 +155,9 @@ pub struct ServiceOptions {
     /// How stripe tables are packed in memory: bits (least memory), or bytes (searched faster unless groups are of 256)
     #[arg(long, default_value = "bits", value_parser = parse_packing)]
     pub stripe_table: Packing,
+    /// Most of the index that is kept in memory; the rest lies on the drives [default: all]
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub index_memory: Option<u64>,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,

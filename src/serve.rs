@@ -144,6 +144,7 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
             GcChoice::CostBenefit => GcPolicy::CostBenefit,
         },
         checkpoints: CheckpointEvery::Auto,
+        index_memory: options.index_memory,
         ..Tuning::default()
     }
 }

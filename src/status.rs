@@ -76,8 +76,28 @@ pub struct StatusReport {
     /// Bytes of memory that the engine's structures take; of a server's, if there is one.
     #[serde(default)]
     pub memory: MemoryReport,
+    /// How much of the index is in memory; null when all of it is.
+    #[serde(default)]
+    pub index: Option<IndexReport>,
     /// What was counted since the array was created.
     pub counters: LifetimeCounters,
+}
+
+/// An index of which only some is in memory.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct IndexReport {
+    /// Bytes of groups that may be in memory.
+    pub limit_bytes: u64,
+    /// Bytes of those that are.
+    pub resident_bytes: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Of them, how many lie in a mapping block.
+    pub mapping_blocks: u64,
+    /// Uses of a group that was in memory.
+    pub hits: u64,
+    /// Uses of one that had to be read.
+    pub misses: u64,
 }
 
 /// Bytes of memory by structure.
@@ -142,6 +162,9 @@ pub struct LifetimeCounters {
     parity_blocks_written: u64,
     metadata_blocks_written: u64,
     checkpoint_blocks_written: u64,
+    mapping_blocks_written: u64,
+    groups_used: u64,
+    groups_loaded: u64,
     segments_collected: u64,
     blocks_corrected: u64,
     blocks_read_degraded: u64,
@@ -176,6 +199,9 @@ impl LifetimeCounters {
             parity_blocks_written: self.parity_blocks_written + now.parity_blocks_written,
             metadata_blocks_written: self.metadata_blocks_written + now.metadata_blocks_written,
             checkpoint_blocks_written: self.checkpoint_blocks_written + now.checkpoint_blocks_written,
+            mapping_blocks_written: self.mapping_blocks_written + now.mapping_blocks_written,
+            groups_used: self.groups_used + now.groups_used,
+            groups_loaded: self.groups_loaded + now.groups_loaded,
             segments_collected: self.segments_collected + now.segments_collected,
             blocks_corrected: self.blocks_corrected + now.blocks_corrected,
             blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
@@ -192,6 +218,7 @@ impl LifetimeCounters {
             padding_blocks_written: self.padding_blocks_written,
             metadata_blocks_written: self.metadata_blocks_written,
             checkpoint_blocks_written: self.checkpoint_blocks_written,
+            mapping_blocks_written: self.mapping_blocks_written,
             ..Counters::default()
         };
         counters.write_amplification()
@@ -321,6 +348,14 @@ pub fn report(
         unreadable_blocks: counters.blocks_unreadable,
         lost_blocks: counters.blocks_lost,
         memory: status.memory.into(),
+        index: status.index.map(|index| IndexReport {
+            limit_bytes: index.limit_bytes,
+            resident_bytes: index.resident_bytes,
+            groups: index.groups,
+            mapping_blocks: index.mapping_blocks,
+            hits: counters.groups_used.saturating_sub(counters.groups_loaded),
+            misses: counters.groups_loaded,
+        }),
         counters: *counters,
     }
 }
@@ -353,6 +388,17 @@ fn print(report: &StatusReport) {
     let structures: Vec<String> =
         structures.iter().map(|(name, bytes)| format!("{name} {}", human_bytes(*bytes))).collect();
     println!("memory           {}: {}", human_bytes(*total), structures.join(", "));
+    if let Some(index) = &report.index {
+        println!(
+            "index            {} of at most {}, {} of {} groups on the drives, {} hits, {} misses",
+            human_bytes(index.resident_bytes),
+            human_bytes(index.limit_bytes),
+            index.mapping_blocks,
+            index.groups,
+            index.hits,
+            index.misses
+        );
+    }
     match report.write_amplification {
         Some(amplification) => println!("write amplif.    {amplification:.2}"),
         None => println!("write amplif.    -"),

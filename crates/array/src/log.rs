@@ -28,6 +28,7 @@ mod lost;
 mod membership;
 pub mod memory;
 mod mount;
+mod off_load;
 mod pacer;
 mod pba;
 mod read;
@@ -72,6 +73,7 @@ use in_flight::InFlight;
 use index::{Index, Name};
 use load::{Load, Rebuild};
 use membership::Membership;
+use off_load::{GROUP_LOADS_MAX, OffLoad};
 use pba::PbaFormat;
 use read::ReadRequest;
 use rebuild::{MemberRebuild, REBUILD_SWEEPS_MAX, REBUILD_ZONES_MAX};
@@ -145,6 +147,7 @@ pub struct Shard {
     victim_begun: Begun,
     scrub: Scrub,
     checkpoints: Checkpoints,
+    off_load: OffLoad,
     moves: VecDeque<Move>,
     /// Live blocks of the victim that could not be read, to be written off.
     write_offs: Vec<(Name, Pba)>,
@@ -183,6 +186,7 @@ impl Shard {
                 self.admit(now, fx);
             }
         }
+        self.advance_groups(now, fx);
     }
 
     /// A drive has completed a command. Who hands over completions calls [`Shard::settle`] after the last of those
@@ -278,6 +282,7 @@ impl Shard {
         }
         self.flush_recovery(now, fx);
         self.seal_what_waited(fx);
+        self.advance_groups(now, fx);
     }
 
     /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,
@@ -387,8 +392,12 @@ impl Shard {
             }
         }
         for (slot, segment) in self.segments.iter() {
-            assert!(segment.live_blocks == live[slot as usize], "live blocks of segment {}", segment.id);
+            // What groups that are not in memory map is not counted here.
+            let all_there = self.index.groups().is_none();
+            let (counted, kept) = (live[slot as usize], segment.live_blocks);
+            assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
+        self.check_groups();
         assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
         assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
         if self.is_quiet() {
@@ -410,7 +419,7 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
 /// loads for the collector and for degraded reads, sweeps for a rebuild and a scrub, moved blocks, headers and footers,
-/// blocks of a checkpoint.
+/// blocks of a checkpoint or of the index.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
     let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("three streams");
@@ -433,5 +442,6 @@ fn internal_frames_max(config: &ArrayConfig) -> usize {
     let metadata =
         (config.members + 2 + REBUILD_ZONES_MAX) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
     let checkpoint = CHECKPOINT_BLOCKS_IN_FLIGHT as usize;
-    stripes + loads + rebuild + scrub + fillers + metadata + checkpoint
+    let groups = 2 * GROUP_LOADS_MAX * config.members;
+    stripes + loads + rebuild + scrub + fillers + metadata + checkpoint + groups
 }

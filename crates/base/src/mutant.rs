@@ -322,6 +322,18 @@ mutants! {
         TrimmedNotSaved = "trimmed-not-saved",
         /// The collector drops the blocks of checkpoints.
         MappingBlocksNotMoved = "mapping-blocks-not-moved",
+        /// Groups of the index are evicted although they changed since they were written.
+        DirtyGroupsDropped = "dirty-groups-dropped",
+        /// A group that changed while it was written counts as written.
+        ChangedGroupCountsAsWritten = "changed-group-counts-as-written",
+        /// The collector takes blocks of groups that are not in memory for dead.
+        AbsentGroupCountsAsDead = "absent-group-counts-as-dead",
+        /// A mapping block is read from where it lay, though the collector moved it and erased that place.
+        MovedGroupReadFromOldPlace = "moved-group-read-from-old-place",
+        /// Writes of clients hold as many groups as they like.
+        ClientsPinAllGroups = "clients-pin-all-groups",
+        /// A block that could not be written holds its group for ever.
+        FailedBlockKeepsItsPin = "failed-block-keeps-its-pin",
     }
 }
 

@@ -5,10 +5,11 @@ use crate::world::{Failure, World};
 use array::log::check::{Problem, Record, check};
 use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
-use array::log::{compare_checkpoint, mount_read_only};
+use array::log::{Shard, compare_checkpoint, mount_read_only};
 use base::units::{DriveIndex, ZoneIndex};
 use drive::emulated::EmulatedDrive;
 use zone::device::ZonedDevice;
+use zone::drives::DriveSet;
 use zone::format::superblock::MemberState;
 
 impl World {
@@ -107,6 +108,7 @@ impl World {
             Err(_) if !self.ledger.is_tolerable() => return Ok(true),
             Err(error) => return Err(Failure::new(format!("an array at rest does not mount: {error}"))),
         };
+        self.check_index(&shard, &mut drives)?;
         let report = check(&shard, &mut drives, &report, self.now, |_| {});
         for problem in &report.problems {
             if !self.may_be(problem) || is_repaired && is_damage(problem) {
@@ -114,6 +116,24 @@ impl World {
             }
         }
         Ok(report.problems_count > 0)
+    }
+
+    /// An index of which only some is in memory says what a fresh mount finds.
+    fn check_index(&mut self, fresh: &Shard, drives: &mut DriveSet) -> Result<(), Failure> {
+        let blamed = (0..self.plan.members).any(|member| self.ledger.is_blamed(member));
+        let now = self.now;
+        let shard = self.volume().shard();
+        if blamed || !shard.is_off_loading() {
+            return Ok(());
+        }
+        let differences = shard.audit_index(fresh, drives, now);
+        self.ledger.count("indexes compared", 1);
+        match differences.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(Failure::new(format!("the index, and that of a fresh mount: {}", differences.join("; "))))
+            }
+        }
     }
 
     /// A mount that uses the checkpoint finds what one finds that reads everything; and where the engine has one and no

@@ -58,6 +58,16 @@ pub struct Hybrid {
     pub append_all: bool,
 }
 
+/// Only some of the index is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OffLoading {
+    /// Entries of a group.
+    pub entries: usize,
+    /// Groups in memory.
+    pub groups: usize,
+}
+
 /// The array, its drives and how they behave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +119,9 @@ pub struct Plan {
     /// The collector weighs free space by age; otherwise it takes the least live data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_benefit: bool,
+    /// All of the index is in memory without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_loading: Option<OffLoading>,
     /// How long commands take.
     pub latency: Latency,
 }
@@ -138,7 +151,7 @@ impl Plan {
             let plan = Plan::draw_any(random, seed);
             if plan.config().is_some() {
                 let checkpoint_blocks = Plan::draw_checkpoints(seed);
-                return Plan { checkpoint_blocks, ..plan.or_hybrid().or_adaptive() };
+                return Plan { checkpoint_blocks, ..plan.or_hybrid().or_adaptive() }.or_off_loading();
             }
         }
     }
@@ -168,6 +181,18 @@ impl Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6164_6170);
         let of_ten = if self.hybrid.is_some() { 7 } else { 4 };
         Plan { adaptive: random.chance(of_ten, 10), cost_benefit: random.chance(1, 2), ..self }
+    }
+
+    /// The plan, or one that keeps only some of the index in memory, on a volume that leaves room for the rest.
+    fn or_off_loading(self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6f66_666c);
+        if random.chance(3, 4) {
+            return self;
+        }
+        let entries = pick(random, &[3, 8, 8, 32, 100]);
+        let groups = pick(random, &[1, 4, 6, 10, 20]);
+        let plan = Plan { off_loading: Some(OffLoading { entries, groups }), ..self.clone() };
+        if plan.config().is_some() { plan } else { self }
     }
 
     fn draw_checkpoints(seed: u64) -> u64 {
@@ -206,6 +231,7 @@ impl Plan {
             adaptive: false,
             cost_benefit: false,
             checkpoint_blocks: 0,
+            off_loading: None,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             latency,
         }
@@ -235,7 +261,10 @@ impl Plan {
             geometry,
         };
         config.validate().ok()?;
-        config.volume_blocks = (config.volume_blocks_max() * self.fill_percent / 100).max(1);
+        // Of so many blocks, one is a mapping block.
+        let parts = self.off_loading.map_or(u64::MAX, |off_loading| off_loading.entries as u64 + 1);
+        let blocks = config.volume_blocks_max() * self.fill_percent / 100;
+        config.volume_blocks = (blocks - blocks.div_ceil(parts) * u64::from(parts < u64::MAX)).max(1);
         config.validate().ok()?;
         Some(config)
     }
@@ -254,6 +283,11 @@ impl Plan {
                 0 => CheckpointEvery::Never,
                 blocks => CheckpointEvery::Blocks(blocks),
             },
+            index_memory: self.off_loading.map(|off_loading| {
+                let width = if self.members.is_multiple_of(3) { 5 } else { 4 };
+                (off_loading.groups * off_loading.entries * width) as u64
+            }),
+            index_group_entries: self.off_loading.map(|off_loading| off_loading.entries),
             wide_entries: self.members.is_multiple_of(3),
         }
     }

@@ -67,6 +67,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "misdirected-reads",
     "misdirected-reads-in-recovery",
     "misdirected-write",
+    "off-loaded-index",
     "open-segments",
     "open-segments-append",
     "raid0-loses-a-drive",

@@ -347,6 +347,7 @@ impl Check<'_> {
                 Name::Block(lba) => lba.0,
                 Name::Tombstone(region) => region,
                 Name::Mapping(name) => name,
+                Name::Group(group) => u64::from(group),
             };
             let Location { drive, zone, offset } = location;
             self.report.add(Problem::IndexMismatch { lba, drive, zone, offset });

@@ -21,6 +21,7 @@ pub mod image;
 use crate::log::config::{ArrayConfig, CheckpointEvery};
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::Name;
+use crate::log::index::groups::Groups;
 use crate::log::segment::SegmentState;
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
@@ -271,7 +272,8 @@ impl Shard {
 
     /// True when so many blocks fit beside what is live without a bite from the collector's proof of room.
     fn has_room_for_checkpoints(&self, more: u64) -> bool {
-        let live = self.index.mapped_blocks() + self.index.checkpoint_blocks();
+        let groups = self.index.groups().map_or(0, Groups::placed);
+        let live = self.index.mapped_blocks() + self.index.checkpoint_blocks() + groups;
         live + more <= self.checkpoints.live_blocks_max
     }
 

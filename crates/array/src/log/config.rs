@@ -127,6 +127,11 @@ pub struct Tuning {
     pub gc: GcPolicy,
     /// How often the index is written down, so that the next mount need not read everything.
     pub checkpoints: CheckpointEvery,
+    /// Bytes of the index that are kept in memory; the rest lies in mapping blocks (ADR 17). `None` is no limit. What it
+    /// comes to is at least a few groups of entries, and what the volume leaves no room for elsewhere.
+    pub index_memory: Option<u64>,
+    /// Entries of a group, if not as many as a block holds: for tests and simulation.
+    pub index_group_entries: Option<usize>,
     /// Entries of the index have five bytes even where four reach every block: for tests and simulation.
     pub wide_entries: bool,
 }
@@ -153,6 +158,8 @@ impl Default for Tuning {
             policy: Policy::default(),
             gc: GcPolicy::default(),
             checkpoints: CheckpointEvery::Never,
+            index_memory: None,
+            index_group_entries: None,
             wide_entries: false,
         }
     }

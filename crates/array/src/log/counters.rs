@@ -19,6 +19,12 @@ pub struct Counters {
     pub metadata_blocks_written: u64,
     /// Blocks of checkpoints.
     pub checkpoint_blocks_written: u64,
+    /// Blocks that hold groups of the index.
+    pub mapping_blocks_written: u64,
+    /// Times that a group of the index was used.
+    pub groups_used: u64,
+    /// Times that one had to be read first.
+    pub groups_loaded: u64,
     /// Checkpoints that a mount can use.
     pub checkpoints_written: u64,
     /// Segments collected.
@@ -49,6 +55,7 @@ impl Counters {
             + self.moved_blocks_written
             + self.padding_blocks_written
             + self.checkpoint_blocks_written
+            + self.mapping_blocks_written
             + self.metadata_blocks_written;
         (self.user_blocks_written > 0).then(|| written as f64 / self.user_blocks_written as f64)
     }

@@ -12,6 +12,7 @@
 use crate::log::flush::RecoveryFlush;
 use crate::log::headroom::LOADS_MIN;
 use crate::log::index::Name;
+use crate::log::index::groups::{Holder, Residence};
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
 use crate::log::write::Placement;
@@ -111,7 +112,7 @@ impl Shard {
                     {
                         return;
                     }
-                    if self.membership.is_broken() {
+                    if self.membership.is_broken() || self.index.is_incomplete() {
                         self.gc = Gc::Idle;
                         return;
                     }
@@ -122,8 +123,8 @@ impl Shard {
                         }
                         if !std::mem::replace(&mut self.segments.get_mut(victim).damaged, true) {
                             self.gc = self.moving_from_start(victim);
-                        } else {
-                            self.write_off(victim);
+                        } else if !self.write_off(victim, fx) {
+                            return;
                         }
                     } else {
                         self.gc = Gc::Flushing { victim, flushed: false };
@@ -153,7 +154,7 @@ impl Shard {
         if !must_collect && !self.segments.has_evacuees() && self.membership.rebuilding().is_none() {
             return None;
         }
-        if self.membership.is_broken() || self.must_keep_older_copies() {
+        if self.membership.is_broken() || self.index.is_incomplete() || self.must_keep_older_copies() {
             return None;
         }
         let in_state =
@@ -280,12 +281,17 @@ impl Shard {
             if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
                 return;
             }
+            let wished = self.moves.front().map(|waiting| waiting.name);
+            let residence = wished.map_or(Residence::Here, |name| self.wish_for_move(name, fx));
+            if matches!(residence, Residence::Coming | Residence::Absent) {
+                return;
+            }
             let Some(Move { frame, mut protected, name, from, data_crc, repaired }) = self.moves.pop_front()
             else {
                 return;
             };
             // Overwritten while it waited: not worth a write.
-            if self.index.get(name) != Some(from) {
+            if residence == Residence::Lost || self.index.get(name) != Some(from) {
                 self.frames.give(frame);
                 continue;
             }
@@ -298,6 +304,9 @@ impl Shard {
             }
             if mutant::is(Mutant::MappingBlocksNotMoved) && matches!(name, Name::Mapping(_)) {
                 protected = Protected::PADDING;
+            }
+            if let Name::Block(lba) = name {
+                self.hold_group(lba, Holder::Collector);
             }
             self.moves_pending += 1;
             self.counters.moved_blocks_written += 1;

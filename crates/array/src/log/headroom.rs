@@ -39,6 +39,14 @@ pub struct Begun {
     gain_blocks: u64,
 }
 
+impl Begun {
+    /// Blocks that collecting it frees.
+    #[must_use]
+    pub fn gain_blocks(&self) -> u64 {
+        self.gain_blocks
+    }
+}
+
 impl Shard {
     /// A victim is begun.
     pub(super) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
@@ -72,7 +80,7 @@ impl Shard {
     }
 
     /// Blocks of data of a segment.
-    fn segment_blocks(&self) -> u64 {
+    pub(super) fn segment_blocks(&self) -> u64 {
         let places = &self.streams[Stream::Gc.index()].open;
         u64::from(places[0].layout.segment_data_blocks())
     }

@@ -1,12 +1,14 @@
 //! The logical-to-physical table (L2P): where the newest durable copy of every block lies.
 //!
-//! Three kinds of names are mapped: blocks of the volume, the tombstone block of each region (the bitmap of its
-//! trimmed blocks), and the blocks of checkpoints. All live in the same stripes and are moved by the same collector.
+//! Four kinds of names are mapped: blocks of the volume, the tombstone block of each region (the bitmap of its
+//! trimmed blocks), the blocks of checkpoints, and those that hold entries of this very table which are not in memory
+//! (`groups.rs`). All live in the same stripes and are moved by the same collector.
 //!
 //! Invariants: an unmapped block reads as zeros, unless it is lost, then reading it fails; a block that
 //! is trimmed or lost is unmapped; a mapped block is live, and counted in its segment's `live_blocks`.
 
 pub mod entries;
+pub mod groups;
 mod trimmed;
 
 use crate::log::config::REGION_BLOCKS;
@@ -15,6 +17,7 @@ use base::mutant::{self, Mutant};
 use base::units::Lba;
 use base::xor::Block;
 use entries::{Entries, EntryBytes};
+use groups::{GroupLimit, Groups, Residence};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use trimmed::TrimmedBits;
@@ -30,6 +33,9 @@ pub enum Name {
     Tombstone(u64),
     /// A block of a checkpoint's image: its number in the upper 32 bits, the index of the block in the lower.
     Mapping(u64),
+    /// The mapping block of a group of entries. On the media it is block so-and-so of a checkpoint with number zero,
+    /// which there never is.
+    Group(u32),
 }
 
 impl Name {
@@ -42,7 +48,12 @@ impl Name {
                 (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
             }
             Kind::Tombstone => (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba)),
-            Kind::Mapping => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
+            Kind::Mapping => match u32::try_from(protected.lba) {
+                Ok(group) => {
+                    index.groups().filter(|groups| group < groups.count()).map(|_| Name::Group(group))
+                }
+                Err(_) => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
+            },
             Kind::Padding => None,
         }
     }
@@ -51,7 +62,7 @@ impl Name {
 /// The L2P table with the trimmed bits, and where checkpoints of it lie.
 pub struct Index {
     entry_bytes: EntryBytes,
-    blocks: Entries,
+    blocks: Blocks,
     tombstones: Entries,
     trimmed: TrimmedBits,
     /// Blocks of which nobody knows what they hold, nor whether they were trimmed. Rarely any.
@@ -60,6 +71,14 @@ pub struct Index {
     mapped_blocks: u64,
     /// The checkpoint that counts, and the one that is being written.
     checkpoints: Vec<MappedCheckpoint>,
+}
+
+/// The entries of the volume's blocks.
+enum Blocks {
+    /// All in memory.
+    Whole(Entries),
+    /// Some of them.
+    Grouped(Box<Groups>),
 }
 
 /// Where the blocks of a checkpoint's image lie.
@@ -81,12 +100,68 @@ impl Index {
         let regions = Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index();
         Index {
             entry_bytes,
-            blocks: Entries::new(entry_bytes, entries),
+            blocks: Blocks::Whole(Entries::new(entry_bytes, entries)),
             tombstones: Entries::new(entry_bytes, regions),
             trimmed: TrimmedBits::new(volume_blocks.div_ceil(REGION_BLOCKS)),
             lost: BTreeSet::new(),
             mapped_blocks: 0,
             checkpoints: Vec::new(),
+        }
+    }
+
+    /// From now on only so many entries are in memory, once the others are written.
+    pub fn off_load(&mut self, limit: GroupLimit) {
+        if let Blocks::Whole(entries) = &self.blocks {
+            self.blocks = Blocks::Grouped(Box::new(Groups::of(entries, limit)));
+        }
+    }
+
+    /// The groups of entries; `None` when all are in memory for good.
+    #[must_use]
+    pub fn groups(&self) -> Option<&Groups> {
+        match &self.blocks {
+            Blocks::Whole(_) => None,
+            Blocks::Grouped(groups) => Some(groups),
+        }
+    }
+
+    /// The groups of entries; `None` when all are in memory for good.
+    pub fn groups_mut(&mut self) -> Option<&mut Groups> {
+        match &mut self.blocks {
+            Blocks::Whole(_) => None,
+            Blocks::Grouped(groups) => Some(groups),
+        }
+    }
+
+    /// True when it can be told where a block lies.
+    #[must_use]
+    pub fn can_tell(&self, name: Name) -> bool {
+        match (&self.blocks, name) {
+            (Blocks::Grouped(groups), Name::Block(lba)) => {
+                let group = groups.group_of(lba);
+                groups.residence(group) == Residence::Here || groups.maps_nothing(group)
+            }
+            _ => true,
+        }
+    }
+
+    /// True when some of it is lost: nobody can tell any more what is live.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.groups().is_some_and(Groups::is_incomplete)
+    }
+
+    fn entry(&self, lba: Lba) -> Option<Pba> {
+        match &self.blocks {
+            Blocks::Whole(entries) => entries.get(lba.index()),
+            Blocks::Grouped(groups) => groups.get(lba),
+        }
+    }
+
+    fn replace_entry(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
+        match &mut self.blocks {
+            Blocks::Whole(entries) => entries.replace(lba.index(), pba),
+            Blocks::Grouped(groups) => groups.replace(lba, pba),
         }
     }
 
@@ -117,6 +192,7 @@ impl Index {
             Name::Block(lba) => lba.0 < self.blocks(),
             Name::Tombstone(region) => region < self.regions(),
             Name::Mapping(name) => self.mapping_slot(name).is_some(),
+            Name::Group(group) => self.groups().is_some_and(|groups| group < groups.count()),
         }
     }
 
@@ -130,7 +206,10 @@ impl Index {
     /// Blocks of the volume.
     #[must_use]
     pub fn blocks(&self) -> u64 {
-        self.blocks.len() as u64
+        match &self.blocks {
+            Blocks::Whole(entries) => entries.len() as u64,
+            Blocks::Grouped(groups) => groups.blocks() as u64,
+        }
     }
 
     /// Regions of the volume.
@@ -143,19 +222,21 @@ impl Index {
     #[must_use]
     pub fn get(&self, name: Name) -> Option<Pba> {
         match name {
-            Name::Block(lba) => self.blocks.get(lba.index()),
+            Name::Block(lba) => self.entry(lba),
             Name::Tombstone(region) => self.tombstones.get(Lba(region).index()),
             Name::Mapping(name) => {
                 let (at, block) = self.mapping_slot(name)?;
                 self.checkpoints[at].blocks.get(block)
             }
+            Name::Group(group) => self.groups()?.place(group),
         }
     }
 
     /// Maps a name and returns where it was before. A written block is no longer trimmed or lost.
     ///
     /// # Panics
-    /// When it is a block of a checkpoint that is neither counting nor being written.
+    /// When it is a block of a checkpoint that is neither counting nor being written, or one of a group that is not
+    /// resident.
     pub fn set(&mut self, name: Name, pba: Pba) -> Option<Pba> {
         match name {
             Name::Block(lba) => {
@@ -163,7 +244,7 @@ impl Index {
                 if !self.lost.is_empty() {
                     self.lost.remove(&lba);
                 }
-                let before = self.blocks.replace(lba.index(), Some(pba));
+                let before = self.replace_entry(lba, Some(pba));
                 self.mapped_blocks += u64::from(before.is_none());
                 before
             }
@@ -172,6 +253,7 @@ impl Index {
                 let (at, block) = self.mapping_slot(name).expect("a checkpoint that is there");
                 self.checkpoints[at].blocks.replace(block, Some(pba))
             }
+            Name::Group(group) => self.groups_mut().expect("there are groups").set_place(group, Some(pba)),
         }
     }
 
@@ -179,7 +261,7 @@ impl Index {
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
         self.trimmed.insert(lba);
         self.lost.remove(&lba);
-        let before = self.blocks.replace(lba.index(), None);
+        let before = self.replace_entry(lba, None);
         self.mapped_blocks -= u64::from(before.is_some());
         before
     }
@@ -209,23 +291,34 @@ impl Index {
         self.trimmed.contains(lba)
     }
 
-    /// True when every block of the range reads as zeros.
+    /// True when every block of the range is known to read as zeros.
     #[must_use]
     pub fn is_zeros(&self, range: &Range<u64>) -> bool {
         let none_lost = self.lost.range(Lba(range.start)..Lba(range.end)).next().is_none();
-        none_lost && range.clone().all(|lba| self.blocks.get(Lba(lba).index()).is_none())
+        let is_unmapped = |lba| self.can_tell(Name::Block(lba)) && self.entry(lba).is_none();
+        none_lost && range.clone().map(Lba).all(is_unmapped)
     }
 
-    /// Every mapped name with its place, in order.
+    /// Every mapped name with its place, in order; of blocks, those whose entry is in memory.
     pub fn mapped(&self) -> impl Iterator<Item = (Name, Pba)> + '_ {
-        let blocks = (0..).zip(self.blocks.iter()).map(|(lba, entry)| (Name::Block(Lba(lba)), entry));
+        let (whole, groups) = match &self.blocks {
+            Blocks::Whole(entries) => (Some(entries), None),
+            Blocks::Grouped(groups) => (None, Some(groups)),
+        };
+        let blocks = whole
+            .into_iter()
+            .flat_map(|entries| (0..).zip(entries.iter()).map(|(lba, entry)| (Name::Block(Lba(lba)), entry)));
+        let resident = groups.into_iter().flat_map(|groups| groups.mapped());
+        let resident = resident.map(|(lba, pba)| (Name::Block(lba), Some(pba)));
+        let places = groups.into_iter().flat_map(|groups| groups.places());
+        let places = places.map(|(group, pba)| (Name::Group(group), Some(pba)));
         let tombstones =
             (0..).zip(self.tombstones.iter()).map(|(region, entry)| (Name::Tombstone(region), entry));
         let checkpoints = self.checkpoints.iter().flat_map(|checkpoint| {
             let names = (0..).map(|block| Name::Mapping(name_of(checkpoint.number, block)));
             names.zip(checkpoint.blocks.iter())
         });
-        let names = blocks.chain(tombstones).chain(checkpoints);
+        let names = blocks.chain(resident).chain(tombstones).chain(checkpoints).chain(places);
         names.filter_map(|(name, entry)| Some((name, entry?)))
     }
 
@@ -244,7 +337,7 @@ impl Index {
     /// The entry of a block as checkpoints have it: all ones for none.
     #[must_use]
     pub fn block_entry(&self, lba: usize) -> u64 {
-        self.blocks.get(lba).map_or(u64::MAX, |pba| pba.0)
+        self.entry(Lba(lba as u64)).map_or(u64::MAX, |pba| pba.0)
     }
 
     /// The entry of a region's tombstone as checkpoints have it: all ones for none.
@@ -280,7 +373,7 @@ impl Index {
             entry_bytes: blocks.entry_bytes(),
             mapped_blocks: blocks.iter().flatten().count() as u64,
             trimmed: TrimmedBits::of(tombstones.len() as u64, &trimmed),
-            blocks,
+            blocks: Blocks::Whole(blocks),
             tombstones,
             lost: BTreeSet::new(),
             checkpoints: Vec::new(),
@@ -300,7 +393,14 @@ impl Index {
     /// Bytes of memory: of the table itself, and of what is known of trimmed and lost blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> (usize, usize) {
-        let entries = self.blocks.memory_bytes() + self.tombstones.memory_bytes();
+        let blocks = match &self.blocks {
+            Blocks::Whole(entries) => entries.memory_bytes(),
+            Blocks::Grouped(groups) => {
+                let (resident, table) = groups.memory_bytes();
+                resident + table
+            }
+        };
+        let entries = blocks + self.tombstones.memory_bytes();
         (entries, self.trimmed.memory_bytes() + self.lost.len() * size_of::<Lba>())
     }
 

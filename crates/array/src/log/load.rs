@@ -8,7 +8,7 @@
 use crate::log::gc::Move;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot};
-use crate::log::{Effects, LOADS_MAX, Location, Shard, Waiter, row};
+use crate::log::{Effects, LOADS_MAX, Location, Pba, Shard, Waiter, row};
 use base::checksum::crc32c;
 use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
@@ -56,6 +56,8 @@ enum Purpose {
     Move,
     /// Recovery left it weak: all data moves.
     Rescue,
+    /// A group of the index lies in one of its blocks.
+    Group { group: u32, piece: usize },
 }
 
 /// One piece of a stripe being loaded.
@@ -170,6 +172,57 @@ impl Shard {
     pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
         let data = PieceSet::first(self.config.code().data_count());
         self.load_chunks_of(segment_slot, stripe, Purpose::Rescue, data, fx);
+    }
+
+    /// Reads the mapping block of a group. Its segment is not erased meanwhile: should the collector move the block, a
+    /// copy of it stays here until it was read.
+    pub(super) fn start_group_load(&mut self, group: u32, pba: Pba, fx: &mut Effects) {
+        let Location { drive, offset, .. } = self.pba.unpack(pba);
+        let slot = self.segment_at(pba);
+        let segment = self.segments.get_mut(slot);
+        segment.readers += u32::from(!mutant::is(Mutant::MovedGroupReadFromOldPlace));
+        let layout = segment.layout;
+        let (at, row) = layout.slot_at(offset).expect("an address lies in a slot");
+        let stripe = segment.stripe_in_slot(drive.index(), at).expect("an address lies in a stripe");
+        let piece = layout.piece_of(stripe, drive.index());
+        let wanted = [piece].into_iter().collect();
+        let there = self.pieces_there(self.segments.get(slot), stripe);
+        let load = Load {
+            segment: slot,
+            stripe,
+            row,
+            rows: 1,
+            purpose: Purpose::Group { group, piece },
+            wanted,
+            pieces: (0..layout.members()).map(|_| Piece::default()).collect(),
+            pieces_pending: 0,
+            read_again: false,
+        };
+        let slot = self.loads.insert(load);
+        self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
+    }
+
+    /// The mapping block of a group was read, or cannot be.
+    fn end_group_load(&mut self, load: &mut Load, group: u32, piece: usize) {
+        let decoded = match load.pieces[piece].row(0) {
+            Some(_) => None,
+            None => self.decode_row(load, piece, 0),
+        };
+        let drive = self.segments.get(load.segment).layout.drive_of(load.stripe, piece);
+        let is_damaged =
+            decoded.is_some() && self.membership.has_zone(self.segments.get(load.segment), drive);
+        let is_it = |frame: &&Frame| {
+            Protected::from_bytes(&frame.oob)
+                .is_some_and(|protected| protected.kind == Kind::Mapping && protected.lba == u64::from(group))
+        };
+        let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
+        self.group_loaded(group, frame.map(|frame| &frame.data), is_damaged);
+        if let Some(frame) = decoded {
+            self.frames.give(frame);
+        }
+        self.give_pieces(load);
+        self.segments.get_mut(load.segment).readers -=
+            u32::from(!mutant::is(Mutant::MovedGroupReadFromOldPlace));
     }
 
     /// Reads the chunks of a stripe that some pieces are, or are decoded from.
@@ -325,6 +378,7 @@ impl Shard {
                 }
                 self.end_rebuild(&rebuild, fx);
             }
+            Purpose::Group { group, piece } => self.end_group_load(&mut load, group, piece),
             Purpose::Move | Purpose::Rescue => {
                 let is_whole = self.collect_moves(&mut load);
                 // What could be read when recovery decided to keep it went with a member since.
@@ -435,7 +489,10 @@ impl Shard {
         let protected = Protected::from_bytes(&frame.oob);
         let named = protected.and_then(|protected| Some((protected, Name::of(&protected, &self.index)?)));
         match named {
-            Some((protected, name)) if self.index.get(name) == Some(from) => {
+            Some((_, name)) if !self.index.can_tell(name) && mutant::is(Mutant::AbsentGroupCountsAsDead) => {
+                self.frames.give(frame);
+            }
+            Some((protected, name)) if self.may_lie_at(name, from) => {
                 let data_crc = oob::data_crc(&frame.oob);
                 let repaired = decoded && self.membership.has_zone(segment, drive);
                 self.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });

@@ -13,30 +13,35 @@
 use crate::log::gc::{Gc, Move};
 use crate::log::index::{Name, region_of};
 use crate::log::segment::SegmentSlot;
-use crate::log::{Pba, Shard};
+use crate::log::{Effects, Pba, Shard};
 use base::checksum::crc32c;
 use zone::format::oob::{Kind, PROTECTED_BYTES, Protected};
 
 impl Shard {
     /// Queues markers for what is still live in a segment that was moved as far as it could be read, some
-    /// at a time.
-    pub(super) fn write_off(&mut self, victim: SegmentSlot) {
+    /// at a time. False while what is live is not known.
+    pub(super) fn write_off(&mut self, victim: SegmentSlot, fx: &mut Effects) -> bool {
         if self.write_offs.is_empty() {
-            let live = self.index.mapped().filter(|(_, pba)| self.segment_at(*pba) == victim);
-            self.write_offs = live.collect();
+            let Some(live) = self.find_live(victim, fx) else { return self.index.is_incomplete() };
+            self.write_offs = live;
         }
         while self.moves.len() < self.moves_waiting_max() {
-            let Some((name, from)) = self.write_offs.pop() else { return };
+            let Some((name, from)) = self.write_offs.pop() else { break };
             // Without one of its blocks, a checkpoint is worth nothing: the next mount does without.
             if let Name::Mapping(_) = name {
                 self.drop_checkpoints();
                 continue;
             }
-            if self.index.get(name) == Some(from) && self.segment_at(from) == victim {
+            if let Name::Group(group) = name {
+                self.give_up_mapping_block(group, from);
+                continue;
+            }
+            if self.may_lie_at(name, from) && self.segment_at(from) == victim {
                 let marker = self.marker(name, from);
                 self.moves.push_back(marker);
             }
         }
+        true
     }
 
     /// Writes tombstones that could not be read anew, with what may have been trimmed as lost.
@@ -73,7 +78,7 @@ impl Shard {
                 self.in_flight.sequence_before(lba).or(trim)
             }
             Name::Tombstone(region) => self.regions.sequence_before(region),
-            Name::Mapping(_) => unreachable!("checkpoints have no markers"),
+            Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
         };
         before.unwrap_or_else(|| {
             self.next_sequence += 1;
@@ -90,10 +95,10 @@ impl Shard {
                 (lba.0, Kind::Lost)
             }
             Name::Tombstone(region) => {
-                self.index.write_tombstone(region, &(0..0), &mut frame.data);
+                self.index.write_tombstone(region, &self.being_unmapped(region), &mut frame.data);
                 (region, Kind::Tombstone)
             }
-            Name::Mapping(_) => unreachable!("checkpoints have no markers"),
+            Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
         };
         let protected = Protected { lba, sequence: self.sequence_for_marker(name), kind };
         frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());

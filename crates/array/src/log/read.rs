@@ -3,6 +3,7 @@
 //! Reads never wait for writes: the index points to durable copies only. A segment that is being
 //! read is pinned by its `readers` and not erased.
 
+use crate::log::index::groups::Residence;
 use crate::log::load::Rebuild;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Name, Pba, Shard, Waiter};
@@ -33,6 +34,8 @@ pub struct ReadRequest {
     frames: Vec<Option<Frame>>,
     /// Commands and rebuilds under way.
     parts_pending: u32,
+    /// The next block cannot be looked up yet.
+    waits: bool,
     outcome: Outcome,
 }
 
@@ -50,8 +53,17 @@ impl Shard {
         self.frames.take_many(blocks as usize, &mut stock);
         self.counters.user_blocks_read += u64::from(blocks);
         let frames = (0..blocks).map(|_| None).collect();
-        let read =
-            ReadRequest { id, lba, blocks, next: 0, stock, frames, parts_pending: 0, outcome: Outcome::Done };
+        let read = ReadRequest {
+            id,
+            lba,
+            blocks,
+            next: 0,
+            stock,
+            frames,
+            parts_pending: 0,
+            waits: false,
+            outcome: Outcome::Done,
+        };
         let slot = self.reads.insert(read);
         self.advance_read(slot, fx);
     }
@@ -62,11 +74,24 @@ impl Shard {
         self.reads.get_mut(slot).parts_pending += 1;
         loop {
             let read = self.reads.get_mut(slot);
-            if read.next == read.blocks || read.parts_pending >= PARTS_IN_FLIGHT_MAX {
+            if read.next == read.blocks || read.parts_pending >= PARTS_IN_FLIGHT_MAX || read.waits {
                 break;
             }
             let first = read.next;
             let lba = read.lba.plus(u64::from(first));
+            match self.wish_for_read(slot, lba, fx) {
+                Residence::Here => {}
+                Residence::Lost => {
+                    self.skip_lost_group(slot, lba);
+                    continue;
+                }
+                Residence::Coming | Residence::Absent => {
+                    let read = self.reads.get_mut(slot);
+                    read.waits = true;
+                    read.parts_pending += 1;
+                    break;
+                }
+            }
             match self.index.get(Name::Block(lba)) {
                 None if self.index.is_lost(lba) && !mutant::is(Mutant::LostReadsAsZeros) => {
                     self.counters.blocks_unreadable += 1;
@@ -86,6 +111,22 @@ impl Shard {
         }
         self.reads.get_mut(slot).parts_pending -= 1;
         self.answer_read_if_done(slot, fx);
+    }
+
+    /// What the next block waited for has come, or not.
+    pub(super) fn read_goes_on(&mut self, slot: u32, fx: &mut Effects) {
+        self.reads.get_mut(slot).waits = false;
+        self.read_part_done(slot, fx);
+    }
+
+    /// Nobody knows where the blocks of a group lie.
+    fn skip_lost_group(&mut self, slot: u32, lba: Lba) {
+        let end = self.group_end(lba);
+        let read = self.reads.get_mut(slot);
+        read.outcome = Outcome::IoError;
+        let blocks = u32::try_from(end - lba.0).map_or(read.blocks, |blocks| blocks.min(read.blocks));
+        read.next = (read.next + blocks).min(read.blocks);
+        self.counters.blocks_unreadable += u64::from(blocks);
     }
 
     /// Reads the run of blocks that starts at `pba`, directly or by rebuilding.
@@ -116,7 +157,10 @@ impl Shard {
         let mut blocks = 1;
         while blocks < blocks_max {
             let lba = read.lba.plus(u64::from(first + blocks));
-            let Some(next) = self.index.get(Name::Block(lba)) else { break };
+            let name = Name::Block(lba);
+            let Some(next) = (self.index.can_tell(name)).then(|| self.index.get(name)).flatten() else {
+                break;
+            };
             if self.pba.unpack(next) != (Location { offset: location.offset + blocks, ..location }) {
                 break;
             }

@@ -494,6 +494,7 @@ impl Shard {
     fn segment_erased(&mut self, slot: SegmentSlot) {
         self.segments.remove(slot);
         self.counters.segments_collected += 1;
+        self.grant_mapping_blocks();
         self.gc_erased();
     }
 }

@@ -36,6 +36,19 @@ pub struct RebuildStatus {
     pub bytes_total: u64,
 }
 
+/// An index of which only some is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexStatus {
+    /// Bytes of groups that may be in memory: what was asked for, or what the volume leaves no room for elsewhere.
+    pub limit_bytes: u64,
+    /// Bytes of those that are.
+    pub resident_bytes: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Of them, how many lie in a mapping block.
+    pub mapping_blocks: u64,
+}
+
 /// A snapshot of a volume.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -73,6 +86,8 @@ pub struct Status {
     pub large_chunk_bytes: u64,
     /// What its structures take in memory.
     pub memory: Memory,
+    /// When only some of the index is in memory.
+    pub index: Option<IndexStatus>,
     /// What was counted since the volume was mounted.
     pub counters: Counters,
 }
@@ -103,8 +118,18 @@ impl Shard {
             large_segments: self.config.open.large,
             large_chunk_bytes: u64::from(self.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
             memory: self.memory(),
+            index: self.index_status(),
             counters: self.counters,
         }
+    }
+
+    fn index_status(&self) -> Option<IndexStatus> {
+        self.index.groups().map(|groups| IndexStatus {
+            limit_bytes: groups.limit_bytes() as u64,
+            resident_bytes: groups.memory_bytes().0 as u64,
+            groups: u64::from(groups.count()),
+            mapping_blocks: groups.placed(),
+        })
     }
 
     /// How far the rebuild has come; `None` when no member is being rebuilt. O(segments).

@@ -27,6 +27,8 @@ pub enum Origin {
     Repaired(Pba),
     /// It belongs to a checkpoint that is being written.
     Checkpoint,
+    /// It holds a group of the index.
+    Index,
     /// It fills the stripe up.
     Padding,
 }

@@ -171,8 +171,7 @@ impl Shard {
 
     /// The tombstone of a region is durable: its blocks are gone.
     pub(super) fn apply_trim(&mut self, request: u32, region: u64) {
-        let Work::Trim { range, .. } = &self.requests.get(request).work else { unreachable!("a trim") };
-        for lba in intersect(range, &region_range(region, self.index.blocks())) {
+        for lba in self.blocks_of_trim(request, region) {
             if let Some(before) = self.index.trim(Lba(lba)) {
                 self.forget(before);
             }

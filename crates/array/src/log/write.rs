@@ -4,6 +4,7 @@
 //! being trimmed) holds those behind it, which keeps flushes and trims simple and starves nobody.
 
 use crate::log::index::Name;
+use crate::log::index::groups::{Holder, Residence};
 use crate::log::stripe::{Origin, StripeBlock};
 use crate::log::{Effects, Shard, Waiter, index};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
@@ -72,6 +73,12 @@ impl ClientRequest {
             Work::Write { range, .. } => range.end - range.start,
             Work::Trim { .. } | Work::Flush { .. } => 0,
         }
+    }
+
+    /// The block of a write that is placed next.
+    fn next_block(&self) -> Option<Lba> {
+        let Work::Write { range, frames } = &self.work else { unreachable!("a write") };
+        (!frames.is_empty()).then(|| Lba(range.end - frames.len() as u64))
     }
 
     /// Regions the request touches.
@@ -160,12 +167,17 @@ impl Shard {
         }
         let stream = self.requests.get(slot).stream;
         while self.may_place(stream) {
-            let request = self.requests.get_mut(slot);
-            let Work::Write { range, frames } = &mut request.work else { unreachable!("a write") };
-            let Some(frame) = frames.pop() else {
+            let Some(lba) = self.requests.get(slot).next_block() else {
                 return self.request_placed(slot, fx);
             };
-            let lba = Lba(range.end - 1 - frames.len() as u64);
+            match self.hold_for_client(lba, fx) {
+                Residence::Here => {}
+                Residence::Lost => return self.request_lost(slot, fx),
+                Residence::Coming | Residence::Absent => return false,
+            }
+            let request = self.requests.get_mut(slot);
+            let Work::Write { frames, .. } = &mut request.work else { unreachable!("a write") };
+            let frame = frames.pop().expect("it has a next block");
             request.blocks_pending += 1;
             let data_crc = crc32c(&frame.data);
             let protected = Protected { lba: lba.0, sequence: self.next_sequence, kind: Kind::User };
@@ -203,6 +215,13 @@ impl Shard {
         }
         self.request_block_done(slot, false, fx);
         true
+    }
+
+    /// The rest of a write cannot be indexed: it fails when what was placed is durable.
+    fn request_lost(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        self.requests.get_mut(slot).outcome = Outcome::IoError;
+        self.writes_failed = true;
+        self.request_placed(slot, fx)
     }
 
     /// Closes the filling stripes of clients.
@@ -430,16 +449,23 @@ impl Shard {
                 if self.in_flight.complete(lba, sequence) {
                     self.map(Name::Block(lba), pba);
                 }
+                self.release_group(lba, Holder::Client, lost);
                 self.request_block_done(request, lost, fx);
             }
             (Origin::Request(request), Some(Name::Tombstone(region))) => {
                 if !lost {
                     self.map(Name::Tombstone(region), pba);
+                    if self.index.groups().is_some() {
+                        let blocks = self.blocks_of_trim(request, region);
+                        return self.begin_unmapping(request, region, blocks);
+                    }
                     self.apply_trim(request, region);
                 }
                 self.request_block_done(request, lost, fx);
             }
-            (Origin::Request(_), Some(Name::Mapping(_))) => unreachable!("clients write no checkpoints"),
+            (Origin::Request(_), Some(Name::Mapping(_) | Name::Group(_))) => {
+                unreachable!("clients write no parts of the index")
+            }
             (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
                 self.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
@@ -448,16 +474,19 @@ impl Shard {
                     self.map(name, pba);
                     self.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
+                if let Name::Block(lba) = name {
+                    self.release_group(lba, Holder::Collector, lost);
+                }
             }
             (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),
+            (Origin::Index, Some(Name::Group(group))) => self.group_written(group, pba, lost),
             (Origin::Padding, _) => {}
-            (Origin::Request(_) | Origin::Moved(_) | Origin::Repaired(_) | Origin::Checkpoint, None) => {
-                unreachable!("only padding has no name")
-            }
+            (Origin::Index, Some(_)) => unreachable!("the index consists of groups"),
+            (_, None) => unreachable!("only padding has no name"),
         }
     }
 
-    fn request_block_done(&mut self, slot: u32, lost: bool, fx: &mut Effects) {
+    pub(super) fn request_block_done(&mut self, slot: u32, lost: bool, fx: &mut Effects) {
         let request = self.requests.get_mut(slot);
         assert!(request.blocks_pending > 0);
         request.blocks_pending -= 1;

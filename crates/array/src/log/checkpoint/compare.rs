@@ -1,6 +1,7 @@
 //! Two engines that were mounted from the same drives: what their indexes do not agree on.
 
 use crate::log::index::Name;
+use crate::log::index::groups::Groups;
 use crate::log::{Location, Pba, Shard};
 use base::frame::Frame;
 use base::time::Instant;
@@ -27,8 +28,11 @@ impl Shard {
         for name in names {
             let marks = |shard: &Shard| match name {
                 Name::Block(lba) => (shard.index.is_trimmed(lba), shard.index.is_lost(lba)),
-                Name::Tombstone(_) | Name::Mapping(_) => (false, false),
+                Name::Tombstone(_) | Name::Mapping(_) | Name::Group(_) => (false, false),
             };
+            if !self.index.can_tell(name) {
+                continue;
+            }
             let places = (self.index.get(name), other.index.get(name));
             let same = match places {
                 (Some(a), Some(b)) if a != b => {
@@ -45,6 +49,22 @@ impl Shard {
             if found.len() == DIFFERENCES_MAX {
                 break;
             }
+        }
+        found
+    }
+
+    /// What the index says otherwise than that of a fresh mount, where it is in memory; and whether as much is live, where
+    /// it is not.
+    #[must_use]
+    pub fn audit_index(&self, fresh: &Shard, drives: &mut DriveSet, now: Instant) -> Vec<String> {
+        let mut found = self.differences(fresh, drives, now);
+        let live = |shard: &Shard| {
+            shard.segments.iter().map(|(_, segment)| u64::from(segment.live_blocks)).sum::<u64>()
+        };
+        let groups = self.index.groups().map_or(0, Groups::placed);
+        let (here, there) = (live(self) - groups, live(fresh));
+        if here != there || self.index.mapped_blocks() != fresh.index.mapped_blocks() {
+            found.push(format!("{here} live blocks beside {groups} of groups, {there} found"));
         }
         found
     }

@@ -72,6 +72,7 @@ impl Model {
             Step::Set(Name::Block(lba), pba) => self.take(lba, State::At(pba)),
             Step::Set(Name::Tombstone(region), pba) => self.tombstones.insert(region, pba),
             Step::Set(Name::Mapping(name), pba) => self.checkpoint.insert(name, pba),
+            Step::Set(Name::Group(_), _) => unreachable!("this index is not in groups"),
             Step::Trim(lba) => self.take(lba, State::Trimmed),
             Step::Lose(lba) => self.take(lba, State::Lost),
         }

@@ -2,7 +2,7 @@
 
 use crate::log::adaptive::Demand;
 use crate::log::checkpoint::Checkpoints;
-use crate::log::config::Tuning;
+use crate::log::config::{CheckpointEvery, Tuning};
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
 use crate::log::headroom::Begun;
@@ -10,6 +10,7 @@ use crate::log::in_flight::InFlight;
 use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
+use crate::log::off_load::{self, OffLoad};
 use crate::log::pba::{Pba, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
 use crate::log::scrub::Scrub;
@@ -53,6 +54,9 @@ pub fn run(
     let data_blocks =
         (slots.iter().zip(&streams)).map(|(slots, stream)| slots * stream.stripe_data_blocks as usize).sum();
     let frames_internal_max = internal_frames_max(&config);
+    let limit = off_load::limit(&config, &tuning, session.entry_bytes);
+    // An image needs all of the index, and a group at a time is not built.
+    let checkpoints = if limit.is_some() { CheckpointEvery::Never } else { tuning.checkpoints };
     let epoch = u64::from(session.record.epoch);
     let mut shard = Shard {
         array_tag: session.array_tag(),
@@ -81,7 +85,8 @@ pub fn run(
         gc: Gc::Idle,
         victim_begun: Begun::default(),
         scrub: Scrub::default(),
-        checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
+        checkpoints: Checkpoints::new(checkpoints, &session.record, checkpoint.as_ref(), &config),
+        off_load: OffLoad::default(),
         moves: VecDeque::new(),
         write_offs: Vec::new(),
         member_rebuild: MemberRebuild::default(),
@@ -104,6 +109,7 @@ pub fn run(
         tuning,
     };
     shard.count_live();
+    limit.into_iter().for_each(|limit| shard.index.off_load(limit));
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
 }

@@ -224,6 +224,7 @@ impl Newest {
                 self.keep_tombstone(region, entry.sequence, copy);
                 &mut self.tombstones[Lba(region).index()]
             }
+            Name::Group(_) => return,
             Name::Mapping(_) => {
                 // Of an earlier attempt with this number, there are copies with lower sequences.
                 let is_of_it = entry.sequence > self.floor;
@@ -303,7 +304,7 @@ impl Newest {
         match name {
             Name::Block(lba) => self.blocks.of(lba) > 0,
             Name::Tombstone(region) => self.tombstones[Lba(region).index()] > 0,
-            Name::Mapping(_) => true,
+            Name::Mapping(_) | Name::Group(_) => true,
         }
     }
 

@@ -1,0 +1,506 @@
+//! Groups of entries, of which only some are in memory (ADR 17).
+//!
+//! ```text
+//!               install                     replace
+//!   Absent ───────────────> Resident, clean ───────> Resident, dirty
+//!     ^  <───── evict ──────       ^                     │
+//!                                  └──── written ────────┘
+//! ```
+//! Each group lies in a *mapping block* of its own, or in none: then nothing was mapped in it when it was evicted. What
+//! is evicted is chosen by CLOCK: a hand goes round those that are resident, and takes the first that nobody used
+//! since it came by. Pins, changes that are not written, and writes under way keep a group resident.
+//!
+//! This is the account of it. Who reads and writes mapping blocks is `off_load.rs`.
+
+use crate::log::index::entries::{Entries, EntryBytes};
+use crate::log::pba::Pba;
+use base::mutant::{self, Mutant};
+use base::units::{BLOCK_BYTES, Lba};
+use base::xor::Block;
+use std::ops::Range;
+
+/// Times that the hand passes by a group that was just loaded: it must not go before who asked for it comes.
+const PASSES_AFTER_LOAD: u8 = 3;
+
+/// How many entries a group has, and how many groups may be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLimit {
+    /// Entries of a group.
+    pub entries: usize,
+    /// Groups that may be resident.
+    pub resident_max: usize,
+}
+
+/// Entries that a mapping block holds.
+#[must_use]
+pub fn entries_per_block(bytes: EntryBytes) -> usize {
+    BLOCK_BYTES / usize::from(bytes.count())
+}
+
+/// Whether a group can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residence {
+    /// It is in memory.
+    Here,
+    /// It is being read.
+    Coming,
+    /// It is in its mapping block, or maps nothing.
+    Absent,
+    /// Its mapping block is beyond rescue.
+    Lost,
+}
+
+/// Who holds a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A write on its way.
+    Client,
+    /// A block being moved.
+    Collector,
+}
+
+/// One group.
+#[derive(Default)]
+struct Group {
+    entries: Option<Entries>,
+    /// Its mapping block; outdated while the group is dirty.
+    place: Option<Pba>,
+    pins: u32,
+    pins_of_clients: u32,
+    /// Times that the hand passes by.
+    passes: u8,
+    dirty: bool,
+    writing: bool,
+    loading: bool,
+    lost: bool,
+}
+
+/// All groups of a volume.
+pub struct Groups {
+    entry_bytes: EntryBytes,
+    blocks: usize,
+    limit: GroupLimit,
+    groups: Vec<Group>,
+    /// Those that are resident, in the order of the clock.
+    clock: Vec<u32>,
+    hand: usize,
+    /// Where the search for the next one to write begins.
+    broom: usize,
+    dirty: usize,
+    writing: usize,
+    loading: usize,
+    held_by_clients: usize,
+    placed: usize,
+    /// Some group is lost: what is live is not known any more.
+    any_lost: bool,
+}
+
+impl Groups {
+    /// A table in groups; all are resident and none has a mapping block.
+    #[must_use]
+    pub fn of(table: &Entries, limit: GroupLimit) -> Groups {
+        let count = table.len().div_ceil(limit.entries);
+        let mut groups = Groups {
+            entry_bytes: table.entry_bytes(),
+            blocks: table.len(),
+            limit,
+            groups: (0..count).map(|_| Group::default()).collect(),
+            clock: Vec::new(),
+            hand: 0,
+            broom: 0,
+            dirty: 0,
+            writing: 0,
+            loading: 0,
+            held_by_clients: 0,
+            placed: 0,
+            any_lost: false,
+        };
+        for group in 0..u32::try_from(count).expect("a u32 of groups") {
+            let mut entries = groups.empty(group);
+            for (at, lba) in groups.range(group).enumerate() {
+                entries.replace(at, table.get(Lba(lba).index()));
+            }
+            groups.admit(group, entries);
+            groups.mark_dirty(group);
+        }
+        groups
+    }
+
+    /// The group of a block.
+    #[must_use]
+    pub fn group_of(&self, lba: Lba) -> u32 {
+        u32::try_from(lba.index() / self.limit.entries).expect("a u32 of groups")
+    }
+
+    /// Groups.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.groups.len()).expect("a u32 of groups")
+    }
+
+    /// The blocks of a group.
+    #[must_use]
+    pub fn range(&self, group: u32) -> Range<u64> {
+        let first = group as usize * self.limit.entries;
+        let end = (first + self.limit.entries).min(self.blocks);
+        first as u64..end as u64
+    }
+
+    /// Blocks of the volume.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    fn empty(&self, group: u32) -> Entries {
+        let range = self.range(group);
+        Entries::new(self.entry_bytes, Lba(range.end - range.start).index())
+    }
+
+    fn admit(&mut self, group: u32, entries: Entries) {
+        let place = &mut self.groups[group as usize];
+        assert!(place.entries.is_none());
+        place.entries = Some(entries);
+        place.passes = PASSES_AFTER_LOAD;
+        self.clock.push(group);
+    }
+
+    /// Whether a group can be used.
+    #[must_use]
+    pub fn residence(&self, group: u32) -> Residence {
+        match &self.groups[group as usize] {
+            Group { entries: Some(_), .. } => Residence::Here,
+            Group { lost: true, .. } => Residence::Lost,
+            Group { loading: true, .. } => Residence::Coming,
+            Group { .. } => Residence::Absent,
+        }
+    }
+
+    /// True when it is known, without the group, that it maps nothing.
+    #[must_use]
+    pub fn maps_nothing(&self, group: u32) -> bool {
+        let Group { entries, place, .. } = &self.groups[group as usize];
+        entries.is_none() && place.is_none()
+    }
+
+    /// Where a block lies.
+    ///
+    /// # Panics
+    /// When its group is not resident, and may map something.
+    #[must_use]
+    pub fn get(&self, lba: Lba) -> Option<Pba> {
+        match &self.groups[lba.index() / self.limit.entries] {
+            Group { entries: Some(entries), .. } => entries.get(lba.index() % self.limit.entries),
+            Group { place, .. } => {
+                assert!(place.is_none(), "block {lba} was looked up in a group that is not there");
+                None
+            }
+        }
+    }
+
+    /// Points a block elsewhere and returns where it pointed to.
+    ///
+    /// # Panics
+    /// When its group is not resident, and something is to be mapped or may be.
+    pub fn replace(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
+        let group = self.group_of(lba);
+        if pba.is_none() && self.maps_nothing(group) {
+            return None;
+        }
+        self.mark_dirty(group);
+        self.use_group(group);
+        let entries = self.groups[group as usize].entries.as_mut().expect("the group is resident");
+        entries.replace(lba.index() % self.limit.entries, pba)
+    }
+
+    /// Somebody uses a group.
+    pub fn use_group(&mut self, group: u32) {
+        self.groups[group as usize].passes = 1;
+    }
+
+    fn mark_dirty(&mut self, group: u32) {
+        let group = &mut self.groups[group as usize];
+        self.dirty += usize::from(!group.dirty);
+        group.dirty = true;
+    }
+
+    fn mark_clean(&mut self, group: u32) {
+        let group = &mut self.groups[group as usize];
+        self.dirty -= usize::from(group.dirty);
+        group.dirty = false;
+    }
+
+    /// Keeps a group resident.
+    pub fn pin(&mut self, group: u32, holder: Holder) {
+        let group = &mut self.groups[group as usize];
+        assert!(group.entries.is_some());
+        group.pins += 1;
+        group.passes = 1;
+        if holder == Holder::Client {
+            group.pins_of_clients += 1;
+            self.held_by_clients += usize::from(group.pins_of_clients == 1);
+            assert!(self.held_by_clients <= self.half(), "clients hold {} groups", self.held_by_clients);
+        }
+    }
+
+    /// One of those who keep it lets go.
+    pub fn unpin(&mut self, group: u32, holder: Holder) {
+        let group = &mut self.groups[group as usize];
+        assert!(group.pins > 0);
+        group.pins -= 1;
+        if holder == Holder::Client {
+            group.pins_of_clients -= 1;
+            self.held_by_clients -= usize::from(group.pins_of_clients == 0);
+        }
+    }
+
+    /// True when clients may pin a group: they hold at most half of what may be resident, so that reads and the
+    /// collector find room.
+    #[must_use]
+    pub fn may_pin(&self, group: u32) -> bool {
+        let is_held = self.groups[group as usize].pins_of_clients > 0;
+        is_held || self.held_by_clients < self.half() || mutant::is(Mutant::ClientsPinAllGroups)
+    }
+
+    fn half(&self) -> usize {
+        (self.limit.resident_max / 2).max(1)
+    }
+
+    /// Groups that are resident, or will be.
+    #[must_use]
+    pub fn resident(&self) -> usize {
+        self.clock.len() + self.loading
+    }
+
+    /// True when one more group fits.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.resident() < self.limit.resident_max
+    }
+
+    /// True when fewer groups should be resident.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.resident() > self.limit.resident_max
+    }
+
+    /// Gives up a group that is written and not in use; false when there is none. Room for groups that are only read
+    /// ahead is not made of others that were, and that nobody came for yet.
+    pub fn evict(&mut self, ahead: bool) -> bool {
+        let rounds = usize::from(PASSES_AFTER_LOAD) + 1;
+        for _ in 0..rounds * self.clock.len() {
+            if self.hand >= self.clock.len() {
+                self.hand = 0;
+            }
+            let group = &mut self.groups[self.clock[self.hand] as usize];
+            let is_dirty = group.dirty && !mutant::is(Mutant::DirtyGroupsDropped);
+            if is_dirty || group.writing || group.pins > 0 || ahead && group.passes > 1 {
+                self.hand += 1;
+            } else if group.passes > 0 {
+                group.passes -= 1;
+                self.hand += 1;
+            } else {
+                group.entries = None;
+                let evicted = self.clock.swap_remove(self.hand);
+                self.mark_clean(evicted);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// True when groups should be written so that others find room: too many are dirty, or resident.
+    #[must_use]
+    pub fn should_write(&self) -> bool {
+        self.is_over() && self.dirty > 0 || self.dirty > self.half()
+    }
+
+    /// A dirty group that nobody holds and that is not being written.
+    pub fn next_to_write(&mut self) -> Option<u32> {
+        for _ in 0..self.clock.len() {
+            self.broom = if self.broom + 1 < self.clock.len() { self.broom + 1 } else { 0 };
+            let at = self.clock[self.broom];
+            if self.is_writable(at) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn is_writable(&self, group: u32) -> bool {
+        let group = &self.groups[group as usize];
+        group.dirty && !group.writing && group.pins == 0
+    }
+
+    /// True when groups are being written, or could be.
+    #[must_use]
+    pub fn may_be_written(&self) -> bool {
+        self.writing > 0 || self.clock.iter().any(|group| self.is_writable(*group))
+    }
+
+    /// A group is about to be written; false when it maps nothing, which needs no block.
+    pub fn begin_write(&mut self, group: u32, block: &mut Block) -> bool {
+        self.mark_clean(group);
+        block.fill(0);
+        let width = usize::from(self.entry_bytes.count());
+        let entries = self.groups[group as usize].entries.as_ref().expect("it is dirty");
+        let mut any = false;
+        for (entry, bytes) in entries.iter().zip(block.chunks_exact_mut(width)) {
+            any |= entry.is_some();
+            let number = entry.map_or(self.entry_bytes.unmapped(), |pba| pba.0);
+            bytes.copy_from_slice(&number.to_le_bytes()[..width]);
+        }
+        self.groups[group as usize].writing = any;
+        self.writing += usize::from(any);
+        any
+    }
+
+    /// The mapping block of a group is durable, or lost: then the group is as dirty as it was.
+    pub fn end_write(&mut self, group: u32, lost: bool) {
+        assert!(self.groups[group as usize].writing);
+        self.groups[group as usize].writing = false;
+        self.writing -= 1;
+        if lost {
+            self.mark_dirty(group);
+        } else if mutant::is(Mutant::ChangedGroupCountsAsWritten) {
+            self.mark_clean(group);
+        }
+    }
+
+    /// Mapping blocks being written.
+    #[must_use]
+    pub fn writing(&self) -> usize {
+        self.writing
+    }
+
+    /// Where the mapping block of a group lies.
+    #[must_use]
+    pub fn place(&self, group: u32) -> Option<Pba> {
+        self.groups[group as usize].place
+    }
+
+    /// The mapping block of a group lies elsewhere, or nowhere; returns where it was.
+    pub fn set_place(&mut self, group: u32, place: Option<Pba>) -> Option<Pba> {
+        let before = std::mem::replace(&mut self.groups[group as usize].place, place);
+        self.placed += usize::from(place.is_some());
+        self.placed -= usize::from(before.is_some());
+        before
+    }
+
+    /// A resident group is to be written although it did not change.
+    pub fn write_anew(&mut self, group: u32) {
+        self.mark_dirty(group);
+    }
+
+    /// A group is being read.
+    pub fn begin_load(&mut self, group: u32) {
+        self.groups[group as usize].loading = true;
+        self.loading += 1;
+    }
+
+    /// Groups being read.
+    #[must_use]
+    pub fn loading(&self) -> usize {
+        self.loading
+    }
+
+    /// A group that maps nothing becomes resident.
+    pub fn install_empty(&mut self, group: u32) {
+        assert!(self.maps_nothing(group));
+        let entries = self.empty(group);
+        self.admit(group, entries);
+    }
+
+    /// A mapping block was read, or could not be; false when it makes no group.
+    pub fn end_load(&mut self, group: u32, block: Option<&Block>) -> bool {
+        self.groups[group as usize].loading = false;
+        self.loading -= 1;
+        let range = self.range(group);
+        let bytes = Lba(range.end - range.start).index() * usize::from(self.entry_bytes.count());
+        let entries =
+            block.and_then(|block| Entries::decode(self.entry_bytes, self.entry_bytes, &block[..bytes]));
+        let is_there = entries.is_some();
+        match entries {
+            Some(entries) => self.admit(group, entries),
+            None => {
+                self.groups[group as usize].lost = true;
+                self.any_lost = true;
+            }
+        }
+        is_there
+    }
+
+    /// True when some group is lost: nobody can tell any more what is live.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.any_lost
+    }
+
+    /// What is mapped in resident groups.
+    pub fn mapped(&self) -> impl Iterator<Item = (Lba, Pba)> + '_ {
+        let resident = (0..self.count()).filter(|group| self.groups[*group as usize].entries.is_some());
+        resident.flat_map(|group| self.mapped_in(group))
+    }
+
+    /// What is mapped in a resident group.
+    pub fn mapped_in(&self, group: u32) -> impl Iterator<Item = (Lba, Pba)> + '_ {
+        self.range(group).map(Lba).filter_map(|lba| Some((lba, self.get(lba)?)))
+    }
+
+    /// Mapping blocks, with the group of each.
+    pub fn places(&self) -> impl Iterator<Item = (u32, Pba)> + '_ {
+        (0..).zip(&self.groups).filter_map(|(group, state)| Some((group, state.place?)))
+    }
+
+    /// Mapping blocks that count.
+    #[must_use]
+    pub fn placed(&self) -> u64 {
+        self.placed as u64
+    }
+
+    /// Bytes of the groups that are resident, and of the table of groups.
+    #[must_use]
+    pub fn memory_bytes(&self) -> (usize, usize) {
+        let group = self.limit.entries * usize::from(self.entry_bytes.count());
+        let table = self.groups.capacity() * size_of::<Group>() + self.clock.capacity() * size_of::<u32>();
+        (self.clock.len() * group, table)
+    }
+
+    /// Bytes of groups that may be resident.
+    #[must_use]
+    pub fn limit_bytes(&self) -> usize {
+        self.limit.resident_max * self.limit.entries * usize::from(self.entry_bytes.count())
+    }
+
+    /// Asserts what must hold between events.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub fn check_invariants(&self) {
+        let count = |is: fn(&Group) -> bool| self.groups.iter().filter(|group| is(group)).count();
+        assert!(self.clock.len() == count(|group| group.entries.is_some()));
+        assert!(self.dirty == count(|group| group.dirty));
+        assert!(self.writing == count(|group| group.writing));
+        assert!(self.loading == count(|group| group.loading));
+        assert!(self.placed == count(|group| group.place.is_some()));
+        assert!(self.held_by_clients == count(|group| group.pins_of_clients > 0));
+        assert!(
+            count(|group| group.entries.is_none() && (group.dirty || group.writing || group.pins > 0)) == 0
+        );
+    }
+
+    /// True when nobody holds a group and none is being read or written.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.loading == 0 && self.writing == 0 && self.groups.iter().all(|group| group.pins == 0)
+    }
+
+    /// Groups that somebody holds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.groups.iter().filter(|group| group.pins > 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

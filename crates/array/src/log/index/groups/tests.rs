@@ -1,0 +1,133 @@
+//! Groups beside an ordinary map, and the rules one by one.
+
+use super::*;
+use base::units::BLOCK_BYTES;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const BLOCKS: usize = 50;
+const LIMIT: GroupLimit = GroupLimit { entries: 8, resident_max: 3 };
+
+fn groups(bytes: EntryBytes) -> Groups {
+    Groups::of(&Entries::new(bytes, BLOCKS), LIMIT)
+}
+
+/// A drive for mapping blocks: where each lies, and what it holds.
+#[derive(Default)]
+struct Media {
+    blocks: BTreeMap<u64, Block>,
+    next: u64,
+}
+
+impl Media {
+    fn write(&mut self, groups: &mut Groups, group: u32) {
+        let mut block = [0; BLOCK_BYTES];
+        if !groups.begin_write(group, &mut block) {
+            groups.set_place(group, None);
+            return;
+        }
+        let place = Pba(1_000 + self.next);
+        self.next += 1;
+        self.blocks.insert(place.0, block);
+        groups.end_write(group, false);
+        groups.set_place(group, Some(place));
+    }
+
+    fn bring(&mut self, groups: &mut Groups, lba: Lba) {
+        let group = groups.group_of(lba);
+        while groups.residence(group) == Residence::Absent {
+            while !groups.has_room() && !groups.evict(false) {
+                let dirty = groups.next_to_write().expect("nobody holds any");
+                self.write(groups, dirty);
+            }
+            match groups.place(group) {
+                None => groups.install_empty(group),
+                Some(place) => {
+                    groups.begin_load(group);
+                    assert!(groups.end_load(group, Some(&self.blocks[&place.0])));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_evicted_comes_back(
+        steps in proptest::collection::vec((0..BLOCKS as u64, proptest::option::of(0..900_u64)), 1..200),
+        wide in any::<bool>(),
+    ) {
+        let mut groups = groups(if wide { EntryBytes::Five } else { EntryBytes::Four });
+        let (mut media, mut model) = (Media::default(), BTreeMap::new());
+        for (lba, pba) in steps {
+            let (lba, pba) = (Lba(lba), pba.map(Pba));
+            media.bring(&mut groups, lba);
+            let before = match pba {
+                Some(pba) => model.insert(lba, pba),
+                None => model.remove(&lba),
+            };
+            prop_assert_eq!(groups.replace(lba, pba), before);
+            groups.check_invariants();
+        }
+        for lba in (0..BLOCKS as u64).map(Lba) {
+            media.bring(&mut groups, lba);
+            prop_assert_eq!(groups.get(lba), model.get(&lba).copied());
+        }
+    }
+}
+
+#[test]
+fn what_is_held_dirty_or_being_written_stays() {
+    let mut groups = groups(EntryBytes::Four);
+    assert_eq!((groups.count(), groups.resident()), (7, 7));
+    assert!(groups.is_over() && groups.should_write() && !groups.evict(false), "all are new");
+    let mut media = Media::default();
+    groups.replace(Lba(0), Some(Pba(5)));
+    groups.pin(0, Holder::Client);
+    for _ in 1..7 {
+        let group = groups.next_to_write().expect("they are dirty");
+        media.write(&mut groups, group);
+    }
+    assert_eq!(groups.next_to_write(), None, "the last one is held");
+    while groups.evict(false) {}
+    assert_eq!(groups.resident(), 1);
+    groups.unpin(0, Holder::Client);
+    assert!(groups.begin_write(0, &mut [0; BLOCK_BYTES]));
+    assert!(!groups.evict(false), "it is being written");
+    groups.replace(Lba(1), Some(Pba(6)));
+    groups.end_write(0, false);
+    groups.set_place(0, Some(Pba(1_000)));
+    assert!(!groups.evict(false), "it changed meanwhile");
+    media.write(&mut groups, 0);
+    assert!(groups.evict(false) && groups.residence(0) == Residence::Absent);
+    assert_eq!(groups.placed(), 1);
+}
+
+#[test]
+fn clients_hold_half_at_most() {
+    let mut groups = groups(EntryBytes::Four);
+    assert!(groups.may_pin(3));
+    groups.pin(3, Holder::Client);
+    assert!(groups.may_pin(3) && !groups.may_pin(4));
+    groups.pin(4, Holder::Collector);
+    groups.pin(3, Holder::Client);
+    groups.unpin(3, Holder::Client);
+    assert!(!groups.may_pin(4));
+    groups.unpin(3, Holder::Client);
+    assert!(groups.may_pin(4));
+    groups.check_invariants();
+}
+
+#[test]
+fn without_its_mapping_block_a_group_is_lost() {
+    let mut groups = groups(EntryBytes::Four);
+    groups.replace(Lba(9), Some(Pba(5)));
+    let mut media = Media::default();
+    (0..7).for_each(|group| media.write(&mut groups, group));
+    while groups.evict(false) {}
+    groups.begin_load(1);
+    assert_eq!((groups.residence(1), groups.loading()), (Residence::Coming, 1));
+    assert!(!groups.end_load(1, None));
+    assert!(groups.is_incomplete() && groups.residence(1) == Residence::Lost);
+    groups.check_invariants();
+}
