@@ -33,7 +33,7 @@ mod pacer;
 mod pba;
 mod read;
 mod rebuild;
-mod replace;
+pub(crate) mod replace;
 mod row;
 pub mod scrub;
 mod segment;

@@ -6,7 +6,7 @@
 //! ```
 //! An [`Engine`] owns all state and performs no I/O, like the log-structured engine: methods take requests and
 //! completions, and the [`Effects`] they wish for. The reader's path: `config` (where blocks lie), `logical_zone` (what
-//! is in memory), `write`, `parity_log`; then `read`, `reset`, `member`, `mount`. docs/adr/0016 has the decisions.
+//! is in memory), `write`, `parity_log`; then `read`, `reset`, `member`, `rebuild`, `mount`, `audit`. docs/adr/0016 has the decisions.
 //!
 //! A volume is addressed by block; logical zones follow one another without gaps. A write must begin at the write
 //! pointer of its logical zone and stay within it, many may be in flight. A trim of exactly one logical zone resets
@@ -15,14 +15,17 @@
 //! Promises: an acknowledged write survives a crash and the loss of a drive, both together included. Of a write that is
 //! not, each block is there or reads as zeros. A reset has happened or not.
 //!
-//! Bad at: drives with volatile caches, which it refuses; replacing a drive, which it cannot.
+//! Bad at: drives with volatile caches, which it refuses; replacing a drive, for which clients have to wait; zones that
+//! fail and blocks that rot, which it reads around and never repairs.
 
+mod audit;
 pub mod config;
 mod logical_zone;
 mod member;
 mod mount;
 mod parity_log;
 mod read;
+mod rebuild;
 pub mod record;
 mod reset;
 mod token;
@@ -30,9 +33,11 @@ pub mod volume;
 mod write;
 
 pub use mount::{MountError, format, mount};
+pub use rebuild::RebuildError;
 
 use crate::log::Effects;
 use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::erasure::PIECES_MAX;
 use base::frame::{Frame, FramePool};
 use base::slab::Slab;
 use base::units::{DriveIndex, Lba, ZoneIndex};
@@ -67,13 +72,20 @@ pub struct Counters {
     pub log_zones_replaced: u64,
     /// Decoded for reads.
     pub blocks_decoded: u64,
+    /// Written to a drive that replaces another.
+    pub blocks_rebuilt: u64,
 }
 
 impl Counters {
     /// Everything written to drives.
     #[must_use]
     pub fn drive_blocks(&self) -> u64 {
-        self.data_blocks + self.parity_blocks + self.log_rows + self.log_headers + self.log_others
+        self.data_blocks
+            + self.parity_blocks
+            + self.log_rows
+            + self.log_headers
+            + self.log_others
+            + self.blocks_rebuilt
     }
 }
 
@@ -93,6 +105,8 @@ pub struct Engine {
     /// Parity that recovery could not put in its place, by (logical zone, stripe, row).
     relocated: BTreeMap<(u32, u32, u32), Frame>,
     failed: Option<usize>,
+    /// Since when each member's drive is one.
+    since: [u64; PIECES_MAX],
     broken: bool,
     /// Records of a failure on their way; nothing is acknowledged meanwhile.
     fence: u32,
@@ -137,6 +151,7 @@ impl Engine {
             zones_waiting: BTreeSet::new(),
             relocated: BTreeMap::new(),
             failed: None,
+            since: [0; PIECES_MAX],
             broken: false,
             fence: 0,
             writes: Slab::default(),

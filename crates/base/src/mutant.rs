@@ -150,6 +150,10 @@ mutants! {
         AnyFillerBelieved = "any-filler-believed",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
+        /// The baseline's flush does not wait for resets of zones before it.
+        RaiznFlushIgnoresResets = "raizn-flush-ignores-resets",
+        /// What was to move to the log of a drive that has died goes on waiting in the baseline.
+        RaiznFailedLogAwaited = "raizn-failed-log-awaited",
     }
     Ours {
         /// A write is acknowledged with one piece still in flight.
@@ -334,6 +338,36 @@ mutants! {
         ClientsPinAllGroups = "clients-pin-all-groups",
         /// A block that could not be written holds its group for ever.
         FailedBlockKeepsItsPin = "failed-block-keeps-its-pin",
+        /// The baseline logs no partial parity.
+        RaiznPartialNotLogged = "raizn-partial-not-logged",
+        /// The baseline answers a write before its partial parity is durable.
+        RaiznAnsweredBeforePartial = "raizn-answered-before-partial",
+        /// The baseline answers writes before the failure of a member that lacks them is recorded.
+        RaiznAnsweredBeforeRecorded = "raizn-answered-before-recorded",
+        /// The baseline's flush does not wait for the writes before it.
+        RaiznFlushIgnoresWrites = "raizn-flush-ignores-writes",
+        /// The baseline resets a log zone with partial parity of open stripes in it.
+        RaiznLogNotCheckpointed = "raizn-log-not-checkpointed",
+        /// Parity that the baseline has relocated does not move to the next log zone.
+        RaiznRelocatedNotMoved = "raizn-relocated-not-moved",
+        /// The baseline's mount forgets parity that an earlier one has relocated.
+        RaiznRelocatedForgotten = "raizn-relocated-forgotten",
+        /// The baseline takes parity of writes that never came for that of zeros.
+        RaiznWrongParityKept = "raizn-wrong-parity-kept",
+        /// Degraded reads of the baseline decode from parity that was relocated, where it was before.
+        RaiznReadsParityInPlace = "raizn-reads-parity-in-place",
+        /// The baseline's mount does not finish resets that were recorded.
+        RaiznResetsNotFinished = "raizn-resets-not-finished",
+        /// The baseline's replay takes partial parity from before the reset of a zone.
+        RaiznGenerationIgnored = "raizn-generation-ignored",
+        /// The baseline's rebuild leaves out stripes that are open.
+        RaiznRebuildSkipsOpen = "raizn-rebuild-skips-open",
+        /// The baseline's rebuild writes no partial parity to the new log.
+        RaiznRebuiltWithoutLog = "raizn-rebuilt-without-log",
+        /// The baseline's rebuild decodes from parity that was relocated, where it was before.
+        RaiznRebuildsFromParityInPlace = "raizn-rebuilds-from-parity-in-place",
+        /// The baseline believes a drive that was replaced when it comes back.
+        RaiznReplacedDriveBelieved = "raizn-replaced-drive-believed",
     }
 }
 

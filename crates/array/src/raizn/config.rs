@@ -293,6 +293,15 @@ impl Map {
         count(piece) * self.chunk_blocks() + row
     }
 
+    /// Rows of a piece that positions of its stripe below `coverage` fill; parity is there when all are.
+    #[must_use]
+    pub fn rows_below(&self, piece: usize, coverage: u32) -> u32 {
+        if piece == self.data_count() {
+            return if coverage == self.stripe_blocks() { self.chunk_blocks() } else { 0 };
+        }
+        coverage.saturating_sub(self.within(piece, 0)).min(self.chunk_blocks())
+    }
+
     /// Offset in its drive's zone of a block.
     #[must_use]
     pub fn offset(&self, stripe: u32, row: u32) -> u32 {

@@ -9,6 +9,7 @@
 use crate::raizn::config::{Map, count};
 use crate::request::RequestId;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -155,6 +156,11 @@ impl Stripe {
             self.acked = self.acked.max(first.coverage);
             self.partials.pop_front();
         }
+        if mutant::is(Mutant::RaiznAnsweredBeforePartial)
+            && let Some(last) = self.partials.back().filter(|last| last.coverage <= durable)
+        {
+            self.acked = self.acked.max(last.coverage);
+        }
         if self.is_whole(map) {
             self.acked = map.stripe_blocks();
         }
@@ -186,7 +192,12 @@ pub enum Pending {
         frames: VecDeque<Frame>,
     },
     /// The zone is to be emptied.
-    Reset(RequestId),
+    Reset {
+        /// Who asked.
+        id: RequestId,
+        /// Its number among requests.
+        arrival: u64,
+    },
 }
 
 /// How far a reset is.
@@ -203,6 +214,8 @@ pub enum ResetStage {
 pub struct Reset {
     /// Who asked.
     pub id: RequestId,
+    /// Its number among requests.
+    pub arrival: u64,
     /// How far it is.
     pub stage: ResetStage,
 }
@@ -247,6 +260,12 @@ impl LogicalZone {
             || partly(self.placed)
             || !self.stripes.is_empty()
             || self.pending.iter().any(is_write)
+    }
+
+    /// Stripes that are complete on their drives, and no longer in memory.
+    #[must_use]
+    pub fn closed_stripes(&self, map: &Map) -> u32 {
+        self.stripes.front().map_or(self.placed / map.stripe_blocks(), |stripe| stripe.number)
     }
 
     /// The open stripe of a number.

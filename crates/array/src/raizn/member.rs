@@ -1,4 +1,4 @@
-//! Members: one may fail, and the others say so before anything is acknowledged without it.
+//! Members: one may fail, and the others say so before anything is acknowledged without it. It is replaced in `rebuild`.
 
 use crate::log::Effects;
 use crate::raizn::Engine;
@@ -10,8 +10,15 @@ impl Engine {
         self.failed == Some(drive)
     }
 
+    /// The member that failed, if one has.
+    #[must_use]
+    pub fn failed_member(&self) -> Option<usize> {
+        self.failed
+    }
+
     /// True when more members failed than the array can lose.
-    pub(super) fn is_broken(&self) -> bool {
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
         self.broken
     }
 
@@ -35,16 +42,23 @@ impl Engine {
             // A mount that has changed nothing yet: it fails, and can be repeated.
             return;
         }
-        self.superblock_sequence += 1;
-        for other in (0..self.config.members).filter(|other| *other != drive) {
-            self.append_superblock(other, Purpose::Failure, fx);
-            self.fence += 1;
-        }
+        self.record_members(fx);
         self.zones_waiting.extend(0..self.config.logical_zones());
     }
 
-    /// One of the others knows.
-    pub(super) fn on_failure_recorded(&mut self, fx: &mut Effects) {
+    /// All members that are believed are told who that is; nothing is acknowledged meanwhile.
+    pub(super) fn record_members(&mut self, fx: &mut Effects) {
+        self.superblock_sequence += 1;
+        for member in 0..self.config.members {
+            if !self.is_failed(member) {
+                self.append_superblock(member, Purpose::Members, fx);
+                self.fence += 1;
+            }
+        }
+    }
+
+    /// One of them knows.
+    pub(super) fn on_members_recorded(&mut self, fx: &mut Effects) {
         self.fence -= 1;
         self.answer_writes(fx);
     }

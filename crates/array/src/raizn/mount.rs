@@ -17,7 +17,9 @@ use crate::raizn::logical_zone::Part;
 use crate::raizn::parity_log::Purpose;
 use crate::raizn::record::{Kind, Record, Superblock, array_tag};
 use crate::raizn::volume::RaiznVolume;
+use base::erasure::PIECES_MAX;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use decide::Decided;
@@ -102,7 +104,14 @@ pub fn format(drives: &mut DriveSet, config: &RaiznConfig, tuning: &Tuning) -> R
     config.validate(tuning).map_err(MountError::Config)?;
     for member in 0..config.members {
         let place = u8::try_from(member).expect("validated: at most 32 members");
-        let superblock = Superblock { config: *config, member: place, epoch: 1, sequence: 1, failed: 0 };
+        let superblock = Superblock {
+            config: *config,
+            member: place,
+            epoch: 1,
+            sequence: 1,
+            failed: 0,
+            since: [0; PIECES_MAX],
+        };
         let mut frame = Frame::zeroed();
         superblock.encode(&mut frame.data);
         Record::of_array(Kind::Superblock, 1).seal(array_tag(config), &mut frame);
@@ -129,6 +138,7 @@ pub fn mount(
     finish_resets(&mut drives, &mut scan, now)?;
     let mut engine = Engine::new(config, tuning, scan.epoch_max + 1);
     engine.failed = scan.missing;
+    engine.since = scan.since;
     for zone in 0..config.logical_zones() {
         let decided = Decided::of(&mut drives, &scan, zone, now)?;
         load(&mut engine, zone, decided);
@@ -151,7 +161,7 @@ pub fn mount(
 }
 
 /// Runs one command.
-fn execute(
+pub(super) fn execute(
     drives: &mut DriveSet,
     member: usize,
     zone: ZoneIndex,
@@ -172,7 +182,8 @@ fn finish_resets(drives: &mut DriveSet, scan: &mut Scan, now: Instant) -> Result
     for (zone, dead) in scan.dead.clone() {
         for member in scan.present() {
             let generation = scan.generation_on(drives, member, zone, now)?;
-            if generation.is_some_and(|generation| generation <= dead) {
+            let is_gone = generation.is_some_and(|generation| generation <= dead);
+            if is_gone && !mutant::is(Mutant::RaiznResetsNotFinished) {
                 execute(drives, member, ZoneIndex(zone), Op::Reset, now)?;
                 scan.pointers[member][zone as usize] = 0;
             }

@@ -15,6 +15,7 @@ use crate::raizn::record::{Kind, Record, Superblock};
 use crate::raizn::token::Waiter;
 use crate::raizn::{Engine, emit};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::{OOB_BYTES, ZoneIndex};
 use base::xor::xor_blocks;
 use std::ops::Range;
@@ -46,8 +47,8 @@ pub enum Purpose {
     },
     /// Something that moves to the new log zone and that nobody else waits for.
     Moved,
-    /// That a member failed.
-    Failure,
+    /// That a member failed, or was rebuilt.
+    Members,
     /// That a logical zone is reset.
     Reset(u32),
 }
@@ -95,7 +96,7 @@ impl Engine {
     }
 
     /// True when partial parity of a stripe can be handed to a drive's log now.
-    fn log_has_room(&mut self, drive: usize, fx: &mut Effects) -> bool {
+    pub(super) fn log_has_room(&mut self, drive: usize, fx: &mut Effects) -> bool {
         let limit = self.config.geometry.zone_capacity_blocks - self.config.log_reserve(&self.tuning);
         let log = &self.logs[drive];
         if log.in_flight[log.place] >= APPENDS_IN_FLIGHT_MAX {
@@ -125,13 +126,15 @@ impl Engine {
             .keys()
             .copied()
             .filter(|(zone, stripe, _)| self.map.parity_drive(*zone, *stripe) == drive)
+            .filter(|_| !mutant::is(Mutant::RaiznRelocatedNotMoved))
             .collect();
         for key in moved {
             debts += self.append_relocated(drive, key, fx);
         }
         for zone in 0..self.config.logical_zones() {
             for stripe in &mut self.zones[zone as usize].stripes {
-                if stripe.is_logged && self.map.parity_drive(zone, stripe.number) == drive {
+                let is_here = self.map.parity_drive(zone, stripe.number) == drive;
+                if stripe.is_logged && is_here && !mutant::is(Mutant::RaiznLogNotCheckpointed) {
                     stripe.is_stale = true;
                     debts += 1;
                 }
@@ -165,7 +168,7 @@ impl Engine {
             }
             let (number, coverage) = (stripe.number, stripe.issued);
             let drive = self.map.parity_drive(zone, number);
-            if self.is_failed(drive) {
+            if self.is_failed(drive) || mutant::is(Mutant::RaiznPartialNotLogged) {
                 let stripe = &mut self.zones[zone as usize].stripes[index];
                 stripe.changed = 0..0;
                 stripe.partials.push_back(crate::raizn::logical_zone::Partial { coverage, pending: 0 });
@@ -280,6 +283,7 @@ impl Engine {
             epoch: self.epoch,
             sequence: self.superblock_sequence,
             failed: self.failed_mask(),
+            since: self.since,
         };
         let mut frame = self.frames.take();
         superblock.encode(&mut frame.data);
@@ -329,7 +333,7 @@ impl Engine {
                 self.advance_stripes(zone, stripe, fx);
             }
             Purpose::Moved => self.pay_debt(drive),
-            Purpose::Failure => self.on_failure_recorded(fx),
+            Purpose::Members => self.on_members_recorded(fx),
             Purpose::Reset(zone) => self.on_reset_recorded(zone, fx),
         }
     }
@@ -396,9 +400,18 @@ impl Engine {
         }
     }
 
-    /// The log of a member that failed is no more.
+    /// The log of a member that failed is no more, and nothing is to move there.
     pub(super) fn drop_log(&mut self, drive: usize) {
         self.logs[drive].old = None;
+        if mutant::is(Mutant::RaiznFailedLogAwaited) {
+            return;
+        }
+        let map = self.map;
+        for (zone, logical) in (0..).zip(&mut self.zones) {
+            for stripe in logical.stripes.iter_mut().filter(|stripe| stripe.is_stale) {
+                stripe.is_stale = map.parity_drive(zone, stripe.number) != drive;
+            }
+        }
     }
 
     /// True while a log zone is being replaced or an append is under way.

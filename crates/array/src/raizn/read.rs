@@ -7,6 +7,7 @@ use crate::raizn::token::Waiter;
 use crate::raizn::{Engine, emit};
 use crate::request::{Outcome, Reply, RequestId};
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::{Lba, ZoneIndex};
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::block_is_whole;
@@ -132,6 +133,7 @@ impl Engine {
         let spot = self.map.spot(position);
         let (data_count, members) = (self.map.data_count(), self.config.members);
         let relocated = self.relocated.get(&(zone, spot.stripe, spot.row)).map(|frame| frame.data);
+        let relocated = relocated.filter(|_| !mutant::is(Mutant::RaiznReadsParityInPlace));
         let mut sources = Vec::new();
         if let Some(data) = relocated {
             let mut frame = self.frames.take();

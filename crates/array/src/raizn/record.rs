@@ -11,6 +11,7 @@
 
 use base::bytes::{array_at, put, u16_at, u32_at, u64_at};
 use base::checksum::crc32c;
+use base::erasure::PIECES_MAX;
 use base::frame::Frame;
 use base::units::OOB_BYTES;
 use base::xor::Block;
@@ -20,7 +21,9 @@ use super::config::RaiznConfig;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ZWRZ");
 /// Of superblocks.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Where superblocks say since when members belong to the array.
+const SINCE: usize = 64;
 
 /// What a record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +163,9 @@ pub struct Superblock {
     pub sequence: u32,
     /// Members that failed, one bit each.
     pub failed: u32,
+    /// By member, since when its drive is one: epoch and sequence. It tells a drive that was replaced from the one
+    /// that took its place.
+    pub since: [u64; PIECES_MAX],
 }
 
 impl Superblock {
@@ -179,6 +185,9 @@ impl Superblock {
         put(block, 52, &zones.to_le_bytes());
         put(block, 56, &zone_size_blocks.to_le_bytes());
         put(block, 60, &zone_capacity_blocks.to_le_bytes());
+        for (member, since) in self.since.iter().enumerate() {
+            put(block, SINCE + 8 * member, &since.to_le_bytes());
+        }
     }
 
     /// Reads it; `geometry` is that of the drive it was read from. `None` when it is none, or of drives that are
@@ -197,12 +206,17 @@ impl Superblock {
             chunk_blocks: u32_at(block, 48),
             geometry,
         };
+        let mut since = [0; PIECES_MAX];
+        for (member, since) in since.iter_mut().enumerate() {
+            *since = u64_at(block, SINCE + 8 * member);
+        }
         Some(Superblock {
             config,
             member: block[44],
             epoch: u32_at(block, 32),
             sequence: u32_at(block, 36),
             failed: u32_at(block, 40),
+            since,
         })
     }
 }

@@ -7,15 +7,21 @@ use crate::raizn::parity_log::Purpose;
 use crate::raizn::token::Waiter;
 use crate::raizn::{Engine, emit};
 use crate::request::{Outcome, Reply, RequestId};
+use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 
 impl Engine {
     /// A reset has arrived; writes that arrive from now on begin at the zone's start.
     pub(super) fn queue_reset(&mut self, zone: u32, id: RequestId, fx: &mut Effects) {
+        let arrival = self.arrive();
+        // A flush waits for it as for a write.
+        if !mutant::is(Mutant::RaiznFlushIgnoresResets) {
+            self.outstanding.insert(arrival);
+        }
         let logical = &mut self.zones[zone as usize];
         logical.write_pointer = 0;
-        logical.pending.push_back(Pending::Reset(id));
+        logical.pending.push_back(Pending::Reset { id, arrival });
         self.advance_zone(zone, fx);
     }
 
@@ -36,12 +42,13 @@ impl Engine {
             return false;
         }
         let logical = &mut self.zones[zone as usize];
-        let Some(Pending::Reset(id)) = logical.pending.pop_front() else { return false };
+        let Some(Pending::Reset { id, arrival }) = logical.pending.pop_front() else { return false };
         if logical.generation == 0 {
-            fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
+            self.answer_reset(id, arrival, fx);
             return true;
         }
-        logical.reset = Some(Reset { id, stage: ResetStage::Recording(super::config::count(members.len())) });
+        logical.reset =
+            Some(Reset { id, arrival, stage: ResetStage::Recording(super::config::count(members.len())) });
         for mut stripe in std::mem::take(&mut logical.stripes) {
             self.frames.give_many(&mut stripe.data);
         }
@@ -94,13 +101,20 @@ impl Engine {
         if *pending > 0 {
             return;
         }
-        let id = reset.id;
+        let (id, arrival) = (reset.id, reset.arrival);
         logical.reset = None;
         logical.generation = 0;
         logical.placed = 0;
+        self.answer_reset(id, arrival, fx);
+        self.advance_zone(zone, fx);
+    }
+
+    fn answer_reset(&mut self, id: RequestId, arrival: u64, fx: &mut Effects) {
+        self.outstanding.remove(&arrival);
         let outcome = if self.is_broken() { Outcome::IoError } else { Outcome::Done };
         fx.replies.push(Reply { id, outcome, frames: Vec::new() });
-        self.advance_zone(zone, fx);
+        // Flushes may have waited for it.
+        self.answer_writes(fx);
     }
 }
 
@@ -111,7 +125,7 @@ impl Engine {
             Purpose::Partial { zone, .. } | Purpose::Checkpoint { zone, .. } | Purpose::Reset(zone) => {
                 Some(zone)
             }
-            Purpose::Moved | Purpose::Failure => None,
+            Purpose::Moved | Purpose::Members => None,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::raizn::{Engine, emit};
 use crate::request::{Outcome, Reply, RequestId};
 use base::checksum::crc32c;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::units::{Lba, ZoneIndex};
 use base::xor::xor_blocks;
 use std::collections::VecDeque;
@@ -47,8 +48,7 @@ impl Engine {
             return;
         }
         self.counters.user_blocks += u64::from(blocks);
-        self.arrivals += 1;
-        let arrival = self.arrivals;
+        let arrival = self.arrive();
         self.outstanding.insert(arrival);
         let write = self.writes.insert(WriteRequest { id, arrival, pending: 1, outcome: Outcome::Done });
         let logical = &mut self.zones[zone as usize];
@@ -57,8 +57,14 @@ impl Engine {
         self.advance_zone(zone, fx);
     }
 
+    /// The number of a request that has arrived.
+    pub(super) fn arrive(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
     /// True when one more logical zone may be open.
-    fn may_open(&self) -> bool {
+    pub(super) fn may_open(&self) -> bool {
         let open = self.zones.iter().filter(|zone| zone.is_open(&self.map)).count();
         count(open) < self.config.open_logical_zones_max()
     }
@@ -79,7 +85,7 @@ impl Engine {
             let logical = &self.zones[zone as usize];
             let has_started = match logical.pending.front() {
                 Some(Pending::Write { .. }) if logical.reset.is_none() => self.place(zone),
-                Some(Pending::Reset(_)) => self.start_reset(zone, fx),
+                Some(Pending::Reset { .. }) => self.start_reset(zone, fx),
                 Some(Pending::Write { .. }) | None => false,
             };
             if !has_started {
@@ -339,7 +345,7 @@ impl Engine {
     /// Answers writes that have ended, unless a failure is being recorded: until then a drive that missed them
     /// could be believed.
     pub(super) fn answer_writes(&mut self, fx: &mut Effects) {
-        if self.fence > 0 {
+        if self.fence > 0 && !mutant::is(Mutant::RaiznAnsweredBeforeRecorded) {
             return;
         }
         for write in std::mem::take(&mut self.ended) {
@@ -359,7 +365,8 @@ impl Engine {
 
     /// Everything that has arrived will be durable before this is answered; drives have no volatile caches.
     pub(super) fn start_flush(&mut self, id: RequestId, fx: &mut Effects) {
-        self.flushes.push_back((self.arrivals, id));
+        let covers = if mutant::is(Mutant::RaiznFlushIgnoresWrites) { 0 } else { self.arrivals };
+        self.flushes.push_back((covers, id));
         self.answer_writes(fx);
     }
 }

@@ -19,6 +19,7 @@ use crate::raizn::config::{Map, count};
 use crate::raizn::logical_zone::{Part, Stripe};
 use crate::raizn::record::array_tag;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::ZoneIndex;
 use base::xor::{Block, xor_blocks};
@@ -168,7 +169,8 @@ impl Zone<'_> {
     /// Rows of the log for a row of a stripe.
     fn equations(&self, stripe: u32, row: u32) -> impl Iterator<Item = &Equation> {
         let all = self.scan.equations.get(&(self.number, stripe, row)).into_iter().flatten();
-        all.filter(|equation| equation.generation == self.generation)
+        let is_any = mutant::is(Mutant::RaiznGenerationIgnored);
+        all.filter(move |equation| equation.generation == self.generation || is_any)
     }
 
     /// The parity of a whole row as the log has it.
@@ -268,7 +270,7 @@ impl Zone<'_> {
             let is_missing = self.scan.missing == Some(map.drive_of(self.number, number, piece));
             let there = rows.iter().filter(|row| is_missing || !matches!(row, Known::Absent));
             let all = count(there.count());
-            let due = rows_below(map, piece, coverage);
+            let due = map.rows_below(piece, coverage);
             stripe.done[piece] = if is_missing { due } else { all.min(due) };
         }
         let mut pieces = pieces;
@@ -305,7 +307,7 @@ impl Zone<'_> {
                 Known::Absent => false,
                 Known::Lost => true,
             };
-            if is_wrong {
+            if is_wrong && !mutant::is(Mutant::RaiznWrongParityKept) {
                 decided.relocated.push(((self.number, stripe.number, row), right));
             }
         }
@@ -323,6 +325,9 @@ impl Zone<'_> {
         let keys: Vec<(u32, u32, u32)> = self.scan.equations.range(range).map(|(key, _)| *key).collect();
         for (_, stripe, row) in keys {
             let Some(equation) = self.settled(stripe, row) else { continue };
+            if mutant::is(Mutant::RaiznRelocatedForgotten) {
+                continue;
+            }
             let member = self.map.parity_drive(self.number, stripe);
             let first = self.map.offset(stripe, row);
             let frames = read_blocks(drives, member, (self.number, first, 1), now)?;
@@ -337,17 +342,9 @@ impl Zone<'_> {
     }
 }
 
-/// Rows of a piece below a coverage; parity is there when all is covered.
-fn rows_below(map: &Map, piece: usize, coverage: u32) -> u32 {
-    if piece == map.data_count() {
-        return if coverage == map.stripe_blocks() { map.chunk_blocks() } else { 0 };
-    }
-    coverage.saturating_sub(map.within(piece, 0)).min(map.chunk_blocks())
-}
-
 /// What is to be written of a piece of a stripe that was decided.
 pub fn missing(map: &Map, stripe: &Stripe, piece: usize) -> Option<Part> {
-    let (row, due) = (stripe.done[piece], rows_below(map, piece, stripe.issued));
+    let (row, due) = (stripe.done[piece], map.rows_below(piece, stripe.issued));
     (row < due).then(|| Part { stripe: stripe.number, piece, row, rows: due - row })
 }
 

@@ -4,7 +4,9 @@ use super::{MountError, execute};
 use crate::raizn::config::{LOG_ZONES, RaiznConfig, count};
 use crate::raizn::record::{Kind, Record, Superblock, array_tag};
 use base::checksum::crc32c;
+use base::erasure::PIECES_MAX;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{OOB_BYTES, ZoneIndex};
 use base::xor::Block;
@@ -33,6 +35,8 @@ pub struct Scan {
     pub missing: Option<usize>,
     /// Highest epoch that anything says.
     pub epoch_max: u32,
+    /// Since when each member's drive is one.
+    pub since: [u64; PIECES_MAX],
     /// The last epoch whose log is complete.
     epoch: u32,
     /// Blocks written, by member and zone.
@@ -78,7 +82,11 @@ impl Scan {
             }
         }
         let is_believed = |member: &usize| {
-            newest.failed >> *member & 1 == 0 && superblocks.iter().any(|(place, _)| place == member)
+            let is_its = |(place, superblock): &(usize, Superblock)| {
+                let is_of_today = superblock.since[*member] == newest.since[*member];
+                place == member && (is_of_today || mutant::is(Mutant::RaiznReplacedDriveBelieved))
+            };
+            newest.failed >> *member & 1 == 0 && superblocks.iter().any(is_its)
         };
         let missing: Vec<usize> = (0..newest.config.members).filter(|member| !is_believed(member)).collect();
         if missing.len() > 1 || members != newest.config.members {
@@ -88,6 +96,7 @@ impl Scan {
             config: newest.config,
             missing: missing.first().copied(),
             epoch_max: superblocks.iter().map(|(_, superblock)| superblock.epoch).max().unwrap_or(0),
+            since: newest.since,
             epoch: newest.epoch,
             pointers,
             dead: BTreeMap::new(),
