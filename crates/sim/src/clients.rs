@@ -72,6 +72,7 @@ impl World {
         if !self.make_room(blocks)? {
             return Ok(());
         }
+        let Some((lba, blocks)) = self.place_to_write(lba, blocks)? else { return Ok(()) };
         let arrival = self.oracle.arrive();
         let mut frames = Vec::new();
         self.volume().frames().take_many(Lba(blocks).index(), &mut frames);
@@ -86,6 +87,7 @@ impl World {
 
     pub(crate) fn trim(&mut self, lba: u64, blocks: u64, fua: bool) -> Result<(), Failure> {
         let (lba, blocks) = self.clamp(lba, blocks);
+        let (lba, blocks) = self.range_to_trim(lba, blocks);
         if !self.make_room(0)? {
             return Ok(());
         }
@@ -142,7 +144,7 @@ impl World {
         let frames = Lba(frames).index();
         while !self.is_dark() {
             let crowded = self.pending.len() >= self.plan.depth;
-            if !crowded && self.volume().shard().client_frames_available() >= frames {
+            if !crowded && self.volume().has_frames(frames) {
                 return Ok(true);
             }
             self.expect_progress()?;

@@ -26,6 +26,8 @@ use zone::format::oob::{Kind as OobKind, Protected};
 
 /// First bytes of a footer block.
 const FOOTER_MAGIC: &[u8] = b"ZWFT";
+/// First bytes of a superblock of the baseline.
+const BASELINE_MAGIC: &[u8] = b"ZWRAIZN1";
 
 /// A command in flight.
 #[derive(Debug)]
@@ -84,6 +86,8 @@ pub struct Drive {
     flushed: Vec<u32>,
     /// Zones of the collector's segments.
     moves: Vec<bool>,
+    /// It is a drive of the baseline.
+    is_of_baseline: bool,
     /// First blocks of zones as they were before their last reset, kept while stale reads are possible.
     before_reset: Option<BTreeMap<u32, Vec<Frame>>>,
     done: Vec<Done>,
@@ -155,6 +159,7 @@ impl Drive {
             faults: Faults::default(),
             flushed: if plan.volatile_cache { vec![0; zones] } else { Vec::new() },
             moves: vec![false; zones],
+            is_of_baseline: plan.raizn.is_some(),
             before_reset: None,
             done: Vec::new(),
         }
@@ -326,7 +331,7 @@ impl Drive {
             status: completion.status.nvme_code(),
         };
         trace.note(now, &event);
-        if trace.keeps_blocks() && kind != Kind::Superblock {
+        if trace.keeps_blocks() && kind != Kind::Superblock && !self.is_of_baseline {
             tell_blocks(trace, &event, &completion.frames);
         }
         self.flight[index].completion = Some(completion);
@@ -501,6 +506,12 @@ impl Drive {
             Op::Finish => Kind::Finish,
             Op::Reset => Kind::Reset,
             Op::Flush => Kind::Flush,
+            Op::Write { .. } if self.is_of_baseline => Kind::Chunk,
+            Op::Append { frames } if self.is_of_baseline => {
+                let is_superblock =
+                    frames.first().is_some_and(|frame| frame.data.starts_with(BASELINE_MAGIC));
+                if is_superblock { Kind::Superblock } else { Kind::Log }
+            }
             Op::Write { .. } | Op::Append { .. } if command.zone.0 < SUPERBLOCK_ZONES => Kind::Superblock,
             Op::Write { offset: 0, frames } => {
                 let header = frames.first().and_then(|frame| SegmentHeader::decode(&frame.data));

@@ -12,11 +12,13 @@
 //!
 //! Everything is drawn from the seed; a seed and a commit give the same event log to the bit.
 
+mod baseline;
 pub mod campaign;
 mod checkers;
 mod clients;
 mod damage;
 mod drive;
+mod engine;
 mod ledger;
 pub mod minimise;
 mod oracle;
@@ -31,7 +33,7 @@ mod step;
 mod trace;
 mod world;
 
-pub use plan::{Latency, Plan, Tearing};
+pub use plan::{Baseline, Latency, Plan, Tearing};
 pub use run::{Outcome, SEED_MAX, Scenario, ScenarioError, catch_panics, run};
 pub use step::{Damage, Scope, Step, StepError};
 pub use trace::Keep;

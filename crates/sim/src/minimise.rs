@@ -7,7 +7,7 @@
 //! ```
 //! Each change that still fails stays, until a whole round changes nothing.
 
-use crate::plan::{Latency, Plan, Tearing};
+use crate::plan::{Baseline, Latency, Plan, Tearing};
 use crate::run::{Outcome, Scenario, members_of, run};
 use crate::step::Step;
 use crate::trace::Keep;
@@ -45,6 +45,9 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.open_zones = plan.open_zones.min(4),
     |plan| plan.rebuild_kib_per_second = 0,
     |plan| plan.checkpoint_blocks = 0,
+    |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { write_blocks: plan.chunk_blocks, ..raizn }),
+    |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { stripes_in_flight: 1, ..raizn }),
+    |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { header_block: false, ..raizn }),
     |plan| plan.append_blocks = plan.append_blocks.min(4),
     |plan| plan.transfer_blocks = plan.transfer_blocks.min(4),
 ];
@@ -149,7 +152,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
 /// True when there is such an array, and it has all members that the steps are about.
 fn is_possible(scenario: &Scenario) -> bool {
     let members = scenario.steps.iter().flat_map(members_of);
-    scenario.plan.config().is_some() && members.max() < Some(scenario.plan.members)
+    scenario.plan.array().is_some() && members.max() < Some(scenario.plan.members)
 }
 
 /// Steps that say less than this one: its line without its last words, or with a smaller number.
@@ -226,7 +229,11 @@ mod tests {
 
     fn buggy() -> Scenario {
         let mut scenario = (0..).map(Scenario::draw).find(|scenario| {
-            scenario.plan.members == 6 && scenario.plan.chunk_blocks == 4 && scenario.steps.len() > 100
+            let plan = &scenario.plan;
+            plan.raizn.is_none()
+                && plan.members == 6
+                && scenario.plan.chunk_blocks == 4
+                && scenario.steps.len() > 100
         });
         let scenario = scenario.as_mut().unwrap();
         let at = |index: usize| scenario.steps.len() * index / 4;
@@ -244,7 +251,7 @@ mod tests {
         assert_eq!(lines(&found), ["write 0+5", "crash at reset+0", "rot 2 4 any open 0"]);
         assert_eq!((found.plan.members, found.plan.chunk_blocks), (4, 2));
         assert_eq!((found.plan.depth, found.plan.group_stripes), (1, 1));
-        assert!(found.plan.config().is_some());
+        assert!(found.plan.array().is_some());
     }
 
     #[test]

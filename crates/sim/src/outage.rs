@@ -1,6 +1,7 @@
 //! The power goes and comes back; meanwhile drives are unplugged, exchanged and replaced.
 
 use crate::drive::Drive;
+use crate::engine::{Array, Volume};
 use crate::power::Blow;
 use crate::step::{At, Step};
 use crate::world::{Failure, PATIENCE_NS, World, uuid};
@@ -8,10 +9,23 @@ use array::log::volume::LogVolume;
 use array::log::{MountError, mount};
 use base::time::Instant;
 use base::units::DriveIndex;
+use zone::device::ZonedDevice;
 use zone::drives::DriveSet;
 
 /// Drives of another array are numbered from here.
 const FOREIGN: usize = 100;
+
+/// What became of a mount.
+pub(crate) enum Mounted {
+    /// The volume is there.
+    Done,
+    /// It was refused, and something was done about that.
+    Again,
+    /// The power failed meanwhile.
+    Dark,
+    /// It was refused with good reason.
+    Refused,
+}
 
 impl World {
     /// The power fails, unless it has already.
@@ -46,28 +60,20 @@ impl World {
             }
             let devices =
                 self.places.iter().map(|place| place.map(|drive| self.rack.device(drive))).collect();
-            let mounted = mount(devices, self.plan.tuning(), self.now);
-            self.rack.lock().power.recovering = false;
-            if self.rack.lock().power.is_off() {
-                self.blame_the_absent();
-                self.ledger.count("power fails in recovery", 1);
-                self.fail_drives();
-                return Ok(());
-            }
+            let mounted = match &self.array {
+                Array::Log(config) => self.mount_log(config.array, devices)?,
+                Array::Raizn(..) => self.mount_raizn(devices)?,
+            };
             match mounted {
-                // With hardly a drive of its own, nobody can tell that the other array was not meant.
-                Ok((shard, ..)) if shard.status().array != self.config.array && self.own_drives() < 2 => {
-                    self.unplug_foreign();
+                Mounted::Done => return self.on_mounted(),
+                Mounted::Again => self.fail_drives(),
+                Mounted::Dark => {
+                    self.blame_the_absent();
+                    self.ledger.count("power fails in recovery", 1);
                     self.fail_drives();
+                    return Ok(());
                 }
-                Ok((shard, drives, report)) => {
-                    self.ledger.count("mounts with a checkpoint", u64::from(shard.has_checkpoint()));
-                    self.ledger.count("checkpoints refused", u64::from(report.checkpoint_refused));
-                    self.volume = Some(LogVolume::new(shard, drives));
-                    return self.on_mounted();
-                }
-                Err(error) if self.may_try_again(&error)? => self.fail_drives(),
-                Err(_) => {
+                Mounted::Refused => {
                     self.refused = true;
                     return Ok(());
                 }
@@ -75,8 +81,44 @@ impl World {
         }
     }
 
+    fn mount_log(
+        &mut self,
+        array: [u8; 16],
+        devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    ) -> Result<Mounted, Failure> {
+        let mounted = mount(devices, self.plan.tuning(), self.now);
+        if self.has_lost_power_in_recovery() {
+            return Ok(Mounted::Dark);
+        }
+        match mounted {
+            // With hardly a drive of its own, nobody can tell that the other array was not meant.
+            Ok((shard, ..)) if shard.status().array != array && self.own_drives() < 2 => {
+                self.unplug_foreign();
+                Ok(Mounted::Again)
+            }
+            Ok((shard, drives, report)) => {
+                self.ledger.count("mounts with a checkpoint", u64::from(shard.has_checkpoint()));
+                self.ledger.count("checkpoints refused", u64::from(report.checkpoint_refused));
+                self.volume = Some(Volume::Log(Box::new(LogVolume::new(shard, drives))));
+                Ok(Mounted::Done)
+            }
+            Err(MountError::ForeignDrive { .. }) if !self.foreign.is_empty() => {
+                self.unplug_foreign();
+                Ok(Mounted::Again)
+            }
+            Err(error) => self.may_try_again(&error.to_string(), matches!(error, MountError::Drive { .. })),
+        }
+    }
+
+    /// Recovery proper is over: true when the power failed in it.
+    pub(crate) fn has_lost_power_in_recovery(&self) -> bool {
+        let power = &mut self.rack.lock().power;
+        power.recovering = false;
+        power.is_off()
+    }
+
     /// Members that are not there when the others go on are not believed any more.
-    fn blame_the_absent(&mut self) {
+    pub(crate) fn blame_the_absent(&mut self) {
         for member in std::mem::take(&mut self.away) {
             self.ledger.blame(member, "drive misses a mount");
         }
@@ -91,7 +133,7 @@ impl World {
         self.rack.lock().drives.iter_mut().for_each(Drive::learn);
         let since = self.now;
         self.turn()?;
-        while !self.is_dark() && self.volume().shard().has_recovery_debt() {
+        while !self.is_dark() && self.volume().has_recovery_debt() {
             if !self.advance()? && !self.is_dark() {
                 return Err(self.stuck("recovery never ends: nothing is due"));
             }
@@ -104,7 +146,7 @@ impl World {
             self.power_off();
             return Ok(());
         }
-        if self.volume().shard().must_mount_again() {
+        if self.volume().must_mount_again() {
             return self.mount_again();
         }
         self.rack.lock().power.disarm_cuts();
@@ -128,17 +170,11 @@ impl World {
         self.mount(None)
     }
 
-    /// Whether an array that was not mounted may say so: then true when something can be done about it.
-    fn may_try_again(&mut self, error: &MountError) -> Result<bool, Failure> {
-        if let MountError::ForeignDrive { .. } = error
-            && !self.foreign.is_empty()
-        {
-            self.unplug_foreign();
-            return Ok(true);
-        }
+    /// Whether an array that was not mounted may say so, and whether something can be done about it.
+    pub(crate) fn may_try_again(&mut self, error: &str, has_told: bool) -> Result<Mounted, Failure> {
         // A mount that is refused changes nothing: those who were away are as good as before. One that fails on
         // the way has told the others.
-        if let MountError::Drive { .. } = error {
+        if has_told {
             self.blame_the_absent();
         }
         let away = std::mem::take(&mut self.away);
@@ -151,7 +187,7 @@ impl World {
         if !away.is_empty() {
             self.ledger.count("too many drives away", 1);
         }
-        Ok(!away.is_empty())
+        Ok(if away.is_empty() { Mounted::Refused } else { Mounted::Again })
     }
 
     /// Drives of ours that are plugged in and were not replaced by empty ones.
@@ -160,22 +196,27 @@ impl World {
         self.places.iter().flatten().filter(|drive| own(drive)).count()
     }
 
-    fn unplug_foreign(&mut self) {
+    pub(crate) fn unplug_foreign(&mut self) {
         for (place, drive) in std::mem::take(&mut self.foreign) {
             self.places[place] = drive;
         }
     }
 
-    fn plug_in(&mut self, member: usize) {
+    pub(crate) fn plug_in(&mut self, member: usize) {
         let drive = self.drive_of[member];
-        if !self.places.contains(&Some(drive))
+        // The baseline wants its drives in their order.
+        if let Array::Raizn(..) = self.array
+            && self.places[member].is_none()
+        {
+            self.places[member] = Some(drive);
+        } else if !self.places.contains(&Some(drive))
             && let Some(place) = self.places.iter_mut().find(|place| place.is_none())
         {
             *place = Some(drive);
         }
     }
 
-    fn unplug(&mut self, member: usize) -> bool {
+    pub(crate) fn unplug(&mut self, member: usize) -> bool {
         let drive = self.drive_of.get(member).copied();
         let place = self.places.iter_mut().find(|place| place.is_some() && **place == drive);
         place.map(|place| *place = None).is_some()
@@ -193,6 +234,7 @@ impl World {
                 self.away.insert(member);
             }
             Step::Back { member } if member < members => {
+                self.bring_back_replaced(member);
                 self.away.remove(&member);
                 self.plug_in(member);
                 self.ledger.count("drive comes back", 1);
@@ -216,11 +258,11 @@ impl World {
     }
 
     /// A new drive in the rack.
-    fn empty_drive(&self, member: usize) -> usize {
+    pub(crate) fn empty_drive(&self, member: usize) -> usize {
         let drives = &mut self.rack.lock().drives;
         let mut id = uuid(member);
         id[8..].copy_from_slice(&(drives.len() as u64).to_le_bytes());
-        drives.push(Drive::new(&self.plan, self.config.geometry, id, member));
+        drives.push(Drive::new(&self.plan, self.array.geometry(), id, member));
         drives.len() - 1
     }
 
@@ -230,12 +272,15 @@ impl World {
         if member >= self.plan.members {
             return Ok(());
         }
+        if let Array::Raizn(..) = self.array {
+            return self.replace_in_baseline(member);
+        }
         let drive = self.empty_drive(member);
         let device = self.rack.device(drive);
         let id = self.rack.lock().drives[drive].media().uuid();
         self.rack.lock().power.recovering = true;
         let now = self.now;
-        let accepted = self.volume().replace_member(now, DriveIndex::at(member), device, id);
+        let accepted = self.volume().log().replace_member(now, DriveIndex::at(member), device, id);
         self.rack.lock().power.recovering = false;
         if accepted.is_ok() {
             self.scrubbed = false;
@@ -255,20 +300,19 @@ impl World {
 
     /// Puts a drive of another array into a place.
     fn foreign_at(&mut self, place: usize) {
-        let mut config = self.config.clone();
-        config.array = *b"another array...";
+        let array = self.array.with_identity(*b"another array...");
         let first = self.rack.lock().drives.len();
-        let ids: Vec<[u8; 16]> = (0..config.members).map(|member| [0xf0 ^ uuid(member)[0]; 16]).collect();
+        let ids: Vec<[u8; 16]> = (0..self.plan.members).map(|member| [0xf0 ^ uuid(member)[0]; 16]).collect();
         for (member, id) in ids.iter().enumerate() {
-            let drive = Drive::new(&self.plan, config.geometry, *id, FOREIGN + member);
+            let drive = Drive::new(&self.plan, array.geometry(), *id, FOREIGN + member);
             self.rack.lock().drives.push(drive);
         }
         let mut rack = self.rack.lock();
         rack.power.restore();
         rack.power.recovering = true;
         drop(rack);
-        let devices = (0..config.members).map(|member| Some(self.rack.device(first + member))).collect();
-        let made = array::log::format(&mut DriveSet::new(devices), &config, &ids);
+        let devices = (0..ids.len()).map(|member| Some(self.rack.device(first + member))).collect();
+        let made = array.format(&mut DriveSet::new(devices), &ids);
         self.rack.lock().power.fail();
         if made.is_ok() && self.places.iter().flatten().count() > 1 {
             self.foreign.insert(place, self.places[place]);

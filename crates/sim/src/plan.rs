@@ -3,16 +3,21 @@
 //! Every run draws its own shape (swarm testing; Groce et al., ISSTA 2012): most features are off in
 //! most runs, so that those that are on meet often.
 
+use crate::engine::Array;
 use array::log::adaptive::Policy;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, Tuning};
 use array::log::victim::GcPolicy;
-use base::erasure::ErasureCode;
+use array::raizn;
+use array::raizn::config::{Header, RaiznConfig};
 use base::random::Random;
 use base::time::Nanos;
 use serde::{Deserialize, Serialize};
 use zone::device::Geometry;
 use zone::stripe::Level;
 use zone::stripe::table::Packing;
+
+/// Of so many seeds one is a run of the baseline.
+const BASELINE_ONE_IN: u64 = 8;
 
 /// What power failure does to a transfer of several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +73,18 @@ pub struct OffLoading {
     pub groups: usize,
 }
 
+/// How the baseline after RAIZN is run. Of the rest of a plan it knows what concerns drives, and the chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    /// Partial parity has its metadata in a block of its own; otherwise out of band.
+    pub header_block: bool,
+    /// Stripes of a logical zone that may be written at once.
+    pub stripes_in_flight: u32,
+    /// Most blocks of one Zone Write.
+    pub write_blocks: u32,
+}
+
 /// The array, its drives and how they behave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,6 +133,9 @@ pub struct Plan {
     /// The engine chooses chunks and closes stripes by what it observes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
+    /// The engine is the baseline after RAIZN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raizn: Option<Baseline>,
     /// The collector weighs free space by age; otherwise it takes the least live data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_benefit: bool,
@@ -146,6 +166,11 @@ impl Plan {
     /// Draws a plan that works.
     #[must_use]
     pub fn draw(seed: u64) -> Plan {
+        // A stream of its own: the plans of other seeds are what they were before there was a baseline.
+        let random = &mut Random::from_seed(seed ^ 0x7261_697a);
+        if random.chance(1, BASELINE_ONE_IN) {
+            return Plan::draw_baseline(random, seed);
+        }
         let random = &mut Random::from_seed(seed ^ 0x7061_6e6c);
         loop {
             let plan = Plan::draw_any(random, seed);
@@ -154,6 +179,36 @@ impl Plan {
                 return Plan { checkpoint_blocks, ..plan.or_hybrid().or_adaptive() }.or_off_loading();
             }
         }
+    }
+
+    /// A plan of the baseline, with logs so small that they are replaced often.
+    fn draw_baseline(random: &mut Random, seed: u64) -> Plan {
+        let chunk_blocks = pick(random, &[1, 1, 2, 4]);
+        let (open, stripes_in_flight) = (pick(random, &[1, 1, 2, 3]), pick(random, &[1, 2, 3, 6]));
+        let reserve = open * stripes_in_flight * 2 * chunk_blocks + 16;
+        let capacity = 2 * reserve + 8 * chunk_blocks + pick(random, &[10, 20, 40, 80]);
+        let mut plan = Plan::draw_any(random, seed);
+        plan.level = 5;
+        plan.members = pick(random, &[2, 3, 3, 4, 4, 5, 6]);
+        plan.chunk_blocks = chunk_blocks;
+        plan.group_stripes = 1;
+        plan.zones = raizn::config::LOG_ZONES + open + pick(random, &[0, 1, 2]);
+        plan.zone_capacity_blocks = capacity.next_multiple_of(chunk_blocks);
+        plan.open_zones = raizn::config::LOG_ZONES + open;
+        plan.append_blocks = pick(random, &[2, 3, 16]);
+        plan.transfer_blocks = pick(random, &[4, 8, 32]);
+        // What the baseline does not promise anything for.
+        plan.volatile_cache = false;
+        plan.tearing = Tearing::Prefix;
+        plan.fill_percent = 100;
+        plan.rebuild_kib_per_second = 0;
+        plan.raizn = Some(Baseline {
+            header_block: random.chance(1, 2),
+            stripes_in_flight,
+            write_blocks: chunk_blocks * pick(random, &[1, 2, 8]),
+        });
+        assert!(plan.array().is_some(), "such a baseline works");
+        plan
     }
 
     /// The plan, or one with several open segments.
@@ -228,6 +283,7 @@ impl Plan {
             depth: pick(random, &[1, 2, 8, 24, 64]),
             tearing: pick(random, &[Tearing::Prefix, Tearing::Holes]),
             hybrid: None,
+            raizn: None,
             adaptive: false,
             cost_benefit: false,
             checkpoint_blocks: 0,
@@ -239,8 +295,26 @@ impl Plan {
 
     /// The array; `None` when it cannot work.
     #[must_use]
-    pub fn config(&self) -> Option<ArrayConfig> {
-        let geometry = Geometry {
+    pub fn array(&self) -> Option<Array> {
+        let Some(baseline) = self.raizn else { return self.config().map(Array::Log) };
+        let config = RaiznConfig {
+            array: *b"array under test",
+            members: self.members,
+            chunk_blocks: self.chunk_blocks,
+            geometry: self.geometry(),
+        };
+        let tuning = raizn::config::Tuning {
+            header: if baseline.header_block { Header::Block } else { Header::OutOfBand },
+            stripes_in_flight: baseline.stripes_in_flight,
+            write_blocks_max: baseline.write_blocks,
+        };
+        // A torn write leaves its first blocks: what the baseline assumes (ADR 16).
+        let may_tear = self.tearing == Tearing::Prefix;
+        (may_tear && config.validate(&tuning).is_ok()).then_some(Array::Raizn(config, tuning))
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
             zones: self.zones,
             zone_size_blocks: self.zone_capacity_blocks.next_power_of_two(),
             zone_capacity_blocks: self.zone_capacity_blocks,
@@ -249,7 +323,11 @@ impl Plan {
             append_blocks_max: self.append_blocks,
             transfer_blocks_max: self.transfer_blocks,
             volatile_cache: self.volatile_cache,
-        };
+        }
+    }
+
+    /// The array of the log-structured engine.
+    fn config(&self) -> Option<ArrayConfig> {
         let mut config = ArrayConfig {
             array: *b"array under test",
             level: Level::from_code(self.level)?,
@@ -258,7 +336,7 @@ impl Plan {
             group_stripes: self.group_stripes,
             open: self.hybrid.map_or_else(OpenSegments::default, Hybrid::open),
             volume_blocks: 1,
-            geometry,
+            geometry: self.geometry(),
         };
         config.validate().ok()?;
         // Of so many blocks, one is a mapping block.
@@ -290,14 +368,5 @@ impl Plan {
             index_group_entries: self.off_loading.map(|off_loading| off_loading.entries),
             wide_entries: self.members.is_multiple_of(3),
         }
-    }
-
-    /// The code of the array's stripes.
-    ///
-    /// # Panics
-    /// When the array cannot work.
-    #[must_use]
-    pub fn code(&self) -> ErasureCode {
-        self.config().expect("a plan that works").code()
     }
 }

@@ -70,6 +70,14 @@ pub enum ScenarioError {
         /// Blocks of a zone.
         capacity: u32,
     },
+    /// A step that the baseline promises nothing for.
+    #[error("step {number}, `{step}`: the baseline promises nothing for this (docs/adr/0016)")]
+    Baseline {
+        /// Counted from one.
+        number: usize,
+        /// As it is written.
+        step: String,
+    },
     /// A step that is about a member that is not there.
     #[error("step {number}, `{step}`: the members are 0 to {last}")]
     Member {
@@ -112,10 +120,13 @@ impl Scenario {
         if let Latency::Model { profile } = &self.plan.latency {
             Profile::named(profile).ok_or_else(|| ScenarioError::Profile(profile.clone()))?;
         }
-        if self.plan.config().is_none() {
+        if self.plan.array().is_none() {
             return Err(ScenarioError::Plan { level, members, zones, capacity });
         }
         for (number, step) in (1..).zip(&self.steps) {
+            if self.plan.raizn.is_some() && !script::is_of_baseline(step) {
+                return Err(ScenarioError::Baseline { number, step: step.to_string() });
+            }
             if members_of(step).into_iter().any(|member| member >= members) {
                 return Err(ScenarioError::Member { number, step: step.to_string(), last: members - 1 });
             }

@@ -10,6 +10,12 @@ macro_rules! scenarios {
 /// Name and text of all scenarios.
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "append-groups",
+    "baseline-failure-recorded",
+    "baseline-flush-awaits-reset",
+    "baseline-log-dies-in-replacement",
+    "baseline-parity-in-flight",
+    "baseline-rebuilt",
+    "baseline-relocated-moves",
     "checkpoint-of-a-closed-segment",
     "checkpoint-out-of-caches",
     "checkpoint-rots",

@@ -35,12 +35,34 @@ struct Author<'a> {
     steps: Vec<Step>,
 }
 
+/// Kinds of commands of the log-structured engine: the first of [`KINDS`].
+const ENGINE_KINDS: usize = 10;
+/// Kinds of commands of the baseline.
+const BASELINE_KINDS: &[Kind] =
+    &[Kind::Any, Kind::Read, Kind::Chunk, Kind::Log, Kind::Log, Kind::Superblock, Kind::Reset];
+
+/// True for what the baseline after RAIZN promises something for (ADR 16): not for blocks and zones that break, nor for
+/// scrubs, which it does not have.
+pub fn is_of_baseline(step: &Step) -> bool {
+    !matches!(
+        step,
+        Step::Scrub { .. }
+            | Step::Rot(_)
+            | Step::Unreadable(_)
+            | Step::Misread { .. }
+            | Step::Stale { .. }
+            | Step::Miswrite { .. }
+            | Step::Zone { .. }
+            | Step::Shrink { .. }
+    )
+}
+
 /// The steps of a plan.
 #[must_use]
 pub fn draw(plan: &Plan) -> Vec<Step> {
     let mut random = Random::from_seed(plan.seed ^ 0x7363_7269);
-    let blocks = plan.config().map_or(1, |config| config.volume_blocks);
-    let code = plan.code();
+    let array = plan.array().expect("a plan that works");
+    let (blocks, code) = (array.volume_blocks(), array.code());
     let theme = match random.below(20) {
         0..=1 => Theme::Calm,
         2..=8 => Theme::Power,
@@ -96,7 +118,7 @@ impl Author<'_> {
             if self.random.chance(1, 4) {
                 self.steps.push(Step::Idle);
                 // At rest, so that nothing may be left damaged.
-                if self.random.chance(1, 3) {
+                if self.random.chance(1, 3) && self.plan.raizn.is_none() {
                     self.steps.extend([Step::Scrub { repair: true }, Step::Idle]);
                 }
             }
@@ -119,11 +141,14 @@ impl Author<'_> {
 
     /// Requests, with faults among them.
     fn work(&mut self) {
-        let count = pick(&mut self.random, &[5, 30, 100, 200]);
+        // The baseline's logs fill slowly.
+        let times = if self.plan.raizn.is_some() { 3 } else { 1 };
+        let count = times * pick(&mut self.random, &[5, 30, 100, 200]);
         let breaks = matches!(self.theme, Theme::Culprit | Theme::Ruin);
         for _ in 0..self.random.below(count) {
             self.request();
-            if breaks && self.random.chance(1, 60) {
+            let one_in = if self.plan.raizn.is_some() { 40 } else { 60 };
+            if breaks && self.random.chance(1, one_in) {
                 self.fault();
             }
             if breaks && self.random.chance(1, 60) {
@@ -132,7 +157,8 @@ impl Author<'_> {
             }
             if self.random.chance(1, 150) {
                 let repair = self.random.chance(2, 3);
-                self.steps.push(Step::Scrub { repair });
+                let scrub = Step::Scrub { repair };
+                self.steps.extend(Some(scrub).filter(|_| self.plan.raizn.is_none()));
             }
         }
     }
@@ -165,13 +191,17 @@ impl Author<'_> {
 
     /// A moment: rare kinds come soon, common ones late.
     fn at(&mut self) -> At {
-        let kind = KINDS[self.random.index(KINDS.len())].0;
+        if self.plan.raizn.is_some() {
+            let kind = pick(&mut self.random, BASELINE_KINDS);
+            return self.at_kind(kind);
+        }
+        let kind = KINDS[self.random.index(ENGINE_KINDS)].0;
         self.at_kind(kind)
     }
 
     fn at_kind(&mut self, kind: Kind) -> At {
         let most = match kind {
-            Kind::Any | Kind::Read | Kind::Chunk | Kind::Move => 60,
+            Kind::Any | Kind::Read | Kind::Chunk | Kind::Move | Kind::Log => 60,
             Kind::Header | Kind::Footer | Kind::Finish | Kind::Reset | Kind::Superblock | Kind::Flush => 6,
         };
         At { kind, skip: u32::try_from(self.random.below(most)).expect("a small number") }
@@ -203,9 +233,15 @@ impl Author<'_> {
             _ => {}
         }
         while self.random.chance(1, 3) {
-            let kind =
-                pick(&mut self.random, &[Kind::Any, Kind::Superblock, Kind::Reset, Kind::Chunk, Kind::Read]);
-            let cut = Some(self.at_kind(kind));
+            let cut = match self.plan.raizn {
+                Some(_) => self.at(),
+                None => {
+                    let kinds = [Kind::Any, Kind::Superblock, Kind::Reset, Kind::Chunk, Kind::Read];
+                    let kind = pick(&mut self.random, &kinds);
+                    self.at_kind(kind)
+                }
+            };
+            let cut = Some(cut);
             self.steps.push(Step::Mount { cut });
         }
         self.steps.push(Step::Mount { cut: None });
@@ -244,6 +280,25 @@ impl Author<'_> {
         self.steps.push(step);
     }
 
+    /// Something breaks that the baseline must stand: a drive as a whole, or a write of it. Often it is replaced.
+    fn fault_of_baseline(&mut self) {
+        let member = self.victim();
+        let step = match self.random.below(8) {
+            0 | 1 => Step::Die { member, at: Some(self.at()) },
+            2 => Step::Die { member, at: None },
+            3 | 4 => Step::Fail { member },
+            5 => Step::Hang { member, ms: pick(&mut self.random, &[1, 100, 30_000]) },
+            _ => Step::WriteFault { member, at: self.at() },
+        };
+        self.steps.push(step);
+        if self.random.chance(1, 2) {
+            (0..self.random.below(12)).for_each(|_| self.request());
+            self.steps.push(Step::Replace { member });
+            let rest = if self.random.chance(1, 2) { Step::Idle } else { Step::Flush };
+            self.steps.push(rest);
+        }
+    }
+
     fn damage(&mut self, member: usize) -> Damage {
         let scope = pick(
             &mut self.random,
@@ -264,6 +319,9 @@ impl Author<'_> {
     /// Something breaks. What destroys metadata hits culprits only: when more metadata of a stripe is gone than
     /// members can be lost, and members are lost besides, nobody knows what it held (README, limits).
     fn fault(&mut self) {
+        if self.plan.raizn.is_some() {
+            return self.fault_of_baseline();
+        }
         let culprit = self.culprit();
         let member = self.victim();
         let count = 1 + u32::try_from(self.random.below(5)).expect("small");

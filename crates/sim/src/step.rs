@@ -44,10 +44,12 @@ pub enum Kind {
     Reset,
     /// The cache is flushed.
     Flush,
+    /// Parity, or another record but a superblock, is appended to a log of the baseline.
+    Log,
 }
 
 /// All kinds, with their names.
-pub const KINDS: [(Kind, &str); 10] = [
+pub const KINDS: [(Kind, &str); 11] = [
     (Kind::Any, "any"),
     (Kind::Read, "read"),
     (Kind::Chunk, "chunk"),
@@ -58,6 +60,7 @@ pub const KINDS: [(Kind, &str); 10] = [
     (Kind::Finish, "finish"),
     (Kind::Reset, "reset"),
     (Kind::Flush, "flush"),
+    (Kind::Log, "log"),
 ];
 
 /// The moment just before a command takes effect: `skip` others of its kind go before.

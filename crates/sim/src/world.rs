@@ -4,6 +4,7 @@
 //! oracle; `outage` turns the power off and on; `checkers` look at everything when all is at rest.
 
 use crate::drive::Drive;
+use crate::engine::{Array, Volume};
 use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
@@ -11,9 +12,7 @@ use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
 use crate::step::{Damage, Scope, Step};
 use crate::trace::{Keep, Trace};
-use array::log::config::ArrayConfig;
 use array::log::scrub::ScrubOptions;
-use array::log::volume::LogVolume;
 use base::time::Instant;
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +68,7 @@ pub struct Tally {
 /// The world of a run.
 pub struct World {
     pub(crate) plan: Plan,
-    pub(crate) config: ArrayConfig,
+    pub(crate) array: Array,
     pub(crate) rack: SharedRack,
     /// Drive in each place of the list that is mounted; `None` where none is plugged in.
     pub(crate) places: Vec<Option<usize>>,
@@ -83,10 +82,12 @@ pub struct World {
     pub(crate) away: BTreeSet<usize>,
     /// Members whose drive was replaced by an empty one.
     pub(crate) blank: BTreeSet<usize>,
+    /// Of the baseline, the drive that each member had before it was replaced.
+    pub(crate) shelf: BTreeMap<usize, usize>,
     /// Places with a drive of another array.
     pub(crate) foreign: BTreeMap<usize, Option<usize>>,
     /// The engine, while the power is on.
-    pub(crate) volume: Option<LogVolume>,
+    pub(crate) volume: Option<Volume>,
     pub(crate) oracle: Oracle,
     pub(crate) ledger: Ledger,
     pub(crate) pending: BTreeMap<u64, Pending>,
@@ -109,21 +110,23 @@ impl World {
     /// # Errors
     /// When the plan is impossible or the array cannot be made.
     pub fn new(plan: &Plan, keep: Keep) -> Result<World, Failure> {
-        let config = plan.config().ok_or_else(|| Failure::new("the plan is impossible"))?;
+        let array = plan.array().ok_or_else(|| Failure::new("the plan is impossible"))?;
+        let geometry = array.geometry();
         let drives =
-            (0..plan.members).map(|member| Drive::new(plan, config.geometry, uuid(member), member)).collect();
+            (0..plan.members).map(|member| Drive::new(plan, geometry, uuid(member), member)).collect();
         let power = Power::in_recovery();
         let rack = SharedRack::new(Rack { drives, power, trace: Trace::new(keep) });
         let devices = (0..plan.members).map(|member| Some(rack.device(member))).collect();
         let members: Vec<[u8; 16]> = (0..plan.members).map(uuid).collect();
-        array::log::format(&mut DriveSet::new(devices), &config, &members)
+        array
+            .format(&mut DriveSet::new(devices), &members)
             .map_err(|error| Failure::new(format!("a new array cannot be made: {error}")))?;
-        let blocks = usize::try_from(config.volume_blocks).expect("a small volume");
+        let blocks = usize::try_from(array.volume_blocks()).expect("a small volume");
         Ok(World {
             oracle: Oracle::new(blocks, !plan.volatile_cache),
-            ledger: Ledger::new(config.code()),
+            ledger: Ledger::new(array.code()),
             plan: plan.clone(),
-            config,
+            array,
             rack,
             places: (0..plan.members).map(Some).collect(),
             drive_of: (0..plan.members).collect(),
@@ -131,6 +134,7 @@ impl World {
             scrubbed: false,
             away: BTreeSet::new(),
             blank: BTreeSet::new(),
+            shelf: BTreeMap::new(),
             foreign: BTreeMap::new(),
             volume: None,
             pending: BTreeMap::new(),
@@ -222,13 +226,13 @@ impl World {
     }
 
     /// The engine; only asked for while the power is on.
-    pub(crate) fn volume(&mut self) -> &mut LogVolume {
+    pub(crate) fn volume(&mut self) -> &mut Volume {
         self.volume.as_mut().expect("the power is on")
     }
 
     /// Nothing moves though it should.
     pub(crate) fn stuck(&self, what: &str) -> Failure {
-        let state = self.volume.as_ref().map(|volume| volume.shard().describe()).unwrap_or_default();
+        let state = self.volume.as_ref().map(|volume| volume.describe()).unwrap_or_default();
         Failure::new(format!("{what}; {state}"))
     }
 
@@ -265,7 +269,7 @@ impl World {
                 return Ok(());
             }
             if !more {
-                let overdue = self.volume().shard().audit_deadline(now);
+                let overdue = self.volume().overdue(now);
                 return overdue.map_or(Ok(()), |what| Err(Failure::new(what)));
             }
         }
@@ -278,7 +282,7 @@ impl World {
         // What breaks after it was replaced is to blame again.
         self.replaced.remove(&member);
         self.scrubbed = false;
-        let layout = self.config.user_layout();
+        let layout = self.array.layout();
         let fault = {
             let Rack { drives, power, trace } = &mut *self.rack.lock();
             drives[self.drive_of[member]].suffer(step, self.now, &layout, power, trace)
@@ -306,8 +310,8 @@ impl World {
     fn scrub(&mut self, repair: bool) -> Result<(), Failure> {
         // All drives are read where a rebuild writes one.
         let rate = Some(self.plan.rebuild_kib_per_second << 13);
-        let is_quiet = self.pending.is_empty() && self.volume().shard().is_quiet();
-        if self.volume().start_scrub(ScrubOptions { repair, rate }).is_ok() {
+        let is_quiet = self.pending.is_empty() && self.volume().is_quiet();
+        if self.volume().log().start_scrub(ScrubOptions { repair, rate }).is_ok() {
             self.ledger.count("scrubs", 1);
             self.scrubbed = repair && is_quiet && !self.ledger.may_break_later();
         }
