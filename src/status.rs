@@ -165,6 +165,7 @@ pub struct LifetimeCounters {
     mapping_blocks_written: u64,
     groups_used: u64,
     groups_loaded: u64,
+    summary_blocks_written: u64,
     segments_collected: u64,
     blocks_corrected: u64,
     blocks_read_degraded: u64,
@@ -202,6 +203,7 @@ impl LifetimeCounters {
             mapping_blocks_written: self.mapping_blocks_written + now.mapping_blocks_written,
             groups_used: self.groups_used + now.groups_used,
             groups_loaded: self.groups_loaded + now.groups_loaded,
+            summary_blocks_written: self.summary_blocks_written + now.summary_blocks_written,
             segments_collected: self.segments_collected + now.segments_collected,
             blocks_corrected: self.blocks_corrected + now.blocks_corrected,
             blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
@@ -219,6 +221,7 @@ impl LifetimeCounters {
             metadata_blocks_written: self.metadata_blocks_written,
             checkpoint_blocks_written: self.checkpoint_blocks_written,
             mapping_blocks_written: self.mapping_blocks_written,
+            summary_blocks_written: self.summary_blocks_written,
             ..Counters::default()
         };
         counters.write_amplification()

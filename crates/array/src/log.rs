@@ -41,6 +41,7 @@ mod segment_life;
 pub mod status;
 mod streams;
 mod stripe;
+mod summary;
 mod sweep;
 mod token;
 mod trim;
@@ -52,7 +53,8 @@ mod writer;
 pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
-    DamagedChunk, MountError, MountReport, compare_checkpoint, format, identify, mount, mount_read_only,
+    Compared, DamagedChunk, MountError, MountReport, compare_checkpoint, format, identify, mount,
+    mount_read_only,
 };
 pub use pba::{Location, Pba};
 pub use replace::ReplaceError;
@@ -82,6 +84,7 @@ use segment::{SegmentSlot, SegmentTable};
 use std::collections::VecDeque;
 use streams::StreamWriter;
 use stripe::StripeSlots;
+use summary::SummaryDue;
 use sweep::{Sweep, stripes_per_sweep};
 use token::Waiter;
 use trim::RegionLocks;
@@ -148,6 +151,8 @@ pub struct Shard {
     scrub: Scrub,
     checkpoints: Checkpoints,
     off_load: OffLoad,
+    /// Segments of which a summary is being written.
+    summaries: Vec<SummaryDue>,
     moves: VecDeque<Move>,
     /// Live blocks of the victim that could not be read, to be written off.
     write_offs: Vec<(Name, Pba)>,
@@ -265,6 +270,7 @@ impl Shard {
         self.record_doubt();
         self.advance_checkpoint(now, fx);
         self.place_moves(now, fx);
+        self.advance_summaries(now, fx);
         // What it marks, the collector takes; what that and the rebuild end, it waits for.
         self.advance_scrub(now, fx);
         self.advance_gc(now, fx);

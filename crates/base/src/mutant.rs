@@ -368,6 +368,16 @@ mutants! {
         RaiznRebuildsFromParityInPlace = "raizn-rebuilds-from-parity-in-place",
         /// The baseline believes a drive that was replaced when it comes back.
         RaiznReplacedDriveBelieved = "raizn-replaced-drive-believed",
+        /// What a summary describes may be in volatile caches when it is written.
+        SummaryNotFlushed = "summary-not-flushed",
+        /// A summary takes every block for one that a client wrote.
+        SummaryForgetsKinds = "summary-forgets-kinds",
+        /// A summary says that chunks lie in slots of their own number.
+        SummaryForgetsSlots = "summary-forgets-slots",
+        /// What a summary says is believed although its checksum fails.
+        SummaryNotChecked = "summary-not-checked",
+        /// A mount that has found a summary reads nothing else of its segment.
+        SummaryHidesRest = "summary-hides-rest",
     }
 }
 

@@ -6,7 +6,7 @@ use crate::world::{Failure, World};
 use array::log::check::{Problem, Record, check};
 use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
-use array::log::{Shard, compare_checkpoint, mount_read_only};
+use array::log::{Compared, Shard, compare_checkpoint, mount_read_only};
 use base::units::{DriveIndex, ZoneIndex};
 use drive::emulated::EmulatedDrive;
 use zone::device::ZonedDevice;
@@ -146,28 +146,29 @@ impl World {
         }
     }
 
-    /// A mount that uses the checkpoint finds what one finds that reads everything; and where the engine has one and no
+    /// A mount that uses the checkpoint and summaries finds what one finds that reads everything; and where the engine has one and no
     /// drive is to blame for anything, it can be used.
     fn check_checkpoint(&mut self) -> Result<(), Failure> {
         if !self.ledger.is_tolerable() {
             return Ok(());
         }
-        let compared = compare_checkpoint(self.copies(), self.now);
+        let compared = compare_checkpoint(self.copies(), self.plan.tuning(), self.now);
         let compared =
             compared.map_err(|error| Failure::new(format!("an array at rest does not mount: {error}")))?;
         let blamed = (0..self.plan.members).any(|member| self.ledger.is_blamed(member));
-        match compared {
-            Some(differences) if !differences.is_empty() => {
-                Err(Failure::new(format!("with the checkpoint, and without: {}", differences.join("; "))))
-            }
-            None if self.volume().shard().has_checkpoint() && !blamed => {
-                Err(Failure::new("a mount cannot use the checkpoint"))
-            }
-            used => {
-                self.ledger.count("checkpoints compared", u64::from(used.is_some()));
-                Ok(())
-            }
+        let Compared { uses_checkpoint, uses_summaries, differences } = compared;
+        if !differences.is_empty() {
+            let differences = differences.join("; ");
+            return Err(Failure::new(format!(
+                "with the checkpoint or summaries, and without: {differences}"
+            )));
         }
+        if !uses_checkpoint && self.volume().shard().has_checkpoint() && !blamed {
+            return Err(Failure::new("a mount cannot use the checkpoint"));
+        }
+        self.ledger.count("checkpoints compared", u64::from(uses_checkpoint));
+        self.ledger.count("summaries compared", u64::from(uses_summaries));
+        Ok(())
     }
 
     /// Copies of the drives that are plugged in.

@@ -5,7 +5,7 @@
 
 use crate::engine::Array;
 use array::log::adaptive::Policy;
-use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, Tuning};
+use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::victim::GcPolicy;
 use array::raizn;
 use array::raizn::config::{Header, RaiznConfig};
@@ -125,6 +125,9 @@ pub struct Plan {
     /// A checkpoint is written whenever so many blocks were; zero is never.
     #[serde(default)]
     pub checkpoint_blocks: u64,
+    /// A summary of an open segment is written whenever so many rows of it were; zero is never.
+    #[serde(default)]
+    pub summary_rows: u32,
     /// What power failure does to transfers.
     pub tearing: Tearing,
     /// One open segment for clients without.
@@ -176,7 +179,9 @@ impl Plan {
             let plan = Plan::draw_any(random, seed);
             if plan.config().is_some() {
                 let checkpoint_blocks = Plan::draw_checkpoints(seed);
-                return Plan { checkpoint_blocks, ..plan.or_hybrid().or_adaptive() }.or_off_loading();
+                let summary_rows = Plan::draw_summaries(seed);
+                let plan = Plan { checkpoint_blocks, summary_rows, ..plan.or_hybrid().or_adaptive() };
+                return plan.or_off_loading();
             }
         }
     }
@@ -255,6 +260,11 @@ impl Plan {
         pick(random, &[0, 0, 1, 20, 50, 100, 300])
     }
 
+    fn draw_summaries(seed: u64) -> u32 {
+        let random = &mut Random::from_seed(seed ^ 0x7375_6d6d);
+        pick(random, &[0, 0, 1, 4, 10, 30])
+    }
+
     fn draw_any(random: &mut Random, seed: u64) -> Plan {
         let chunk_blocks = pick(random, &[1, 1, 1, 2, 4]);
         let latency = match random.below(12) {
@@ -288,6 +298,7 @@ impl Plan {
             cost_benefit: false,
             checkpoint_blocks: 0,
             off_loading: None,
+            summary_rows: 0,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             latency,
         }
@@ -366,6 +377,10 @@ impl Plan {
                 (off_loading.groups * off_loading.entries * width) as u64
             }),
             index_group_entries: self.off_loading.map(|off_loading| off_loading.entries),
+            summaries: match self.summary_rows {
+                0 => SummaryEvery::Never,
+                rows => SummaryEvery::Rows(rows),
+            },
             wide_entries: self.members.is_multiple_of(3),
         }
     }

@@ -14,6 +14,7 @@ pub mod fields;
 pub mod footer;
 pub mod header;
 pub mod oob;
+pub mod summary;
 pub mod superblock;
 
 /// Zones at the start of every drive that hold the superblock log.

@@ -132,6 +132,8 @@ pub struct Tuning {
     pub index_memory: Option<u64>,
     /// Entries of a group, if not as many as a block holds: for tests and simulation.
     pub index_group_entries: Option<usize>,
+    /// How often it is written down what an open segment holds.
+    pub summaries: SummaryEvery,
     /// Entries of the index have five bytes even where four reach every block: for tests and simulation.
     pub wide_entries: bool,
 }
@@ -147,6 +149,17 @@ pub enum CheckpointEvery {
     Blocks(u64),
 }
 
+/// How often a summary of an open segment is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryEvery {
+    /// Never; those that are there are used.
+    Never,
+    /// When a few stripes can be filled with it.
+    Auto,
+    /// Whenever so many rows were written.
+    Rows(u32),
+}
+
 impl Default for Tuning {
     fn default() -> Tuning {
         // 256 MiB: eight requests of the largest size.
@@ -160,6 +173,7 @@ impl Default for Tuning {
             checkpoints: CheckpointEvery::Never,
             index_memory: None,
             index_group_entries: None,
+            summaries: SummaryEvery::Auto,
             wide_entries: false,
         }
     }

@@ -25,6 +25,8 @@ pub struct Counters {
     pub groups_used: u64,
     /// Times that one had to be read first.
     pub groups_loaded: u64,
+    /// Blocks of summaries of open segments.
+    pub summary_blocks_written: u64,
     /// Checkpoints that a mount can use.
     pub checkpoints_written: u64,
     /// Segments collected.
@@ -56,6 +58,7 @@ impl Counters {
             + self.padding_blocks_written
             + self.checkpoint_blocks_written
             + self.mapping_blocks_written
+            + self.summary_blocks_written
             + self.metadata_blocks_written;
         (self.user_blocks_written > 0).then(|| written as f64 / self.user_blocks_written as f64)
     }

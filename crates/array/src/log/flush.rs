@@ -5,6 +5,7 @@
 //! one is under way wait together for the next.
 
 use crate::log::segment::SegmentSlot;
+use crate::log::summary::SummaryDue;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard, Waiter};
 use base::mutant::{self, Mutant};
@@ -21,6 +22,7 @@ enum FlushWaiter {
     Recovery,
     Rebuild,
     Checkpoint(u32),
+    Summary(SummaryDue),
 }
 
 /// What clients are shown after a recovery must survive the next power failure too.
@@ -138,6 +140,12 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
+    /// Makes durable what a summary is about to say: a volatile cache may lose a chunk and keep the summary.
+    pub(super) fn flush_devices_for_summary(&mut self, due: SummaryDue, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Summary(due));
+        self.start_device_flush(fx);
+    }
+
     fn start_device_flush(&mut self, fx: &mut Effects) {
         let busy = self.device_flush.drives_pending > 0 || !self.device_flush.current.is_empty();
         if busy || self.device_flush.next.is_empty() {
@@ -213,6 +221,7 @@ impl Shard {
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
                 FlushWaiter::Rebuild => self.rebuild_recorded(),
                 FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
+                FlushWaiter::Summary(due) => self.summary_flushed(due),
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,
             }
         }

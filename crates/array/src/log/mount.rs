@@ -14,6 +14,7 @@
 //!    taken from it. When it cannot be had, or does not fit what is there, they go through 2 to 6 like the others.
 //! 8. `assemble`: free zones, writers, the engine.
 //!
+//! `summaries`: what they describe of segments that are open is left out of `entries`.
 //! `reader` reads single blocks by their places: tombstones, and those of checkpoints.
 
 mod assemble;
@@ -25,6 +26,7 @@ mod reader;
 mod repair;
 mod scan;
 mod settled;
+mod summaries;
 mod superblocks;
 mod witness;
 
@@ -72,6 +74,8 @@ pub struct MountReport {
     pub regions_doubtful: Vec<u64>,
     /// Segments whose blocks were not asked, for a checkpoint says what they hold.
     pub segments_covered: u64,
+    /// Rows of stripes of open segments that were not asked, for a summary says what they hold.
+    pub rows_described: u64,
     /// The superblocks name a checkpoint, and it could not be used.
     pub checkpoint_refused: bool,
     /// Zones that hold data of this array but belong to no segment that could be read.
@@ -240,7 +244,7 @@ pub fn mount(
     }
 }
 
-/// As [`mount`], but writes nothing and uses no checkpoint: for looking at an array that is not served. The engine
+/// As [`mount`], but writes nothing and uses no checkpoint and no summaries: for looking at an array that is not served. The engine
 /// it returns may only be looked at.
 ///
 /// # Errors
@@ -254,23 +258,38 @@ pub fn mount_read_only(
     Ok((shard, session.drives, session.report))
 }
 
-/// Mounts twice without writing anything, with the checkpoint that the superblocks name and without it: for tests and
-/// simulation. `None` when there is none that can be used; else what the two do not agree on, nothing if all is well.
+/// What a mount found that used what was written down for it, beside one that did not.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// There is a checkpoint that can be used.
+    pub uses_checkpoint: bool,
+    /// Summaries said what is in some open segment.
+    pub uses_summaries: bool,
+    /// What the two do not agree on; nothing if all is well.
+    pub differences: Vec<String>,
+}
+
+/// Mounts twice without writing anything, with the checkpoint that the superblocks name and summaries, and without them:
+/// for tests and simulation.
 ///
 /// # Errors
 /// As [`mount`].
 pub fn compare_checkpoint(
     devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    tuning: Tuning,
     now: Instant,
-) -> Result<Option<Vec<String>>, MountError> {
+) -> Result<Compared, MountError> {
     let mut session = Session::begin(devices, now, false)?;
     session.uses_checkpoints = true;
-    let with = session.recover(Tuning::default())?;
-    if !with.has_checkpoint() {
-        return Ok(None);
+    let with = session.recover(tuning)?;
+    let uses_checkpoint = with.has_checkpoint();
+    let uses_summaries = session.report.rows_described > 0;
+    let mut differences = Vec::new();
+    if uses_checkpoint || uses_summaries {
+        let (without, mut drives, _) = mount_read_only(session.drives.into_inner(), now)?;
+        differences = with.differences(&without, &mut drives, now);
     }
-    let (without, mut drives, _) = mount_read_only(session.drives.into_inner(), now)?;
-    Ok(Some(with.differences(&without, &mut drives, now)))
+    Ok(Compared { uses_checkpoint, uses_summaries, differences })
 }
 
 /// One mount in progress.
@@ -282,8 +301,10 @@ struct Session {
     log_positions: Vec<Option<superblocks::LogState>>,
     entry_bytes: EntryBytes,
     writable: bool,
-    /// What the checkpoint covers need not be read.
+    /// What the checkpoint covers and summaries describe need not be read.
     uses_checkpoints: bool,
+    /// Blocks of each zone that are read first of segments that summaries may describe.
+    summary_window: u32,
     report: MountReport,
     /// A member that vanished while it was read.
     vanished: Option<usize>,
@@ -307,6 +328,7 @@ impl Session {
             entry_bytes,
             writable,
             uses_checkpoints: false,
+            summary_window: u32::MAX,
             report: MountReport::default(),
             vanished: None,
         })
@@ -322,6 +344,9 @@ impl Session {
     fn recover(&mut self, tuning: Tuning) -> Result<Shard, MountError> {
         if tuning.wide_entries {
             self.entry_bytes = EntryBytes::Five;
+        }
+        if self.uses_checkpoints {
+            self.summary_window = summaries::window_of(tuning.summaries);
         }
         if self.writable && !mutant::is(Mutant::MountNotRecorded) {
             self.record_mount()?;

@@ -273,7 +273,7 @@ impl Shard {
         self.pump_stream(stream, fx);
     }
 
-    fn pad(&mut self, slot: u32, stream: Stream) {
+    pub(super) fn pad(&mut self, slot: u32, stream: Stream) {
         let blocks = self.stream(stream).stripe_data_blocks as usize;
         let chunk_blocks = self.stream(stream).chunk_blocks as usize;
         let stripe = self.stripes.get_mut(slot);
@@ -295,7 +295,7 @@ impl Shard {
     }
 
     /// Computes the parity pieces of a full stripe, data and protected metadata alike.
-    fn encode(&mut self, slot: u32) {
+    pub(super) fn encode(&mut self, slot: u32) {
         let code = self.config.code();
         let stripe = self.stripes.get_mut(slot);
         let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
@@ -422,6 +422,7 @@ impl Shard {
         self.stripes.get_mut(slot).blocks = blocks;
         self.stripes.give(slot);
         self.segments.writer_mut(segment_slot).finish_stripe(&layout, number);
+        self.note_for_summary(segment_slot, fx);
         self.seal_segment_if_done(segment_slot, fx);
     }
 
@@ -480,7 +481,7 @@ impl Shard {
             }
             (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),
             (Origin::Index, Some(Name::Group(group))) => self.group_written(group, pba, lost),
-            (Origin::Padding, _) => {}
+            (Origin::Padding | Origin::Summary, _) => {}
             (Origin::Index, Some(_)) => unreachable!("the index consists of groups"),
             (_, None) => unreachable!("only padding has no name"),
         }
@@ -569,7 +570,7 @@ impl Shard {
 
     /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
     /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
-    fn stripes_allowed(&self, stream: Stream) -> usize {
+    pub(super) fn stripes_allowed(&self, stream: Stream) -> usize {
         let all = self.stripes.count(stream);
         let free = self.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
         if free >= 2 {

@@ -91,6 +91,21 @@ pub struct Writer {
     pub group_pending: [u32; 2],
     /// Progress of each zone.
     pub zones: Vec<ZoneWriter>,
+    /// Which rows summaries describe.
+    pub summary: SummaryWriter,
+}
+
+/// Summaries of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SummaryWriter {
+    /// Next row to be described.
+    pub next: u32,
+    /// Rows before it are to be described now.
+    pub end: u32,
+    /// Nothing is due before this stripe is given out.
+    pub due_at: u32,
+    /// One is being written, or waits for drives to be flushed.
+    pub is_busy: bool,
 }
 
 impl Writer {
@@ -98,7 +113,8 @@ impl Writer {
     #[must_use]
     pub fn new(layout: &Layout, next_stripe: u32) -> Writer {
         let zones = (0..layout.members()).map(|_| ZoneWriter::default()).collect();
-        let mut writer = Writer { next_stripe, group_pending: [0; 2], zones };
+        let mut writer =
+            Writer { next_stripe, group_pending: [0; 2], zones, summary: SummaryWriter::default() };
         writer.restart(layout, next_stripe);
         writer
     }
@@ -113,6 +129,7 @@ impl Writer {
     pub fn restart(&mut self, layout: &Layout, next_stripe: u32) {
         assert!(self.stripes_pending() == 0);
         self.next_stripe = next_stripe;
+        self.summary = SummaryWriter::default();
         for zone in &mut self.zones {
             assert!(zone.waiting.is_empty());
             zone.in_flight = 0;
@@ -166,6 +183,20 @@ impl Writer {
         let pending = &mut self.group_pending[(layout.group_of(stripe) % 2) as usize];
         assert!(*pending > 0);
         *pending -= 1;
+    }
+
+    /// Stripes at the start of which all are durable: all that were given out, or those of groups that are complete.
+    #[must_use]
+    pub fn stripes_complete(&self, layout: &Layout) -> u32 {
+        if self.stripes_pending() == 0 {
+            return self.next_stripe;
+        }
+        let group = layout.group_of(self.next_stripe - 1);
+        if group > 0 && self.group_pending[((group - 1) % 2) as usize] > 0 {
+            layout.group_start(group - 1)
+        } else {
+            layout.group_start(group)
+        }
     }
 
     /// Stripes given out and not durable.

@@ -64,7 +64,7 @@ pub fn markdown(fields: &[Field]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{checkpoint, footer, header, oob, superblock};
+    use crate::format::{checkpoint, footer, header, oob, summary, superblock};
 
     /// `docs/FORMAT.md` holds exactly these tables; `ZONEWEAVE_BLESS=1` rewrites them.
     #[test]
@@ -79,6 +79,7 @@ mod tests {
             ("footer-entry", footer::entry::FIELDS),
             ("checkpoint", checkpoint::FIELDS),
             ("checkpoint-segment", checkpoint::segment::FIELDS),
+            ("summary", summary::FIELDS),
         ];
         let mut expected = document.clone();
         for (name, fields) in tables {

@@ -87,6 +87,7 @@ pub fn run(
         scrub: Scrub::default(),
         checkpoints: Checkpoints::new(checkpoints, &session.record, checkpoint.as_ref(), &config),
         off_load: OffLoad::default(),
+        summaries: Vec::new(),
         moves: VecDeque::new(),
         write_offs: Vec::new(),
         member_rebuild: MemberRebuild::default(),

@@ -78,13 +78,15 @@ pub struct Decided {
     pub slots: Vec<Vec<Option<u32>>>,
     /// First slot after the last that any zone has touched.
     pub slots_touched: u32,
+    /// Rows at its start that summaries describe.
+    pub described: u32,
     /// What neighbours say of data blocks whose own metadata is lost, by stripe, piece and row.
     pub told: BTreeMap<(u32, usize, u32), Entry>,
 }
 
 /// Decides the stripes of a segment.
 pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
-    let FoundSegment { header, layout, zones, zones_missing, sealed, covered: _ } = found;
+    let FoundSegment { header, layout, zones, zones_missing, sealed, covered: _, described } = found;
     let seen = Seen::look(&header, &layout, &zones);
     let tail = if sealed {
         layout.groups()
@@ -111,6 +113,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         unacknowledged,
         slots: seen.slots,
         slots_touched: seen.slots_touched,
+        described,
         told: BTreeMap::new(),
     }
 }

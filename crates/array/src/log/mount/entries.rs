@@ -10,6 +10,7 @@
 
 use crate::log::mount::Session;
 use crate::log::mount::scan::{FoundSegment, FoundZone, READ_BLOCKS_MAX, READS_IN_FLIGHT_MAX, read_blocks};
+use crate::log::mount::summaries::{Run, Unread};
 use crate::log::mount::superblocks::command;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
@@ -67,19 +68,29 @@ fn read_footers(session: &mut Session, segments: &mut [FoundSegment]) {
 
 /// Reads the data regions of zones that no footer has told of.
 fn read_regions(session: &mut Session, segments: &mut [FoundSegment]) {
-    let array = session.array_tag();
-    let parts = parts(session, segments, |segment, zone| {
-        let region = HEADER_BLOCKS..zone.written.min(segment.layout.footer_offset());
-        zone.entries.is_empty().then_some(region)
-    });
-    let mut untold = Vec::new();
-    for (index, segment) in segments.iter_mut().enumerate() {
-        for (member, zone) in segment.zones.iter_mut().enumerate() {
-            let Some(zone) = zone.as_mut().filter(|zone| zone.entries.is_empty()) else { continue };
-            zone.entries = vec![None; segment.layout.region_blocks() as usize];
-            untold.push((index, member));
+    let mut unread = Unread::new(session, segments);
+    loop {
+        let runs = unread.take_window();
+        if runs.is_empty() {
+            break;
+        }
+        read_runs(session, segments, &runs);
+        if session.uses_checkpoints && session.vanished.is_none() {
+            unread.follow(session, segments, &runs);
+        }
+        if session.vanished.is_some() {
+            return;
         }
     }
+    for (segment, member) in unread.zones() {
+        tell_apart(session, &mut segments[segment], member);
+    }
+}
+
+/// Reads what blocks of data regions say of themselves.
+fn read_runs(session: &mut Session, segments: &mut [FoundSegment], runs: &[Run]) {
+    let array = session.array_tag();
+    let parts = parts_of_runs(session, segments, runs);
     let (mut doubtful, mut failed) = (Vec::new(), Vec::new());
     read_parts(session, &parts, |part, completion| {
         if completion.status != Status::Success {
@@ -109,9 +120,27 @@ fn read_regions(session: &mut Session, segments: &mut [FoundSegment]) {
     for (segment, member, place) in doubtful {
         read_again(session, &mut segments[segment], member, place, Doubt::NotItself);
     }
-    for (segment, member) in untold {
-        tell_apart(session, &mut segments[segment], member);
+}
+
+/// The parts of runs of blocks, drives in turn.
+fn parts_of_runs(session: &Session, segments: &[FoundSegment], runs: &[Run]) -> Vec<Part> {
+    let per_command = READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max);
+    let mut numbered = Vec::new();
+    // Which part of its zone each is.
+    let mut counts: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+    for Run { segment, member, places } in runs {
+        let zone = segments[*segment].header.zones[*member];
+        let number = counts.entry((*segment, *member)).or_default();
+        for start in places.clone().step_by(per_command as usize) {
+            let end = (start + per_command).min(places.end);
+            let blocks = start + HEADER_BLOCKS..end + HEADER_BLOCKS;
+            numbered.push((*segment, *number, *member, zone, blocks));
+            *number += 1;
+        }
     }
+    numbered.sort_by_key(|(segment, number, member, ..)| (*segment, *number, *member));
+    let part = |(segment, _, member, zone, blocks)| Part { segment, member, zone, blocks };
+    numbered.into_iter().map(part).collect()
 }
 
 /// The parts of what `range` says of each zone that is there, drives in turn.

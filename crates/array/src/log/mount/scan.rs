@@ -56,6 +56,8 @@ pub struct FoundSegment {
     pub sealed: bool,
     /// A checkpoint says what it holds: its blocks are not asked.
     pub covered: bool,
+    /// Rows at its start that summaries describe.
+    pub described: u32,
 }
 
 /// What the drives hold.
@@ -239,7 +241,7 @@ fn claim(
         return;
     }
     let covered = sealed && session.covers(header.segment);
-    scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed, covered });
+    scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed, covered, described: 0 });
 }
 
 /// A zone of a segment that does not count is erased, if it is its own.

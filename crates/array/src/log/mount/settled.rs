@@ -48,6 +48,7 @@ fn is_hole(segment: &Decided, stripe: u32) -> bool {
 fn writer_from(segment: &Decided) -> Writer {
     let layout = &segment.layout;
     let mut writer = Writer::new(layout, segment.slots_touched);
+    writer.summary.next = segment.described;
     for (member, (progress, zone)) in writer.zones.iter_mut().zip(&segment.zones).enumerate() {
         let Some(zone) = zone else { continue };
         for (entry, found) in progress.entries.iter_mut().zip(&zone.entries) {
