@@ -11,6 +11,7 @@ use super::{Conditions, Experiment, SIZES_KIB};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
 use crate::precise::precise_u64;
 use anyhow::{Result, ensure};
+use array::log::config::SummaryEvery;
 use base::units::BLOCK_BYTES_U64;
 
 /// The experiment.
@@ -42,8 +43,9 @@ const FAILED: usize = 1;
 
 /// Data in a segment that is still open, in zones of the drive.
 const OPEN_MIB: [u32; 2] = [288, 1152];
-/// Most that is open after a crash with one segment for clients: that, and the collector's; each of three zones of data.
-const OPEN_MIB_MAX: f64 = 2.0 * 3.0 * 1077.0;
+/// Most that is open of a segment: three zones of data. After a crash with one segment for clients there is that, and the
+/// collector's.
+const OPEN_MIB_MAX: f64 = 3.0 * 1077.0;
 
 /// Volumes of drives that are filled before they are used, in zones of the drive: a mount with a checkpoint.
 const FILLED_GIB: [u32; 3] = [8, 16, 32];
@@ -53,6 +55,8 @@ const SINCE_BLOCKS: u64 = (256 << 20) / BLOCK_BYTES_U64;
 const CRASH: &str = "crash";
 const CRASH_CHECKPOINT: &str = "crash-checkpoint";
 const CRASH_OPEN: &str = "crash-open";
+/// A segment without summaries, as the collector's are.
+const CRASH_OPEN_UNDESCRIBED: &str = "crash-open-undescribed";
 const DRIVE: &str = "drive";
 
 pub const MOUNT: Metric = Metric { name: "recovery_time_ms", unit: "ms" };
@@ -84,7 +88,9 @@ fn cells() -> Vec<Cell> {
     for chunk in SIZES_KIB {
         cells.extend(FILLED_GIB.map(|gib| filled_cell(chunk, gib)));
     }
-    cells.extend(OPEN_MIB.map(|data| cell(CRASH_OPEN, 4, data)));
+    for workload in [CRASH_OPEN, CRASH_OPEN_UNDESCRIBED] {
+        cells.extend(OPEN_MIB.map(|data| cell(workload, 4, data)));
+    }
     cells
 }
 
@@ -99,7 +105,10 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
         let blocks = u64::from(blocks_of_kib(setting.volume_mib.unwrap_or(0) * 1024));
         return crash_with_checkpoint(Rig::new(plan.filled(conditions.scaled(blocks))?)?, conditions);
     }
-    if setting.workload == Some(CRASH_OPEN) {
+    if setting.workload == Some(CRASH_OPEN_UNDESCRIBED) {
+        plan.summaries = SummaryEvery::Never;
+    }
+    if [Some(CRASH_OPEN), Some(CRASH_OPEN_UNDESCRIBED)].contains(&setting.workload) {
         let blocks = u64::from(blocks_of_kib(setting.volume_mib.unwrap_or(0) * 1024));
         plan.volume_blocks = conditions.scaled(blocks).next_multiple_of(16);
         plan.space = Space::Stripes(plan.volume_blocks);
@@ -165,17 +174,25 @@ fn slope_of_filled(draft: &Draft, chunk_kib: u32, metric: Metric) -> Vec<f64> {
     slope(draft, (&smallest, &largest), metric)
 }
 
+/// That of a segment that is open.
+fn slope_of_open(draft: &Draft, workload: &'static str) -> Vec<f64> {
+    let [few, many] = OPEN_MIB.map(|data| cell(workload, 4, data));
+    slope(draft, (&few, &many), MOUNT_AT_REST)
+}
+
 /// Seconds that a mount of so many GiB takes, by seed: sealed segments by their slope (footers, or the image of a
-/// checkpoint), a segment of clients' and one of the collector's that are open and full by that of open ones, over what
-/// the smallest volume takes under load.
+/// checkpoint), a segment of clients' and one of the collector's that are open and full by those of open ones, with
+/// summaries and without, over what the smallest volume takes under load.
 fn extrapolated(draft: &Draft, smallest: &Cell, sealed: Metric, gib: f64) -> Vec<f64> {
     let sealed = slope_of_filled(draft, 4, sealed);
-    let [few, many] = OPEN_MIB.map(|data| cell(CRASH_OPEN, 4, data));
-    let open = slope(draft, (&few, &many), MOUNT_AT_REST);
+    let open = slope_of_open(draft, CRASH_OPEN);
+    let undescribed = slope_of_open(draft, CRASH_OPEN_UNDESCRIBED);
     let least = draft.values(smallest, MOUNT);
-    let all = sealed.iter().zip(&open).zip(&least);
-    all.map(|((sealed, open), least)| (least + sealed * gib + open * OPEN_MIB_MAX / 1024.0) / 1000.0)
-        .collect()
+    let all = sealed.iter().zip(open.iter().zip(&undescribed)).zip(&least);
+    all.map(|((sealed, (open, undescribed)), least)| {
+        (least + sealed * gib + (open + undescribed) * OPEN_MIB_MAX / 1024.0) / 1000.0
+    })
+    .collect()
 }
 
 fn judge(draft: &mut Draft) {

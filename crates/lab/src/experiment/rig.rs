@@ -13,7 +13,7 @@ use crate::sizing;
 use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
 use array::log::adaptive::{DriveTraits, Policy};
-use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, Tuning};
+use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::status::Health;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
@@ -69,6 +69,8 @@ pub struct Plan {
     pub filled_segments: Option<u32>,
     /// How often checkpoints are written.
     pub checkpoints: CheckpointEvery,
+    /// How often summaries of open segments are written.
+    pub summaries: SummaryEvery,
     /// Seed of the drives.
     pub seed: u64,
 }
@@ -109,6 +111,7 @@ impl Plan {
             busy: false,
             filled_segments: None,
             checkpoints: CheckpointEvery::Never,
+            summaries: SummaryEvery::Auto,
             seed,
         })
     }
@@ -186,7 +189,7 @@ impl Plan {
             Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
             _ => (Policy::Fixed, GcPolicy::Greedy),
         };
-        Tuning { policy, gc, checkpoints: self.checkpoints, ..Tuning::default() }
+        Tuning { policy, gc, checkpoints: self.checkpoints, summaries: self.summaries, ..Tuning::default() }
     }
 }
 
