@@ -11,7 +11,7 @@ use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
 use crate::log::off_load::{self, OffLoad};
-use crate::log::pba::{Pba, PbaFormat};
+use crate::log::pba::{Location, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
 use crate::log::scrub::Scrub;
 use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
@@ -174,10 +174,11 @@ fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter
 
 impl Shard {
     fn count_live(&mut self) {
-        let mapped: Vec<Pba> = self.index.mapped().map(|(_, pba)| pba).collect();
-        for pba in mapped {
-            let segment = self.segment_at(pba);
-            self.segments.get_mut(segment).live_blocks += 1;
+        let Shard { index, segments, pba: format, .. } = self;
+        for (_, pba) in index.mapped() {
+            let Location { drive, zone, .. } = format.unpack(pba);
+            let slot = segments.owner(drive, zone).expect("an address lies in a segment");
+            segments.get_mut(slot).live_blocks += 1;
         }
     }
 }
