@@ -158,6 +158,10 @@ pub struct ServiceOptions {
     /// Most of the index that is kept in memory; the rest lies on the drives [default: all]
     #[arg(long, value_parser = parse_size, value_name = "BYTES")]
     pub index_memory: Option<u64>,
+    /// Most memory for stripe tables of sealed segments: others are dropped, and read from footers when they are needed
+    /// [default: all stay]
+    #[arg(long, value_parser = parse_size, value_name = "BYTES", conflicts_with = "index_memory")]
+    pub stripe_tables_memory: Option<u64>,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -344,6 +348,9 @@ pub struct MemoryRun {
     /// How stripe tables are packed: bits or bytes
     #[arg(long, default_value = "bits", value_parser = parse_packing)]
     pub stripe_table: Packing,
+    /// Most memory for stripe tables of sealed segments [default: all stay]
+    #[arg(long, value_parser = parse_size, value_name = "BYTES")]
+    pub stripe_tables_memory: Option<u64>,
     /// Volume to write and measure; results are per TiB
     #[arg(long, default_value = "16GiB", value_parser = parse_size, value_name = "BYTES")]
     pub size: u64,

@@ -60,6 +60,7 @@ fn memory_run(options: &MemoryRun) -> Result<()> {
         chunk_bytes: options.chunk,
         group_stripes: options.group,
         stripe_table: options.stripe_table,
+        stripe_tables_bytes_max: options.stripe_tables_memory,
         size_bytes: options.size,
     })?;
     if options.json {

@@ -135,6 +135,7 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
     Tuning {
         rebuild_rate: options.rebuild_rate.and_then(Rate::bytes_per_second),
         stripe_table: options.stripe_table,
+        stripe_tables_bytes_max: options.stripe_tables_memory,
         policy: match policy {
             PolicyChoice::Adaptive => Policy::Adaptive,
             PolicyChoice::Fixed => Policy::Fixed,

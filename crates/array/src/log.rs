@@ -18,6 +18,7 @@ pub mod check;
 mod checkpoint;
 pub mod config;
 mod counters;
+mod dropped_tables;
 mod flush;
 mod gc;
 mod headroom;
@@ -43,6 +44,7 @@ mod streams;
 mod stripe;
 mod summary;
 mod sweep;
+mod table_load;
 mod token;
 mod trim;
 pub mod victim;
@@ -68,6 +70,7 @@ use base::time::Instant;
 use base::units::DriveIndex;
 use checkpoint::{CHECKPOINT_BLOCKS_IN_FLIGHT, Checkpoints};
 use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
+use dropped_tables::{DroppedTables, TABLE_LOADS_MAX};
 use flush::{DeviceFlush, RecoveryFlush};
 use gc::{Gc, Move};
 use headroom::Begun;
@@ -143,6 +146,7 @@ pub struct Shard {
     reads: Slab<ReadRequest>,
     loads: Slab<Load>,
     sweeps: Slab<Sweep>,
+    dropped_tables: DroppedTables,
     rebuilds: VecDeque<Rebuild>,
     rebuild_loads: u32,
     member_rebuild: MemberRebuild,
@@ -221,6 +225,7 @@ impl Shard {
             Waiter::Flush { .. } => self.on_device_flush(drive.index(), &completion, fx),
             Waiter::Sweep { slot, part } => self.on_sweep(slot, part, drive.index(), completion, fx),
             Waiter::Scrub { slot, part } => self.on_scrub(slot, part, drive.index(), completion, fx),
+            Waiter::Table { slot, .. } => self.on_table(slot, drive.index(), completion, fx),
             Waiter::Rebuild { slot, .. } => self.on_rebuild(slot, drive.index(), completion, fx),
             Waiter::Superblock { .. } => self.on_superblock(drive.index(), completion, fx),
         }
@@ -265,6 +270,7 @@ impl Shard {
     /// stripes, the collector for everything. Called once for all completions that came together, as it mostly finds
     /// nothing to do: a fifth of the instructions of a write when it followed each of them.
     pub fn settle(&mut self, now: Instant, fx: &mut Effects) {
+        self.resume_reads(fx);
         self.start_rebuilds(fx);
         self.move_weak_stripes(fx);
         self.record_doubt();
@@ -289,6 +295,7 @@ impl Shard {
         self.flush_recovery(now, fx);
         self.seal_what_waited(fx);
         self.advance_groups(now, fx);
+        self.drop_tables();
     }
 
     /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,
@@ -327,6 +334,7 @@ impl Shard {
             && self.reads.is_empty()
             && self.loads.is_empty()
             && self.sweeps.is_empty()
+            && self.dropped_tables.loads.is_empty()
             && self.moves.is_empty()
             && self.in_flight.is_empty()
             && matches!(self.gc, Gc::Idle)
@@ -404,6 +412,7 @@ impl Shard {
             assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
         self.check_groups();
+        self.check_tables();
         assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
         assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
         if self.is_quiet() {
@@ -425,7 +434,7 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
 /// loads for the collector and for degraded reads, sweeps for a rebuild and a scrub, moved blocks, headers and footers,
-/// blocks of a checkpoint or of the index.
+/// blocks of a checkpoint or of the index, footers that stripe tables are read from.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
     let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("three streams");
@@ -449,5 +458,6 @@ fn internal_frames_max(config: &ArrayConfig) -> usize {
         (config.members + 2 + REBUILD_ZONES_MAX) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
     let checkpoint = CHECKPOINT_BLOCKS_IN_FLIGHT as usize;
     let groups = 2 * GROUP_LOADS_MAX * config.members;
-    stripes + loads + rebuild + scrub + fillers + metadata + checkpoint + groups
+    let tables = TABLE_LOADS_MAX * config.members * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
+    stripes + loads + rebuild + scrub + fillers + metadata + checkpoint + groups + tables
 }

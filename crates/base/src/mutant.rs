@@ -154,6 +154,12 @@ mutants! {
         RaiznFlushIgnoresResets = "raizn-flush-ignores-resets",
         /// What was to move to the log of a drive that has died goes on waiting in the baseline.
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
+        /// A footer that a stripe table is read from is not read again when it is not whole.
+        TableFootersReadOnce = "table-footers-read-once",
+        /// To a stripe table that is read again, a chunk that was torn and filled up is a chunk.
+        TornChunkInTable = "torn-chunk-in-table",
+        /// A read that waits for a stripe table and goes on for another reason is still thought to wait.
+        ReadAwaitsForEver = "read-awaits-for-ever",
     }
     Ours {
         /// A write is acknowledged with one piece still in flight.
@@ -324,6 +330,16 @@ mutants! {
         TrimsNotRedone = "trims-not-redone",
         /// A checkpoint does not say which blocks are trimmed.
         TrimmedNotSaved = "trimmed-not-saved",
+        /// When a stripe table has been read, reads that wait for it go on waiting.
+        TableLoadLosesItsWaiters = "table-load-loses-its-waiters",
+        /// The stripe table of a segment that is being read is dropped.
+        TableDroppedInUse = "table-dropped-in-use",
+        /// In a stripe table that is read again, the index is not asked where the chunks of a missing drive are.
+        MissingZoneTakenAsItComes = "missing-zone-taken-as-it-comes",
+        /// In a stripe table that is read again, the oldest version of a block is where the index points.
+        OldestVersionPlaced = "oldest-version-placed",
+        /// When a footer is damaged, the blocks are not asked for what it said.
+        TablesFromFootersOnly = "tables-from-footers-only",
         /// The collector drops the blocks of checkpoints.
         MappingBlocksNotMoved = "mapping-blocks-not-moved",
         /// Groups of the index are evicted although they changed since they were written.

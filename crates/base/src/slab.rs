@@ -56,6 +56,11 @@ impl<T> Slab<T> {
         value
     }
 
+    /// Values in use, in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
     /// Values in use.
     #[must_use]
     pub fn len(&self) -> usize {

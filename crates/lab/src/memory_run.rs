@@ -38,6 +38,8 @@ pub struct MemoryRun {
     pub group_stripes: u32,
     /// How stripe tables are packed.
     pub stripe_table: Packing,
+    /// Most bytes of stripe tables of sealed segments that stay.
+    pub stripe_tables_bytes_max: Option<u64>,
     /// Bytes of the volume that is written.
     pub size_bytes: u64,
 }
@@ -85,7 +87,8 @@ pub struct MemoryReport {
 pub fn run(options: &MemoryRun) -> Result<MemoryReport> {
     let config = config_of(options)?;
     let layout = config.user_layout();
-    let tuning = Tuning { stripe_table: options.stripe_table, ..Tuning::default() };
+    let MemoryRun { stripe_table, stripe_tables_bytes_max, .. } = *options;
+    let tuning = Tuning { stripe_table, stripe_tables_bytes_max, ..Tuning::default() };
     let mut volume = null_array::mounted(&config, tuning)?;
     write_all(&mut volume, config.volume_blocks)?;
     let sealed = volume.shard().status().segments_sealed;
@@ -198,10 +201,16 @@ mod tests {
         for (level, drives, chunk_bytes, group_stripes) in
             [(Level::Raid5, 4, 16384, 256), (Level::Raid6, 6, 8192, 4096), (Level::Raid0, 2, 16384, 20)]
         {
-            let size_bytes = 5 << 30;
-            let stripe_table = Packing::Bits;
-            let run = run(&MemoryRun { level, drives, chunk_bytes, group_stripes, stripe_table, size_bytes })
-                .unwrap();
+            let options = MemoryRun {
+                level,
+                drives,
+                chunk_bytes,
+                group_stripes,
+                stripe_table: Packing::Bits,
+                stripe_tables_bytes_max: None,
+                size_bytes: 5 << 30,
+            };
+            let run = super::run(&options).unwrap();
             let of = |name| run.structures.iter().find(|row| row.structure == name).unwrap();
             let table = of("stripe_tables");
             let ratio = table.bytes_per_tib.unwrap() / table.paper_bytes_per_tib.unwrap();
@@ -210,6 +219,8 @@ mod tests {
             assert!(index.bytes_per_tib.unwrap() < 1.001 * index.paper_bytes_per_tib.unwrap());
             let (ours, paper) = (run.bytes_per_tib, run.paper_bytes_per_tib);
             assert!(ours < 1.001 * paper, "{level} {group_stripes}: {ours} and {paper}");
+            let dropped = super::run(&MemoryRun { stripe_tables_bytes_max: Some(0), ..options }).unwrap();
+            assert!(dropped.bytes_per_tib < run.bytes_per_tib - 0.999 * table.bytes_per_tib.unwrap());
         }
     }
 }

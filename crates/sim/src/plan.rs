@@ -128,6 +128,9 @@ pub struct Plan {
     /// A summary of an open segment is written whenever so many rows of it were; zero is never.
     #[serde(default)]
     pub summary_rows: u32,
+    /// Most bytes of stripe tables of sealed segments in memory; all of them without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe_tables_bytes: Option<u64>,
     /// What power failure does to transfers.
     pub tearing: Tearing,
     /// One open segment for clients without.
@@ -180,8 +183,9 @@ impl Plan {
             if plan.config().is_some() {
                 let checkpoint_blocks = Plan::draw_checkpoints(seed);
                 let summary_rows = Plan::draw_summaries(seed);
-                let plan = Plan { checkpoint_blocks, summary_rows, ..plan.or_hybrid().or_adaptive() };
-                return plan.or_off_loading();
+                let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
+                let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
+                return plan.or_hybrid().or_adaptive().or_off_loading();
             }
         }
     }
@@ -265,6 +269,11 @@ impl Plan {
         pick(random, &[0, 0, 1, 4, 10, 30])
     }
 
+    fn draw_stripe_tables(seed: u64) -> Option<u64> {
+        let random = &mut Random::from_seed(seed ^ 0x7461_626c);
+        pick(random, &[None, None, None, Some(0), Some(0), Some(1_000), Some(10_000)])
+    }
+
     fn draw_any(random: &mut Random, seed: u64) -> Plan {
         let chunk_blocks = pick(random, &[1, 1, 1, 2, 4]);
         let latency = match random.below(12) {
@@ -299,6 +308,7 @@ impl Plan {
             checkpoint_blocks: 0,
             off_loading: None,
             summary_rows: 0,
+            stripe_tables_bytes: None,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             latency,
         }
@@ -366,6 +376,7 @@ impl Plan {
             client_frames_max: self.client_frames,
             rebuild_rate: Some(self.rebuild_kib_per_second << 10),
             stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
+            stripe_tables_bytes_max: self.stripe_tables_bytes,
             gc: if self.cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             policy: if self.adaptive { Policy::Adaptive } else { Policy::Fixed },
             checkpoints: match self.checkpoint_blocks {

@@ -59,6 +59,8 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "drive-stale",
     "drives-exchanged",
     "drives-exchanged-degraded",
+    "dropped-table-misread-footer",
+    "dropped-table-of-a-torn-chunk",
     "flush-loses-a-drive",
     "foreign-drive-and-discord",
     "gc-flush-loses-two",

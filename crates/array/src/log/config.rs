@@ -121,6 +121,9 @@ pub struct Tuning {
     pub rebuild_rate: Option<u64>,
     /// How stripe tables are packed in memory.
     pub stripe_table: Packing,
+    /// Most bytes of stripe tables of sealed segments that stay in memory: others are dropped, and read from footers
+    /// when they are needed. All stay with `None`.
+    pub stripe_tables_bytes_max: Option<u64>,
     /// Who decides where writes go and when stripes are closed.
     pub policy: Policy,
     /// How the collector chooses.
@@ -168,6 +171,7 @@ impl Default for Tuning {
             client_frames_max: 1 << 16,
             rebuild_rate: None,
             stripe_table: Packing::default(),
+            stripe_tables_bytes_max: None,
             policy: Policy::default(),
             gc: GcPolicy::default(),
             checkpoints: CheckpointEvery::Never,

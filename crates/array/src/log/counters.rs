@@ -29,6 +29,8 @@ pub struct Counters {
     pub summary_blocks_written: u64,
     /// Checkpoints that a mount can use.
     pub checkpoints_written: u64,
+    /// Groups whose stripe table had been dropped and was read from footers.
+    pub stripe_tables_read: u64,
     /// Segments collected.
     pub segments_collected: u64,
     /// Blocks rebuilt and written elsewhere because a drive returned an error or wrong data.

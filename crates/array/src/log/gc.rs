@@ -92,6 +92,9 @@ impl Shard {
                     if loads == 0 && (stripe_next == stripes || nothing_live) {
                         self.gc = Gc::Settling { victim };
                     } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed(victim) {
+                        if !self.has_tables(victim, stripe_next..stripe_next + 1, fx) {
+                            return;
+                        }
                         self.gc = Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 };
                         self.start_move_load(victim, stripe_next, fx);
                     } else {

@@ -48,11 +48,11 @@ impl Name {
                 (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
             }
             Kind::Tombstone => (protected.lba < index.regions()).then_some(Name::Tombstone(protected.lba)),
-            Kind::Mapping => match u32::try_from(protected.lba) {
-                Ok(group) => {
+            Kind::Mapping => match groups::group_at(protected.lba) {
+                Some(group) => {
                     index.groups().filter(|groups| group < groups.count()).map(|_| Name::Group(group))
                 }
-                Err(_) => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
+                None => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
             },
             Kind::Padding => None,
         }

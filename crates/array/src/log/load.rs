@@ -6,7 +6,7 @@
 //! is needed: a long read fails for one bad block, and a read may lie once (ADR 11).
 
 use crate::log::gc::Move;
-use crate::log::index::Name;
+use crate::log::index::{Name, groups};
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::{Effects, LOADS_MAX, Location, Pba, Shard, Waiter, row};
 use base::checksum::crc32c;
@@ -125,11 +125,20 @@ fn pieces_to_read(code: &ErasureCode, wanted: PieceSet, there: PieceSet) -> Piec
 impl Shard {
     /// Starts rebuilds that wait, as many as may run at once.
     pub(super) fn start_rebuilds(&mut self, fx: &mut Effects) {
-        while self.rebuild_loads < LOADS_MAX {
+        for _ in 0..self.rebuilds.len() {
+            if self.rebuild_loads >= LOADS_MAX {
+                return;
+            }
             let Some(rebuild) = self.rebuilds.pop_front() else { return };
+            let place = self.segments.get(rebuild.segment).layout.slot_at(rebuild.location.offset);
+            if let Some((at, _)) = place
+                && !self.has_tables(rebuild.segment, at..at + 1, fx)
+            {
+                self.rebuilds.push_back(rebuild);
+                continue;
+            }
             let segment = self.segments.get(rebuild.segment);
             let drive = rebuild.location.drive.index();
-            let place = segment.layout.slot_at(rebuild.location.offset);
             let stripe = place.and_then(|(slot, row)| Some((segment.stripe_in_slot(drive, slot)?, row)));
             self.rebuild_loads += 1;
             let Some((stripe, row)) = stripe else {
@@ -212,8 +221,9 @@ impl Shard {
         let is_damaged =
             decoded.is_some() && self.membership.has_zone(self.segments.get(load.segment), drive);
         let is_it = |frame: &&Frame| {
-            Protected::from_bytes(&frame.oob)
-                .is_some_and(|protected| protected.kind == Kind::Mapping && protected.lba == u64::from(group))
+            Protected::from_bytes(&frame.oob).is_some_and(|protected| {
+                protected.kind == Kind::Mapping && protected.lba == groups::lba_of(group)
+            })
         };
         let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
         self.group_loaded(group, frame.map(|frame| &frame.data), is_damaged);

@@ -31,9 +31,10 @@ mod superblocks;
 mod witness;
 
 use crate::log::Shard;
-use crate::log::config::{ArrayConfig, ConfigError, Tuning};
+use crate::log::config::{ArrayConfig, CheckpointEvery, ConfigError, Tuning};
 use crate::log::index::entries::EntryBytes;
 use crate::log::membership::active_members;
+use crate::log::off_load;
 use crate::log::pba::PbaFormat;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
@@ -281,7 +282,8 @@ pub fn compare_checkpoint(
 ) -> Result<Compared, MountError> {
     let mut session = Session::begin(devices, now, false)?;
     session.uses_checkpoints = true;
-    let with = session.recover(tuning)?;
+    // All of its index is compared.
+    let with = session.recover(Tuning { index_memory: None, ..tuning })?;
     let uses_checkpoint = with.has_checkpoint();
     let uses_summaries = session.report.rows_described > 0;
     let mut differences = Vec::new();
@@ -341,9 +343,14 @@ impl Session {
         superblocks::write_record(self)
     }
 
-    fn recover(&mut self, tuning: Tuning) -> Result<Shard, MountError> {
+    fn recover(&mut self, mut tuning: Tuning) -> Result<Shard, MountError> {
         if tuning.wide_entries {
             self.entry_bytes = EntryBytes::Five;
+        }
+        // Images are made of a whole index, and dropped stripe tables are read back with its help.
+        if off_load::limit(&self.config, &tuning, self.entry_bytes).is_some() {
+            tuning.checkpoints = CheckpointEvery::Never;
+            tuning.stripe_tables_bytes_max = None;
         }
         if self.uses_checkpoints {
             self.summary_window = summaries::window_of(tuning.summaries);
@@ -354,7 +361,7 @@ impl Session {
         let mut scan = scan::run(self)?;
         let found = std::mem::take(&mut scan.segments);
         let recovered = match self.record.checkpoint.clone().filter(|_| self.uses_checkpoints) {
-            Some(checkpoint) => self.recover_since(&checkpoint, found, tuning.stripe_table)?,
+            Some(checkpoint) => self.recover_since(&checkpoint, found, &tuning)?,
             None => self.recover_all(Vec::new(), found, tuning.stripe_table)?,
         };
         if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
@@ -368,19 +375,19 @@ impl Session {
         &mut self,
         checkpoint: &Checkpoint,
         found: Vec<FoundSegment>,
-        packing: Packing,
+        tuning: &Tuning,
     ) -> Result<Recovered, MountError> {
         let (covered, mut found): (Vec<_>, Vec<_>) = found.into_iter().partition(|segment| segment.covered);
         entries::read_all(self, &mut found);
         self.expect_all_there()?;
         let decided = self.decide_all(found)?;
-        let recovered = covered::run(self, checkpoint, &decided, &covered, packing)?;
+        let recovered = covered::run(self, checkpoint, &decided, &covered, tuning)?;
         self.expect_all_there()?;
         if let Some(recovered) = recovered {
             return Ok(recovered);
         }
         self.give_up_checkpoint()?;
-        self.recover_all(decided, covered, packing)
+        self.recover_all(decided, covered, tuning.stripe_table)
     }
 
     /// Without a checkpoint: reads segments, oldest first and few at a time, and keeps of each what the engine needs.

@@ -21,7 +21,7 @@ use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::GC_START_SEGMENTS;
 use crate::log::index::entries::EntryBytes;
-use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
+use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block, lba_of};
 use crate::log::index::{Name, region_range};
 use crate::log::pba::Pba;
 use crate::log::stripe::Origin;
@@ -381,7 +381,7 @@ impl Shard {
             self.charge_mapping_block();
             self.counters.mapping_blocks_written += 1;
             let protected =
-                Protected { lba: u64::from(group), sequence: self.next_sequence, kind: Kind::Mapping };
+                Protected { lba: lba_of(group), sequence: self.next_sequence, kind: Kind::Mapping };
             self.next_sequence += 1;
             let data_crc = crc32c(&frame.data);
             let name = Some(Name::Group(group));

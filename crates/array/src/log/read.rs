@@ -68,8 +68,10 @@ impl Shard {
         self.advance_read(slot, fx);
     }
 
-    /// Issues commands for the blocks not looked up yet; answers when all are here.
-    fn advance_read(&mut self, slot: u32, fx: &mut Effects) {
+    /// Issues commands for the blocks not looked up yet; answers when all are here. Waits where the stripe table, which
+    /// says what must be found there, was dropped.
+    pub(super) fn advance_read(&mut self, slot: u32, fx: &mut Effects) {
+        self.dropped_tables.await_no_table(slot);
         // One more than there are, so that the read cannot be answered while it is being issued.
         self.reads.get_mut(slot).parts_pending += 1;
         loop {
@@ -105,6 +107,10 @@ impl Shard {
                     frame.data.fill(0);
                     read.frames[first as usize] = Some(frame);
                     read.next += 1;
+                }
+                Some(pba) if !self.has_table_of(pba, fx) => {
+                    self.dropped_tables.await_table(slot);
+                    break;
                 }
                 Some(pba) => self.read_run(slot, first, pba, fx),
             }
@@ -154,8 +160,9 @@ impl Shard {
         let location = self.pba.unpack(pba);
         let blocks_max =
             PART_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max).min(read.blocks - first);
+        let end = self.run_end(pba);
         let mut blocks = 1;
-        while blocks < blocks_max {
+        while blocks < blocks_max && location.offset + blocks < end {
             let lba = read.lba.plus(u64::from(first + blocks));
             let name = Name::Block(lba);
             let Some(next) = (self.index.can_tell(name)).then(|| self.index.get(name)).flatten() else {
@@ -167,6 +174,28 @@ impl Shard {
             blocks += 1;
         }
         Run { drive: location.drive.index(), location, blocks }
+    }
+
+    /// Where a run must end: with its group, if the stripe table of the next one may not be there.
+    fn run_end(&self, pba: Pba) -> u32 {
+        let segment = self.segments.get(self.segment_at(pba));
+        let layout = &segment.layout;
+        match layout.slot_at(self.pba.unpack(pba).offset) {
+            Some((slot, _)) if segment.has_dropped_table() => {
+                layout.slot_offset(layout.group_start(layout.group_of(slot) + 1))
+            }
+            _ => u32::MAX,
+        }
+    }
+
+    /// True when the stripe table of the group that holds an address is there.
+    fn has_table_of(&mut self, pba: Pba, fx: &mut Effects) -> bool {
+        let segment = self.segment_at(pba);
+        let offset = self.pba.unpack(pba).offset;
+        match self.segments.get(segment).layout.slot_at(offset) {
+            Some((slot, _)) => self.has_tables(segment, slot..slot + 1, fx),
+            None => true,
+        }
     }
 
     /// A drive has answered for the blocks from `part` on.

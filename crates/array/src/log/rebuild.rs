@@ -366,6 +366,9 @@ impl Shard {
             if slots.is_empty() || !has_room || !self.member_rebuild.pacer.may_begin(now) {
                 return;
             }
+            if !self.has_tables(segment, slots.clone(), fx) {
+                return;
+            }
             let blocks = u64::from(slots.end - slots.start) * u64::from(layout.chunk_blocks);
             self.member_rebuild.pacer.begin(now, blocks * BLOCK_BYTES_U64);
             let mut stripes = Vec::with_capacity(slots.len());

@@ -316,6 +316,9 @@ impl Shard {
                     }
                     let chunk_blocks = self.segments.get(current.slot).layout.chunk_blocks;
                     let end = (stripe_next + stripes_per_sweep(chunk_blocks)).min(stripes);
+                    if !self.has_tables(current.slot, stripe_next..end, fx) {
+                        return;
+                    }
                     self.scrub.stage = Stage::Stripes { current, stripe_next: end, stripes };
                     self.sweep_to_scrub(now, current, stripe_next..end, fx);
                 }

@@ -11,11 +11,12 @@
 //! Invariants: a zone belongs to at most one segment, or is free, or holds superblocks; `live_blocks`
 //! counts the index entries that point into the segment.
 
+use crate::log::dropped_tables::GroupTable;
 use crate::log::memory::SegmentBytes;
 use crate::log::writer::Writer;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, Stream, WriteMode};
 use zone::stripe::Layout;
@@ -88,8 +89,10 @@ pub struct Segment {
     /// Stripes that recovery found incomplete under Zone Write, in order: they hold nothing. Under
     /// Zone Append their slots are simply empty.
     pub void_stripes: Vec<u32>,
-    /// Which stripe each slot holds; `None` under Zone Write, where stripe `s` is in slot `s`.
+    /// Which stripe each slot holds; `None` under Zone Write, where stripe `s` is in slot `s`, and when it was dropped.
     pub table: Option<StripeTable>,
+    /// Of a table that was dropped, what is in memory again, by group ([`crate::log::dropped_tables`]).
+    pub group_tables: BTreeMap<u32, GroupTable>,
     /// What is needed while it is written.
     pub writer: Option<Box<Writer>>,
 }
@@ -123,6 +126,7 @@ impl Segment {
             is_being_rebuilt: false,
             void_stripes: Vec::new(),
             table: None,
+            group_tables: BTreeMap::new(),
             writer: None,
         }
     }
@@ -137,26 +141,41 @@ impl Segment {
     /// Stripe that the slot of a drive's zone holds; `None` when it is empty or void.
     #[must_use]
     pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<u32> {
-        match &self.table {
-            None => self.void_stripes.binary_search(&slot).is_err().then_some(slot),
-            Some(table) => {
-                let within = table.stripe_within(drive, slot)?;
-                Some(self.layout.group_start(self.layout.group_of(slot)) + within)
-            }
+        if self.mode == WriteMode::Write {
+            return self.void_stripes.binary_search(&slot).is_err().then_some(slot);
         }
+        let (table, first) = self.table_with(slot);
+        let within = table.stripe_within(drive, slot - first)?;
+        Some(self.layout.group_start(self.layout.group_of(slot)) + within)
     }
 
     /// Slot of a drive's zone that holds a stripe's chunk.
     #[must_use]
     pub fn slot_of_stripe(&self, drive: usize, stripe: u32) -> Option<u32> {
-        match &self.table {
-            None => self.void_stripes.binary_search(&stripe).is_err().then_some(stripe),
-            Some(table) => {
-                let group = self.layout.group_of(stripe);
-                let start = self.layout.group_start(group);
-                table.find(drive, start..start + self.layout.group_len(group), stripe - start, stripe)
-            }
+        if self.mode == WriteMode::Write {
+            return self.void_stripes.binary_search(&stripe).is_err().then_some(stripe);
         }
+        let (table, first) = self.table_with(stripe);
+        let group = self.layout.group_of(stripe);
+        let start = self.layout.group_start(group);
+        let slots = start - first..start - first + self.layout.group_len(group);
+        Some(table.find(drive, slots, stripe - start, stripe - first)? + first)
+    }
+
+    /// The table with a slot or stripe, and the slot it begins with.
+    fn table_with(&self, slot: u32) -> (&StripeTable, u32) {
+        if let Some(table) = &self.table {
+            return (table, 0);
+        }
+        let group = self.layout.group_of(slot);
+        let cached = self.group_tables.get(&group).expect("a dropped table is asked for before it is used");
+        (&cached.table, self.layout.group_start(group))
+    }
+
+    /// True when its stripe table is in its footers only.
+    #[must_use]
+    pub fn has_dropped_table(&self) -> bool {
+        self.mode == WriteMode::Append && self.table.is_none()
     }
 
     /// The drive is missing: gives its chunk of a stripe a slot that no other has, where a rebuild
@@ -297,6 +316,22 @@ impl SegmentTable {
     #[must_use]
     pub fn find(&self, slot: SegmentSlot, id: u64) -> Option<&Segment> {
         self.segments[slot as usize].as_ref().filter(|segment| segment.id == id)
+    }
+
+    /// The segment with an id, if it is still in its slot.
+    pub fn find_mut(&mut self, slot: SegmentSlot, id: u64) -> Option<&mut Segment> {
+        self.segments[slot as usize].as_mut().filter(|segment| segment.id == id)
+    }
+
+    /// How stripe tables are packed.
+    #[must_use]
+    pub fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Gives the stripe table of a segment up.
+    pub fn drop_table(&mut self, slot: SegmentSlot) {
+        self.get_mut(slot).table = None;
     }
 
     /// The writer of a segment.
@@ -456,6 +491,7 @@ impl SegmentTable {
         for (_, segment) in self.iter() {
             let table = segment.table.as_ref().map_or(0, StripeTable::memory_bytes);
             let writer = segment.writer.as_ref().map(|writer| writer.memory_bytes());
+            bytes.stripe_tables += segment.group_tables.values().map(GroupTable::memory_bytes).sum::<usize>();
             match writer {
                 Some(writer) => bytes.open_segments += table + writer,
                 None => bytes.stripe_tables += table,

@@ -431,6 +431,7 @@ impl Shard {
         if *zones_pending == 0 {
             segment.state = SegmentState::Sealed;
             self.segments.drop_writer(slot);
+            self.give_up_table(slot);
         }
     }
 

@@ -82,6 +82,13 @@ pub enum Waiter {
         /// Which try.
         part: u32,
     },
+    /// The stripe table being read in slot `slot`, from the zone of drive `part`.
+    Table {
+        /// Slot of the load.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
     /// Superblock record on drive `part`.
     Superblock {
         /// Unused.
@@ -108,6 +115,7 @@ impl Waiter {
             Waiter::Rebuild { slot, part } => (9, slot, part),
             Waiter::Sweep { slot, part } => (10, slot, part),
             Waiter::Scrub { slot, part } => (11, slot, part),
+            Waiter::Table { slot, part } => (12, slot, part),
         };
         Token::pack(kind, slot, part)
     }
@@ -132,6 +140,7 @@ impl Waiter {
             9 => Waiter::Rebuild { slot, part },
             10 => Waiter::Sweep { slot, part },
             11 => Waiter::Scrub { slot, part },
+            12 => Waiter::Table { slot, part },
             _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
         }
     }
@@ -158,6 +167,7 @@ mod tests {
             Waiter::Rebuild { slot, part: 31 },
             Waiter::Sweep { slot, part: 1 },
             Waiter::Scrub { slot, part: 0 },
+            Waiter::Table { slot, part: 31 },
         ] {
             assert_eq!(Waiter::from_token(waiter.token()), waiter);
         }

@@ -146,7 +146,7 @@ pub mod segment {
         SEGMENT: 0, 8, "segment id";
         STRIPES: 8, 4, "S";
         MEMBERS: 12, 2, "members";
-        WIDTH: 14, 2, "bytes that say which stripe of its group a slot holds: 1, 2 or 4; zero under Zone Write";
+        WIDTH: 14, 2, "bytes that say which stripe of its group a slot holds: 1, 2 or 4; zero under Zone Write; 65535 when the stripe table is left to the footers";
         RESERVED: 16, 8, "zero";
     }
 
@@ -158,7 +158,8 @@ pub mod segment {
 
 /// A sealed segment in an image. Its rows follow in the part of rows: under Zone Append, for each slot of each member's
 /// zone in turn which stripe of its group it holds (`width` bytes), then a bitmap of the slots that hold one; under
-/// Zone Write, a bitmap of the stripes that hold something. Padded to 8 bytes.
+/// Zone Write, a bitmap of the stripes that hold something. Padded to 8 bytes. Where the stripe table is left to the
+/// footers, there are no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentRows {
     /// Segment id.
@@ -167,9 +168,12 @@ pub struct SegmentRows {
     pub stripes: u32,
     /// Members.
     pub members: u16,
-    /// Bytes of a slot; zero under Zone Write.
+    /// Bytes of a slot; zero under Zone Write, [`WIDTH_IN_FOOTERS`] when the stripe table is left to the footers.
     pub width: u16,
 }
+
+/// Width of a segment whose stripe table is left to the footers.
+pub const WIDTH_IN_FOOTERS: u16 = u16::MAX;
 
 impl SegmentRows {
     /// Bytes that name any of so many stripes of a group.
@@ -185,7 +189,11 @@ impl SegmentRows {
     /// Entries of its bitmap.
     #[must_use]
     pub fn bits(&self) -> u64 {
-        let zones = if self.width == 0 { 1 } else { u64::from(self.members) };
+        let zones = match self.width {
+            0 => 1,
+            WIDTH_IN_FOOTERS => 0,
+            _ => u64::from(self.members),
+        };
         zones * u64::from(self.stripes)
     }
 
@@ -218,7 +226,7 @@ impl SegmentRows {
         let bytes = bytes.get(..SEGMENT_BYTES)?;
         let two = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let width = two(segment::WIDTH);
-        matches!(width, 0 | 1 | 2 | 4).then(|| SegmentRows {
+        matches!(width, 0 | 1 | 2 | 4 | WIDTH_IN_FOOTERS).then(|| SegmentRows {
             segment: u64_at(bytes, segment::SEGMENT),
             stripes: u32_at(bytes, segment::STRIPES),
             members: two(segment::MEMBERS),
@@ -251,6 +259,8 @@ mod tests {
         assert_eq!(SegmentRows::decode(&rows.encode()), Some(rows));
         assert_eq!(rows.bytes(), 400 + 56);
         assert_eq!(SegmentRows { width: 0, ..rows }.bytes(), 16);
+        let in_footers = SegmentRows { width: WIDTH_IN_FOOTERS, ..rows };
+        assert_eq!((SegmentRows::decode(&in_footers.encode()), in_footers.bytes()), (Some(in_footers), 0));
         assert_eq!(SegmentRows::decode(&SegmentRows { width: 3, ..rows }.encode()), None);
     }
 

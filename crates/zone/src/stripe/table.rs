@@ -78,6 +78,13 @@ impl StripeTable {
         StripeTable { entry_bits, slots, members, bytes, filled }
     }
 
+    /// A table with every slot empty, of one group alone: its slots count from the group's first.
+    #[must_use]
+    pub fn of_group(layout: &Layout, group: u32, packing: Packing) -> StripeTable {
+        let stripes = layout.group_len(group);
+        StripeTable::new(&Layout { stripes, ..*layout }, packing)
+    }
+
     /// True when it has room for just the slots of a layout.
     #[must_use]
     pub fn fits(&self, layout: &Layout, packing: Packing) -> bool {

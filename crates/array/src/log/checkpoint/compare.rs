@@ -36,7 +36,8 @@ impl Shard {
             let places = (self.index.get(name), other.index.get(name));
             let same = match places {
                 (Some(a), Some(b)) if a != b => {
-                    let (a, b) = (self.version_at(a, drives, now), self.version_at(b, drives, now));
+                    // The other has all stripe tables: it used no checkpoint.
+                    let (a, b) = (other.version_at(a, drives, now), other.version_at(b, drives, now));
                     a.is_none() || b.is_none() || a == b
                 }
                 (a, b) => a == b,

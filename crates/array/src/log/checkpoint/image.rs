@@ -13,7 +13,7 @@ use base::units::{BLOCK_BYTES_U64, Lba};
 use base::xor::Block;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use zone::format::checkpoint::{Checkpoint, HEAD_BYTES, Head, SEGMENT_BYTES, SegmentRows};
+use zone::format::checkpoint::{Checkpoint, HEAD_BYTES, Head, SEGMENT_BYTES, SegmentRows, WIDTH_IN_FOOTERS};
 use zone::format::header::WriteMode;
 use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
@@ -133,6 +133,7 @@ fn rows_of(segment: &Segment) -> SegmentRows {
         stripes: layout.stripes,
         members: u16::try_from(layout.members()).expect("at most 32 members"),
         width: match segment.mode {
+            WriteMode::Append if segment.has_dropped_table() => WIDTH_IN_FOOTERS,
             WriteMode::Append => SegmentRows::width_for(layout.group_stripes),
             WriteMode::Write => 0,
         },
@@ -140,6 +141,9 @@ fn rows_of(segment: &Segment) -> SegmentRows {
 }
 
 fn write_rows(window: &mut Window<'_>, start: u64, rows: &SegmentRows, segment: &Segment) {
+    if rows.width == WIDTH_IN_FOOTERS {
+        return;
+    }
     let place = |at: usize| {
         let slots = segment.layout.stripes as usize;
         (at / slots, u32::try_from(at % slots).expect("a u32 of slots"))
@@ -196,8 +200,8 @@ pub struct CoveredSegment<'a> {
 }
 
 impl CoveredSegment<'_> {
-    /// Its stripe table, which one under Zone Write has none of, and the stripes that hold nothing; `None` when it
-    /// is not of this layout.
+    /// Its stripe table, which one under Zone Write has none of, nor one whose table was dropped, and the stripes that
+    /// hold nothing; `None` when it is not of this layout.
     #[must_use]
     pub fn restore(
         &self,
@@ -210,7 +214,13 @@ impl CoveredSegment<'_> {
             WriteMode::Write => 0,
         };
         let SegmentRows { stripes, members, width, .. } = self.rows;
-        if (stripes, usize::from(members), width) != (layout.stripes, layout.members(), expected) {
+        if (stripes, usize::from(members)) != (layout.stripes, layout.members()) {
+            return None;
+        }
+        if mode == WriteMode::Append && width == WIDTH_IN_FOOTERS {
+            return Some((None, Vec::new()));
+        }
+        if width != expected {
             return None;
         }
         if mode == WriteMode::Write {

@@ -37,6 +37,21 @@ pub fn entries_per_block(bytes: EntryBytes) -> usize {
     BLOCK_BYTES / usize::from(bytes.count())
 }
 
+/// Where blocks of checkpoints have the number of theirs and summaries have zero, mapping blocks have this.
+const NUMBER: u32 = u32::MAX;
+
+/// The LBA of the mapping block of a group.
+#[must_use]
+pub fn lba_of(group: u32) -> u64 {
+    u64::from(NUMBER) << 32 | u64::from(group)
+}
+
+/// The group whose mapping block has an LBA.
+#[must_use]
+pub fn group_at(lba: u64) -> Option<u32> {
+    u32::try_from(lba.checked_sub(lba_of(0))?).ok()
+}
+
 /// Whether a group can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {

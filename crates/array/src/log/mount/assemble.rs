@@ -2,7 +2,8 @@
 
 use crate::log::adaptive::Demand;
 use crate::log::checkpoint::Checkpoints;
-use crate::log::config::{CheckpointEvery, Tuning};
+use crate::log::config::Tuning;
+use crate::log::dropped_tables::DroppedTables;
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
 use crate::log::headroom::Begun;
@@ -51,12 +52,11 @@ pub fn run(
     let weak = adopt_all(segments, &mut table, &mut streams);
     free_zones(zones_in_use, &mut table);
     let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream));
+    let chunks = Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize);
     let data_blocks =
         (slots.iter().zip(&streams)).map(|(slots, stream)| slots * stream.stripe_data_blocks as usize).sum();
     let frames_internal_max = internal_frames_max(&config);
     let limit = off_load::limit(&config, &tuning, session.entry_bytes);
-    // An image needs all of the index, and a group at a time is not built.
-    let checkpoints = if limit.is_some() { CheckpointEvery::Never } else { tuning.checkpoints };
     let epoch = u64::from(session.record.epoch);
     let mut shard = Shard {
         array_tag: session.array_tag(),
@@ -64,11 +64,7 @@ pub fn run(
         in_flight: InFlight::new(data_blocks),
         demand: Demand::default(),
         segments: table,
-        stripes: StripeSlots::new(
-            slots,
-            config.members,
-            Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize),
-        ),
+        stripes: StripeSlots::new(slots, config.members, chunks),
         streams,
         requests: Slab::default(),
         pending: VecDeque::new(),
@@ -80,12 +76,13 @@ pub fn run(
         reads: Slab::default(),
         loads: Slab::default(),
         sweeps: Slab::default(),
+        dropped_tables: DroppedTables::new(tuning.stripe_tables_bytes_max),
         rebuilds: VecDeque::new(),
         rebuild_loads: 0,
         gc: Gc::Idle,
         victim_begun: Begun::default(),
         scrub: Scrub::default(),
-        checkpoints: Checkpoints::new(checkpoints, &session.record, checkpoint.as_ref(), &config),
+        checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
         off_load: OffLoad::default(),
         summaries: Vec::new(),
         moves: VecDeque::new(),
@@ -110,7 +107,10 @@ pub fn run(
         tuning,
     };
     shard.count_live();
-    limit.into_iter().for_each(|limit| shard.index.off_load(limit));
+    if let Some(limit) = limit {
+        shard.index.off_load(limit);
+    }
+    shard.give_up_tables();
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
 }

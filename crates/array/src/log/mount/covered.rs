@@ -2,6 +2,7 @@
 //! that are there. Whatever does not fit makes it useless, never wrong: then all segments are read.
 
 use crate::log::checkpoint::image;
+use crate::log::config::Tuning;
 use crate::log::mount::decide::Decided;
 use crate::log::mount::index::{self, Recovered};
 use crate::log::mount::reader::{self, Owners};
@@ -13,7 +14,7 @@ use base::units::BLOCK_BYTES;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::oob::{Kind, Protected};
-use zone::stripe::table::{Packing, StripeTable};
+use zone::stripe::table::StripeTable;
 
 /// A block of an image.
 #[derive(Clone, Copy)]
@@ -31,8 +32,9 @@ pub fn run(
     checkpoint: &Checkpoint,
     decided: &[Decided],
     covered: &[FoundSegment],
-    packing: Packing,
+    tuning: &Tuning,
 ) -> Result<Option<Recovered>, MountError> {
+    let packing = tuning.stripe_table;
     let mut segments: Vec<Segment> =
         decided.iter().map(|segment| settled::segment_of(segment, packing)).collect();
     let Some(bytes) = read_image(session, checkpoint, decided, &segments) else { return Ok(None) };
@@ -54,12 +56,17 @@ pub fn run(
             Some(segment_of(found, table, void_stripes))
         })
         .collect();
-    let Some(restored) = restored else { return Ok(None) };
+    // Without the tables that it leaves to footers, it is of no use to an engine that keeps all of them.
+    let may_lack_tables = tuning.stripe_tables_bytes_max.is_some();
+    let has_all = |segments: &Vec<Segment>| !segments.iter().any(Segment::has_dropped_table);
+    let Some(restored) = restored.filter(|segments| may_lack_tables || has_all(segments)) else {
+        return Ok(None);
+    };
     drop(described);
     drop(bytes);
     let found = {
         let owners = Owners::of(session, &restored);
-        let is_covered = |location| owners.place(&restored, location).is_some();
+        let is_covered = |location| owners.may_hold(&restored, location);
         index::since(session, checkpoint, index, (decided, &segments), is_covered)?
     };
     let Some((index, doubtful)) = found else { return Ok(None) };

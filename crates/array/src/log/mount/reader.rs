@@ -44,6 +44,15 @@ impl Owners {
         Owners { owners }
     }
 
+    /// True when a stripe lies at a place, as far as is known: the segment's stripe table may have been dropped.
+    pub fn may_hold(&self, segments: &[Segment], location: Location) -> bool {
+        let Some(owner) = self.owners[location.drive.index()][location.zone.index()] else { return false };
+        match segments[owner].has_dropped_table() {
+            true => segments[owner].layout.slot_at(location.offset).is_some(),
+            false => self.place(segments, location).is_some(),
+        }
+    }
+
     /// The block of a stripe that lies at a place.
     pub fn place(&self, segments: &[Segment], location: Location) -> Option<Row> {
         let drive = location.drive.index();

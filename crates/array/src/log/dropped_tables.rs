@@ -1,0 +1,218 @@
+//! Stripe tables of sealed segments that need not stay in memory ([`Tuning::stripe_tables_bytes_max`], ADR 18).
+//!
+//! ```text
+//!  sealed ──> dropped, once nobody reads the segment
+//!               │  a group of it is asked for            over the limit, least recently asked for first
+//!               └──> read from footers (`table_load`) ──> in memory ──> dropped again
+//! ```
+//! Whoever is about to read asks [`Shard::has_tables`] for the stripes it is interested in, and when they are not all
+//! there, asks again in [`Shard::settle`]; only client reads are kept on a list, for nobody else asks for them.
+//!
+//! Invariants: a table stays while its segment has readers or is being rebuilt, and in the round it was asked for. So
+//! whoever waits gets its turn, and what was asked for before a read is there when the read is answered.
+//!
+//! [`Tuning::stripe_tables_bytes_max`]: crate::log::config::Tuning::stripe_tables_bytes_max
+
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::table_load::TableLoad;
+use crate::log::{Effects, Shard};
+use base::mutant::{self, Mutant};
+use base::slab::Slab;
+use std::collections::VecDeque;
+use std::ops::Range;
+use zone::stripe::table::StripeTable;
+
+/// Groups read at once: as many as drives answer in the time of one.
+pub const TABLE_LOADS_MAX: usize = 16;
+/// Groups looked at in a round to find some that can be dropped: nearly always the first can.
+const DROPS_TRIED_MAX: usize = 64;
+
+/// The stripe table of one group, read from footers.
+pub struct GroupTable {
+    /// Its slots count from the group's first.
+    pub table: StripeTable,
+    /// Round in which it was asked for the last time.
+    asked_in: u64,
+}
+
+impl GroupTable {
+    /// Bytes of memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<GroupTable>() + self.table.memory_bytes()
+    }
+}
+
+/// A table in memory. Its segment may be gone.
+struct Kept {
+    segment: SegmentSlot,
+    id: u64,
+    group: u32,
+    bytes: usize,
+    /// As of when it was put in its place.
+    asked_in: u64,
+}
+
+/// What is known of tables that were dropped.
+pub struct DroppedTables {
+    bytes_max: Option<u64>,
+    /// Of those in memory.
+    bytes: u64,
+    /// Those in memory; the first are dropped first.
+    kept: VecDeque<Kept>,
+    /// Segments whose whole table is to be dropped.
+    given_up: VecDeque<(SegmentSlot, u64)>,
+    /// Calls of `settle`.
+    round: u64,
+    /// Tables being read.
+    pub loads: Slab<TableLoad>,
+    /// Client reads that wait for one.
+    reads_waiting: Vec<u32>,
+    /// A load has ended since they were last looked at.
+    has_news: bool,
+}
+
+impl DroppedTables {
+    /// None are, with `bytes_max` for what is in memory.
+    #[must_use]
+    pub fn new(bytes_max: Option<u64>) -> DroppedTables {
+        DroppedTables {
+            bytes_max,
+            bytes: 0,
+            kept: VecDeque::new(),
+            given_up: VecDeque::new(),
+            round: 1,
+            loads: Slab::default(),
+            reads_waiting: Vec::new(),
+            has_news: false,
+        }
+    }
+
+    /// A client read goes on when a table has arrived.
+    pub fn await_table(&mut self, read: u32) {
+        self.reads_waiting.push(read);
+    }
+
+    /// A client read goes on, whatever it waited for.
+    pub fn await_no_table(&mut self, read: u32) {
+        if !mutant::is(Mutant::ReadAwaitsForEver) {
+            self.reads_waiting.retain(|waiting| *waiting != read);
+        }
+    }
+}
+
+impl Shard {
+    /// True when the stripe tables of these stripes, or slots, of a segment are in memory. Those that are not are read:
+    /// ask again in the next [`Shard::settle`].
+    pub(super) fn has_tables(&mut self, slot: SegmentSlot, stripes: Range<u32>, fx: &mut Effects) -> bool {
+        let segment = self.segments.get_mut(slot);
+        if !segment.has_dropped_table() || stripes.is_empty() {
+            return true;
+        }
+        let layout = segment.layout;
+        let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
+        for group in first..=last {
+            match self.segments.get_mut(slot).group_tables.get_mut(&group) {
+                Some(table) => table.asked_in = self.dropped_tables.round,
+                None => self.load_table(slot, group, fx),
+            }
+        }
+        let segment = self.segments.get(slot);
+        (first..=last).all(|group| segment.group_tables.contains_key(&group))
+    }
+
+    /// A table has been read.
+    pub(super) fn keep_table(&mut self, slot: SegmentSlot, group: u32, table: StripeTable) {
+        let asked_in = self.dropped_tables.round;
+        let segment = self.segments.get_mut(slot);
+        let table = GroupTable { table, asked_in };
+        let bytes = table.memory_bytes();
+        let id = segment.id;
+        segment.group_tables.insert(group, table);
+        self.dropped_tables.bytes += bytes as u64;
+        self.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
+        self.dropped_tables.has_news = !mutant::is(Mutant::TableLoadLosesItsWaiters);
+        self.counters.stripe_tables_read += 1;
+    }
+
+    /// Client reads that waited for a table go on.
+    pub(super) fn resume_reads(&mut self, fx: &mut Effects) {
+        if std::mem::take(&mut self.dropped_tables.has_news) {
+            for read in std::mem::take(&mut self.dropped_tables.reads_waiting) {
+                self.advance_read(read, fx);
+            }
+        }
+    }
+
+    /// A segment is sealed: its stripe table is dropped, if it may be.
+    pub(super) fn give_up_table(&mut self, slot: SegmentSlot) {
+        if self.dropped_tables.bytes_max.is_some() && is_in_footers(self.segments.get(slot)) {
+            let id = self.segments.get(slot).id;
+            self.dropped_tables.given_up.push_back((slot, id));
+        }
+    }
+
+    /// After a mount, all stripe tables are dropped that may be.
+    pub(super) fn give_up_tables(&mut self) {
+        let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| self.give_up_table(slot));
+    }
+
+    /// The round is over: drops whole tables that were given up, then the least recently asked for, down to the limit.
+    pub(super) fn drop_tables(&mut self) {
+        let Some(bytes_max) = self.dropped_tables.bytes_max else { return };
+        // A checkpoint that is being written has said which tables it holds.
+        if self.checkpoints.is_over() {
+            for _ in 0..self.dropped_tables.given_up.len() {
+                let Some((slot, id)) = self.dropped_tables.given_up.pop_front() else { break };
+                match self.segments.find(slot, id) {
+                    None => {}
+                    Some(segment) if is_pinned(segment) => self.dropped_tables.given_up.push_back((slot, id)),
+                    Some(_) => self.segments.drop_table(slot),
+                }
+            }
+        }
+        for _ in 0..self.dropped_tables.kept.len().min(DROPS_TRIED_MAX) {
+            if self.dropped_tables.bytes <= bytes_max {
+                break;
+            }
+            self.drop_first_table();
+        }
+        self.dropped_tables.round += 1;
+    }
+
+    /// Asserts that what is in memory is accounted for. O(segments).
+    ///
+    /// # Panics
+    /// When it is not.
+    pub(super) fn check_tables(&self) {
+        let of_segments = self.segments.iter().flat_map(|(_, segment)| segment.group_tables.values());
+        let bytes: usize = of_segments.map(GroupTable::memory_bytes).sum();
+        assert!(bytes as u64 <= self.dropped_tables.bytes, "stripe tables nobody knows of");
+        assert!(self.dropped_tables.bytes_max.is_some() || bytes == 0);
+    }
+
+    /// Drops the first of those in memory, or puts it behind the others when it is needed.
+    fn drop_first_table(&mut self) {
+        let Some(mut first) = self.dropped_tables.kept.pop_front() else { return };
+        if let Some(segment) = self.segments.find_mut(first.segment, first.id) {
+            let is_pinned = is_pinned(segment);
+            let asked_in = segment.group_tables.get(&first.group).map_or(0, |table| table.asked_in);
+            if is_pinned || asked_in == self.dropped_tables.round || asked_in > first.asked_in {
+                first.asked_in = asked_in;
+                return self.dropped_tables.kept.push_back(first);
+            }
+            segment.group_tables.remove(&first.group);
+        }
+        self.dropped_tables.bytes -= first.bytes as u64;
+    }
+}
+
+/// True for a segment whose footers say what its stripe table says. What a crash tore is in none.
+fn is_in_footers(segment: &Segment) -> bool {
+    segment.state == SegmentState::Sealed && segment.table.is_some() && segment.torn_stripes.is_empty()
+}
+
+fn is_pinned(segment: &Segment) -> bool {
+    (segment.readers > 0 || segment.is_being_rebuilt) && !mutant::is(Mutant::TableDroppedInUse)
+}

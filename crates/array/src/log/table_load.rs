@@ -1,0 +1,393 @@
+//! Reading a stripe table that was dropped: that of one group, from the footers of its segment.
+//!
+//! ```text
+//!  each zone:  Footer ──not whole──> FooterAgain ──not whole──> Blocks ──a read fails──> EachBlock
+//! ```
+//! A read may lie once (ADR 11), so a footer is read again, block by block. It only repeats what the blocks say of
+//! themselves, so they are asked in place of one that is damaged. What no zone of a member can tell, because the member
+//! is missing or the chunk is damaged, follows from the others: metadata parity tells which blocks the chunk of a stripe
+//! had, and the index where they are. A chunk of which nothing is live
+//! may have any slot that is left: nothing points there (as [`Segment::place_missing`]).
+//!
+//! [`Segment::place_missing`]: crate::log::segment::Segment::place_missing
+
+use crate::log::dropped_tables::TABLE_LOADS_MAX;
+use crate::log::index::Name;
+use crate::log::segment::{Segment, SegmentSlot};
+use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
+use crate::log::{Effects, Shard, Waiter};
+use base::frame::Frame;
+use base::mutant::{self, Mutant};
+use std::ops::Range;
+use zone::device::{Completion, Op, Status};
+use zone::format::HEADER_BLOCKS;
+use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, EntryKind, FooterId};
+use zone::format::oob::{self, Bound, PROTECTED_BYTES, Protected};
+use zone::stripe::Layout;
+use zone::stripe::table::StripeTable;
+
+/// What a zone is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Footer,
+    FooterAgain,
+    Blocks,
+    EachBlock,
+}
+
+impl Source {
+    fn is_footer(self) -> bool {
+        matches!(self, Source::Footer | Source::FooterAgain)
+    }
+
+    /// What to ask when an answer was not whole.
+    fn next(self) -> Source {
+        match self {
+            Source::Footer if mutant::is(Mutant::TableFootersReadOnce) => Source::Blocks,
+            Source::Footer => Source::FooterAgain,
+            Source::FooterAgain => Source::Blocks,
+            Source::Blocks | Source::EachBlock => Source::EachBlock,
+        }
+    }
+}
+
+/// What a zone has told so far.
+#[derive(Debug)]
+struct ZoneRead {
+    source: Source,
+    /// Of the blocks of the group, from its first; none of one that says nothing.
+    entries: Vec<Option<Entry>>,
+}
+
+/// The table of a group being read; its segment is pinned.
+#[derive(Debug)]
+pub struct TableLoad {
+    segment: SegmentSlot,
+    group: u32,
+    zones: Vec<ZoneRead>,
+    zones_pending: usize,
+}
+
+/// Blocks of a zone's data region that belong to a group.
+fn region_of(layout: &Layout, group: u32) -> Range<u32> {
+    layout.group_start(group) * layout.chunk_blocks..layout.group_start(group + 1) * layout.chunk_blocks
+}
+
+impl Shard {
+    /// Begins to read the table of a group, unless that is being done or too many others are.
+    pub(super) fn load_table(&mut self, slot: SegmentSlot, group: u32, fx: &mut Effects) {
+        let loads = &self.dropped_tables.loads;
+        let is_it = |load: &TableLoad| (load.segment, load.group) == (slot, group);
+        if loads.len() >= TABLE_LOADS_MAX || loads.iter().any(is_it) {
+            return;
+        }
+        let segment = self.segments.get_mut(slot);
+        segment.readers += 1;
+        let members = segment.layout.members();
+        let zones = (0..members).map(|_| ZoneRead { source: Source::Footer, entries: Vec::new() }).collect();
+        // One more than there are, so that the load cannot end before all are asked.
+        let load = TableLoad { segment: slot, group, zones, zones_pending: members + 1 };
+        let load = self.dropped_tables.loads.insert(load);
+        for drive in 0..members {
+            self.read_table(load, drive, fx);
+        }
+        self.table_told(load);
+    }
+
+    /// Asks a zone for what it has not told yet.
+    fn read_table(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
+        let load = self.dropped_tables.loads.get(slot);
+        let segment = self.segments.get(load.segment);
+        let layout = &segment.layout;
+        let blocks = region_of(layout, load.group);
+        let ZoneRead { source, entries } = &load.zones[drive];
+        let next = blocks.start + u32::try_from(entries.len()).expect("a u32 of blocks");
+        if next == blocks.end || !self.membership.has_zone(segment, drive) {
+            return self.table_told(slot);
+        }
+        let most = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
+        let (offset, count) = match source {
+            Source::Footer | Source::FooterAgain => {
+                let (first, last) = (next / ENTRIES_PER_BLOCK, (blocks.end - 1) / ENTRIES_PER_BLOCK);
+                let count = if *source == Source::Footer { most.min(last + 1 - first) } else { 1 };
+                (layout.footer_offset() + first, count)
+            }
+            Source::Blocks => (HEADER_BLOCKS + next, most.min(blocks.end - next)),
+            Source::EachBlock => (HEADER_BLOCKS + next, 1),
+        };
+        let zone = segment.zones[drive];
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let frames = self.frames.take_vec(count as usize);
+        fx.command(drive, zone, Waiter::Table { slot, part }, Op::Read { offset, frames });
+    }
+
+    /// A zone has told something. Where a block of its footer is not whole, or cannot be read, the blocks themselves
+    /// are asked.
+    pub(super) fn on_table(&mut self, slot: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+        let Completion { status, frames, offset, .. } = completion;
+        if status == Status::DeviceGone {
+            self.fail_member(drive, fx);
+        }
+        let load = self.dropped_tables.loads.get(slot);
+        let segment = self.segments.get(load.segment);
+        let blocks = region_of(&segment.layout, load.group);
+        let ZoneRead { source, entries } = &load.zones[drive];
+        let (source, known) = (*source, entries.len());
+        let mut told: Vec<Option<Entry>> = Vec::new();
+        let mut skipped = 0;
+        let is_whole = if source.is_footer() {
+            // The first and the last block of the footer may tell of other groups, too.
+            let first = (offset - segment.layout.footer_offset()) * ENTRIES_PER_BLOCK;
+            skipped = blocks.start as usize + known - first as usize;
+            status == Status::Success && self.entries_of_footer(segment, drive, offset, &frames, &mut told)
+        } else if status == Status::Success {
+            let bound = Bound { array: self.array_tag, zone: segment.zones[drive], group: load.group };
+            told.extend(frames.iter().map(|frame| entry_of_block(segment.id, &bound, frame)));
+            true
+        } else if source == Source::EachBlock {
+            told.push(None);
+            true
+        } else {
+            false
+        };
+        let zone = &mut self.dropped_tables.loads.get_mut(slot).zones[drive];
+        zone.source = if is_whole { source } else { source.next() };
+        zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
+        if !zone.source.is_footer() && mutant::is(Mutant::TablesFromFootersOnly) {
+            zone.entries.resize(blocks.len(), None);
+        }
+        self.frames.give_vec(frames);
+        self.read_table(slot, drive, fx);
+    }
+
+    /// What footer blocks say, up to the first that is not whole; true when all are.
+    fn entries_of_footer(
+        &self,
+        segment: &Segment,
+        drive: usize,
+        offset: u32,
+        frames: &[Frame],
+        told: &mut Vec<Option<Entry>>,
+    ) -> bool {
+        let layout = &segment.layout;
+        let mut entries = Vec::new();
+        let is_whole = (offset - layout.footer_offset()..).zip(frames).all(|(index, frame)| {
+            let zone = segment.zones[drive];
+            let id = FooterId { array: self.array_tag, segment: segment.id, zone, index };
+            footer::decode(&id, &frame.data, layout.footer_entries(index).len(), &mut entries)
+        });
+        told.extend(entries.into_iter().map(Some));
+        is_whole
+    }
+
+    /// One zone less to wait for.
+    fn table_told(&mut self, slot: u32) {
+        let load = self.dropped_tables.loads.get_mut(slot);
+        load.zones_pending -= 1;
+        if load.zones_pending > 0 {
+            return;
+        }
+        let load = self.dropped_tables.loads.remove(slot);
+        let table = self.table_from(&load);
+        self.segments.get_mut(load.segment).readers -= 1;
+        self.keep_table(load.segment, load.group, table);
+    }
+
+    /// The table, from what the zones have told.
+    fn table_from(&self, load: &TableLoad) -> StripeTable {
+        let layout = &self.segments.get(load.segment).layout;
+        let mut told = Told::of(layout, load);
+        for drive in 0..layout.members() {
+            let mut places: Vec<(u64, u32, u32)> = Vec::new();
+            for within in told.untold(drive) {
+                self.places_by_index(load, &told, (drive, within), &mut places);
+            }
+            // Of several versions of a block, the index points to the newest.
+            places.sort_unstable();
+            if mutant::is(Mutant::OldestVersionPlaced) {
+                places.reverse();
+            }
+            for (_, within, at) in places.into_iter().rev() {
+                told.place(drive, within, at);
+            }
+            told.place_rest(drive);
+        }
+        let mut table = StripeTable::of_group(layout, load.group, self.segments.packing());
+        for (drive, slots) in told.slots.iter().enumerate() {
+            for (at, within) in (0..).zip(slots) {
+                if let Some(within) = within {
+                    table.set(drive, at, *within);
+                }
+            }
+        }
+        table.settle();
+        table
+    }
+
+    /// Where the chunk of a stripe lies on a drive by what the index says of its blocks: their sequences, the stripe
+    /// and the slot, both within the group.
+    fn places_by_index(
+        &self,
+        load: &TableLoad,
+        told: &Told,
+        (drive, within): (usize, u32),
+        places: &mut Vec<(u64, u32, u32)>,
+    ) {
+        let segment = self.segments.get(load.segment);
+        let layout = &segment.layout;
+        let start = layout.group_start(load.group);
+        let lost = layout.piece_of(start + within, drive);
+        if lost >= layout.code.data_count() || mutant::is(Mutant::MissingZoneTakenAsItComes) {
+            return;
+        }
+        for row in 0..layout.chunk_blocks {
+            let others = (0..layout.members()).filter(|other| *other != drive);
+            let known: Vec<(usize, [u8; PROTECTED_BYTES])> = others
+                .filter_map(|other| {
+                    let at = told.place_of[other][within as usize]?;
+                    let entries = &load.zones[other].entries;
+                    let entry = (*entries.get((at * layout.chunk_blocks + row) as usize)?)?;
+                    Some((layout.piece_of(start + within, other), entry.protected_bytes()?))
+                })
+                .collect();
+            let Some(protected) = decode(layout, lost, &known) else { continue };
+            let Some(pba) = Name::of(&protected, &self.index).and_then(|name| self.index.get(name)) else {
+                continue;
+            };
+            let location = self.pba.unpack(pba);
+            let is_here = location.drive.index() == drive && location.zone == segment.zones[drive];
+            if let Some((slot, of_row)) = layout.slot_at(location.offset)
+                && is_here
+                && of_row == row
+                && layout.group_of(slot) == load.group
+            {
+                places.push((protected.sequence, within, slot - start));
+            }
+        }
+    }
+}
+
+/// What a block says of itself; none when it says nothing, or belongs elsewhere.
+fn entry_of_block(segment: u64, bound: &Bound, frame: &Frame) -> Option<Entry> {
+    let oob = oob::open(&frame.oob, bound).filter(|oob| oob.place.segment == segment)?;
+    Entry::from_protected(&frame.oob, oob.place.role, oob.place.stripe)
+}
+
+/// The stripe whose chunk is in a slot, by what is said of its rows, and whether they are all whole. A chunk that a crash
+/// tore and recovery filled up is none.
+fn stripe_of(rows: &[Option<Entry>]) -> Option<(u32, bool)> {
+    let stripe = rows.iter().flatten().next()?.stripe;
+    let is_of_it = |row: &Entry| row.stripe == stripe && row.kind != EntryKind::Void;
+    let is_whole = rows.iter().all(|row| row.is_some_and(|row| row.whole));
+    if mutant::is(Mutant::TornChunkInTable) {
+        let row = rows.iter().flatten().find(|row| row.kind != EntryKind::Void)?;
+        return Some((row.stripe, true));
+    }
+    rows.iter().flatten().all(is_of_it).then_some((stripe, is_whole))
+}
+
+/// What metadata parity protects of a block, from what is known of others in its row.
+fn decode(layout: &Layout, lost: usize, known: &[(usize, [u8; PROTECTED_BYTES])]) -> Option<Protected> {
+    let sources = layout.code.sources(lost, known.iter().map(|(piece, _)| *piece).collect())?;
+    let used = known.iter().filter(|(piece, _)| sources.contains(*piece));
+    let fields: Vec<(usize, &[u8])> = used.map(|(piece, field)| (*piece, &field[..])).collect();
+    let mut bytes = [0; PROTECTED_BYTES];
+    layout.code.decode_field(lost, &fields, &mut bytes);
+    Protected::from_bytes(&bytes)
+}
+
+/// Which stripe of a group is in which slot of each zone, as far as is known. All numbers are within the group.
+struct Told {
+    slots: Vec<Vec<Option<u32>>>,
+    place_of: Vec<Vec<Option<u32>>>,
+    /// Stripes that some zone has a chunk of.
+    exists: Vec<bool>,
+}
+
+impl Told {
+    fn of(layout: &Layout, load: &TableLoad) -> Told {
+        let (start, len) = (layout.group_start(load.group), layout.group_len(load.group) as usize);
+        let nothing = || vec![vec![None; len]; layout.members()];
+        let mut told = Told { slots: nothing(), place_of: nothing(), exists: vec![false; len] };
+        // Those that are whole are sure; of a damaged one there may be another.
+        for wanted in [true, false] {
+            for (drive, zone) in load.zones.iter().enumerate() {
+                let chunks = zone.entries.chunks_exact(layout.chunk_blocks as usize);
+                for (at, rows) in (0..).zip(chunks) {
+                    let found = stripe_of(rows).filter(|(_, is_whole)| *is_whole == wanted);
+                    let within = found.and_then(|(stripe, _)| stripe.checked_sub(start));
+                    if let Some(within) = within.filter(|within| (*within as usize) < len) {
+                        told.place(drive, within, at);
+                    }
+                }
+            }
+        }
+        told
+    }
+
+    /// A stripe's chunk is in a slot, unless it was found in another, or another was found there.
+    fn place(&mut self, drive: usize, within: u32, at: u32) {
+        let (slot, place) = (&mut self.slots[drive][at as usize], &mut self.place_of[drive][within as usize]);
+        if slot.is_none() && place.is_none() {
+            (*slot, *place) = (Some(within), Some(at));
+            self.exists[within as usize] = true;
+        }
+    }
+
+    /// Stripes whose chunk on a drive was not found.
+    fn untold(&self, drive: usize) -> Vec<u32> {
+        let stripes = (0..).zip(&self.exists).filter(|(_, exists)| **exists).map(|(within, _)| within);
+        stripes.filter(|within| self.place_of[drive][*within as usize].is_none()).collect()
+    }
+
+    /// Gives chunks that nothing points to slots that are left: that of their own number, if it is.
+    fn place_rest(&mut self, drive: usize) {
+        for within in self.untold(drive) {
+            self.place(drive, within, within);
+        }
+        let left = self.untold(drive);
+        let free = (0..).zip(&self.slots[drive]).filter(|(_, slot)| slot.is_none()).map(|(at, _)| at);
+        let free: Vec<u32> = free.take(left.len()).collect();
+        for (within, at) in left.into_iter().zip(free) {
+            self.place(drive, within, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(slots: &[Option<u32>]) -> Told {
+        let len = slots.len();
+        let nothing = vec![None; len];
+        let mut told =
+            Told { slots: vec![nothing.clone(); 2], place_of: vec![nothing; 2], exists: vec![false; len] };
+        for (at, within) in (0..).zip(slots) {
+            if let Some(within) = within {
+                told.place(0, *within, at);
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn a_torn_chunk_is_none() {
+        let row = |stripe| Some(Entry { whole: true, ..Entry::unknown(stripe) });
+        assert_eq!(stripe_of(&[row(3), row(3)]), Some((3, true)));
+        assert_eq!(stripe_of(&[row(3), Some(Entry::unknown(3))]), Some((3, false)), "damaged");
+        assert_eq!(stripe_of(&[None, row(3)]), Some((3, false)), "a row says nothing");
+        assert_eq!(stripe_of(&[row(3), Some(Entry::VOID)]), None, "filled up");
+        assert_eq!(stripe_of(&[row(3), row(4)]), None, "of two stripes");
+        assert_eq!(stripe_of(&[None, None]), None);
+    }
+
+    #[test]
+    fn what_nothing_points_to_gets_what_is_left() {
+        let mut told = told(&[Some(2), None, Some(0), Some(3)]);
+        assert_eq!((told.untold(0), told.untold(1)), (vec![], vec![0, 2, 3]));
+        told.place(1, 3, 0);
+        told.place_rest(1);
+        assert_eq!(told.slots[1], [Some(3), Some(0), Some(2), None], "0 finds its own slot taken");
+    }
+}
