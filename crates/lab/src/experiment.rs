@@ -10,6 +10,7 @@
 
 mod beyond;
 pub mod clients;
+pub mod contest;
 pub mod draft;
 mod exp1;
 mod exp10;

@@ -2,7 +2,7 @@
 
 use super::draft::{Comparison, Verdict};
 use super::measurement::Measurement;
-use super::{Outcome, Report};
+use super::{Outcome, Report, contest};
 use crate::characterise::readable;
 use std::fmt::Write;
 
@@ -52,6 +52,7 @@ fn block(text: &mut String, outcome: &Outcome) {
         let _ = writeln!(text, "  [{}] {}", if check.holds { "holds" } else { "DOES NOT HOLD" }, check.rule);
     }
     notes(text, outcome);
+    contest::render(text, outcome);
 }
 
 /// One metric of a cell; scheme and setting stand on the first line alone.
