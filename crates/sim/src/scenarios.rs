@@ -9,6 +9,7 @@ macro_rules! scenarios {
 
 /// Name and text of all scenarios.
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
+    "answered-as-it-closes",
     "append-groups",
     "baseline-failure-recorded",
     "baseline-flush-awaits-reset",
@@ -76,6 +77,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "misdirected-reads-in-recovery",
     "misdirected-write",
     "off-loaded-index",
+    "off-loaded-moves-wait",
     "open-segments",
     "open-segments-append",
     "raid0-loses-a-drive",

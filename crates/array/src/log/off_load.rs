@@ -130,7 +130,7 @@ impl Shard {
 
     /// True when one more group may be resident: there is room, or it is made, or there is no way to make any.
     fn make_room_for_group(&mut self, wisher: Wisher) -> bool {
-        let may_write = self.may_write_groups();
+        let may_write = self.may_write_groups() && self.may_place(self.config.stream_for(1));
         let groups = self.index.groups_mut().expect("the index is in groups");
         if groups.has_room() || groups.evict(wisher == Wisher::Ahead) {
             return true;
@@ -308,7 +308,7 @@ impl Shard {
         while groups.is_over() && groups.evict(false) {}
     }
 
-    /// Trims, reads and writes that wait for groups go on, as far as those came.
+    /// Trims, reads, moves and writes that wait for groups go on, as far as those came.
     fn go_on_with_groups(&mut self, now: Instant, fx: &mut Effects) {
         for _ in 0..self.off_load.trims.len() {
             let mut trim = self.off_load.trims.pop_front().expect("counted");
@@ -321,6 +321,8 @@ impl Shard {
         for read in std::mem::take(&mut self.off_load.reads) {
             self.read_goes_on(read, fx);
         }
+        self.place_moves(now, fx);
+        self.advance_gc(now, fx);
         self.start_rebuilds(fx);
         if !self.pending.is_empty() {
             self.admit(now, fx);

@@ -61,7 +61,9 @@ impl LogVolume {
     fn close_idle(&mut self, now: Instant) -> bool {
         if self.effects.replies.is_empty() {
             self.shard.close_idle(now, &mut self.effects);
-        } else {
+        }
+        // Requests of a stripe that could be written nowhere are answered as it is closed.
+        if !self.effects.replies.is_empty() {
             self.shard.expect_reaction(now);
         }
         !self.effects.commands.is_empty()
