@@ -2,7 +2,7 @@
 //!
 //! Writes have an order: that of their arrival. Once a write is acknowledged, older ones can never
 //! be seen again. One that is not acknowledged may be seen or not; after a crash, what is seen first
-//! stays.
+//! stays, unless a test says that it need not.
 
 use base::xor::Block;
 
@@ -22,11 +22,13 @@ struct History {
     settled_at: u64,
     /// Later arrivals that are not acknowledged: (arrival, contents).
     open: Vec<(u64, Stamp)>,
+    /// Those of before the last crash that were not seen after it, where they may be seen after another.
+    torn: Vec<Stamp>,
 }
 
 impl Oracle {
     pub fn new(blocks: u64) -> Oracle {
-        let history = History { settled: 0, settled_at: 0, open: Vec::new() };
+        let history = History { settled: 0, settled_at: 0, open: Vec::new(), torn: Vec::new() };
         Oracle { blocks: vec![history; blocks as usize], next: 1 }
     }
 
@@ -55,6 +57,7 @@ impl Oracle {
         block.settled = contents;
         block.settled_at = arrival;
         block.open.retain(|(at, _)| *at > arrival);
+        block.torn.clear();
     }
 
     /// Contents that may be read now.
@@ -63,11 +66,19 @@ impl Oracle {
         std::iter::once(block.settled).chain(block.open.iter().map(|(_, contents)| *contents)).collect()
     }
 
-    /// After a crash: what was read is what the block holds.
-    pub fn observe(&mut self, lba: u64, contents: Stamp) {
+    /// Contents that may be read after a crash.
+    pub fn allowed_after_crash(&self, lba: u64) -> Vec<Stamp> {
+        let torn = self.blocks[lba as usize].torn.iter().copied();
+        self.allowed(lba).into_iter().chain(torn).collect()
+    }
+
+    /// After a crash: what was read is what the block holds. Writes that were not acknowledged are gone for good,
+    /// unless they may return.
+    pub fn observe(&mut self, lba: u64, contents: Stamp, may_return: bool) {
         let block = &mut self.blocks[lba as usize];
         block.settled = contents;
-        block.open.clear();
+        let open = block.open.drain(..).map(|(_, contents)| contents);
+        block.torn.extend(open.filter(|_| may_return));
     }
 }
 
