@@ -39,6 +39,7 @@ mod row;
 pub mod scrub;
 mod segment;
 mod segment_life;
+mod skew;
 pub mod status;
 mod streams;
 mod stripe;
@@ -84,6 +85,7 @@ use read::ReadRequest;
 use rebuild::{MemberRebuild, REBUILD_SWEEPS_MAX, REBUILD_ZONES_MAX};
 use scrub::{SCRUB_RECORD_BLOCKS, SCRUB_SWEEPS_MAX, Scrub};
 use segment::{SegmentSlot, SegmentTable};
+use skew::Skew;
 use std::collections::VecDeque;
 use streams::StreamWriter;
 use stripe::StripeSlots;
@@ -152,6 +154,7 @@ pub struct Shard {
     member_rebuild: MemberRebuild,
     gc: Gc,
     victim_begun: Begun,
+    skew: Skew,
     scrub: Scrub,
     checkpoints: Checkpoints,
     off_load: OffLoad,
@@ -306,7 +309,8 @@ impl Shard {
             return None;
         }
         let collected = stream == Stream::Gc || mutant::is(Mutant::UserWaitsForCollector);
-        let gathering = collected && !matches!(self.gc, Gc::Idle);
+        let waits_for_clients = self.remainder_waits() && !mutant::is(Mutant::RemainderWithoutDeadline);
+        let gathering = collected && !matches!(self.gc, Gc::Idle) && !waits_for_clients;
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
     }
 
@@ -370,20 +374,22 @@ impl Shard {
     }
 
     /// Points a name at its newest copy and keeps the segments' live counts.
-    fn map(&mut self, name: Name, pba: Pba) {
+    /// Returns the stream that the copy before lies in.
+    fn map(&mut self, name: Name, pba: Pba) -> Option<Stream> {
         let segment = self.segment_at(pba);
         self.segments.get_mut(segment).live_blocks += 1;
-        if let Some(before) = self.index.set(name, pba) {
-            self.forget(before);
-        }
+        let before = self.index.set(name, pba)?;
+        Some(self.forget(before))
     }
 
-    /// The block at `pba` is no longer the newest copy of anything.
-    fn forget(&mut self, pba: Pba) {
-        let segment = self.segment_at(pba);
-        let live = &mut self.segments.get_mut(segment).live_blocks;
-        assert!(*live > 0);
-        *live = live.saturating_sub(1 + u32::from(mutant::is(Mutant::LiveCountDrifts)));
+    /// The block at `pba` is no longer the newest copy of anything. Returns the stream that it lies in.
+    fn forget(&mut self, pba: Pba) -> Stream {
+        let slot = self.segment_at(pba);
+        let segment = self.segments.get_mut(slot);
+        assert!(segment.live_blocks > 0);
+        let died = 1 + u32::from(mutant::is(Mutant::LiveCountDrifts));
+        segment.live_blocks = segment.live_blocks.saturating_sub(died);
+        segment.stream
     }
 
     /// The segment an address lies in.

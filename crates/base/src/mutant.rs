@@ -288,6 +288,14 @@ mutants! {
         RebuiltWithoutFlush = "rebuilt-without-flush",
         /// Whoever waits for its rate is never woken.
         PacerNeverWakes = "pacer-never-wakes",
+        /// The collector keeps the pace of clients who write nothing: it rests in the middle of a victim.
+        PacedWithoutClients = "paced-without-clients",
+        /// The collector rests where clients have no segment left that they may open.
+        PacedWithoutRoom = "paced-without-room",
+        /// The last stripe of a victim waits for clients' blocks, however few come.
+        RemainderWithoutDeadline = "remainder-without-deadline",
+        /// A zone that was chosen among the free ones stays one of them.
+        ChosenZoneStaysFree = "chosen-zone-stays-free",
         /// A scrub does not look at parity.
         ScrubIgnoresParity = "scrub-ignores-parity",
         /// A scrub leaves damaged segments as they are.

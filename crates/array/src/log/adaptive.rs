@@ -13,11 +13,14 @@
 //!    waits for them. When space is short, padding must be collected soon, and both wait.
 //! 4. **Remainders** ([`Shard::recut`]): a stripe of large chunks that is closed with no more than a small one
 //!    holds becomes one, with less padding.
+//! 5. **The last stripe of a victim** ([`Shard::remainder_waits`]) is filled with blocks of clients instead of padding,
+//!    as long as some are about to write.
 
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
-use crate::log::gc::GC_START_SEGMENTS;
+use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
+use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -201,11 +204,28 @@ impl Shard {
                 closed = true;
             }
         }
+        let is_alone = self.client_stripes_in_flight() == 0 && !mutant::is(Mutant::RemainderWithoutDeadline);
+        if self.remainder_waits() && is_alone {
+            self.seal_filling(Stream::Gc, fx);
+            closed = true;
+        }
         // The collector need not wait for clients any more. And a stripe that could be written nowhere has failed, and
         // others wait for what its requests held.
         if closed {
             self.settle(now, fx);
         }
+    }
+
+    /// True while the last stripe of a victim, which others would pad, has room for blocks that clients are about to
+    /// write. It must fit the open segment, for it is not to fail where clients have room of their own.
+    pub(super) fn remainder_waits(&self) -> bool {
+        let writer = &self.streams[Stream::Gc.index()];
+        self.is_adaptive()
+            && matches!(self.gc, Gc::Settling { .. })
+            && writer.filling.is_some()
+            && self.moves.is_empty()
+            && !self.demand.is_idle()
+            && self.stripes_with_room(Stream::Gc) > writer.sealed.len() as u64
     }
 
     /// True when a stripe that is closed now would be written at once, and costs those in flight little.

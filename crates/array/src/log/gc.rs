@@ -102,13 +102,7 @@ impl Shard {
                     }
                 }
                 Gc::Settling { victim } => {
-                    if mutant::is(Mutant::SealsBeforePlacing) {
-                        self.seal_filling(Stream::Gc, fx);
-                    }
-                    self.place_moves(now, fx);
-                    if self.moves.is_empty() && !mutant::is(Mutant::SealsBeforePlacing) {
-                        self.seal_filling(Stream::Gc, fx);
-                    }
+                    self.place_last_moves(now, fx);
                     if !self.moves.is_empty()
                         || self.moves_pending > 0 && !mutant::is(Mutant::ErasedBeforeMoved)
                         || self.segments.get(victim).readers > 0 && !mutant::is(Mutant::ErasedWhileRead)
@@ -147,6 +141,18 @@ impl Shard {
                 }
                 Gc::Flushing { flushed: false, .. } | Gc::Resetting => return,
             }
+        }
+    }
+
+    /// Places what waits, and closes the last stripe of a victim.
+    fn place_last_moves(&mut self, now: Instant, fx: &mut Effects) {
+        if mutant::is(Mutant::SealsBeforePlacing) {
+            self.seal_filling(Stream::Gc, fx);
+        }
+        self.place_moves(now, fx);
+        let is_placed = self.moves.is_empty() && !mutant::is(Mutant::SealsBeforePlacing);
+        if is_placed && !self.remainder_waits() {
+            self.seal_filling(Stream::Gc, fx);
         }
     }
 

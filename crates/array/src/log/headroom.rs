@@ -20,6 +20,7 @@
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
+use base::mutant::{self, Mutant};
 use zone::format::header::Stream;
 
 /// Stripes loaded at once while space is not short.
@@ -105,9 +106,10 @@ impl Shard {
     pub(super) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
         let segment = self.segments.get(victim);
         let free = self.segments.free_segments();
-        let is_urgent = free <= GC_RESERVE_SEGMENTS;
+        let is_urgent = free <= GC_RESERVE_SEGMENTS && !mutant::is(Mutant::PacedWithoutRoom);
+        let is_idle = self.demand.is_idle() && !mutant::is(Mutant::PacedWithoutClients);
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
-        if !self.is_adaptive() || !is_for_space || is_urgent || self.demand.is_idle() {
+        if !self.is_adaptive() || !is_for_space || is_urgent || is_idle {
             let short = GC_START_SEGMENTS.saturating_sub(free);
             let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
             return most.clamp(LOADS_MIN, LOADS_MAX);

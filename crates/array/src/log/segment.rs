@@ -281,6 +281,9 @@ impl Spare {
     }
 }
 
+/// Free zones of a drive among which one is chosen: few, so that all are written alike.
+const ZONES_TO_CHOOSE_FROM: usize = 8;
+
 impl SegmentTable {
     /// A table of `segments_max` empty slots over drives of `zones` zones each, none free yet.
     #[must_use]
@@ -399,13 +402,24 @@ impl SegmentTable {
         self.evacuating > 0
     }
 
-    /// Takes one free zone of every drive.
+    /// Takes one free zone of every drive, the oldest, or of the oldest few one far from those that a stream writes to:
+    /// neighbours lie on other channels, so the fewer low bits two numbers share, the less their zones do.
     ///
     /// # Panics
     /// When a drive has none: callers ask [`SegmentTable::free_segments`] first.
-    pub fn take_zones(&mut self) -> Vec<ZoneIndex> {
+    pub fn take_zones(&mut self, apart_from: Option<Stream>) -> Vec<ZoneIndex> {
         let mut zones = self.spare.zones.pop().unwrap_or_default();
-        zones.extend(self.free.iter_mut().map(|free| free.pop_front().expect("a free zone on every drive")));
+        for (drive, free) in self.free.iter_mut().enumerate() {
+            let is_near = |segment: &&Segment| Some(segment.stream) == apart_from && segment.is_active();
+            let near = || self.segments.iter().flatten().filter(is_near).map(|segment| segment.zones[drive]);
+            let shared = |zone: ZoneIndex| near().map(|near| (near.0 ^ zone.0).trailing_zeros()).sum::<u32>();
+            let oldest = free.iter().take(ZONES_TO_CHOOSE_FROM).enumerate();
+            let (at, _) = oldest.min_by_key(|(_, zone)| shared(**zone)).expect("a free zone on every drive");
+            zones.push(free[at]);
+            if !mutant::is(Mutant::ChosenZoneStaysFree) {
+                free.remove(at);
+            }
+        }
         zones
     }
 

@@ -63,7 +63,7 @@ impl Shard {
         }
         let (id, created_at) = (self.next_segment_id, self.next_sequence);
         self.next_segment_id += 1;
-        let zones = self.segments.take_zones();
+        let zones = self.segments.take_zones(self.is_adaptive().then_some(stream));
         let table = (mode == WriteMode::Append).then(|| self.segments.take_table(layout));
         let writer = Some(self.segments.take_writer(layout));
         let slot = self.segments.insert(Segment {

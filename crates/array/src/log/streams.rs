@@ -3,7 +3,7 @@
 //! ```text
 //!  request < C_l ─> Small ─> [Append] [Write] ..   N_s open segments, small chunks
 //!  request ≥ C_l ─> Large ─> [Write]  [Write] ..   N_l open segments, large chunks
-//!  moved blocks  ─> Gc    ─> [Write]
+//!  moved blocks  ─> Gc    ─> [Write]                 and clients' blocks in the last stripe of a victim (adaptive)
 //! ```
 //! A stripe gathers for its stream, not for a segment: which one it goes to is decided when it is full. One under
 //! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes

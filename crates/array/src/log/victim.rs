@@ -12,7 +12,8 @@
 //! ```
 //! The age is that of the segment, in blocks written since it was opened. That of its data, which the paper takes, makes
 //! whatever was moved once look cold: with uniform writes that costs a tenth of the throughput. By the segment's, uniform
-//! writes are collected as by the greedy choice, for the oldest segment is the emptiest.
+//! writes are collected nearly as by the greedy choice, for the oldest segment is the emptiest. Nearly: so the choice is
+//! greedy where moved blocks die as soon as others (`skew.rs`).
 //!
 //! A victim always frees more than moving it takes, whoever chooses, so each one brings free space nearer: what
 //! [`crate::log::config::ArrayConfig::validate`] proves is that there is one. And it frees at least half of what the
@@ -76,7 +77,8 @@ impl Shard {
         let greedy = |(_, segment): &(SegmentSlot, &Segment)| (segment.live_blocks, Reverse(segment.id));
         let (slot, emptiest) = sealed().min_by_key(greedy)?;
         let most = gain(emptiest);
-        if most == 0 || self.tuning.gc == GcPolicy::Greedy {
+        let is_greedy = || !self.skew.is_skewed(self.segments.iter().map(|(_, segment)| segment));
+        if most == 0 || self.tuning.gc == GcPolicy::Greedy || is_greedy() {
             return (most > 0).then_some(slot);
         }
         let worth = sealed().filter(|(_, segment)| 2 * gain(segment) >= most);

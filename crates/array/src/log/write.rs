@@ -165,8 +165,7 @@ impl Shard {
             }
             self.start_write(slot);
         }
-        let stream = self.requests.get(slot).stream;
-        while self.may_place(stream) {
+        while let Some(stream) = self.stream_of_next_block(slot) {
             let Some(lba) = self.requests.get(slot).next_block() else {
                 return self.request_placed(slot, fx);
             };
@@ -195,6 +194,15 @@ impl Shard {
         let request = self.requests.get_mut(slot);
         let Work::Write { frames, .. } = &request.work else { unreachable!("a write") };
         if frames.is_empty() { self.request_placed(slot, fx) } else { false }
+    }
+
+    /// Where the next block of a write goes, if it may be placed now.
+    fn stream_of_next_block(&self, slot: u32) -> Option<Stream> {
+        let ClientRequest { stream, force_unit_access, .. } = self.requests.get(slot);
+        if self.remainder_waits() && !force_unit_access && !self.checkpoints.is_draining() {
+            return Some(Stream::Gc);
+        }
+        self.may_place(*stream).then_some(*stream)
     }
 
     fn start_write(&mut self, slot: u32) {
@@ -448,7 +456,8 @@ impl Shard {
             (Origin::Request(request), Some(Name::Block(lba))) => {
                 let sequence = if lost { 0 } else { block.protected.sequence };
                 if self.in_flight.complete(lba, sequence) {
-                    self.map(Name::Block(lba), pba);
+                    let before = self.map(Name::Block(lba), pba);
+                    before.into_iter().for_each(|stream| self.skew.overwrite(stream));
                 }
                 self.release_group(lba, Holder::Client, lost);
                 self.request_block_done(request, lost, fx);

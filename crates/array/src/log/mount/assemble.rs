@@ -16,6 +16,7 @@ use crate::log::pba::{Location, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
 use crate::log::scrub::Scrub;
 use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
+use crate::log::skew::Skew;
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
 use crate::log::trim::RegionLocks;
@@ -57,7 +58,6 @@ pub fn run(
         (slots.iter().zip(&streams)).map(|(slots, stream)| slots * stream.stripe_data_blocks as usize).sum();
     let frames_internal_max = internal_frames_max(&config);
     let limit = off_load::limit(&config, &tuning, session.entry_bytes);
-    let epoch = u64::from(session.record.epoch);
     let mut shard = Shard {
         array_tag: session.array_tag(),
         pba,
@@ -81,6 +81,7 @@ pub fn run(
         rebuild_loads: 0,
         gc: Gc::Idle,
         victim_begun: Begun::default(),
+        skew: Skew::new(config.volume_blocks),
         scrub: Scrub::default(),
         checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
         off_load: OffLoad::default(),
@@ -99,7 +100,7 @@ pub fn run(
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
         next_sequence: sequence_first(session, sequence_max, checkpoint.as_ref()),
-        next_segment_id: (epoch << EPOCH_SHIFT_SEGMENT) + 1,
+        next_segment_id: (u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT) + 1,
         next_arrival: 0,
         counters: Counters::default(),
         index,

@@ -100,7 +100,7 @@ fn apply(table: &mut SegmentTable, model: &mut Model, step: &Step) {
             if model.free.iter().any(Vec::is_empty) {
                 return;
             }
-            let zones = table.take_zones();
+            let zones = table.take_zones(None);
             let expected: Vec<ZoneIndex> = model.free.iter_mut().map(|free| free.remove(0)).collect();
             assert_eq!(zones, expected);
             let slot = open(table, zones);
@@ -168,4 +168,26 @@ proptest! {
             check(&table, &model);
         }
     }
+}
+
+/// Zones of one stream share as few low bits as those that are free allow; those of others do not count.
+#[test]
+fn zones_of_a_stream_lie_apart() {
+    let taken = |of: fn(usize) -> Option<Stream>| -> Vec<u32> {
+        let mut table = SegmentTable::new(MEMBERS, ZONES, ZONES, Packing::Bits);
+        for (drive, zone) in (0..MEMBERS).flat_map(|drive| [1, 3, 5, 2, 4].map(|zone| (drive, zone))) {
+            table.free_zone(drive, ZoneIndex(zone));
+        }
+        let mut take = |nth| {
+            let zones = table.take_zones(of(nth));
+            assert!(zones.iter().all(|zone| *zone == zones[0]));
+            let first = zones[0].0;
+            open(&mut table, zones);
+            first
+        };
+        (0..5).map(&mut take).collect()
+    };
+    assert_eq!(taken(|_| None), [1, 3, 5, 2, 4]);
+    assert_eq!(taken(|_| Some(Stream::Small)), [1, 2, 3, 4, 5]);
+    assert_eq!(taken(|_| Some(Stream::Large)), [1, 3, 5, 2, 4]);
 }

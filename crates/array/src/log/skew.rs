@@ -1,0 +1,85 @@
+//! Skew: whether what the collector has moved lives longer than what clients wrote.
+//!
+//! Where all blocks are overwritten alike, a moved one dies as soon as any other, and the emptiest segment is the best
+//! victim: its age says nothing. Where some are hot, those that outlived a victim are the cold ones, and the age of a
+//! segment says which it holds. So the rates are compared at which live blocks are overwritten:
+//!
+//! ```text
+//!   overwritten of late, of the collector's segments     of clients' segments
+//!   ------------------------------------------------ <  3/4 * -----------------     : writes are skewed
+//!        live in the collector's segments                 live in clients' segments
+//! ```
+
+use crate::log::segment::Segment;
+use zone::format::header::Stream;
+
+/// Until so many blocks for one that is live were overwritten, nothing is known: 1/64.
+const LIVE_PER_EVIDENCE: u64 = 64;
+
+/// Overwritten blocks of late.
+#[derive(Clone, Copy, Debug)]
+pub struct Skew {
+    /// In segments of clients, and of the collector.
+    overwritten: [u64; 2],
+    /// When there are so many, half are forgotten.
+    overwritten_max: u64,
+}
+
+impl Skew {
+    /// Nothing is known of a volume of so many blocks.
+    #[must_use]
+    pub fn new(volume_blocks: u64) -> Skew {
+        Skew { overwritten: [0; 2], overwritten_max: (volume_blocks / 2).max(1) }
+    }
+
+    /// A client has overwritten a block in a segment of a stream.
+    pub fn overwrite(&mut self, stream: Stream) {
+        self.overwritten[usize::from(!stream.is_clients())] += 1;
+        if self.overwritten.iter().sum::<u64>() >= self.overwritten_max {
+            self.overwritten = self.overwritten.map(|blocks| blocks / 2);
+        }
+    }
+
+    /// True when moved blocks live longer, or as long as that is not known.
+    pub fn is_skewed<'a>(&self, segments: impl Iterator<Item = &'a Segment>) -> bool {
+        let mut live = [0; 2];
+        for segment in segments {
+            live[usize::from(!segment.stream.is_clients())] += u64::from(segment.live_blocks);
+        }
+        self.of_live(live)
+    }
+
+    fn of_live(&self, live: [u64; 2]) -> bool {
+        let [clients, moved] = self.overwritten.map(u128::from);
+        let is_known = LIVE_PER_EVIDENCE * self.overwritten.iter().sum::<u64>() >= live.iter().sum();
+        let [live_clients, live_moved] = live.map(u128::from);
+        !is_known || 4 * moved * live_clients < 3 * clients * live_moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_blocks_that_live_longer_are_noticed() {
+        let mut skew = Skew::new(10_000);
+        assert!(skew.of_live([100, 300]), "nothing is known");
+        for _ in 0..100 {
+            skew.overwrite(Stream::Small);
+            (0..3).for_each(|_| skew.overwrite(Stream::Gc));
+        }
+        assert!(!skew.of_live([100, 300]), "as many of a hundred die");
+        assert!(skew.of_live([100, 500]), "three of five");
+        assert!(skew.of_live([1_000_000, 3_000_000]), "too few of so many");
+    }
+
+    #[test]
+    fn what_was_long_ago_counts_no_more() {
+        let mut skew = Skew::new(1_000);
+        (0..5_000).for_each(|_| skew.overwrite(Stream::Large));
+        assert!(skew.of_live([100, 100]));
+        (0..5_000).for_each(|_| skew.overwrite(Stream::Gc));
+        assert!(!skew.of_live([100, 100]));
+    }
+}
