@@ -21,9 +21,9 @@ const TURNS_MAX: u32 = 10_000;
 type Devices = Vec<Option<Box<dyn ZonedDevice>>>;
 
 impl World {
-    /// Where a write may go that was meant for some block, and how much of it; nowhere when the power failed. A client
-    /// of zones writes where its zone goes on, resets a zone that is full, and goes to another one while too many
-    /// are open.
+    /// Where a write may go that was meant for some block, and how much of it; nowhere when the power failed, or when a
+    /// volume is full whose resets fail. A client of zones writes where its zone goes on, resets a zone that is full,
+    /// and goes to another one while too many are open.
     pub(crate) fn place_to_write(&mut self, lba: u64, blocks: u64) -> Result<Option<(u64, u64)>, Failure> {
         if let Array::Log(_) = self.array {
             return Ok(Some((lba, blocks)));
@@ -41,6 +41,10 @@ impl World {
                 let pointer = u64::from(engine.write_pointer(zone));
                 let first = u64::from(zone) * zone_blocks + pointer;
                 return Ok(Some((first, blocks.min(zone_blocks - pointer))));
+            }
+            // It refuses every reset from now on: when all is answered, no zone will have room.
+            if engine.is_broken() && self.pending.is_empty() {
+                return Ok(None);
             }
             self.expect_progress()?;
         }

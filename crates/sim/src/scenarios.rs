@@ -11,6 +11,7 @@ macro_rules! scenarios {
 pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "answered-as-it-closes",
     "append-groups",
+    "baseline-broken-and-full",
     "baseline-failure-recorded",
     "baseline-flush-awaits-reset",
     "baseline-log-dies-in-replacement",
