@@ -46,8 +46,7 @@ fn what_cannot_be_run_is_named() {
     let scratch = Scratch::new("experiment-errors");
     let trace = scratch.join("trace.csv");
     std::fs::write(&trace, "0,W,0,4096,1\n0,W,0,4096\n").unwrap();
-    let errors: [(&[&str], &[&str]); 4] = [
-        (&["exp9"], &["exp9", "not in this version"]),
+    let errors: [(&[&str], &[&str]); 3] = [
         (&["exp99"], &["exp99", "exp1, "]),
         (&["exp1", "--seeds", "0"], &["--seeds"]),
         (&["exp10", "--trace", text(&trace)], &["trace.csv", "line 2", "4 fields"]),

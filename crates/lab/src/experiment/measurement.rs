@@ -35,6 +35,8 @@ pub const P99: Metric = metric("p99_latency_us", "us");
 pub const P999: Metric = metric("p999_latency_us", "us");
 /// Blocks written to drives per block written by clients, parity not counted.
 pub const WRITE_AMPLIFICATION: Metric = metric("write_amplification", "x");
+/// How much of the index is in memory at the end.
+pub const INDEX_RESIDENT: Metric = metric("index_resident_percent", "%");
 /// Blocks written to drives per block written by clients: data, parity and everything else.
 pub const DRIVE_WRITES: Metric = metric("drive_writes_per_client_write", "x");
 

@@ -71,6 +71,10 @@ pub struct Plan {
     pub checkpoints: CheckpointEvery,
     /// How often summaries of open segments are written.
     pub summaries: SummaryEvery,
+    /// Bytes of the index that are kept in memory; `None` is no limit.
+    pub index_memory: Option<u64>,
+    /// Entries of a group of the index; `None` is as many as a block holds.
+    pub index_group_entries: Option<usize>,
     /// Seed of the drives.
     pub seed: u64,
 }
@@ -112,6 +116,8 @@ impl Plan {
             filled_segments: None,
             checkpoints: CheckpointEvery::Never,
             summaries: SummaryEvery::Auto,
+            index_memory: None,
+            index_group_entries: None,
             seed,
         })
     }
@@ -189,7 +195,15 @@ impl Plan {
             Scheme::Adaptive => (Policy::Adaptive, GcPolicy::CostBenefit),
             _ => (Policy::Fixed, GcPolicy::Greedy),
         };
-        Tuning { policy, gc, checkpoints: self.checkpoints, summaries: self.summaries, ..Tuning::default() }
+        Tuning {
+            policy,
+            gc,
+            checkpoints: self.checkpoints,
+            summaries: self.summaries,
+            index_memory: self.index_memory,
+            index_group_entries: self.index_group_entries,
+            ..Tuning::default()
+        }
     }
 }
 

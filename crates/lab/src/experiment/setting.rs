@@ -42,6 +42,9 @@ pub struct Setting {
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
+    /// How much of the index is in memory, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index_percent: Option<u32>,
     /// Size of the volume, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_mib: Option<u32>,
@@ -94,6 +97,7 @@ impl fmt::Display for Setting {
             ("group", self.group),
             ("connections", self.connections),
             ("reserved_percent", self.reserved_percent),
+            ("index_percent", self.index_percent),
             ("volume_mib", self.volume_mib),
         ];
         for (key, value) in numbers {
