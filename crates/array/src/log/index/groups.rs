@@ -308,7 +308,8 @@ impl Groups {
                 self.hand = 0;
             }
             let group = &mut self.groups[self.clock[self.hand] as usize];
-            let is_dirty = group.dirty && !mutant::is(Mutant::DirtyGroupsDropped);
+            let is_dropped = group.place.is_some() && mutant::is(Mutant::DirtyGroupsDropped);
+            let is_dirty = group.dirty && !is_dropped;
             if is_dirty || group.writing || group.pins > 0 || ahead && group.passes > 1 {
                 self.hand += 1;
             } else if group.passes > 0 {
