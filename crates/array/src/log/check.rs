@@ -343,12 +343,7 @@ impl Check<'_> {
             if !is_there(pba) || self.is_matched(name, location) {
                 continue;
             }
-            let lba = match name {
-                Name::Block(lba) => lba.0,
-                Name::Tombstone(region) => region,
-                Name::Mapping(name) => name,
-                Name::Group(group) => u64::from(group),
-            };
+            let lba = name.lba();
             let Location { drive, zone, offset } = location;
             self.report.add(Problem::IndexMismatch { lba, drive, zone, offset });
         }

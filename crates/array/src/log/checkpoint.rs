@@ -24,15 +24,12 @@ use crate::log::index::Name;
 use crate::log::index::groups::Groups;
 use crate::log::segment::SegmentState;
 use crate::log::stripe::Origin;
-use crate::log::write::Placement;
 use crate::log::{Effects, Pba, Shard};
-use base::checksum::crc32c;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use image::Image;
 use zone::format::checkpoint::{Checkpoint, UNSEALED_MAX, Unsealed};
 use zone::format::header::Stream;
-use zone::format::oob::{Kind, Protected};
 use zone::format::superblock::Superblock;
 
 /// Blocks of an image that are in stripes at once: enough to keep drives busy, few beside those of clients.
@@ -326,16 +323,7 @@ impl Shard {
         *next += 1;
         self.checkpoints.blocks_pending += 1;
         self.counters.checkpoint_blocks_written += 1;
-        let protected = Protected { lba, sequence: self.next_sequence, kind: Kind::Mapping };
-        self.next_sequence += 1;
-        let data_crc = crc32c(&frame.data);
-        let name = Some(Name::Mapping(lba));
-        self.place(
-            stream,
-            now,
-            Placement { frame, protected, name, origin: Origin::Checkpoint, data_crc },
-            fx,
-        );
+        self.place_mapping_block(stream, now, (frame, Name::Mapping(lba), Origin::Checkpoint), fx);
     }
 
     /// A block of an image is durable, or lost.

@@ -33,8 +33,7 @@ pub enum Name {
     Tombstone(u64),
     /// A block of a checkpoint's image: its number in the upper 32 bits, the index of the block in the lower.
     Mapping(u64),
-    /// The mapping block of a group of entries. On the media it is block so-and-so of a checkpoint with number zero,
-    /// which there never is.
+    /// The mapping block of a group of entries.
     Group(u32),
 }
 
@@ -55,6 +54,17 @@ impl Name {
                 None => index.mapping_slot(protected.lba).map(|_| Name::Mapping(protected.lba)),
             },
             Kind::Padding => None,
+        }
+    }
+
+    /// What a stored block of this name has for its LBA.
+    #[must_use]
+    pub fn lba(self) -> u64 {
+        match self {
+            Name::Block(lba) => lba.0,
+            Name::Tombstone(region) => region,
+            Name::Mapping(name) => name,
+            Name::Group(group) => groups::lba_of(group),
         }
     }
 }

@@ -21,20 +21,18 @@ use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::GC_START_SEGMENTS;
 use crate::log::index::entries::EntryBytes;
-use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block, lba_of};
+use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
 use crate::log::index::{Name, region_range};
 use crate::log::pba::Pba;
 use crate::log::stripe::Origin;
-use crate::log::write::{Placement, Work};
+use crate::log::write::Work;
 use crate::log::{Effects, Shard};
-use base::checksum::crc32c;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::Lba;
 use base::xor::Block;
 use std::collections::VecDeque;
 use std::ops::Range;
-use zone::format::oob::{Kind, Protected};
 
 /// Mapping blocks that are read at once: what a drive answers well, without keeping others from it.
 pub const GROUP_LOADS_MAX: usize = 32;
@@ -382,17 +380,7 @@ impl Shard {
             }
             self.charge_mapping_block();
             self.counters.mapping_blocks_written += 1;
-            let protected =
-                Protected { lba: lba_of(group), sequence: self.next_sequence, kind: Kind::Mapping };
-            self.next_sequence += 1;
-            let data_crc = crc32c(&frame.data);
-            let name = Some(Name::Group(group));
-            self.place(
-                stream,
-                now,
-                Placement { frame, protected, name, origin: Origin::Index, data_crc },
-                fx,
-            );
+            self.place_mapping_block(stream, now, (frame, Name::Group(group), Origin::Index), fx);
         }
         made_room
     }

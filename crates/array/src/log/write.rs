@@ -269,6 +269,21 @@ impl Shard {
         }
     }
 
+    /// Puts a part of the index into the filling stripe of a stream, under a name of its own; the caller has made sure
+    /// there is room.
+    pub(super) fn place_mapping_block(
+        &mut self,
+        stream: Stream,
+        now: Instant,
+        (frame, name, origin): (Frame, Name, Origin),
+        fx: &mut Effects,
+    ) {
+        let protected = Protected { lba: name.lba(), sequence: self.next_sequence, kind: Kind::Mapping };
+        self.next_sequence += 1;
+        let data_crc = crc32c(&frame.data);
+        self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
+    }
+
     /// Closes the filling stripe of a stream: padding, parity, and off to a segment.
     pub(super) fn seal_filling(&mut self, stream: Stream, fx: &mut Effects) {
         let Some(slot) = self.stream(stream).filling.take() else { return };
