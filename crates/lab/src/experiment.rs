@@ -89,6 +89,13 @@ impl Conditions<'_> {
     pub fn scaled(self, count: u64) -> u64 {
         ((crate::precise::precise_u64(count) * self.scale).round() as u64).max(1)
     }
+
+    /// Blocks of a zone where zones are small: so many at most, fewer at small scales.
+    #[must_use]
+    pub fn zone_blocks(self, most: u32) -> u32 {
+        let scaled = self.scaled(u64::from(most)).try_into().unwrap_or(most);
+        scaled.clamp(ZONE_BLOCKS_MIN, most)
+    }
 }
 
 /// How to run.
@@ -146,6 +153,8 @@ pub const ALL: &[Experiment] = &[
 /// Those on the wall clock, with real software: they need [`Host`]. Not among `all`, for they take a machine of their own.
 pub const WALL_CLOCK: &[Experiment] = &[exp11::EXPERIMENT, exp12::EXPERIMENT];
 
+/// The smallest zones that are small.
+const ZONE_BLOCKS_MIN: u32 = 256;
 /// Sizes of requests and chunks that the paper compares.
 const SIZES_KIB: [u32; 3] = [4, 8, 16];
 

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::draft::Measured;
-use super::measurement::{Metric, P95, THROUGHPUT, Value, WRITE_THROUGHPUT};
+use super::measurement::{Metric, P95, THROUGHPUT, WRITE_THROUGHPUT};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::student::mean_and_ci95;
@@ -56,12 +56,7 @@ fn contest(all: &[Measured], adaptive: &Measured, metric: Metric, limit: f64) ->
 
 /// The mean of a metric over the seeds, if the cell has it.
 fn mean_of(measured: &Measured, metric: Metric) -> Option<f64> {
-    let of_run = |run: &Vec<_>| {
-        let found = run.iter().find(|value: &&Value| value.metric == metric);
-        found.map(|value| value.value)
-    };
-    let values: Option<Vec<f64>> = measured.runs.iter().map(of_run).collect();
-    Some(mean_and_ci95(&values?).0)
+    Some(mean_and_ci95(&measured.values(metric)?).0)
 }
 
 /// A table of them.
@@ -97,6 +92,7 @@ pub fn render(text: &mut String, outcome: &Outcome) {
 mod tests {
     use super::*;
     use crate::experiment::draft::Cell;
+    use crate::experiment::measurement::Value;
 
     fn measured(scheme: Scheme, request_kib: u32, mib_s: f64, p95: f64) -> Measured {
         let run = vec![Value { metric: WRITE_THROUGHPUT, value: mib_s }, Value { metric: P95, value: p95 }];

@@ -26,6 +26,15 @@ pub struct Measured {
     pub runs: Vec<Vec<Value>>,
 }
 
+impl Measured {
+    /// The values of a metric, by seed; `None` when nothing of the kind was measured.
+    #[must_use]
+    pub fn values(&self, metric: Metric) -> Option<Vec<f64>> {
+        let of_run = |run: &Vec<Value>| Some(run.iter().find(|value| value.metric == metric)?.value);
+        self.runs.iter().map(of_run).collect()
+    }
+}
+
 /// A number of ours beside one of the paper.
 #[derive(Clone, Debug)]
 pub struct Comparison {
@@ -99,11 +108,8 @@ impl<'a> Draft<'a> {
     pub fn values(&self, cell: &Cell, metric: Metric) -> Vec<f64> {
         let found = self.measured.iter().find(|measured| measured.cell == *cell);
         let measured = found.unwrap_or_else(|| panic!("the experiment has no cell {cell:?}"));
-        let of_run = |run: &Vec<Value>| {
-            let value = run.iter().find(|value| value.metric == metric);
-            value.unwrap_or_else(|| panic!("{} was not measured in {cell:?}", metric.name)).value
-        };
-        measured.runs.iter().map(of_run).collect()
+        let values = measured.values(metric);
+        values.unwrap_or_else(|| panic!("{} was not measured in {cell:?}", metric.name))
     }
 
     /// The mean over the seeds.

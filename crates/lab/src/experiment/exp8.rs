@@ -3,7 +3,7 @@
 use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
 use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
-use super::rig::{Plan, Rig, Space, blocks_of_kib, bytes_of};
+use super::rig::{Plan, Rig, blocks_of_kib, bytes_of};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::{Conditions, Experiment};
@@ -34,11 +34,8 @@ const WORKLOADS: [(&str, u32, Places); 4] = [
 ];
 /// Zones of 2 MiB in place of 1,077; half of that at small scales.
 const ZONE_BLOCKS_MAX: u32 = 512;
-const ZONE_BLOCKS_MIN: u32 = 256;
 /// Written between the filling and the measurement.
 const WARM_UP_VOLUMES: u64 = 3;
-/// Segments that the volume fills: those of 200 GiB in zones of the drive.
-const SEGMENTS: u64 = 63;
 
 fn cell(workload: &'static str, request_kib: u32, chunk_kib: u32, reserved_percent: u32) -> Cell {
     of_scheme(Scheme::ZapRaid, workload, request_kib, chunk_kib, reserved_percent)
@@ -81,15 +78,7 @@ pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>>
     let (_, request_kib, places) = *known.context("a workload of this experiment")?;
     let request_blocks = blocks_of_kib(request_kib);
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
-    let zone_blocks = conditions.scaled(u64::from(ZONE_BLOCKS_MAX)).try_into().unwrap_or(ZONE_BLOCKS_MAX);
-    plan.zone_capacity_blocks = zone_blocks.clamp(ZONE_BLOCKS_MIN, ZONE_BLOCKS_MAX);
-    plan.profile = plan.profile.with_small_zones(plan.zone_capacity_blocks);
-    plan.volume_blocks = 1;
-    plan.busy = true;
-    let segment_blocks = u64::from(plan.config()?.user_layout().segment_data_blocks());
-    plan.volume_blocks = SEGMENTS * segment_blocks / 16 * 16;
-    let reserved = u64::from(setting.reserved_percent.unwrap_or(0));
-    plan.space = Space::Blocks(plan.volume_blocks * (100 + reserved) / 100);
+    plan.fill_segments(conditions.zone_blocks(ZONE_BLOCKS_MAX), setting.reserved_percent.unwrap_or(0))?;
     let mut rig = Rig::new(plan)?;
     clients::fill(&mut rig, blocks_of_kib(64))?;
     let requests = rig.volume_blocks() / u64::from(request_blocks);

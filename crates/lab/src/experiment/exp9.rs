@@ -3,7 +3,7 @@
 use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
 use super::measurement::{INDEX_RESIDENT, P95, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
-use super::rig::{Plan, Rig, Space, blocks_of_kib};
+use super::rig::{Plan, Rig, blocks_of_kib};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::{Conditions, Experiment};
@@ -37,13 +37,10 @@ const SMALL_CHUNK_KIB: u32 = 8;
 const LARGE_CHUNK_KIB: u32 = 16;
 /// Zones of 4 MiB in place of 1,077; fewer blocks at small scales.
 const ZONE_BLOCKS_MAX: u32 = 1024;
-const ZONE_BLOCKS_MIN: u32 = 256;
 /// Of the volume, one part in so many is written to warm up, and as much measured: of small requests less, for each of them
 /// may need a mapping block.
 const VOLUME_SHARE: u64 = 8;
 const VOLUME_SHARE_SMALL: u64 = 16;
-/// Segments that the volume fills, as in experiment 8.
-const SEGMENTS: u64 = 63;
 /// Entries of a group in place of 1,024, so that a volume of three quarters of a GiB has some hundreds of groups. Each is
 /// read and written as a block of its own all the same.
 const GROUP_ENTRIES: usize = 256;
@@ -77,14 +74,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let share = if request_kib == 4 { VOLUME_SHARE_SMALL } else { VOLUME_SHARE };
     let request_blocks = blocks_of_kib(request_kib);
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
-    let zone_blocks = conditions.scaled(u64::from(ZONE_BLOCKS_MAX)).try_into().unwrap_or(ZONE_BLOCKS_MAX);
-    plan.zone_capacity_blocks = zone_blocks.clamp(ZONE_BLOCKS_MIN, ZONE_BLOCKS_MAX);
-    plan.profile = plan.profile.with_small_zones(plan.zone_capacity_blocks);
-    plan.volume_blocks = 1;
-    plan.busy = true;
-    let segment_blocks = u64::from(plan.config()?.user_layout().segment_data_blocks());
-    plan.volume_blocks = SEGMENTS * segment_blocks / 16 * 16;
-    plan.space = Space::Blocks(plan.volume_blocks * u64::from(100 + RESERVED_PERCENT) / 100);
+    plan.fill_segments(conditions.zone_blocks(ZONE_BLOCKS_MAX), RESERVED_PERCENT)?;
     let percent = u64::from(setting.index_percent.context("a share of the index")?);
     plan.index_memory = (percent < 100).then_some(plan.volume_blocks * ENTRY_BYTES * percent / 100);
     plan.index_group_entries = Some(GROUP_ENTRIES);

@@ -36,6 +36,8 @@ pub(super) const BEGIN: Instant = Instant(2_000_000_000);
 /// Segments beyond those that are written: so many that the collector never begins and space limits nothing, as with
 /// the thousands of zones of the drives.
 const SEGMENTS_SPARE: u64 = 160;
+/// Segments that a volume fills where what is in reserve counts: those of 200 GiB in zones of the drive.
+const SEGMENTS_FILLED: u64 = 63;
 /// Blocks of a KiB size.
 const BLOCK_KIB: u32 = 4;
 
@@ -120,6 +122,22 @@ impl Plan {
             index_group_entries: None,
             seed,
         })
+    }
+
+    /// A volume of [`SEGMENTS_FILLED`] segments in zones of so many blocks, with so much space in reserve, and clients
+    /// that keep drives busy from the start.
+    ///
+    /// # Errors
+    /// When there can be no such array.
+    pub fn fill_segments(&mut self, zone_blocks: u32, reserved_percent: u32) -> Result<()> {
+        self.zone_capacity_blocks = zone_blocks;
+        self.profile = self.profile.with_small_zones(zone_blocks);
+        self.volume_blocks = 1;
+        self.busy = true;
+        let segment_blocks = u64::from(self.config()?.user_layout().segment_data_blocks());
+        self.volume_blocks = SEGMENTS_FILLED * segment_blocks / 16 * 16;
+        self.space = Space::Blocks(self.volume_blocks * u64::from(100 + reserved_percent) / 100);
+        Ok(())
     }
 
     /// The array as the engine knows it.
