@@ -152,7 +152,7 @@ pub struct ServiceOptions {
     /// Most MiB per second that a rebuild may write to its drive, 0 for no limit [default: no limit]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
-    /// How stripe tables are packed in memory: bits (least memory), or bytes (searched faster unless groups are of 256)
+    /// How stripe tables are packed in memory: bits (least memory), or bytes (more memory, entries of whole bytes)
     #[arg(long, default_value = "bits", value_parser = parse_packing)]
     pub stripe_table: Packing,
     /// Most of the index that is kept in memory; the rest lies on the drives [default: all]

@@ -77,20 +77,21 @@ fn say_what_is_left_out(experiments: &[Experiment]) {
         WALL_CLOCK.iter().map(|experiment| experiment.id).filter(|id| !is_there(id)).collect();
     if !left.is_empty() {
         log::info!(
-            "left out: {}, which take the wall clock and root; name them to run them",
+            "left out: {}, which take the wall clock, exp11 and exp12 root as well; name them to run them",
             left.join(", ")
         );
     }
 }
 
-/// The machine, for experiments on the wall clock. Ctrl-C is theirs from here on: they stop what they have started.
+/// The machine, for experiments with real software. Ctrl-C is theirs from here on: they stop what they have started.
 fn host(experiments: &[Experiment], scratch: &Path) -> Result<Option<Host>> {
-    if !experiments.iter().any(Experiment::is_on_wall_clock) {
+    let programs = experiment::programs(experiments);
+    if programs.is_empty() {
         return Ok(None);
     }
     let binary = std::env::current_exe().context("the path of this command")?;
     let interrupted = Arc::new(AtomicBool::new(false));
-    let host = Host::new(binary, scratch, &experiment::programs(experiments), Arc::clone(&interrupted))?;
+    let host = Host::new(binary, scratch, &programs, Arc::clone(&interrupted))?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("signal handling")?;
     }

@@ -32,6 +32,7 @@ mod zapraid_figure_2;
 
 pub use numbers::readable;
 pub use run::Progress;
+pub use zapraid_figure_2::FIGURE_2;
 
 use bench::{Bench, ModelBench, WallBench};
 use drive::timing::Profile;

@@ -11,6 +11,7 @@
 mod beyond;
 pub mod clients;
 pub mod contest;
+mod design;
 pub mod draft;
 mod exp1;
 mod exp10;
@@ -24,6 +25,7 @@ mod exp6;
 mod exp7;
 mod exp8;
 mod exp9;
+mod fig2;
 pub mod filled;
 pub mod host;
 pub mod measurement;
@@ -34,6 +36,7 @@ mod read_load;
 mod replay;
 pub mod rig;
 pub mod scheme;
+mod search;
 pub mod setting;
 mod student;
 mod text;
@@ -137,6 +140,8 @@ pub struct Report {
 
 /// Those in virtual time: in the order of the paper, then what it does not have.
 pub const ALL: &[Experiment] = &[
+    fig2::EXPERIMENT,
+    design::EXPERIMENT,
     exp1::EXPERIMENT,
     exp2::EXPERIMENT,
     exp3::EXPERIMENT,
@@ -150,8 +155,8 @@ pub const ALL: &[Experiment] = &[
     beyond::EXPERIMENT,
 ];
 
-/// Those on the wall clock, with real software: they need [`Host`]. Not among `all`, for they take a machine of their own.
-pub const WALL_CLOCK: &[Experiment] = &[exp11::EXPERIMENT, exp12::EXPERIMENT];
+/// Those on the wall clock: not among `all`, for they take a machine of their own. Those with real software need [`Host`].
+pub const WALL_CLOCK: &[Experiment] = &[search::EXPERIMENT, exp11::EXPERIMENT, exp12::EXPERIMENT];
 
 /// The smallest zones that are small.
 const ZONE_BLOCKS_MIN: u32 = 256;
@@ -177,7 +182,7 @@ pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
 }
 
 impl Experiment {
-    /// Whether it takes real time, and a [`Host`].
+    /// Whether it takes real time.
     #[must_use]
     pub fn is_on_wall_clock(&self) -> bool {
         WALL_CLOCK.iter().any(|experiment| experiment.id == self.id)
@@ -279,11 +284,16 @@ impl Outcome {
     /// Where it was measured, when that was on the wall clock.
     #[must_use]
     pub fn machine(&self) -> Option<String> {
-        let attachment = self.measured.first()?.cell.setting.attachment?;
+        if !self.experiment.is_on_wall_clock() {
+            return None;
+        }
+        let attachment = self.measured.first()?.cell.setting.attachment;
+        let attached =
+            attachment.map(|attachment| format!(", the volume attached by {attachment}")).unwrap_or_default();
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Some(format!(
-            "On the wall clock of a machine with {processors} processors, the volume attached by {attachment}: the next \
-             run gives other numbers, other machines very different ones."
+            "On the wall clock of a machine with {processors} processors{attached}: the next run gives other numbers, \
+             other machines very different ones."
         ))
     }
 

@@ -4,6 +4,8 @@
 //! flight, buffers) are told apart; ZapRAID sections 3.1 and 3.2 count the first.
 
 use crate::log::Shard;
+use crate::log::index::entries::EntryBytes;
+use crate::log::index::groups::{TABLE_BYTES_PER_GROUP, entries_per_block};
 use base::units::{BLOCK_BYTES_U64, OOB_BYTES};
 
 /// Bytes by structure.
@@ -45,6 +47,12 @@ impl Memory {
     pub fn total(&self) -> u64 {
         self.rows().iter().map(|(_, bytes)| bytes).sum()
     }
+}
+
+/// Bytes that remember where the groups of an off-loaded index lie (ADR 17), for so many blocks with entries of four bytes.
+#[must_use]
+pub fn mapping_table_bytes(blocks: u64) -> u64 {
+    blocks.div_ceil(entries_per_block(EntryBytes::Four) as u64) * TABLE_BYTES_PER_GROUP as u64
 }
 
 impl Shard {

@@ -1,10 +1,13 @@
-//! What the ZapRAID paper says of its experiments, as data: `crates/lab/data/zapraid-experiments.toml`.
+//! What the ZapRAID paper says of its design and experiments, as data: `crates/lab/data/zapraid-experiments.toml`. What it
+//! says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
 
+use crate::characterise::FIGURE_2;
+use crate::characterise::published as drives;
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../data/zapraid-experiments.toml");
 
-/// All numbers of the paper's section 5.
+/// All numbers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -46,6 +49,8 @@ pub enum Kind {
     Tail,
     /// A duration of a recovery.
     Time,
+    /// A size that is computed, not measured.
+    Size,
     /// At most this.
     AtMost,
 }
@@ -57,6 +62,7 @@ impl Kind {
         match self {
             Kind::Throughput | Kind::Ratio | Kind::Median => 10.0,
             Kind::Tail | Kind::Time => 25.0,
+            Kind::Size => 0.5,
             Kind::AtMost => 0.0,
         }
     }
@@ -71,6 +77,21 @@ impl Kind {
     }
 }
 
+impl Number {
+    /// All numbers of figure 2 are throughputs.
+    fn of_drive(number: &drives::Number) -> Number {
+        assert_eq!(number.kind, drives::Kind::Throughput);
+        Number {
+            id: number.id.clone(),
+            value: number.value,
+            kind: Kind::Throughput,
+            quote: number.quote.clone(),
+            source: number.source.clone(),
+            note: number.exception.clone(),
+        }
+    }
+}
+
 impl Published {
     /// What is built in.
     ///
@@ -78,7 +99,11 @@ impl Published {
     /// Never: the tests parse it.
     #[must_use]
     pub fn load() -> Published {
-        toml::from_str(TEXT).expect("the built-in numbers are tested")
+        let mut published: Published = toml::from_str(TEXT).expect("the built-in numbers are tested");
+        let of_drives = drives::Published::load();
+        let of_figure = of_drives.numbers().filter(|number| number.finding == FIGURE_2.id);
+        published.numbers.extend(of_figure.map(Number::of_drive));
+        published
     }
 
     /// A number.

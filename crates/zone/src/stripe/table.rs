@@ -15,10 +15,13 @@ use crate::stripe::{GROUP_STRIPES_MAX, Layout};
 use base::mutant::{self, Mutant};
 use std::ops::Range;
 
-/// Slots that [`StripeTable::find`] compares at a time.
-const FIND_STRIDE: u32 = 32;
+/// Bits that [`StripeTable::find`] compares at a time, as many entries as they hold: what is left of eight bytes, wherever
+/// in the first of them an entry begins.
+const FIND_BITS: u32 = 57;
 /// Bytes an entry is read from, wherever its bits begin.
 const WINDOW_BYTES: usize = 4;
+/// Bytes behind the last entry, for a search that begins there.
+const PADDING_BYTES: usize = 8;
 /// An entry of the largest group, begun in the last bit of a byte, lies in the window.
 const _: () = assert!(bits_of(GROUP_STRIPES_MAX) + 7 <= 32);
 
@@ -28,7 +31,7 @@ pub enum Packing {
     /// ceil(log2 G) bits each: least memory.
     #[default]
     Bits,
-    /// Rounded up to bytes: searched faster, where G is not a power of 256.
+    /// Rounded up to bytes, as plain arrays have them: more memory, and no faster to search.
     Bytes,
 }
 
@@ -57,7 +60,7 @@ pub struct StripeTable {
     entry_bits: u32,
     slots: usize,
     members: usize,
-    /// Entries one behind the other, the least bit first; a window follows the last.
+    /// Entries one behind the other, the least bit first; padding follows the last.
     bytes: Vec<u8>,
     /// Which slots are filled; empty when all are and will stay so.
     filled: Vec<u64>,
@@ -73,7 +76,7 @@ impl StripeTable {
         assert!(layout.group_stripes <= GROUP_STRIPES_MAX);
         let entry_bits = packing.entry_bits(layout);
         let (slots, members) = (layout.stripes as usize, layout.members());
-        let bytes = vec![0; (slots * members * entry_bits as usize).div_ceil(8) + WINDOW_BYTES];
+        let bytes = vec![0; (slots * members * entry_bits as usize).div_ceil(8) + PADDING_BYTES];
         let filled = vec![0; (slots * members).div_ceil(64)];
         StripeTable { entry_bits, slots, members, bytes, filled }
     }
@@ -143,18 +146,15 @@ impl StripeTable {
         if holds(&likely) {
             return Some(likely);
         }
-        if !self.entry_bits.is_multiple_of(8) {
-            return slots.clone().find(holds);
-        }
-        // The low byte of an entry is compared in strides, which the compiler turns into vectors;
-        // only strides with a match are looked at one by one.
-        let low = within.to_le_bytes()[0];
-        let width = self.entry_bits as usize / 8;
-        let stride = FIND_STRIDE.min(slots.end - slots.start).max(1);
-        slots.clone().step_by(stride as usize).find_map(|first| {
-            let last = (first + stride).min(slots.end);
-            let bytes = &self.bytes[self.entry(drive, first) * width..][..(last - first) as usize * width];
-            bytes.contains(&low).then(|| (first..last).find(holds)).flatten()
+        let lanes = FIND_BITS / self.entry_bits;
+        let ones = (0..lanes).fold(0_u64, |ones, lane| ones | 1 << (lane * self.entry_bits));
+        let tops = ones << (self.entry_bits - 1);
+        slots.clone().step_by(lanes as usize).find_map(|first| {
+            let (at, shift) = self.window(self.entry(drive, first));
+            let differ = (base::bytes::u64_at(&self.bytes, at) >> shift) ^ (ones * u64::from(within));
+            // Taking one from a lane that is zero borrows from its top bit. Lanes above it may look the same.
+            let may_hold = differ.wrapping_sub(ones) & !differ & tops != 0;
+            may_hold.then(|| (first..(first + lanes).min(slots.end)).find(holds)).flatten()
         })
     }
 

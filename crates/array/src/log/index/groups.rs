@@ -90,6 +90,9 @@ struct Group {
     lost: bool,
 }
 
+/// What the table of groups takes for each, resident or not.
+pub const TABLE_BYTES_PER_GROUP: usize = size_of::<Group>();
+
 /// All groups of a volume.
 pub struct Groups {
     entry_bytes: EntryBytes,

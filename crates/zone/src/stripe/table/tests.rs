@@ -35,7 +35,7 @@ fn the_table_numbers_the_stripes_of_a_whole_segment() {
         assert_eq!(table.find(1, all, 7, 7), None);
         let entries = 4 * 274_366_usize;
         let filled_bytes = 8 * entries.div_ceil(64);
-        assert_eq!(table.memory_bytes(), (bits * entries).div_ceil(8) + WINDOW_BYTES + filled_bytes);
+        assert_eq!(table.memory_bytes(), (bits * entries).div_ceil(8) + PADDING_BYTES + filled_bytes);
         assert_eq!(table.settle(), None, "slots are empty");
     }
 }
