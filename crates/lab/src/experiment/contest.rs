@@ -29,8 +29,42 @@ pub struct Contest {
     pub best: f64,
     /// Which that is.
     pub scheme: Scheme,
-    /// No less throughput, and a tail no longer than a twentieth more.
-    pub is_won: bool,
+    /// The ratio of both, the mean of those of each seed: the same requests on the same drives.
+    pub ratio: f64,
+    /// Half the width of its 95 % confidence interval; none for one seed.
+    pub ci95: Option<f64>,
+    /// How it ended.
+    pub result: Verdict,
+}
+
+/// How a contest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No less throughput, or a tail no longer than a twentieth more.
+    Won,
+    /// The interval of the ratio holds the limit: seeds differ by more than schemes do.
+    Drawn,
+    /// Neither.
+    Lost,
+}
+
+impl Verdict {
+    /// `margin` is by how much the ratio is on the good side of the limit.
+    fn of(margin: f64, ci95: Option<f64>) -> Verdict {
+        match ci95 {
+            Some(ci95) if margin.abs() < ci95 => Verdict::Drawn,
+            _ if margin >= -ROUNDING => Verdict::Won,
+            _ => Verdict::Lost,
+        }
+    }
+
+    fn mark(self) -> &'static str {
+        match self {
+            Verdict::Won => "won ",
+            Verdict::Drawn => "draw",
+            Verdict::Lost => "LOST",
+        }
+    }
 }
 
 /// The contests of an experiment: none where `adaptive` or all else was not measured.
@@ -45,18 +79,24 @@ pub fn contests(measured: &[Measured]) -> Vec<Contest> {
 fn contest(all: &[Measured], adaptive: &Measured, metric: Metric, limit: f64) -> Option<Contest> {
     let setting = &adaptive.cell.setting;
     let is_tail = metric == P95;
+    let mean = |values: &[f64]| mean_and_ci95(values).0;
     let others = all.iter().filter(|of| of.cell.scheme != Scheme::Adaptive && of.cell.setting == *setting);
-    let values = others.filter_map(|of| Some((mean_of(of, metric)?, of.cell.scheme)));
-    let (best, scheme) = values.reduce(|a, b| if (b.0 > a.0) == is_tail { a } else { b })?;
-    let value = mean_of(adaptive, metric)?;
-    let ratio = value / best;
-    let is_won = if is_tail { ratio < limit + ROUNDING } else { ratio >= limit - ROUNDING };
-    Some(Contest { setting: setting.clone(), metric, adaptive: value, best, scheme, is_won })
-}
-
-/// The mean of a metric over the seeds, if the cell has it.
-fn mean_of(measured: &Measured, metric: Metric) -> Option<f64> {
-    Some(mean_and_ci95(&measured.values(metric)?).0)
+    let values = others.filter_map(|of| Some((of.values(metric)?, of.cell.scheme)));
+    let (best, scheme) = values.reduce(|a, b| if (mean(&b.0) > mean(&a.0)) == is_tail { a } else { b })?;
+    let ours = adaptive.values(metric)?;
+    let ratios: Vec<f64> = ours.iter().zip(&best).map(|(ours, best)| ours / best).collect();
+    let (ratio, ci95) = mean_and_ci95(&ratios);
+    let margin = if is_tail { limit - ratio } else { ratio - limit };
+    Some(Contest {
+        setting: setting.clone(),
+        metric,
+        adaptive: mean(&ours),
+        best: mean(&best),
+        scheme,
+        ratio,
+        ci95,
+        result: Verdict::of(margin, ci95),
+    })
 }
 
 /// A table of them.
@@ -67,24 +107,28 @@ pub fn render(text: &mut String, outcome: &Outcome) {
     }
     let _ = writeln!(text, "  adaptive against the best fixed scheme of the same setting:");
     for contest in &contests {
-        let Contest { setting, metric, adaptive, best, scheme, is_won } = contest;
-        let mark = if *is_won { "won " } else { "LOST" };
+        let Contest { setting, metric, adaptive, best, scheme, ratio, ci95, result } = contest;
+        let interval = ci95.map(|ci95| format!(" \u{b1} {ci95:.3}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "  {mark} {:SETTING_COLUMNS$} {:24} {:>9} over {:>9} {:17} {:.3}",
+            "  {} {:SETTING_COLUMNS$} {:24} {:>9} over {:>9} {:17} {ratio:.3}{interval}",
+            result.mark(),
             setting.to_string(),
             metric.name,
             readable(*adaptive),
             readable(*best),
             scheme.name(),
-            adaptive / best
         );
     }
-    let won = contests.iter().filter(|contest| contest.is_won).count();
+    let count = |result| contests.iter().filter(|contest| contest.result == result).count();
     let _ = writeln!(
         text,
-        "  {won} of {} won: at least as much throughput, and a 95th percentile at most 5 % higher.\n",
-        contests.len()
+        "  {} of {} won: at least as much throughput, or a 95th percentile at most 5 % higher. {} drawn: that lies \
+         within the 95 % interval. {} lost.\n",
+        count(Verdict::Won),
+        contests.len(),
+        count(Verdict::Drawn),
+        count(Verdict::Lost)
     );
 }
 
@@ -99,6 +143,10 @@ mod tests {
         Measured { cell: Cell { scheme, setting: Setting::paper(request_kib, 4) }, runs: vec![run] }
     }
 
+    fn results(all: &[Measured]) -> Vec<Verdict> {
+        contests(all).iter().map(|contest| contest.result).collect()
+    }
+
     #[test]
     fn each_metric_has_a_best_of_its_own_in_the_same_setting() {
         let all = [
@@ -108,15 +156,33 @@ mod tests {
             measured(Scheme::Adaptive, 4, 100.0, 10.6),
             measured(Scheme::Adaptive, 16, 1.0, 1.0),
         ];
-        let found: Vec<(f64, Scheme, bool)> =
-            contests(&all).iter().map(|contest| (contest.best, contest.scheme, contest.is_won)).collect();
-        assert_eq!(found, [(100.0, Scheme::ZapRaid, true), (10.0, Scheme::ZoneWriteOnly, false)]);
+        let found: Vec<(f64, Scheme)> =
+            contests(&all).iter().map(|contest| (contest.best, contest.scheme)).collect();
+        assert_eq!(found, [(100.0, Scheme::ZapRaid), (10.0, Scheme::ZoneWriteOnly)]);
+        assert_eq!(results(&all), [Verdict::Won, Verdict::Lost]);
     }
 
     #[test]
     fn less_throughput_is_lost_and_a_little_longer_tail_is_not() {
         let all = [measured(Scheme::ZapRaid, 4, 100.0, 20.0), measured(Scheme::Adaptive, 4, 99.9, 20.9)];
-        let won: Vec<bool> = contests(&all).iter().map(|contest| contest.is_won).collect();
-        assert_eq!(won, [false, true]);
+        assert_eq!(results(&all), [Verdict::Lost, Verdict::Won]);
+    }
+
+    /// Seeds differ by a half, and by less than that in both schemes alike: what counts is the ratio in each.
+    #[test]
+    fn seeds_are_compared_one_by_one() {
+        let with_seeds = |scheme, mib_s: [f64; 3]| {
+            let runs = mib_s.map(|mib_s| measured(scheme, 4, mib_s, 10.0).runs.remove(0));
+            Measured { runs: runs.to_vec(), ..measured(scheme, 4, 0.0, 0.0) }
+        };
+        let against = |ours| {
+            results(&[with_seeds(Scheme::ZapRaid, [100.0, 150.0, 200.0]), with_seeds(Scheme::Adaptive, ours)])
+                [0]
+        };
+        assert_eq!(against([99.0, 148.5, 198.0]), Verdict::Lost);
+        assert_eq!(against([101.0, 152.0, 202.0]), Verdict::Won);
+        assert_eq!(against([99.0, 152.0, 198.0]), Verdict::Drawn);
+        assert_eq!(against([101.0, 148.0, 202.0]), Verdict::Drawn);
+        assert_eq!(against([100.0, 150.0, 200.0]), Verdict::Won);
     }
 }
