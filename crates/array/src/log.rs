@@ -419,6 +419,7 @@ impl Shard {
         }
         self.check_groups();
         self.check_tables();
+        self.check_open_segments();
         assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
         assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
         if self.is_quiet() {

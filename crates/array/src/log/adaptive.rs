@@ -2,7 +2,7 @@
 //! company. ZapRAID leaves all of this to an operator (sections 3.3 and 3.5). What each rule is worth stands in
 //! docs/adr/0015.
 //!
-//! 1. **Segments** ([`ArrayConfig::adaptive`]): up to four of small and four of large chunks under Zone Write, as far
+//! 1. **Segments** ([`ArrayConfig::adaptive`]): up to four of small and six of large chunks under Zone Write, as far
 //!    as active zones and spare space go. One command is in flight per zone then, and costs a drive less than an append
 //!    does: four zones take more than one under Zone Append. Drives without a write buffer work on as many commands as
 //!    they have dies: Zone Append in one segment of small chunks, for those of several would collide on the dies.
@@ -24,8 +24,11 @@ use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
-/// Open segments of each class: a measured drive is at its limit with three or four writes in flight.
-const SEGMENTS_PER_CLASS_MAX: u32 = 4;
+/// Open segments of small chunks: a measured drive is at its limit with three or four writes in flight.
+const SMALL_SEGMENTS_MAX: u32 = 4;
+/// And of large ones: 64 requests of 4 KiB are five stripes, each in zones of its own, as many on each of two channel
+/// groups.
+const LARGE_SEGMENTS_MAX: u32 = 6;
 /// Of the segments that hold no data, one in so many may be open for clients.
 const SPARE_PER_OPEN_SEGMENT: u32 = 16;
 /// C_s: the smallest there is, so that a lone write pads least.
@@ -149,9 +152,12 @@ impl ArrayConfig {
                 u64::from((config.open.small + config.open.large) * SPARE_PER_OPEN_SEGMENT) <= spare
             }
         };
-        let counts = (1..=SEGMENTS_PER_CLASS_MAX).rev();
-        let pairs = counts.flat_map(|count| [(count, count), (count, count - 1)]);
-        let mut several = pairs.filter(|(_, large)| *large > 0).map(|(small, large)| with(small, large));
+        let more_large =
+            (SMALL_SEGMENTS_MAX + 1..=LARGE_SEGMENTS_MAX).map(|large| (SMALL_SEGMENTS_MAX, large));
+        let counts = (1..=SMALL_SEGMENTS_MAX).rev();
+        let as_many = counts.flat_map(|count| [(count, count), (count, count - 1)]);
+        let pairs = more_large.rev().chain(as_many).filter(|(_, large)| *large > 0);
+        let mut several = pairs.map(|(small, large)| with(small, large));
         let one_each = || Some(with(1, 1)).filter(|config| config.validate().is_ok());
         several.find(affordable).or_else(one_each).unwrap_or(one)
     }
@@ -336,7 +342,9 @@ mod tests {
     #[test]
     fn segments_are_as_many_as_zones_and_space_allow() {
         let buffered = DriveTraits::default();
-        assert_eq!(open(&array(1000, 14, 80).adaptive(buffered)), (4, 4));
+        assert_eq!(open(&array(1000, 14, 80).adaptive(buffered)), (4, 6));
+        assert_eq!(open(&array(1000, 11, 80).adaptive(buffered)), (4, 5));
+        assert_eq!(open(&array(1000, 10, 80).adaptive(buffered)), (4, 4));
         assert_eq!(open(&array(1000, 8, 80).adaptive(buffered)), (3, 2));
         assert_eq!(open(&array(1000, 5, 80).adaptive(buffered)), (1, 1));
         assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (1, 1));
@@ -352,7 +360,7 @@ mod tests {
         assert_eq!(all, [WriteMode::Append]);
         let buffered = array(1000, 14, 80).adaptive(DriveTraits::default());
         let all = Stream::CLIENTS.map(|stream| buffered.modes(stream)).concat();
-        assert_eq!(all, [WriteMode::Write; 8]);
+        assert_eq!(all, [WriteMode::Write; 10]);
     }
 
     #[test]

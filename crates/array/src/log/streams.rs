@@ -7,7 +7,8 @@
 //! ```
 //! A stripe gathers for its stream, not for a segment: which one it goes to is decided when it is full. One under
 //! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes
-//! the stripe, and without one whichever has least to do.
+//! the stripe, and without one whichever has least to do. What adapts lets it wait until one has fewer than two in flight:
+//! which of them is first to have room is not known before, and stripes that wait together are written in their order.
 
 use crate::log::config::ArrayConfig;
 use crate::log::segment::{SegmentSlot, SegmentState};
@@ -16,6 +17,10 @@ use base::mutant::{self, Mutant};
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
 use zone::stripe::Layout;
+
+/// Stripes in flight from which on a segment under Zone Write takes no more from clients: one is being written,
+/// and the other follows it drive by drive.
+const STRIPES_IN_FLIGHT_WORTH: u32 = 2;
 
 /// A segment that is open for a stream, or the place of one.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +134,7 @@ impl Shard {
     fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
         let writer = &self.streams[stream.index()];
         let count = writer.open.len();
+        let waits = self.is_adaptive() && stream.is_clients();
         let mut best: Option<(u32, usize)> = None;
         for index in (0..count).map(|step| (writer.next + step) % count) {
             let Some(pending) = self.stripes_pending_with_room(&writer.open[index]) else { continue };
@@ -137,6 +143,7 @@ impl Shard {
                 WriteMode::Append if count > 1 => pending.min(1),
                 WriteMode::Append => 0,
                 WriteMode::Write if pending == 0 => 0,
+                WriteMode::Write if waits && pending >= STRIPES_IN_FLIGHT_WORTH => continue,
                 WriteMode::Write => pending + 1,
             };
             if best.is_none_or(|(least, _)| rank < least) {
@@ -179,6 +186,16 @@ impl Shard {
             writer.map_or(0, |writer| u64::from(place.layout.stripes - writer.next_stripe))
         };
         places.map(room).sum()
+    }
+
+    /// Asserts that stripes wait for a segment with little to do, under the adaptive policy.
+    pub(super) fn check_open_segments(&self) {
+        let places = Stream::CLIENTS.into_iter().flat_map(|stream| &self.streams[stream.index()].open);
+        let writes = places.filter(|place| place.mode == WriteMode::Write && self.is_adaptive());
+        for segment in writes.filter_map(|place| place.segment).map(|slot| self.segments.get(slot)) {
+            let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
+            assert!(pending <= STRIPES_IN_FLIGHT_WORTH, "{pending} stripes of segment {}", segment.id);
+        }
     }
 
     /// What a stream writes.
