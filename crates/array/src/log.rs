@@ -44,6 +44,7 @@ pub mod status;
 mod streams;
 mod stripe;
 mod summary;
+pub mod survivors;
 mod sweep;
 mod table_load;
 mod token;
@@ -134,7 +135,7 @@ pub struct Shard {
     demand: Demand,
     segments: SegmentTable,
     stripes: StripeSlots,
-    streams: [StreamWriter; 3],
+    streams: [StreamWriter; 4],
     requests: Slab<ClientRequest>,
     /// Writes, trims and flushes in order of arrival that are not wholly under way.
     pending: VecDeque<u32>,
@@ -155,6 +156,8 @@ pub struct Shard {
     gc: Gc,
     victim_begun: Begun,
     skew: Skew,
+    /// What the collector moves goes to two segments, by its age.
+    separates_survivors: bool,
     scrub: Scrub,
     checkpoints: Checkpoints,
     off_load: OffLoad,
@@ -290,6 +293,7 @@ impl Shard {
         }
         self.advance_scrub(now, fx);
         self.pump_stream(Stream::Gc, fx);
+        self.pump_stream(Stream::Cold, fx);
         self.pump_stream(Stream::Small, fx);
         self.pump_stream(Stream::Large, fx);
         if !self.pending.is_empty() {
@@ -308,7 +312,7 @@ impl Shard {
         if stream == Stream::Large && mutant::is(Mutant::DeadlineForgetsLarge) {
             return None;
         }
-        let collected = stream == Stream::Gc || mutant::is(Mutant::UserWaitsForCollector);
+        let collected = !stream.is_clients() || mutant::is(Mutant::UserWaitsForCollector);
         let waits_for_clients = self.remainder_waits() && !mutant::is(Mutant::RemainderWithoutDeadline);
         let gathering = collected && !matches!(self.gc, Gc::Idle) && !waits_for_clients;
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
@@ -432,7 +436,7 @@ impl Shard {
 
 /// Stripe slots of a stream.
 fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
-    if config.modes(stream).is_empty() {
+    if config.modes(stream).is_empty() || stream == Stream::Cold && !config.affords_cold_segment() {
         return 0;
     }
     let blocks = config.members * config.chunk_blocks_of(stream) as usize;
@@ -444,7 +448,7 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 /// blocks of a checkpoint or of the index, footers that stripe tables are read from.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
-    let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("three streams");
+    let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("four streams");
     let stripes: usize =
         Stream::ALL.map(|stream| stripe_slot_count(config, stream) * stripe_blocks_of(stream)).iter().sum();
     let loads = 4 * LOADS_MAX as usize * stripe_blocks;
@@ -453,7 +457,7 @@ fn internal_frames_max(config: &ArrayConfig) -> usize {
         .map(|chunk_blocks| (stripes_per_sweep(chunk_blocks) * chunk_blocks) as usize)
         .into_iter()
         .max()
-        .expect("three streams");
+        .expect("four streams");
     // Chunks of a sweep are decoded while it is still there, and others are written meanwhile.
     let per_lane = (REBUILD_SWEEPS_MAX as usize) * (config.members + 2) * sweep_blocks;
     let rebuild = REBUILD_ZONES_MAX * per_lane;

@@ -6,6 +6,7 @@
 use crate::engine::Array;
 use array::log::adaptive::Policy;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
+use array::log::survivors::GcStreams;
 use array::log::victim::GcPolicy;
 use array::raizn;
 use array::raizn::config::{Header, RaiznConfig};
@@ -145,6 +146,9 @@ pub struct Plan {
     /// The collector weighs free space by age; otherwise it takes the least live data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_benefit: bool,
+    /// The collector keeps hot blocks from cold ones wherever it can; otherwise as it sees fit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub two_gc_streams: bool,
     /// All of the index is in memory without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_loading: Option<OffLoading>,
@@ -185,7 +189,7 @@ impl Plan {
                 let summary_rows = Plan::draw_summaries(seed);
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
-                return plan.or_hybrid().or_adaptive().or_off_loading();
+                return plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
             }
         }
     }
@@ -259,6 +263,12 @@ impl Plan {
         if plan.config().is_some() { plan } else { self }
     }
 
+    /// The plan, or one whose collector has two segments open.
+    fn or_two_gc_streams(self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x7375_7276);
+        Plan { two_gc_streams: random.chance(1, 2), ..self }
+    }
+
     fn draw_checkpoints(seed: u64) -> u64 {
         let random = &mut Random::from_seed(seed ^ 0x6368_6563);
         pick(random, &[0, 0, 1, 20, 50, 100, 300])
@@ -305,6 +315,7 @@ impl Plan {
             raizn: None,
             adaptive: false,
             cost_benefit: false,
+            two_gc_streams: false,
             checkpoint_blocks: 0,
             off_loading: None,
             summary_rows: 0,
@@ -378,6 +389,7 @@ impl Plan {
             stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
             stripe_tables_bytes_max: self.stripe_tables_bytes,
             gc: if self.cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
+            gc_streams: if self.two_gc_streams { GcStreams::Two } else { GcStreams::Auto },
             policy: if self.adaptive { Policy::Adaptive } else { Policy::Fixed },
             checkpoints: match self.checkpoint_blocks {
                 0 => CheckpointEvery::Never,

@@ -18,7 +18,6 @@
 
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
-use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
 use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
@@ -231,7 +230,12 @@ impl Shard {
             && writer.filling.is_some()
             && self.moves.is_empty()
             && !self.demand.is_idle()
-            && self.stripes_with_room(Stream::Gc) > writer.sealed.len() as u64
+            && self.stripes_with_room(Stream::Gc) > self.collector_stripes_sealed()
+    }
+
+    /// Stripes of the collector that wait for room.
+    fn collector_stripes_sealed(&self) -> u64 {
+        [Stream::Gc, Stream::Cold].map(|stream| self.streams[stream.index()].sealed.len() as u64).iter().sum()
     }
 
     /// True when a stripe that is closed now would be written at once, and costs those in flight little.
@@ -280,23 +284,7 @@ impl Shard {
         if !self.can_recut(slot) {
             return false;
         }
-        let count = self.stripes.get(slot).blocks.len();
-        let chunk_blocks = self.streams[Stream::Large.index()].chunk_blocks as usize;
-        let opened_at = self.stripes.get(slot).opened_at;
-        for index in 0..count {
-            let stripe = self.stripes.get_mut(slot);
-            let frame = stripe.pieces[index / chunk_blocks].remove(0);
-            let block = stripe.blocks[index];
-            let placement = Placement {
-                frame,
-                protected: block.protected,
-                name: block.name,
-                origin: block.origin,
-                data_crc: block.data_crc,
-            };
-            self.place(Stream::Small, opened_at, placement, fx);
-        }
-        self.stripes.give(slot);
+        self.regather(slot, Stream::Small, fx);
         self.seal_filling(Stream::Small, fx);
         true
     }

@@ -2,6 +2,7 @@
 
 use crate::log::adaptive::Policy;
 use crate::log::pba::PbaFormat;
+use crate::log::survivors::GcStreams;
 use crate::log::victim::GcPolicy;
 use base::erasure::ErasureCode;
 use base::mutant::{self, Mutant};
@@ -128,6 +129,8 @@ pub struct Tuning {
     pub policy: Policy,
     /// How the collector chooses.
     pub gc: GcPolicy,
+    /// Whether it separates what it moves.
+    pub gc_streams: GcStreams,
     /// How often the index is written down, so that the next mount need not read everything.
     pub checkpoints: CheckpointEvery,
     /// Bytes of the index that are kept in memory; the rest lies in mapping blocks (ADR 17). `None` is no limit. What it
@@ -174,6 +177,7 @@ impl Default for Tuning {
             stripe_tables_bytes_max: None,
             policy: Policy::default(),
             gc: GcPolicy::default(),
+            gc_streams: GcStreams::default(),
             checkpoints: CheckpointEvery::Never,
             index_memory: None,
             index_group_entries: None,
@@ -368,9 +372,35 @@ impl ArrayConfig {
         let segment = layouts.iter().map(Layout::segment_data_blocks).min().map_or(0, u64::from);
         let by_parts = sealed * segment * SPACE_PARTS_USABLE / SPACE_PARTS;
         let by_gain = sealed * segment.saturating_sub(gain);
-        let blocks = by_parts.min(by_gain);
-        // One tombstone block per region is live at the worst.
-        blocks.saturating_sub(blocks.div_ceil(REGION_BLOCKS))
+        without_tombstones(by_parts.min(by_gain))
+    }
+
+    /// True when the collector may have a second segment open: the reserve's proof holds with one more that is not
+    /// sealed, and drives allow one more active zone.
+    ///
+    /// # Panics
+    /// When the zone capacity was not validated.
+    #[must_use]
+    pub fn affords_cold_segment(&self) -> bool {
+        let zones_min = self.open.small + self.open.large + ACTIVE_ZONES_OVERHEAD + 1;
+        let sealed = u64::from(self.segments().saturating_sub(self.segments_overhead() + 1));
+        let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(self.gc_layout().stripe_data_blocks());
+        let segment =
+            u64::from(self.user_layout().segment_data_blocks().min(self.gc_layout().segment_data_blocks()));
+        let by_gain = sealed * segment.saturating_sub(gain);
+        let affords = self.volume_blocks <= without_tombstones(by_gain);
+        self.geometry.active_zones_max >= zones_min && affords || mutant::is(Mutant::ColdUnaffordable)
+    }
+
+    /// Segments that hold no data when the volume is full, beside those that can hold none at the worst moment.
+    ///
+    /// # Panics
+    /// When the zone capacity was not validated.
+    #[must_use]
+    pub fn segments_spare(&self) -> u32 {
+        let segment = u64::from(self.user_layout().segment_data_blocks());
+        let full = u32::try_from(self.volume_blocks.div_ceil(segment)).unwrap_or(u32::MAX);
+        self.segments().saturating_sub(full).saturating_sub(self.segments_overhead())
     }
 
     /// Segments that hold no reclaimable data at the worst moment.
@@ -437,7 +467,7 @@ impl ArrayConfig {
         let count = match stream {
             Stream::Small => self.open.small,
             Stream::Large => self.open.large,
-            Stream::Gc => return vec![WriteMode::Write],
+            Stream::Gc | Stream::Cold => return vec![WriteMode::Write],
         };
         let mode = |index| if index < appends { WriteMode::Append } else { WriteMode::Write };
         (0..count as usize).map(mode).collect()
@@ -455,8 +485,8 @@ impl ArrayConfig {
     #[must_use]
     pub fn chunk_blocks_of(&self, stream: Stream) -> u32 {
         match stream {
-            Stream::Large | Stream::Gc if self.open.large > 0 => self.open.large_chunk_blocks,
-            Stream::Small | Stream::Large | Stream::Gc => self.chunk_blocks,
+            Stream::Large | Stream::Gc | Stream::Cold if self.open.large > 0 => self.open.large_chunk_blocks,
+            Stream::Small | Stream::Large | Stream::Gc | Stream::Cold => self.chunk_blocks,
         }
     }
 
@@ -471,4 +501,9 @@ impl ArrayConfig {
         };
         Layout::fit(self.code(), self.level, &sizes)
     }
+}
+
+/// Of so many live blocks, one for each region is a tombstone at the worst.
+fn without_tombstones(blocks: u64) -> u64 {
+    blocks.saturating_sub(blocks.div_ceil(REGION_BLOCKS))
 }

@@ -151,7 +151,7 @@ impl Shard {
         }
         self.place_moves(now, fx);
         let is_placed = self.moves.is_empty() && !mutant::is(Mutant::SealsBeforePlacing);
-        if is_placed && !self.remainder_waits() {
+        if is_placed && self.join_remainders(fx) && !self.remainder_waits() {
             self.seal_filling(Stream::Gc, fx);
         }
     }
@@ -198,7 +198,7 @@ impl Shard {
     /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
     /// than their blocks would count again: nothing is collected until they are moved, unless that needs the room.
     fn must_keep_older_copies(&self) -> bool {
-        let has_room = self.segments.free_segments() > 0 || !self.has_no_room(Stream::Gc);
+        let has_room = self.segments.free_segments() > 0 || !self.collector_has_no_room();
         let is_moving = self.recovery_flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
         (self.recovery_is_void || is_moving && has_room) && !mutant::is(Mutant::CollectsBeforeRescue)
     }
@@ -230,13 +230,14 @@ impl Shard {
     /// reserve.
     pub(super) fn gc_is_out_of_space(&self) -> bool {
         self.segments.free_segments() == 0
-            && self.has_no_room(Stream::Gc)
+            && self.collector_has_no_room()
             && !matches!(self.gc, Gc::Flushing { .. } | Gc::Resetting)
             && !self.may_free_or_fill_segments()
     }
 
     /// A victim of which nothing was read.
     fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
+        self.begin_separating();
         self.victim_begun = self.begin_victim(victim);
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
     }
@@ -285,13 +286,15 @@ impl Shard {
 
     /// Puts blocks that wait to be moved into the collector's stripes.
     pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
-        while !self.moves.is_empty() && !self.checkpoints.is_draining() {
-            let filling = self.streams[Stream::Gc.index()].filling.is_some();
-            if !filling && self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
+        while let Some(waiting) = self.moves.front()
+            && !self.checkpoints.is_draining()
+        {
+            let (name, stream) = (waiting.name, self.stream_of_move(waiting));
+            let filling = self.streams[stream.index()].filling.is_some();
+            if !filling && self.stripes.in_use(stream) == self.stripes.count(stream) {
                 return;
             }
-            let wished = self.moves.front().map(|waiting| waiting.name);
-            let residence = wished.map_or(Residence::Here, |name| self.wish_for_move(name, fx));
+            let residence = self.wish_for_move(name, fx);
             if matches!(residence, Residence::Coming | Residence::Absent) {
                 return;
             }
@@ -319,13 +322,9 @@ impl Shard {
             }
             self.moves_pending += 1;
             self.counters.moved_blocks_written += 1;
+            self.counters.cold_blocks_written += u64::from(stream == Stream::Cold);
             let origin = if repaired { Origin::Repaired(from) } else { Origin::Moved(from) };
-            self.place(
-                Stream::Gc,
-                now,
-                Placement { frame, protected, name: Some(name), origin, data_crc },
-                fx,
-            );
+            self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
         }
     }
 }

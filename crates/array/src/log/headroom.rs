@@ -30,6 +30,9 @@ pub const LOADS_MIN: u32 = 4;
 const FLOOR_QUARTERS: u64 = 3;
 /// The collector rests above this, in quarters of a segment.
 const GOAL_QUARTERS: u64 = 4;
+/// More of both while a second segment is open for cold blocks, in quarters of a segment: its room counts, but is none that
+/// clients can have, and they would be stopped dead where the collector believes to have time.
+const COLD_QUARTERS: u64 = 4;
 
 /// Where a victim stood when it was begun.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,11 +90,15 @@ impl Shard {
     }
 
     fn floor_blocks(&self) -> u64 {
-        self.segment_blocks() * FLOOR_QUARTERS / 4
+        self.segment_blocks() * (FLOOR_QUARTERS + self.cold_quarters()) / 4
     }
 
     fn goal_blocks(&self) -> u64 {
-        self.segment_blocks() * GOAL_QUARTERS / 4
+        self.segment_blocks() * (GOAL_QUARTERS + self.cold_quarters()) / 4
+    }
+
+    fn cold_quarters(&self) -> u64 {
+        COLD_QUARTERS * u64::from(self.separates_survivors)
     }
 
     /// True when a victim should be found because space is short.

@@ -21,7 +21,7 @@ impl Shard {
     /// hold blocks that can be neither read nor erased. The reserve rules it out otherwise.
     pub(super) fn is_out_of_space(&self, stream: Stream) -> bool {
         match stream {
-            Stream::Gc => self.gc_is_out_of_space(),
+            Stream::Gc | Stream::Cold => self.gc_is_out_of_space(),
             Stream::Small | Stream::Large => {
                 self.segments.free_segments() <= GC_RESERVE_SEGMENTS
                     && self.has_no_room(stream)
@@ -58,7 +58,9 @@ impl Shard {
             return None;
         }
         if self.segments.active_count() >= self.active_segments_max(stream) {
-            self.close_unfinished(fx);
+            if stream != Stream::Cold {
+                self.close_unfinished(fx);
+            }
             return None;
         }
         let (id, created_at) = (self.next_segment_id, self.next_sequence);
@@ -80,7 +82,7 @@ impl Shard {
     fn active_segments_max(&self, stream: Stream) -> u32 {
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to.
-        let kept = u32::from(stream.is_clients() && !self.segments.has_active(Stream::Gc));
+        let kept = u32::from(stream != Stream::Gc && !self.segments.has_active(Stream::Gc));
         let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
         self.config.geometry.active_zones_max - one - kept
     }
@@ -292,7 +294,7 @@ impl Shard {
     fn must_stay_open(&self, segment: &Segment) -> bool {
         let is_recovering = self.recovery_flush != RecoveryFlush::Done;
         let active_max = self.config.geometry.active_zones_max - 1;
-        let needs_zones = self.has_no_room(Stream::Gc) && self.segments.active_count() >= active_max;
+        let needs_zones = self.collector_has_no_room() && self.segments.active_count() >= active_max;
         let is_void = self.recovery_is_void && !mutant::is(Mutant::VoidRecoverySeals);
         !segment.torn_stripes.is_empty() && (is_void || is_recovering && !needs_zones)
     }

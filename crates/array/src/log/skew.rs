@@ -42,19 +42,40 @@ impl Skew {
 
     /// True when moved blocks live longer, or as long as that is not known.
     pub fn is_skewed<'a>(&self, segments: impl Iterator<Item = &'a Segment>) -> bool {
-        let mut live = [0; 2];
-        for segment in segments {
-            live[usize::from(!segment.stream.is_clients())] += u64::from(segment.live_blocks);
-        }
-        self.of_live(live)
+        self.is_skewed_by(live_of(segments))
     }
 
-    fn of_live(&self, live: [u64; 2]) -> bool {
-        let [clients, moved] = self.overwritten.map(u128::from);
-        let is_known = LIVE_PER_EVIDENCE * self.overwritten.iter().sum::<u64>() >= live.iter().sum();
-        let [live_clients, live_moved] = live.map(u128::from);
-        !is_known || 4 * moved * live_clients < 3 * clients * live_moved
+    /// True when moved blocks live ten times as long at least.
+    pub fn is_strong<'a>(&self, segments: impl Iterator<Item = &'a Segment>) -> bool {
+        self.is_strong_by(live_of(segments))
     }
+
+    fn is_skewed_by(&self, live: [u64; 2]) -> bool {
+        self.rates(live).is_none_or(|[clients, moved]| 4 * moved < 3 * clients)
+    }
+
+    fn is_strong_by(&self, live: [u64; 2]) -> bool {
+        // Of few, chance may say anything.
+        let are_many = 4 * live[1] >= live.iter().sum();
+        are_many && self.rates(live).is_some_and(|[clients, moved]| 10 * moved < clients)
+    }
+
+    /// Rates at which live blocks of clients' segments and of the collector's are overwritten, times something.
+    fn rates(&self, live: [u64; 2]) -> Option<[u128; 2]> {
+        let is_known = LIVE_PER_EVIDENCE * self.overwritten.iter().sum::<u64>() >= live.iter().sum();
+        let [clients, moved] = self.overwritten.map(u128::from);
+        let [live_clients, live_moved] = live.map(u128::from);
+        is_known.then_some([clients * live_moved, moved * live_clients])
+    }
+}
+
+/// Blocks that live in segments of clients, and of the collector.
+fn live_of<'a>(segments: impl Iterator<Item = &'a Segment>) -> [u64; 2] {
+    let mut live = [0; 2];
+    for segment in segments {
+        live[usize::from(!segment.stream.is_clients())] += u64::from(segment.live_blocks);
+    }
+    live
 }
 
 #[cfg(test)]
@@ -64,22 +85,33 @@ mod tests {
     #[test]
     fn moved_blocks_that_live_longer_are_noticed() {
         let mut skew = Skew::new(10_000);
-        assert!(skew.of_live([100, 300]), "nothing is known");
+        assert!(skew.is_skewed_by([100, 300]) && !skew.is_strong_by([100, 300]), "nothing is known");
         for _ in 0..100 {
             skew.overwrite(Stream::Small);
             (0..3).for_each(|_| skew.overwrite(Stream::Gc));
         }
-        assert!(!skew.of_live([100, 300]), "as many of a hundred die");
-        assert!(skew.of_live([100, 500]), "three of five");
-        assert!(skew.of_live([1_000_000, 3_000_000]), "too few of so many");
+        assert!(!skew.is_skewed_by([100, 300]), "as many of a hundred die");
+        assert!(skew.is_skewed_by([100, 500]), "three of five");
+        assert!(!skew.is_strong_by([100, 2900]), "more than a tenth");
+        assert!(skew.is_strong_by([100, 3100]), "less than a tenth");
+        assert!(skew.is_skewed_by([1_000_000, 3_000_000]), "too few of so many");
+        assert!(!skew.is_strong_by([1_000_000, 30_000_000]), "too few of so many");
+    }
+
+    #[test]
+    fn few_moved_blocks_say_little() {
+        let mut skew = Skew::new(10_000);
+        (0..100).for_each(|_| skew.overwrite(Stream::Small));
+        assert!(skew.is_skewed_by([1000, 10]) && !skew.is_strong_by([1000, 10]));
+        assert!(skew.is_strong_by([1000, 500]));
     }
 
     #[test]
     fn what_was_long_ago_counts_no_more() {
         let mut skew = Skew::new(1_000);
         (0..5_000).for_each(|_| skew.overwrite(Stream::Large));
-        assert!(skew.of_live([100, 100]));
-        (0..5_000).for_each(|_| skew.overwrite(Stream::Gc));
-        assert!(!skew.of_live([100, 100]));
+        assert!(skew.is_skewed_by([100, 100]));
+        (0..5_000).for_each(|_| skew.overwrite(Stream::Cold));
+        assert!(!skew.is_skewed_by([100, 100]));
     }
 }

@@ -4,6 +4,7 @@
 //!  request < C_l ─> Small ─> [Append] [Write] ..   N_s open segments, small chunks
 //!  request ≥ C_l ─> Large ─> [Write]  [Write] ..   N_l open segments, large chunks
 //!  moved blocks  ─> Gc    ─> [Write]                 and clients' blocks in the last stripe of a victim (adaptive)
+//!    old ones    ─> Cold  ─> [Write]                 where they are separated (`survivors.rs`)
 //! ```
 //! A stripe gathers for its stream, not for a segment: which one it goes to is decided when it is full. One under
 //! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes
@@ -90,7 +91,8 @@ impl Shard {
             if !self.has_idle_place(stream) {
                 self.fill_place(stream, fx);
             }
-            let Some(segment) = self.pick_segment(stream) else { return };
+            let own = self.pick_segment(stream);
+            let Some(segment) = own.or_else(|| self.pick_of_collector(stream)) else { return };
             self.stream(stream).sealed.pop_front();
             self.bind(slot, segment, fx);
         }
@@ -117,8 +119,10 @@ impl Shard {
                 let segment = self.segments.get(*slot);
                 segment.mode == mode && segment.layout == layout
             };
-            if let Some(at) = self.streams[stream.index()].unfinished.iter().position(fits) {
-                let segment = self.stream(stream).unfinished.swap_remove(at);
+            let unfinished = unfinished_of(stream);
+            if let Some(at) = self.streams[unfinished.index()].unfinished.iter().position(fits) {
+                let segment = self.stream(unfinished).unfinished.swap_remove(at);
+                self.segments.get_mut(segment).stream = stream;
                 self.stream(stream).open[index].segment = Some(segment);
                 return;
             }
@@ -131,7 +135,7 @@ impl Shard {
     }
 
     /// The segment the next stripe goes to; `None` when none has room now.
-    fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
+    pub(super) fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
         let writer = &self.streams[stream.index()];
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
@@ -175,7 +179,8 @@ impl Shard {
                 state.is_none_or(|state| state.is_exhausted(&place.layout))
             })
         };
-        writer.unfinished.is_empty() && writer.open.iter().all(used_up)
+        let unfinished = &self.streams[unfinished_of(stream).index()].unfinished;
+        unfinished.is_empty() && writer.open.iter().all(used_up)
     }
 
     /// Stripes that the open segments of a stream have room for.
@@ -202,4 +207,9 @@ impl Shard {
     pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
         &mut self.streams[stream.index()]
     }
+}
+
+/// The stream that has the unfinished segments of one: on the media, those of the collector are alike.
+fn unfinished_of(stream: Stream) -> Stream {
+    if stream == Stream::Cold { Stream::Gc } else { stream }
 }

@@ -76,16 +76,16 @@ pub struct Stripe {
 #[derive(Debug)]
 pub struct StripeSlots {
     slots: Vec<Stripe>,
-    free: [Vec<u32>; 3],
-    counts: [usize; 3],
+    free: [Vec<u32>; 4],
+    counts: [usize; 4],
 }
 
 impl StripeSlots {
     /// Slots for stripes of `pieces` chunks, for each stream so many of so many blocks.
     #[must_use]
-    pub fn new(counts: [usize; 3], pieces: usize, chunk_blocks: [usize; 3]) -> StripeSlots {
+    pub fn new(counts: [usize; 4], pieces: usize, chunk_blocks: [usize; 4]) -> StripeSlots {
         let mut slots = Vec::new();
-        let mut free = [Vec::new(), Vec::new(), Vec::new()];
+        let mut free = [const { Vec::new() }; 4];
         for stream in Stream::ALL {
             let chunk_blocks = chunk_blocks[stream.index()];
             for _ in 0..counts[stream.index()] {

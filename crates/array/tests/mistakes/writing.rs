@@ -4,6 +4,7 @@ use super::rig::{Rig, raid5};
 use super::support::world::{Shape, World};
 use array::log::adaptive::Policy;
 use array::log::config::Tuning;
+use array::log::survivors::GcStreams;
 use array::request::RequestOp;
 use base::random::Random;
 use base::time::Instant;
@@ -80,6 +81,34 @@ fn gc_stamps_moved_blocks_as_new() {
     }
     rig.remount();
     rig.verify();
+}
+
+/// Where the collector separates what it moves, blocks that nobody writes are not moved along with those that clients
+/// write again and again: after a while each lies among its like, and a crash with both segments open changes nothing.
+#[test]
+fn hot_survivors_among_cold_ones() {
+    let shape = Shape { zones: 48, capacity: 100, fill_percent: 90, ..raid5() };
+    let moved = |gc_streams: GcStreams| {
+        let tuning = Tuning { gc_streams, ..Tuning::default() };
+        let mut rig = Rig::with_tuning(shape.config(), tuning);
+        rig.fill();
+        let hot = rig.config.volume_blocks / 4;
+        let mut random = Random::from_seed(1);
+        for _ in 0..8 * hot {
+            rig.write(4 * random.below(hot), 1);
+        }
+        rig.rest();
+        let counters = *rig.volume.shard().counters();
+        assert_eq!(rig.check().problems, []);
+        rig.remount();
+        rig.verify();
+        (counters.moved_blocks_written, counters.cold_blocks_written)
+    };
+    let (together, none) = moved(GcStreams::One);
+    assert_eq!(none, 0);
+    let (apart, cold) = moved(GcStreams::Two);
+    assert!(cold > 0);
+    assert!(apart < together, "{apart} moved, {together} where they lie together");
 }
 
 /// Two writes of a block in flight: the later wins, in whatever order the drives complete them.

@@ -54,11 +54,14 @@ pub enum Stream {
     Large,
     /// Blocks that garbage collection moved.
     Gc,
+    /// Those of them that nobody wrote for long, where the collector separates them. On the media they are what
+    /// others are that it moved: their age says as much.
+    Cold,
 }
 
 impl Stream {
     /// All of them.
-    pub const ALL: [Stream; 3] = [Stream::Small, Stream::Large, Stream::Gc];
+    pub const ALL: [Stream; 4] = [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold];
     /// Those of clients.
     pub const CLIENTS: [Stream; 2] = [Stream::Small, Stream::Large];
 
@@ -69,13 +72,14 @@ impl Stream {
             Stream::Small => 0,
             Stream::Large => 1,
             Stream::Gc => 2,
+            Stream::Cold => 3,
         }
     }
 
     /// True for what clients write.
     #[must_use]
     pub fn is_clients(self) -> bool {
-        self != Stream::Gc
+        matches!(self, Stream::Small | Stream::Large)
     }
 }
 
@@ -130,7 +134,7 @@ impl SegmentHeader {
         };
         block[at::STREAM] = match self.stream {
             Stream::Small => 1,
-            Stream::Gc => 2,
+            Stream::Gc | Stream::Cold => 2,
             Stream::Large => 3,
         };
         put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());

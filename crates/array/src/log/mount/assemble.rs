@@ -82,6 +82,7 @@ pub fn run(
         gc: Gc::Idle,
         victim_begun: Begun::default(),
         skew: Skew::new(config.volume_blocks),
+        separates_survivors: false,
         scrub: Scrub::default(),
         checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
         off_load: OffLoad::default(),
@@ -108,9 +109,7 @@ pub fn run(
         tuning,
     };
     shard.count_live();
-    if let Some(limit) = limit {
-        shard.index.off_load(limit);
-    }
+    limit.into_iter().for_each(|limit| shard.index.off_load(limit));
     shard.give_up_tables();
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
@@ -146,7 +145,7 @@ fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
 fn adopt_all(
     segments: Vec<Segment>,
     table: &mut SegmentTable,
-    streams: &mut [StreamWriter; 3],
+    streams: &mut [StreamWriter; 4],
 ) -> Vec<(SegmentSlot, u32)> {
     let mut weak = Vec::new();
     for mut segment in segments {
@@ -160,7 +159,7 @@ fn adopt_all(
 }
 
 /// Puts a segment into the table and, when it can be written on, gives it to its stream.
-fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 3]) -> SegmentSlot {
+fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 4]) -> SegmentSlot {
     let (layout, mode) = (segment.layout, segment.mode);
     let writable = segment.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&layout));
     let stream = &mut streams[segment.stream.index()];

@@ -1,0 +1,194 @@
+//! Survivors: what the collector moves, the hot apart from the cold.
+//!
+//! What outlives a victim is of two kinds: blocks that were written late and happen to live still, and blocks that nobody
+//! writes. Together in a segment, the cold ones are moved again whenever the hot ones have died. So where writes are
+//! skewed the collector has two segments open, and a block goes by its own age, which its sequence tells:
+//!
+//! ```text
+//!                  written since the block was:   less than half a volume ─> Stream::Gc
+//!   moved block ─┤
+//!                                                 more                    ─> Stream::Cold
+//! ```
+//! On the media both are segments of the collector, and after a crash whichever has room is filled first.
+//!
+//! **The reserve's proof** with two open: a stripe of the collector that finds no room in the one, nor a zone to open another,
+//! goes to the other ([`Shard::pick_of_collector`]). So room in both counts as one, and as the last cold blocks of a victim
+//! join its last hot ones ([`Shard::join_remainders`]), moving it takes one padded stripe, as with one. And one
+//! more segment is not sealed: [`ArrayConfig::affords_cold_segment`] has the proof hold without it.
+
+use crate::log::config::ArrayConfig;
+use crate::log::gc::{Gc, Move};
+use crate::log::segment::SegmentSlot;
+use crate::log::write::Placement;
+use crate::log::{Effects, Shard};
+use base::mutant::{self, Mutant};
+use zone::format::header::Stream;
+
+/// Whether the collector separates what it moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GcStreams {
+    /// All goes to one segment, as in the papers.
+    One,
+    /// Hot and cold blocks go to segments of their own, wherever the reserve's proof holds with two.
+    Two,
+    /// That too, but only where it gains: under the adaptive policy, with room to spare and skewed writes.
+    #[default]
+    Auto,
+}
+
+/// Spare segments from which on a second one of the collector's costs less than it gains (docs/adr/0015).
+const SPARE_MIN: u32 = 16;
+/// Where more than one of so many is spare, little is moved, and nothing gained.
+const SEGMENTS_PER_SPARE_MIN: u32 = 5;
+
+impl ArrayConfig {
+    /// True when a second segment of the collector costs less than it gains, if writes are skewed.
+    fn has_use_for_cold_segment(&self) -> bool {
+        let spare = self.segments_spare();
+        spare >= SPARE_MIN && spare * SEGMENTS_PER_SPARE_MIN <= self.segments()
+    }
+}
+
+impl Shard {
+    /// A victim is about to be moved: decides whether its hot blocks are kept from its cold ones.
+    pub(super) fn begin_separating(&mut self) {
+        self.separates_survivors = self.config.affords_cold_segment()
+            && match self.tuning.gc_streams {
+                GcStreams::One => false,
+                GcStreams::Two => true,
+                GcStreams::Auto => self.separating_pays(),
+            };
+        if !self.separates_survivors {
+            self.give_up_cold_segment();
+        }
+    }
+
+    fn separating_pays(&self) -> bool {
+        let segments = self.segments.iter().map(|(_, segment)| segment);
+        self.is_adaptive() && self.config.has_use_for_cold_segment() && self.skew.is_strong(segments)
+    }
+
+    /// The collector goes on with one segment: the cold one is filled up before another is opened.
+    fn give_up_cold_segment(&mut self) {
+        for place in 0..self.streams[Stream::Cold.index()].open.len() {
+            if let Some(slot) = self.stream(Stream::Cold).open[place].segment.take() {
+                self.segments.get_mut(slot).stream = Stream::Gc;
+                self.stream(Stream::Gc).unfinished.push(slot);
+            }
+        }
+    }
+
+    /// Where a block of the victim goes. What is moved for another reason is not worth a stripe of its own.
+    pub(super) fn stream_of_move(&self, waiting: &Move) -> Stream {
+        let is_of_victim = matches!(self.gc, Gc::Moving { .. } | Gc::Settling { .. });
+        let age = self.next_sequence.saturating_sub(waiting.protected.sequence);
+        let is_cold = age > self.config.volume_blocks / 2;
+        if self.separates_survivors && is_of_victim && is_cold { Stream::Cold } else { Stream::Gc }
+    }
+
+    /// Puts the last cold blocks of a victim to its last hot ones. False when there is no stripe for them now.
+    pub(super) fn join_remainders(&mut self, fx: &mut Effects) -> bool {
+        let Some(slot) = self.streams[Stream::Cold.index()].filling else { return true };
+        if mutant::is(Mutant::ColdRemainderForgotten) {
+            return true;
+        }
+        // One that is filling may be full before all are placed: then another is begun.
+        if self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
+            return false;
+        }
+        self.stream(Stream::Cold).filling = None;
+        self.regather(slot, Stream::Gc, fx);
+        true
+    }
+
+    /// The blocks of a stripe that was not closed go to the filling one of another stream; its slot is free.
+    pub(super) fn regather(&mut self, slot: u32, to: Stream, fx: &mut Effects) {
+        let stripe = self.stripes.get(slot);
+        let (count, opened_at) = (stripe.blocks.len(), stripe.opened_at);
+        let chunk_blocks = self.streams[stripe.stream.index()].chunk_blocks as usize;
+        for index in 0..count {
+            let stripe = self.stripes.get_mut(slot);
+            let frame = stripe.pieces[index / chunk_blocks].remove(0);
+            let block = stripe.blocks[index];
+            let placement = Placement {
+                frame,
+                protected: block.protected,
+                name: block.name,
+                origin: block.origin,
+                data_crc: block.data_crc,
+            };
+            self.place(to, opened_at, placement, fx);
+        }
+        self.stripes.give(slot);
+    }
+
+    /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever
+    /// beside room that was counted on.
+    pub(super) fn pick_of_collector(&mut self, stream: Stream) -> Option<SegmentSlot> {
+        let other = match stream {
+            Stream::Gc => Stream::Cold,
+            Stream::Cold => Stream::Gc,
+            Stream::Small | Stream::Large => return None,
+        };
+        if self.has_no_room(stream) { self.pick_segment(other) } else { None }
+    }
+
+    /// True when the collector's next stripe needs a new segment.
+    pub(super) fn collector_has_no_room(&self) -> bool {
+        self.has_no_room(Stream::Gc) && self.has_no_room(Stream::Cold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::config::OpenSegments;
+    use zone::device::Geometry;
+    use zone::stripe::Level;
+
+    fn array(zones: u32, active_zones_max: u32, percent: u64) -> ArrayConfig {
+        let geometry = Geometry {
+            zones,
+            zone_size_blocks: 128,
+            zone_capacity_blocks: 100,
+            open_zones_max: active_zones_max,
+            active_zones_max,
+            append_blocks_max: 16,
+            transfer_blocks_max: 16,
+            volatile_cache: false,
+        };
+        let mut config = ArrayConfig {
+            array: [1; 16],
+            level: Level::Raid5,
+            members: 4,
+            chunk_blocks: 1,
+            group_stripes: 1,
+            open: OpenSegments::default(),
+            volume_blocks: 1,
+            geometry,
+        };
+        config.volume_blocks = config.volume_blocks_max() * percent / 100;
+        config.validate().expect("an array");
+        config
+    }
+
+    #[test]
+    fn a_second_segment_takes_space_and_an_active_zone() {
+        assert!(array(100, 5, 100).affords_cold_segment());
+        assert!(!array(100, 4, 100).affords_cold_segment(), "no active zone");
+        // Of six segments that hold data, the seventh that is open would be missed.
+        assert!(!array(13, 5, 100).affords_cold_segment(), "no space");
+        assert!(array(13, 5, 80).affords_cold_segment());
+    }
+
+    #[test]
+    fn spare_segments_are_those_that_never_hold_data() {
+        // 98 segments, 5 of them overhead, ten of eleven of the others full.
+        assert_eq!(array(100, 5, 100).segments_spare(), 8);
+        assert_eq!(array(100, 5, 50).segments_spare(), 50);
+        let has_use = |zones, percent| array(zones, 5, percent).has_use_for_cold_segment();
+        assert!(has_use(300, 100));
+        assert!(!has_use(100, 100), "too few are spare");
+        assert!(!has_use(300, 80), "too many are");
+    }
+}
