@@ -1,7 +1,7 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
 use crate::characterise::Characterise;
-use crate::directory::{GcChoice, PolicyChoice};
+use crate::directory::{GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::experiment::ExperimentRun;
 use crate::probe::Probe;
 use crate::sim::Sim;
@@ -113,6 +113,10 @@ pub struct Create {
     /// How garbage collection chooses what to collect
     #[arg(long, default_value = "cost-benefit", value_parser = parse_gc, value_name = "greedy|cost-benefit")]
     pub gc: GcChoice,
+    /// Segments that garbage collection moves blocks to: one for all, one for hot and one for cold blocks, or two where
+    /// the adaptive policy finds that it pays
+    #[arg(long, default_value = "auto", value_parser = parse_gc_streams, value_name = "1|2|auto")]
+    pub gc_streams: GcStreamsChoice,
     /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
@@ -565,6 +569,15 @@ fn parse_gc(text: &str) -> Result<GcChoice> {
         "greedy" => Ok(GcChoice::Greedy),
         "cost-benefit" => Ok(GcChoice::CostBenefit),
         _ => bail!("garbage is not collected by `{text}`: use greedy or cost-benefit"),
+    }
+}
+
+fn parse_gc_streams(text: &str) -> Result<GcStreamsChoice> {
+    match text {
+        "1" => Ok(GcStreamsChoice::One),
+        "2" => Ok(GcStreamsChoice::Two),
+        "auto" => Ok(GcStreamsChoice::Auto),
+        _ => bail!("garbage collection has no `{text}` streams: use 1, 2 or auto"),
     }
 }
 

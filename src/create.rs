@@ -3,7 +3,7 @@
 
 use crate::cli::{Create, CreateDrive, Scheme};
 use crate::directory::{
-    self, ArrayFile, Directory, DriveTable, EngineTable, GcChoice, PolicyChoice, SchemeTable,
+    self, ArrayFile, Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice, SchemeTable,
 };
 use anyhow::{Context, Result, bail, ensure};
 use array::log::adaptive::DriveTraits;
@@ -66,6 +66,7 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
         large_chunk: None,
         append_all: false,
         gc: GcChoice::default(),
+        gc_streams: GcStreamsChoice::default(),
         drives_path: Vec::new(),
     }
 }
@@ -107,6 +108,7 @@ pub fn create(options: &Create) -> Result<Directory> {
                 false => PolicyChoice::Adaptive,
             }),
             gc: options.gc,
+            gc_streams: options.gc_streams,
         },
         drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid }).collect(),
         spare: Vec::new(),

@@ -54,6 +54,8 @@ pub struct EngineTable {
     pub policy: PolicyChoice,
     /// How garbage collection chooses what to collect.
     pub gc: GcChoice,
+    /// Whether it keeps hot blocks that it moves from cold ones.
+    pub gc_streams: GcStreamsChoice,
 }
 
 /// Who decides where writes go and when stripes are closed.
@@ -76,6 +78,21 @@ pub enum GcChoice {
     /// The most free space for the longest time.
     #[default]
     CostBenefit,
+}
+
+/// Whether garbage collection keeps hot blocks that it moves from cold ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum GcStreamsChoice {
+    /// All of them go to one segment.
+    #[serde(rename = "1")]
+    One,
+    /// Each kind has its own, wherever space and active zones allow.
+    #[serde(rename = "2")]
+    Two,
+    /// Each kind has its own where the adaptive policy finds that it pays.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
 }
 
 /// One drive.

@@ -2,7 +2,7 @@
 
 use crate::cli::{RATE_MIB_MAX, Rate, Serve, ServiceOptions, Up};
 use crate::create;
-use crate::directory::{self, Directory, EngineTable, GcChoice, PolicyChoice};
+use crate::directory::{self, Directory, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::progress::Speed;
 use crate::replace::{self, Attempt};
 use crate::scrub::{self, ScrubReport};
@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use array::log::adaptive::Policy;
 use array::log::config::{CheckpointEvery, Tuning};
 use array::log::mount;
+use array::log::survivors::GcStreams;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::request::{Reply, Request, Volume};
@@ -131,7 +132,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
 }
 
 fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
-    let EngineTable { policy, gc } = engine;
+    let EngineTable { policy, gc, gc_streams } = engine;
     Tuning {
         rebuild_rate: options.rebuild_rate.and_then(Rate::bytes_per_second),
         stripe_table: options.stripe_table,
@@ -143,6 +144,11 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         gc: match gc {
             GcChoice::Greedy => GcPolicy::Greedy,
             GcChoice::CostBenefit => GcPolicy::CostBenefit,
+        },
+        gc_streams: match gc_streams {
+            GcStreamsChoice::One => GcStreams::One,
+            GcStreamsChoice::Two => GcStreams::Two,
+            GcStreamsChoice::Auto => GcStreams::Auto,
         },
         checkpoints: CheckpointEvery::Auto,
         index_memory: options.index_memory,
