@@ -14,7 +14,7 @@ pub fn render(report: &Report) -> String {
         page,
         "<p>{}, run again on modelled drives, in virtual time unless an experiment says otherwise: {} seeds each, scale {}, means with 95 % confidence \
          intervals by Student's t. Published figures stand beside ours. Tolerances: 10 % for throughputs, medians \
-         and their ratios, 25 % for tails and durations.</p>",
+         and their ratios, 25 % for tails and durations, 0.5 % for sizes.</p>",
         escaped(&report.paper),
         report.options.seeds,
         report.options.scale
