@@ -331,8 +331,8 @@ mod tests {
     fn segments_are_as_many_as_zones_and_space_allow() {
         let buffered = DriveTraits::default();
         assert_eq!(open(&array(1000, 14, 80).adaptive(buffered)), (4, 6));
-        assert_eq!(open(&array(1000, 11, 80).adaptive(buffered)), (4, 5));
-        assert_eq!(open(&array(1000, 10, 80).adaptive(buffered)), (4, 4));
+        assert_eq!(open(&array(1000, 12, 80).adaptive(buffered)), (4, 5));
+        assert_eq!(open(&array(1000, 11, 80).adaptive(buffered)), (4, 4));
         assert_eq!(open(&array(1000, 8, 80).adaptive(buffered)), (3, 2));
         assert_eq!(open(&array(1000, 5, 80).adaptive(buffered)), (1, 1));
         assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (1, 1));
