@@ -64,12 +64,12 @@ impl Shard {
 
     /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
     fn headroom_blocks(&self) -> u64 {
-        let of_stripes =
-            |stream: Stream, stripes| stripes * u64::from(self.streams[stream.index()].stripe_data_blocks);
-        let room = Stream::ALL.map(|stream| of_stripes(stream, self.stripes_with_room(stream)));
-        let waiting = Stream::CLIENTS
-            .map(|stream| of_stripes(stream, self.streams[stream.index()].sealed.len() as u64));
-        let [room, waiting] = [room.iter().sum::<u64>(), waiting.iter().sum()];
+        let room = Stream::ALL
+            .map(|stream| {
+                self.stripes_with_room(stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
+            })
+            .iter()
+            .sum::<u64>();
         let moved = match self.gc {
             Gc::Idle => 0,
             Gc::Moving { victim, stripe_next, loads } => {
@@ -80,7 +80,7 @@ impl Shard {
         let free = u64::from(self.segments.free_segments()) * self.segment_blocks();
         let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.segment_blocks();
         (free + room + moved)
-            .saturating_sub(reserve + waiting + self.moves.len() as u64 + u64::from(self.moves_pending))
+            .saturating_sub(reserve + self.moves.len() as u64 + u64::from(self.moves_pending))
     }
 
     /// Blocks of data of a segment.

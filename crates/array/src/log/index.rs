@@ -119,9 +119,9 @@ impl Index {
         }
     }
 
-    /// From now on only so many entries are in memory, once the others are written.
-    pub fn off_load(&mut self, limit: GroupLimit) {
-        if let Blocks::Whole(entries) = &self.blocks {
+    /// From now on only so many entries are in memory, once the others are written; all of them without a limit.
+    pub fn off_load(&mut self, limit: Option<GroupLimit>) {
+        if let (Blocks::Whole(entries), Some(limit)) = (&self.blocks, limit) {
             self.blocks = Blocks::Grouped(Box::new(Groups::of(entries, limit)));
         }
     }

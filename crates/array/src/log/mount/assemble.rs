@@ -109,7 +109,7 @@ pub fn run(
         tuning,
     };
     shard.count_live();
-    limit.into_iter().for_each(|limit| shard.index.off_load(limit));
+    shard.index.off_load(limit);
     shard.give_up_tables();
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
