@@ -294,8 +294,6 @@ mutants! {
         PacedWithoutRoom = "paced-without-room",
         /// The last stripe of a victim waits for clients' blocks, however few come.
         RemainderWithoutDeadline = "remainder-without-deadline",
-        /// A second segment of the collector is opened where the reserve's proof does not hold with two.
-        ColdUnaffordable = "cold-unaffordable",
         /// The last cold blocks of a victim wait for more of them.
         ColdRemainderForgotten = "cold-remainder-forgotten",
         /// A zone that was chosen among the free ones stays one of them.

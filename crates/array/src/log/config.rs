@@ -389,7 +389,7 @@ impl ArrayConfig {
             u64::from(self.user_layout().segment_data_blocks().min(self.gc_layout().segment_data_blocks()));
         let by_gain = sealed * segment.saturating_sub(gain);
         let affords = self.volume_blocks <= without_tombstones(by_gain);
-        self.geometry.active_zones_max >= zones_min && affords || mutant::is(Mutant::ColdUnaffordable)
+        self.geometry.active_zones_max >= zones_min && affords
     }
 
     /// Segments that hold no data when the volume is full, beside those that can hold none at the worst moment.
