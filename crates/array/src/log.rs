@@ -135,7 +135,7 @@ pub struct Shard {
     demand: Demand,
     segments: SegmentTable,
     stripes: StripeSlots,
-    streams: [StreamWriter; 4],
+    streams: [StreamWriter; Stream::COUNT],
     requests: Slab<ClientRequest>,
     /// Writes, trims and flushes in order of arrival that are not wholly under way.
     pending: VecDeque<u32>,
@@ -448,7 +448,7 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 /// blocks of a checkpoint or of the index, footers that stripe tables are read from.
 fn internal_frames_max(config: &ArrayConfig) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
-    let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("four streams");
+    let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("there are streams");
     let stripes: usize =
         Stream::ALL.map(|stream| stripe_slot_count(config, stream) * stripe_blocks_of(stream)).iter().sum();
     let loads = 4 * LOADS_MAX as usize * stripe_blocks;
@@ -457,7 +457,7 @@ fn internal_frames_max(config: &ArrayConfig) -> usize {
         .map(|chunk_blocks| (stripes_per_sweep(chunk_blocks) * chunk_blocks) as usize)
         .into_iter()
         .max()
-        .expect("four streams");
+        .expect("there are streams");
     // Chunks of a sweep are decoded while it is still there, and others are written meanwhile.
     let per_lane = (REBUILD_SWEEPS_MAX as usize) * (config.members + 2) * sweep_blocks;
     let rebuild = REBUILD_ZONES_MAX * per_lane;

@@ -144,12 +144,8 @@ impl ArrayConfig {
             return one;
         }
         let affordable = |config: &ArrayConfig| {
-            config.validate().is_ok() && {
-                let blocks = u64::from(config.user_layout().segment_data_blocks());
-                let spare =
-                    u64::from(config.segments()).saturating_sub(config.volume_blocks.div_ceil(blocks));
-                u64::from((config.open.small + config.open.large) * SPARE_PER_OPEN_SEGMENT) <= spare
-            }
+            let open = config.open.small + config.open.large;
+            config.validate().is_ok() && open * SPARE_PER_OPEN_SEGMENT <= config.segments_without_data()
         };
         let more_large =
             (SMALL_SEGMENTS_MAX + 1..=LARGE_SEGMENTS_MAX).map(|large| (SMALL_SEGMENTS_MAX, large));
@@ -293,33 +289,10 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zone::device::Geometry;
-    use zone::stripe::Level;
+    use crate::log::config::test_array;
 
     fn array(zones: u32, active_zones_max: u32, percent: u64) -> ArrayConfig {
-        let geometry = Geometry {
-            zones,
-            zone_size_blocks: 512,
-            zone_capacity_blocks: 400,
-            open_zones_max: active_zones_max,
-            active_zones_max,
-            append_blocks_max: 64,
-            transfer_blocks_max: 64,
-            volatile_cache: false,
-        };
-        let mut config = ArrayConfig {
-            array: [1; 16],
-            level: Level::Raid5,
-            members: 4,
-            chunk_blocks: 1,
-            group_stripes: 256,
-            open: OpenSegments::default(),
-            volume_blocks: 1,
-            geometry,
-        };
-        config.volume_blocks = config.volume_blocks_max() * percent / 100;
-        config.validate().expect("an array");
-        config
+        test_array::array(400, zones, active_zones_max, percent)
     }
 
     fn open(config: &ArrayConfig) -> (u32, u32) {

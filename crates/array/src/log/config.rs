@@ -365,13 +365,8 @@ impl ArrayConfig {
     /// When the zone capacity was not validated.
     #[must_use]
     pub fn volume_blocks_max(&self) -> u64 {
-        let layouts = Stream::ALL.map(|stream| self.layouts(stream)).concat();
-        let sealed = u64::from(self.segments().saturating_sub(self.segments_overhead()));
-        let stripe = layouts.iter().map(Layout::stripe_data_blocks).max().expect("of the collector at least");
-        let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(stripe);
-        let segment = layouts.iter().map(Layout::segment_data_blocks).min().map_or(0, u64::from);
-        let by_parts = sealed * segment * SPACE_PARTS_USABLE / SPACE_PARTS;
-        let by_gain = sealed * segment.saturating_sub(gain);
+        let Sealed { blocks, by_gain } = self.sealed(self.segments_overhead());
+        let by_parts = blocks * SPACE_PARTS_USABLE / SPACE_PARTS;
         without_tombstones(by_parts.min(by_gain))
     }
 
@@ -383,24 +378,39 @@ impl ArrayConfig {
     #[must_use]
     pub fn affords_cold_segment(&self) -> bool {
         let zones_min = self.open.small + self.open.large + ACTIVE_ZONES_OVERHEAD + 1;
-        let sealed = u64::from(self.segments().saturating_sub(self.segments_overhead() + 1));
-        let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(self.gc_layout().stripe_data_blocks());
-        let segment =
-            u64::from(self.user_layout().segment_data_blocks().min(self.gc_layout().segment_data_blocks()));
-        let by_gain = sealed * segment.saturating_sub(gain);
+        let Sealed { by_gain, .. } = self.sealed(self.segments_overhead() + 1);
         let affords = self.volume_blocks <= without_tombstones(by_gain);
         self.geometry.active_zones_max >= zones_min && affords
     }
 
-    /// Segments that hold no data when the volume is full, beside those that can hold none at the worst moment.
+    /// What sealed segments hold when all but so many are sealed.
+    fn sealed(&self, unsealed: u32) -> Sealed {
+        let layouts = Stream::ALL.map(|stream| self.layouts(stream)).concat();
+        let sealed = u64::from(self.segments().saturating_sub(unsealed));
+        let stripe = layouts.iter().map(Layout::stripe_data_blocks).max().expect("of the collector at least");
+        let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(stripe);
+        let segment = layouts.iter().map(Layout::segment_data_blocks).min().map_or(0, u64::from);
+        Sealed { blocks: sealed * segment, by_gain: sealed * segment.saturating_sub(gain) }
+    }
+
+    /// Segments that hold no data when the volume is full.
+    ///
+    /// # Panics
+    /// When the zone capacity was not validated.
+    #[must_use]
+    pub fn segments_without_data(&self) -> u32 {
+        let segment = u64::from(self.user_layout().segment_data_blocks());
+        let full = u32::try_from(self.volume_blocks.div_ceil(segment)).unwrap_or(u32::MAX);
+        self.segments().saturating_sub(full)
+    }
+
+    /// Of them, those beside the ones that can hold none at the worst moment.
     ///
     /// # Panics
     /// When the zone capacity was not validated.
     #[must_use]
     pub fn segments_spare(&self) -> u32 {
-        let segment = u64::from(self.user_layout().segment_data_blocks());
-        let full = u32::try_from(self.volume_blocks.div_ceil(segment)).unwrap_or(u32::MAX);
-        self.segments().saturating_sub(full).saturating_sub(self.segments_overhead())
+        self.segments_without_data().saturating_sub(self.segments_overhead())
     }
 
     /// Segments that hold no reclaimable data at the worst moment.
@@ -503,7 +513,50 @@ impl ArrayConfig {
     }
 }
 
+/// What sealed segments hold.
+struct Sealed {
+    /// Blocks of data.
+    blocks: u64,
+    /// Of them, so many may be live that the emptiest segment is still worth collecting.
+    by_gain: u64,
+}
+
 /// Of so many live blocks, one for each region is a tombstone at the worst.
 fn without_tombstones(blocks: u64) -> u64 {
     blocks.saturating_sub(blocks.div_ceil(REGION_BLOCKS))
+}
+
+/// Arrays for tests.
+#[cfg(test)]
+pub mod test_array {
+    use super::{ArrayConfig, OpenSegments};
+    use zone::device::Geometry;
+    use zone::stripe::Level;
+
+    /// Four drives in RAID-5 whose volume takes so many per cent of the largest.
+    pub fn array(zone_capacity_blocks: u32, zones: u32, active_zones_max: u32, percent: u64) -> ArrayConfig {
+        let geometry = Geometry {
+            zones,
+            zone_size_blocks: zone_capacity_blocks.next_power_of_two(),
+            zone_capacity_blocks,
+            open_zones_max: active_zones_max,
+            active_zones_max,
+            append_blocks_max: 64,
+            transfer_blocks_max: 64,
+            volatile_cache: false,
+        };
+        let mut config = ArrayConfig {
+            array: [1; 16],
+            level: Level::Raid5,
+            members: 4,
+            chunk_blocks: 1,
+            group_stripes: 256,
+            open: OpenSegments::default(),
+            volume_blocks: 1,
+            geometry,
+        };
+        config.volume_blocks = config.volume_blocks_max() * percent / 100;
+        config.validate().expect("an array");
+        config
+    }
 }

@@ -76,16 +76,20 @@ pub struct Stripe {
 #[derive(Debug)]
 pub struct StripeSlots {
     slots: Vec<Stripe>,
-    free: [Vec<u32>; 4],
-    counts: [usize; 4],
+    free: [Vec<u32>; Stream::COUNT],
+    counts: [usize; Stream::COUNT],
 }
 
 impl StripeSlots {
     /// Slots for stripes of `pieces` chunks, for each stream so many of so many blocks.
     #[must_use]
-    pub fn new(counts: [usize; 4], pieces: usize, chunk_blocks: [usize; 4]) -> StripeSlots {
+    pub fn new(
+        counts: [usize; Stream::COUNT],
+        pieces: usize,
+        chunk_blocks: [usize; Stream::COUNT],
+    ) -> StripeSlots {
         let mut slots = Vec::new();
-        let mut free = [const { Vec::new() }; 4];
+        let mut free = [const { Vec::new() }; Stream::COUNT];
         for stream in Stream::ALL {
             let chunk_blocks = chunk_blocks[stream.index()];
             for _ in 0..counts[stream.index()] {

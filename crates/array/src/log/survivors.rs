@@ -142,34 +142,10 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::config::OpenSegments;
-    use zone::device::Geometry;
-    use zone::stripe::Level;
+    use crate::log::config::test_array;
 
     fn array(zones: u32, active_zones_max: u32, percent: u64) -> ArrayConfig {
-        let geometry = Geometry {
-            zones,
-            zone_size_blocks: 128,
-            zone_capacity_blocks: 100,
-            open_zones_max: active_zones_max,
-            active_zones_max,
-            append_blocks_max: 16,
-            transfer_blocks_max: 16,
-            volatile_cache: false,
-        };
-        let mut config = ArrayConfig {
-            array: [1; 16],
-            level: Level::Raid5,
-            members: 4,
-            chunk_blocks: 1,
-            group_stripes: 1,
-            open: OpenSegments::default(),
-            volume_blocks: 1,
-            geometry,
-        };
-        config.volume_blocks = config.volume_blocks_max() * percent / 100;
-        config.validate().expect("an array");
-        config
+        test_array::array(100, zones, active_zones_max, percent)
     }
 
     #[test]

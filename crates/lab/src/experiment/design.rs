@@ -3,7 +3,8 @@
 
 use super::draft::{Cell, Draft};
 use super::measurement::{Metric, Value};
-use super::scheme::{GROUP_STRIPES, Scheme};
+use super::rig::blocks_of_kib;
+use super::scheme::Scheme;
 use super::setting::Setting;
 use super::{Conditions, Experiment};
 use crate::memory_run::{self, MemoryRun};
@@ -37,8 +38,7 @@ const INDEX_TIB: u64 = 16;
 /// Enough to seal a segment.
 const WRITTEN_BYTES: u64 = 5 * GIB;
 /// RAID-0, 01, 4, 5 and 6 by their numbers in settings.
-const LEVELS: [(u8, Level); 5] =
-    [(0, Level::Raid0), (1, Level::Raid01), (4, Level::Raid4), (5, Level::Raid5), (6, Level::Raid6)];
+const LEVELS: [u8; 5] = [0, 1, 4, 5, 6];
 
 const SEGMENT_STRIPES: Metric = Metric { name: "segment_stripes", unit: "stripes" };
 const FOOTER_BLOCKS: Metric = Metric { name: "footer_blocks", unit: "blocks" };
@@ -69,27 +69,24 @@ fn cell(scheme: Scheme, level: u8) -> Cell {
 }
 
 fn cells() -> Vec<Cell> {
-    let mut cells = LEVELS.map(|(level, _)| cell(Scheme::ZapRaid, level)).to_vec();
+    let mut cells = LEVELS.map(|level| cell(Scheme::ZapRaid, level)).to_vec();
     cells.push(cell(Scheme::ZoneAppendOnly, 5));
     cells
 }
 
 fn measure(cell: &Cell, _: Conditions) -> Result<Vec<Value>> {
     let setting = &cell.setting;
-    let level = LEVELS.iter().find(|(number, _)| *number == setting.level).context("a level")?.1;
+    let level = Level::from_code(setting.level).context("a level of this version")?;
     let code = level.erasure_code(setting.drives).context("drives for the level")?;
     if level != Level::Raid5 {
         return Ok(vec![Value { metric: DATA_CHUNKS, value: precise(code.data_count()) }]);
     }
-    let capacity_blocks = Profile::load(setting.profile)?.geometry().zone_capacity_blocks;
-    let group_stripes = cell.scheme.group_stripes(Some(GROUP_STRIPES), GROUP_STRIPES_MAX);
-    let sizes = LayoutSizes { chunk_blocks: setting.chunk_kib / 4, group_stripes, capacity_blocks };
-    let layout = Layout::fit(code, level, &sizes).context("a stripe fits")?;
+    let layout = layout_of(cell)?;
     let memory = memory_run::run(&MemoryRun {
         level,
         drives: setting.drives,
         chunk_bytes: u64::from(setting.chunk_kib) << 10,
-        group_stripes: group_stripes.min(layout.stripes),
+        group_stripes: layout.group_len(0),
         stripe_table: Packing::Bits,
         stripe_tables_bytes_max: None,
         size_bytes: WRITTEN_BYTES,
@@ -115,6 +112,19 @@ fn measure(cell: &Cell, _: Conditions) -> Result<Vec<Value>> {
     Ok(METRICS.into_iter().zip(values).map(|(metric, value)| Value { metric, value }).collect())
 }
 
+/// The segments of a setting, in zones of its drive.
+pub(super) fn layout_of(cell: &Cell) -> Result<Layout> {
+    let Cell { scheme, setting } = cell;
+    let level = Level::from_code(setting.level).context("a level of this version")?;
+    let code = level.erasure_code(setting.drives).context("drives for the level")?;
+    let sizes = LayoutSizes {
+        chunk_blocks: blocks_of_kib(setting.chunk_kib),
+        group_stripes: scheme.group_stripes(setting.group, GROUP_STRIPES_MAX),
+        capacity_blocks: Profile::load(setting.profile)?.geometry().zone_capacity_blocks,
+    };
+    Layout::fit(code, level, &sizes).context("a stripe fits")
+}
+
 fn judge(draft: &mut Draft) {
     let grouped = cell(Scheme::ZapRaid, 5);
     for (id, metric) in [
@@ -131,7 +141,7 @@ fn judge(draft: &mut Draft) {
     let whole = cell(Scheme::ZoneAppendOnly, 5);
     draft.value("design-stripe-tables-whole", &whole, STRIPE_TABLES);
     draft.value("design-entry-bits-whole", &whole, ENTRY_BITS);
-    for (id, (level, _)) in ["design-raid0", "design-raid01", "design-raid4", "design-raid5", "design-raid6"]
+    for (id, level) in ["design-raid0", "design-raid01", "design-raid4", "design-raid5", "design-raid6"]
         .into_iter()
         .zip(LEVELS)
     {

@@ -3,19 +3,18 @@
 //! A degraded read looks its stripe's chunks up in the group, one zone of each drive that is left. Virtual time counts
 //! drives only, so this is on the wall clock, and no part of the latencies of experiments 2 and 3.
 
+use super::design::layout_of;
 use super::draft::{Cell, Draft};
 use super::measurement::{Metric, Value};
 use super::scheme::{GROUP_STRIPES, Scheme};
 use super::setting::Setting;
 use super::{Conditions, Experiment};
 use crate::precise::precise_u64;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use base::random::Random;
-use drive::timing::Profile;
 use std::hint::black_box;
 use std::time::Instant;
 use zone::stripe::table::{Packing, StripeTable};
-use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -46,13 +45,7 @@ fn cells() -> Vec<Cell> {
 /// Fills the first group of each zone in random order and searches for stripes.
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let setting = &cell.setting;
-    let code = Level::Raid5.erasure_code(setting.drives).context("drives for the level")?;
-    let sizes = LayoutSizes {
-        chunk_blocks: setting.chunk_kib / 4,
-        group_stripes: cell.scheme.group_stripes(setting.group, GROUP_STRIPES_MAX),
-        capacity_blocks: Profile::load(setting.profile)?.geometry().zone_capacity_blocks,
-    };
-    let layout = Layout::fit(code, Level::Raid5, &sizes).context("a stripe fits")?;
+    let layout = layout_of(cell)?;
     let mut random = Random::from_seed(conditions.seed);
     let slots = 0..layout.group_len(0);
     let mut table = StripeTable::new(&layout, Packing::Bits);

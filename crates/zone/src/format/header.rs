@@ -60,8 +60,10 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// How many there are.
+    pub const COUNT: usize = 4;
     /// All of them.
-    pub const ALL: [Stream; 4] = [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold];
+    pub const ALL: [Stream; Stream::COUNT] = [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold];
     /// Those of clients.
     pub const CLIENTS: [Stream; 2] = [Stream::Small, Stream::Large];
 

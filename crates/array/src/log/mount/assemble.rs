@@ -145,7 +145,7 @@ fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
 fn adopt_all(
     segments: Vec<Segment>,
     table: &mut SegmentTable,
-    streams: &mut [StreamWriter; 4],
+    streams: &mut [StreamWriter; Stream::COUNT],
 ) -> Vec<(SegmentSlot, u32)> {
     let mut weak = Vec::new();
     for mut segment in segments {
@@ -159,7 +159,11 @@ fn adopt_all(
 }
 
 /// Puts a segment into the table and, when it can be written on, gives it to its stream.
-fn adopt(segment: Segment, table: &mut SegmentTable, streams: &mut [StreamWriter; 4]) -> SegmentSlot {
+fn adopt(
+    segment: Segment,
+    table: &mut SegmentTable,
+    streams: &mut [StreamWriter; Stream::COUNT],
+) -> SegmentSlot {
     let (layout, mode) = (segment.layout, segment.mode);
     let writable = segment.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&layout));
     let stream = &mut streams[segment.stream.index()];
