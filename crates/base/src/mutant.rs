@@ -160,6 +160,8 @@ mutants! {
         TornChunkInTable = "torn-chunk-in-table",
         /// A read that waits for a stripe table and goes on for another reason is still thought to wait.
         ReadAwaitsForEver = "read-awaits-for-ever",
+        /// A summary is believed of a zone that a rebuild wrote since, in another order.
+        SummarySpeaksForRebuilt = "summary-speaks-for-rebuilt",
     }
     Ours {
         /// A write is acknowledged with one piece still in flight.

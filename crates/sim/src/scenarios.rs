@@ -92,6 +92,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "raid6-second-failure-recorded",
     "rebuilt-drive-dies-in-recovery",
     "rebuilt-last-and-evacuated",
+    "rebuilt-zone-loses-its-footer",
     "remounts",
     "reordered-completions",
     "rot-data",

@@ -7,7 +7,8 @@
 //! Segments are read from their ends. Among what was read are blocks of the newest summary; what those describe is taken for
 //! read, and the blocks of the one before are among it. A block is believed only if it is whole and where its stripe
 //! says, and describes earlier stripes of its segment. Of what it describes, what lies behind a zone's end is not there.
-//! What nobody describes is read as if there were no summaries.
+//! What nobody describes is read as if there were no summaries. So is a zone that was sealed and whose footer is damaged: a
+//! rebuild may have written it in another order since.
 
 use crate::log::config::SummaryEvery;
 use crate::log::mount::Session;
@@ -54,6 +55,8 @@ struct UnreadZone {
     known: Vec<bool>,
     /// All from here on are known, or hold nothing.
     end: u32,
+    /// It was sealed.
+    has_footer: bool,
 }
 
 /// A block of a summary.
@@ -71,11 +74,13 @@ impl Unread {
             .iter_mut()
             .map(|segment| {
                 let blocks = segment.layout.region_blocks();
+                let footer_end = segment.layout.footer_offset() + segment.layout.footer_blocks();
                 let zones = segment.zones.iter_mut().map(|zone| {
                     let zone = zone.as_mut().filter(|zone| zone.entries.is_empty())?;
                     zone.entries = vec![None; blocks as usize];
                     let end = zone.written.saturating_sub(HEADER_BLOCKS).min(blocks);
-                    Some(UnreadZone { known: vec![false; end as usize], end })
+                    let has_footer = zone.full || zone.written >= footer_end;
+                    Some(UnreadZone { known: vec![false; end as usize], end, has_footer })
                 });
                 zones.collect()
             })
@@ -148,6 +153,9 @@ impl Unread {
             session.report.rows_described += 1;
             for (member, (place, entry)) in blocks.into_iter().enumerate() {
                 let Some(zone) = &mut self.zones[found.segment][member] else { continue };
+                if zone.has_footer && !mutant::is(Mutant::SummarySpeaksForRebuilt) {
+                    continue;
+                }
                 // Of a zone that ends before it, a drive has lost what it had promised to keep.
                 let Some(known) = zone.known.get_mut(place as usize).filter(|known| !**known) else {
                     continue;
