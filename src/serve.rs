@@ -166,7 +166,18 @@ fn recover(
 ) -> Result<LogVolume> {
     loop {
         let (shard, set, report) = mount(devices, tuning, clock.now())?;
-        status::log_mount(directory, &shard.status(), &report);
+        let status = shard.status();
+        status::log_mount(directory, &status, &report);
+        if let Some(asked) = tuning.index_memory.filter(|asked| *asked < status.memory.index)
+            && status.index.is_none()
+        {
+            log::warn!(
+                "--index-memory {}: all of the index stays in memory, {}, for the volume leaves no room for parts of it on \
+                 the drives, or these allow too few active zones; create it with a smaller --size or fewer open segments",
+                human_bytes(asked),
+                human_bytes(status.memory.index)
+            );
+        }
         let mut volume = LogVolume::new(shard, set);
         turn_until(&mut volume, clock, |volume| !volume.shard().has_recovery_debt());
         if !volume.shard().must_mount_again() {

@@ -26,6 +26,7 @@ mod in_flight;
 mod index;
 mod load;
 mod lost;
+mod mapping_space;
 mod membership;
 pub mod memory;
 mod mount;
@@ -79,6 +80,7 @@ use headroom::Begun;
 use in_flight::InFlight;
 use index::{Index, Name};
 use load::{Load, Rebuild};
+use mapping_space::COPY_LOADS_MAX;
 use membership::Membership;
 use off_load::{GROUP_LOADS_MAX, OffLoad};
 use pba::PbaFormat;
@@ -280,6 +282,7 @@ impl Shard {
         self.start_rebuilds(fx);
         self.move_weak_stripes(fx);
         self.record_doubt();
+        self.go_on_with_reads(fx);
         self.advance_checkpoint(now, fx);
         self.place_moves(now, fx);
         self.advance_summaries(now, fx);
@@ -296,6 +299,7 @@ impl Shard {
         self.pump_stream(Stream::Cold, fx);
         self.pump_stream(Stream::Small, fx);
         self.pump_stream(Stream::Large, fx);
+        self.pump_stream(Stream::Mapping, fx);
         if !self.pending.is_empty() {
             self.admit(now, fx);
         }
@@ -312,7 +316,10 @@ impl Shard {
         if stream == Stream::Large && mutant::is(Mutant::DeadlineForgetsLarge) {
             return None;
         }
-        let collected = !stream.is_clients() || mutant::is(Mutant::UserWaitsForCollector);
+        if stream == Stream::Mapping && self.is_copying_groups() {
+            return None;
+        }
+        let collected = stream.is_collectors() || mutant::is(Mutant::UserWaitsForCollector);
         let waits_for_clients = self.remainder_waits() && !mutant::is(Mutant::RemainderWithoutDeadline);
         let gathering = collected && !matches!(self.gc, Gc::Idle) && !waits_for_clients;
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
@@ -346,6 +353,7 @@ impl Shard {
             && self.moves.is_empty()
             && self.in_flight.is_empty()
             && matches!(self.gc, Gc::Idle)
+            && self.off_load.is_at_rest()
             && self.demand.reaction_until().is_none()
             && self.rebuild_is_over()
             && self.scrub_is_over()
@@ -434,9 +442,15 @@ impl Shard {
     }
 }
 
-/// Stripe slots of a stream.
-fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
-    if config.modes(stream).is_empty() || stream == Stream::Cold && !config.affords_cold_segment() {
+/// Stripe slots of a stream, when so many segments are for mapping blocks.
+fn stripe_slot_count(config: &ArrayConfig, stream: Stream, mapping: u32) -> usize {
+    let is_used = match stream {
+        Stream::Small | Stream::Large => !config.modes(stream).is_empty(),
+        Stream::Gc => true,
+        Stream::Cold => config.affords(mapping + 1, mapping.min(1) + 1),
+        Stream::Mapping => mapping > 0,
+    };
+    if !is_used {
         return 0;
     }
     let blocks = config.members * config.chunk_blocks_of(stream) as usize;
@@ -446,11 +460,11 @@ fn stripe_slot_count(config: &ArrayConfig, stream: Stream) -> usize {
 /// Frames the engine may need beside those of clients: parity and padding of every stripe slot,
 /// loads for the collector and for degraded reads, sweeps for a rebuild and a scrub, moved blocks, headers and footers,
 /// blocks of a checkpoint or of the index, footers that stripe tables are read from.
-fn internal_frames_max(config: &ArrayConfig) -> usize {
+fn internal_frames_max(config: &ArrayConfig, slots: [usize; Stream::COUNT]) -> usize {
     let stripe_blocks_of = |stream| config.members * config.chunk_blocks_of(stream) as usize;
     let stripe_blocks = Stream::ALL.into_iter().map(stripe_blocks_of).max().expect("there are streams");
     let stripes: usize =
-        Stream::ALL.map(|stream| stripe_slot_count(config, stream) * stripe_blocks_of(stream)).iter().sum();
+        Stream::ALL.map(|stream| slots[stream.index()] * stripe_blocks_of(stream)).iter().sum();
     let loads = 4 * LOADS_MAX as usize * stripe_blocks;
     let sweep_blocks = Stream::ALL
         .map(|stream| config.chunk_blocks_of(stream))
@@ -468,7 +482,7 @@ fn internal_frames_max(config: &ArrayConfig) -> usize {
     let metadata =
         (config.members + 2 + REBUILD_ZONES_MAX) * 8 * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
     let checkpoint = CHECKPOINT_BLOCKS_IN_FLIGHT as usize;
-    let groups = 2 * GROUP_LOADS_MAX * config.members;
+    let groups = 2 * (GROUP_LOADS_MAX + COPY_LOADS_MAX) * config.members;
     let tables = TABLE_LOADS_MAX * config.members * segment_life::FOOTER_BLOCKS_PER_COMMAND as usize;
     stripes + loads + rebuild + scrub + fillers + metadata + checkpoint + groups + tables
 }

@@ -362,6 +362,14 @@ mutants! {
         AbsentGroupCountsAsDead = "absent-group-counts-as-dead",
         /// A mapping block is read from where it lay, though the collector moved it and erased that place.
         MovedGroupReadFromOldPlace = "moved-group-read-from-old-place",
+        /// A write passes one of the same blocks that waits for a group of the index.
+        WritesPassThemselves = "writes-pass-themselves",
+        /// Segments that a crash left to the collector stay open, though others need their zones.
+        CollectorsUnfinishedStay = "collectors-unfinished-stay",
+        /// Segments of mapping blocks that lack the zone of a drive that came later are not collected.
+        MappingSegmentsLack = "mapping-segments-lack",
+        /// A copy of a mapping block counts although the group was written since.
+        GroupCopyOverwrites = "group-copy-overwrites",
         /// Writes of clients hold as many groups as they like.
         ClientsPinAllGroups = "clients-pin-all-groups",
         /// A block that could not be written holds its group for ever.

@@ -251,16 +251,29 @@ impl Plan {
         Plan { adaptive: random.chance(of_ten, 10), cost_benefit: random.chance(1, 2), ..self }
     }
 
-    /// The plan, or one that keeps only some of the index in memory, on a volume that leaves room for the rest.
+    /// The plan, or one that keeps only some of the index in memory, on drives that leave room for the rest.
     fn or_off_loading(self) -> Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6f66_666c);
         if random.chance(3, 4) {
             return self;
         }
         let entries = pick(random, &[3, 8, 8, 32, 100]);
-        let groups = pick(random, &[1, 4, 6, 10, 20]);
-        let plan = Plan { off_loading: Some(OffLoading { entries, groups }), ..self.clone() };
-        if plan.config().is_some() { plan } else { self }
+        let groups = pick(random, &[1, 4, 6, 10, 20, 40]);
+        let candidates: Vec<Plan> = std::iter::repeat_with(|| Plan {
+            off_loading: Some(OffLoading { entries: entries.min(pick(random, &[3, 8, 100])), groups }),
+            zones: self.zones + pick(random, &[0, 2, 4, 6]),
+            open_zones: self.open_zones + pick(random, &[0, 1, 2]),
+            fill_percent: self.fill_percent.min(pick(random, &[60, 90, 100])),
+            ..self.clone()
+        })
+        .take(8)
+        .collect();
+        // One that keeps all in memory after all is worth a run now and then.
+        let may_be = |plan: &Plan| {
+            let config = plan.config();
+            config.is_some_and(|config| config.index_limit(&plan.tuning()).is_some() || random.chance(1, 16))
+        };
+        candidates.into_iter().find(may_be).unwrap_or(self)
     }
 
     /// The plan, or one whose collector has two segments open.
@@ -371,10 +384,7 @@ impl Plan {
             geometry: self.geometry(),
         };
         config.validate().ok()?;
-        // Of so many blocks, one is a mapping block.
-        let parts = self.off_loading.map_or(u64::MAX, |off_loading| off_loading.entries as u64 + 1);
-        let blocks = config.volume_blocks_max() * self.fill_percent / 100;
-        config.volume_blocks = (blocks - blocks.div_ceil(parts) * u64::from(parts < u64::MAX)).max(1);
+        config.volume_blocks = (config.volume_blocks_max() * self.fill_percent / 100).max(1);
         config.validate().ok()?;
         Some(config)
     }

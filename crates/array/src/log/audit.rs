@@ -30,7 +30,7 @@ impl Shard {
         });
         format!(
             "{} requests, {} of them pending (first {first:?}), {} reads, {} loads, {} sweeps, {} rebuilds, {} moves and {} pending, {} write-offs, \
-             {} weak, {} doubtful; gc {:?}; streams {streams:?}; segments {states:?}, {} free; changing members: {}",
+             {} weak, {} doubtful; gc {:?}; mapping space at rest: {}; streams {streams:?}; segments {states:?}, {} free; changing members: {}",
             self.requests.len(),
             self.pending.len(),
             self.reads.len(),
@@ -43,6 +43,7 @@ impl Shard {
             self.weak.len(),
             self.doubtful.len(),
             self.gc,
+            self.off_load.is_at_rest(),
             self.segments.free_segments(),
             self.membership.is_changing(),
         )

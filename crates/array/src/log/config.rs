@@ -133,8 +133,8 @@ pub struct Tuning {
     pub gc_streams: GcStreams,
     /// How often the index is written down, so that the next mount need not read everything.
     pub checkpoints: CheckpointEvery,
-    /// Bytes of the index that are kept in memory; the rest lies in mapping blocks (ADR 17). `None` is no limit. What it
-    /// comes to is at least a few groups of entries, and what the volume leaves no room for elsewhere.
+    /// Bytes of the index that are kept in memory; the rest lies in mapping blocks (ADR 17). `None` is no limit. It comes
+    /// to a few groups of entries at least, and to no limit where the volume leaves no room for mapping blocks.
     pub index_memory: Option<u64>,
     /// Entries of a group, if not as many as a block holds: for tests and simulation.
     pub index_group_entries: Option<usize>,
@@ -370,22 +370,22 @@ impl ArrayConfig {
         without_tombstones(by_parts.min(by_gain))
     }
 
-    /// True when the collector may have a second segment open: the reserve's proof holds with one more that is not
-    /// sealed, and drives allow one more active zone.
+    /// True when so many segments can be put to another use than the volume's blocks, some of them open: the reserve's
+    /// proof holds without them, and drives allow as many more active zones.
     ///
     /// # Panics
     /// When the zone capacity was not validated.
     #[must_use]
-    pub fn affords_cold_segment(&self) -> bool {
-        let zones_min = self.open.small + self.open.large + ACTIVE_ZONES_OVERHEAD + 1;
-        let Sealed { by_gain, .. } = self.sealed(self.segments_overhead() + 1);
+    pub fn affords(&self, segments: u32, open: u32) -> bool {
+        let zones_min = self.open.small + self.open.large + ACTIVE_ZONES_OVERHEAD + open;
+        let Sealed { by_gain, .. } = self.sealed(self.segments_overhead() + segments);
         let affords = self.volume_blocks <= without_tombstones(by_gain);
         self.geometry.active_zones_max >= zones_min && affords
     }
 
     /// What sealed segments hold when all but so many are sealed.
     fn sealed(&self, unsealed: u32) -> Sealed {
-        let layouts = Stream::ALL.map(|stream| self.layouts(stream)).concat();
+        let layouts = Stream::DATA.map(|stream| self.layouts(stream)).concat();
         let sealed = u64::from(self.segments().saturating_sub(unsealed));
         let stripe = layouts.iter().map(Layout::stripe_data_blocks).max().expect("of the collector at least");
         let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(stripe);
@@ -477,7 +477,7 @@ impl ArrayConfig {
         let count = match stream {
             Stream::Small => self.open.small,
             Stream::Large => self.open.large,
-            Stream::Gc | Stream::Cold => return vec![WriteMode::Write],
+            Stream::Gc | Stream::Cold | Stream::Mapping => return vec![WriteMode::Write],
         };
         let mode = |index| if index < appends { WriteMode::Append } else { WriteMode::Write };
         (0..count as usize).map(mode).collect()
@@ -495,8 +495,9 @@ impl ArrayConfig {
     #[must_use]
     pub fn chunk_blocks_of(&self, stream: Stream) -> u32 {
         match stream {
-            Stream::Large | Stream::Gc | Stream::Cold if self.open.large > 0 => self.open.large_chunk_blocks,
-            Stream::Small | Stream::Large | Stream::Gc | Stream::Cold => self.chunk_blocks,
+            Stream::Small => self.chunk_blocks,
+            _ if self.open.large > 0 => self.open.large_chunk_blocks,
+            _ => self.chunk_blocks,
         }
     }
 

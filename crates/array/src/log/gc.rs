@@ -15,7 +15,7 @@ use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
-use crate::log::write::Placement;
+use crate::log::write::{PASSED_MAX, Placement};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
@@ -166,8 +166,8 @@ impl Shard {
         if self.membership.is_broken() || self.index.is_incomplete() || self.must_keep_older_copies() {
             return None;
         }
-        let in_state =
-            |wanted: SegmentState| self.segments.iter().filter(move |(_, segment)| segment.state == wanted);
+        let of_volume = || self.segments.iter().filter(|(_, segment)| segment.stream != Stream::Mapping);
+        let in_state = |wanted: SegmentState| of_volume().filter(move |(_, segment)| segment.state == wanted);
         if self.gc_is_out_of_space() {
             let mut dead = in_state(SegmentState::Condemned).chain(in_state(SegmentState::Sealed));
             let dead = dead.find(|(_, segment)| segment.live_blocks == 0 && !segment.is_being_rebuilt);
@@ -215,7 +215,13 @@ impl Shard {
     pub(super) fn is_evacuating(&self, end: u64) -> bool {
         let mut marked = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
         // One that is open and could not be closed is collected once it is full.
-        marked.any(|(_, segment)| segment.state != SegmentState::Open) && !self.gc_is_at_a_loss()
+        marked.any(|(_, segment)| {
+            segment.state != SegmentState::Open
+                && match segment.stream {
+                    Stream::Mapping => self.may_copy_groups(),
+                    _ => !self.gc_is_at_a_loss(),
+                }
+        })
     }
 
     /// True when there is nothing to collect and nothing under way that may change that.
@@ -284,9 +290,11 @@ impl Shard {
         }
     }
 
-    /// Puts blocks that wait to be moved into the collector's stripes.
+    /// Puts blocks that wait to be moved into the collector's stripes. Those that wait for a group of the index are passed
+    /// by others.
     pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
-        while let Some(waiting) = self.moves.front()
+        let mut passed = 0;
+        while let Some(waiting) = self.moves.get(passed)
             && !self.checkpoints.is_draining()
         {
             let (name, stream) = (waiting.name, self.stream_of_move(waiting));
@@ -296,9 +304,14 @@ impl Shard {
             }
             let residence = self.wish_for_move(name, fx);
             if matches!(residence, Residence::Coming | Residence::Absent) {
-                return;
+                passed += 1;
+                if passed > PASSED_MAX {
+                    return;
+                }
+                continue;
             }
-            let Some(Move { frame, mut protected, name, from, data_crc, repaired }) = self.moves.pop_front()
+            let Some(Move { frame, mut protected, name, from, data_crc, repaired }) =
+                self.moves.remove(passed)
             else {
                 return;
             };

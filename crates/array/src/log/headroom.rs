@@ -43,14 +43,6 @@ pub struct Begun {
     gain_blocks: u64,
 }
 
-impl Begun {
-    /// Blocks that collecting it frees.
-    #[must_use]
-    pub fn gain_blocks(&self) -> u64 {
-        self.gain_blocks
-    }
-}
-
 impl Shard {
     /// A victim is begun.
     pub(super) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
@@ -64,7 +56,7 @@ impl Shard {
 
     /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
     fn headroom_blocks(&self) -> u64 {
-        let room = Stream::ALL
+        let room = Stream::DATA
             .map(|stream| {
                 self.stripes_with_room(stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
             })

@@ -57,7 +57,16 @@ enum Purpose {
     /// Recovery left it weak: all data moves.
     Rescue,
     /// A group of the index lies in one of its blocks.
-    Group { group: u32, piece: usize },
+    Group { group: u32, piece: usize, wanted_by: GroupReader },
+}
+
+/// Who reads a mapping block.
+#[derive(Clone, Copy, Debug)]
+pub enum GroupReader {
+    /// The index wants the group in memory.
+    Index,
+    /// It is copied from here, and the group stays where it is.
+    Copy(Pba),
 }
 
 /// One piece of a stripe being loaded.
@@ -183,9 +192,15 @@ impl Shard {
         self.load_chunks_of(segment_slot, stripe, Purpose::Rescue, data, fx);
     }
 
-    /// Reads the mapping block of a group. Its segment is not erased meanwhile: should the collector move the block, a
-    /// copy of it stays here until it was read.
-    pub(super) fn start_group_load(&mut self, group: u32, pba: Pba, fx: &mut Effects) {
+    /// Reads the mapping block of a group. Its segment is not erased meanwhile: should the block be copied, what lies
+    /// here stays until it was read.
+    pub(super) fn start_group_load(
+        &mut self,
+        group: u32,
+        pba: Pba,
+        wanted_by: GroupReader,
+        fx: &mut Effects,
+    ) {
         let Location { drive, offset, .. } = self.pba.unpack(pba);
         let slot = self.segment_at(pba);
         let segment = self.segments.get_mut(slot);
@@ -201,7 +216,7 @@ impl Shard {
             stripe,
             row,
             rows: 1,
-            purpose: Purpose::Group { group, piece },
+            purpose: Purpose::Group { group, piece, wanted_by },
             wanted,
             pieces: (0..layout.members()).map(|_| Piece::default()).collect(),
             pieces_pending: 0,
@@ -212,7 +227,7 @@ impl Shard {
     }
 
     /// The mapping block of a group was read, or cannot be.
-    fn end_group_load(&mut self, load: &mut Load, group: u32, piece: usize) {
+    fn end_group_load(&mut self, load: &mut Load, group: u32, piece: usize, wanted_by: GroupReader) {
         let decoded = match load.pieces[piece].row(0) {
             Some(_) => None,
             None => self.decode_row(load, piece, 0),
@@ -226,7 +241,11 @@ impl Shard {
             })
         };
         let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
-        self.group_loaded(group, frame.map(|frame| &frame.data), is_damaged);
+        let block = frame.map(|frame| &frame.data);
+        match wanted_by {
+            GroupReader::Index => self.group_loaded(group, block, is_damaged),
+            GroupReader::Copy(from) => self.group_read_to_copy(group, from, block),
+        }
         if let Some(frame) = decoded {
             self.frames.give(frame);
         }
@@ -388,7 +407,9 @@ impl Shard {
                 }
                 self.end_rebuild(&rebuild, fx);
             }
-            Purpose::Group { group, piece } => self.end_group_load(&mut load, group, piece),
+            Purpose::Group { group, piece, wanted_by } => {
+                self.end_group_load(&mut load, group, piece, wanted_by);
+            }
             Purpose::Move | Purpose::Rescue => {
                 let is_whole = self.collect_moves(&mut load);
                 // What could be read when recovery decided to keep it went with a member since.

@@ -32,10 +32,6 @@ impl Shard {
                 self.drop_checkpoints();
                 continue;
             }
-            if let Name::Group(group) = name {
-                self.give_up_mapping_block(group, from);
-                continue;
-            }
             if self.may_lie_at(name, from) && self.segment_at(from) == victim {
                 let marker = self.marker(name, from);
                 self.moves.push_back(marker);

@@ -34,7 +34,6 @@ use crate::log::Shard;
 use crate::log::config::{ArrayConfig, CheckpointEvery, ConfigError, Tuning};
 use crate::log::index::entries::EntryBytes;
 use crate::log::membership::active_members;
-use crate::log::off_load;
 use crate::log::pba::PbaFormat;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
@@ -348,7 +347,7 @@ impl Session {
             self.entry_bytes = EntryBytes::Five;
         }
         // Images are made of a whole index, and dropped stripe tables are read back with its help.
-        if off_load::limit(&self.config, &tuning, self.entry_bytes).is_some() {
+        if self.config.index_limit(&tuning).is_some() {
             tuning.checkpoints = CheckpointEvery::Never;
             tuning.stripe_tables_bytes_max = None;
         }

@@ -4,26 +4,31 @@
 //! ```text
 //!  wish_for_group ──> room? ──> read the mapping block ──> resident ──> whoever waited goes on
 //!                       │ no
-//!                       └──> write a dirty group, like a block of a client ──> evict it
+//!                       └──> write a dirty group to the mapping space ──> evict it
 //! ```
 //! A mapping block is memory that lies elsewhere, no more: a mount makes the index of what blocks say of themselves, and
 //! knows nothing of groups. So nothing of this must survive a crash, and none of it can contradict what does.
 //!
-//! Rules that keep everybody going:
-//! - Mapping blocks are written like blocks of clients, never with the collector's room. Where that collects, they may take
-//!   half of what a victim freed: every victim brings free space nearer, whatever of the index it changed on the way.
-//!   Beyond that the limit gives way.
-//! - The collector and readers wait for a group to be written only while one can be; otherwise they take more memory.
-//! - Clients hold at most half of the groups.
+//! Who waits for whom, and never the other way round, so that all go on while the limit holds:
+//! ```text
+//!  clients, who hold few groups ─┐
+//!  reads and trims, who hold none ├─> room for a group ─> the mapping space, which needs groups of nobody
+//!  the collector, who holds few ─┘
+//! ```
+//! - The collector may hold as many groups as the stripes that it fills have blocks, at least: then some of them are
+//!   in stripes on their way, which wait for nothing.
+//! - The limit gives way while mapping blocks cannot be written: before recovery is over and the mapping space is there,
+//!   and after one was lost.
 //! - A group that cannot be read is lost until the next mount, its blocks fail, and nothing is collected any more.
 
-use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
+use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::flush::RecoveryFlush;
-use crate::log::gc::GC_START_SEGMENTS;
 use crate::log::index::entries::EntryBytes;
 use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
 use crate::log::index::{Name, region_range};
-use crate::log::pba::Pba;
+use crate::log::load::GroupReader;
+use crate::log::mapping_space::{MappingSpace, segments_for};
+use crate::log::pba::{Pba, PbaFormat};
 use crate::log::stripe::Origin;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard};
@@ -33,24 +38,14 @@ use base::units::Lba;
 use base::xor::Block;
 use std::collections::VecDeque;
 use std::ops::Range;
+use zone::format::header::Stream;
 
 /// Mapping blocks that are read at once: what a drive answers well, without keeping others from it.
-pub const GROUP_LOADS_MAX: usize = 32;
-/// Mapping blocks that are written at once; there are no checkpoints then, and their frames are free for this.
-const GROUP_WRITES_MAX: usize = 32;
-/// Requests and moves for which groups are read ahead.
-const READ_AHEAD: usize = 32;
-/// The fewest groups that may be resident.
-const RESIDENT_MIN: usize = 4;
-
-/// Who wishes for a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wisher {
-    /// Somebody who cannot go on without it.
-    Waits,
-    /// Somebody who will come for it.
-    Ahead,
-}
+pub const GROUP_LOADS_MAX: usize = 64;
+/// The fewest groups for clients, and for who holds none.
+const NOT_COLLECTORS_MIN: usize = 8;
+/// The collector may hold one group of so many.
+const GROUPS_PER_COLLECTORS: usize = 4;
 
 /// Blocks of a region that are being unmapped, group by group: the trim's tombstone is durable.
 #[derive(Debug)]
@@ -65,13 +60,14 @@ struct Unmapping {
     failed: bool,
 }
 
-/// What waits for groups.
+/// What waits for groups, and where those lie that are not in memory.
 #[derive(Debug, Default)]
 pub struct OffLoad {
+    pub(super) space: MappingSpace,
     reads: Vec<u32>,
     trims: VecDeque<Unmapping>,
-    /// Blocks that mapping blocks may still take of what victims freed.
-    budget_blocks: u64,
+    /// No more groups are resident than may be, and it stays so while mapping blocks can be written.
+    holds: bool,
     /// Somebody waits for room.
     is_starved: bool,
     /// A mapping block could not be written: no other is, until the next mount.
@@ -81,38 +77,74 @@ pub struct OffLoad {
     write_offs: Vec<(Name, Pba)>,
 }
 
-/// How much of the index of a volume is kept in memory; `None` for all of it.
-#[must_use]
-pub fn limit(config: &ArrayConfig, tuning: &Tuning, bytes: EntryBytes) -> Option<GroupLimit> {
-    let asked = Lba(tuning.index_memory?).index();
-    let per_block = entries_per_block(bytes);
-    let entries = tuning.index_group_entries.map_or(per_block, |entries| entries.clamp(1, per_block));
-    let groups = Lba(config.volume_blocks).index().div_ceil(entries);
-    // Mapping blocks are live: only as many as the volume leaves room for.
-    let room = config.volume_blocks_max().saturating_sub(config.volume_blocks);
-    let resident_min = groups.saturating_sub(Lba(room).index()).max(RESIDENT_MIN);
-    let resident_max = (asked / (entries * usize::from(bytes.count()))).max(resident_min);
-    (resident_max < groups).then_some(GroupLimit { entries, resident_max })
+impl OffLoad {
+    /// Nothing waits. Mapping blocks are to have so many segments.
+    #[must_use]
+    pub fn new(mapping_segments: u32) -> OffLoad {
+        OffLoad { space: MappingSpace::new(mapping_segments), ..OffLoad::default() }
+    }
+
+    /// True when only some of the index is kept in memory.
+    #[must_use]
+    pub fn maps(&self) -> bool {
+        self.space.is_used()
+    }
+
+    /// True when no mapping block is being copied.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.space.is_at_rest()
+    }
+
+    /// True when a mapping block was lost: no other is written until the next mount.
+    #[must_use]
+    pub fn writes_failed(&self) -> bool {
+        self.writes_failed
+    }
+}
+
+impl ArrayConfig {
+    /// How much of the index of a volume is kept in memory; `None` for all of it, as where the volume and its drives leave no
+    /// room for mapping blocks.
+    ///
+    /// # Panics
+    /// When the configuration was not validated.
+    #[must_use]
+    pub fn index_limit(&self, tuning: &Tuning) -> Option<GroupLimit> {
+        let asked = Lba(tuning.index_memory?).index();
+        let bytes = match tuning.wide_entries {
+            true => EntryBytes::Five,
+            false => PbaFormat::new(self.members, &self.geometry).expect("validated").entry_bytes(),
+        };
+        let per_block = entries_per_block(bytes);
+        let entries = tuning.index_group_entries.map_or(per_block, |entries| entries.clamp(1, per_block));
+        let groups = Lba(self.volume_blocks).index().div_ceil(entries);
+        let mapping_segments = segments_for(self, groups as u64);
+        // Stripes of the collector that are filling, at the worst each block of another group.
+        let streams = 1 + usize::from(self.affords(mapping_segments + 1, 2));
+        let filling = streams * self.gc_layout().stripe_data_blocks() as usize;
+        let resident_max = (asked / (entries * usize::from(bytes.count()))).max(filling + NOT_COLLECTORS_MIN);
+        let held_by_collector_max = filling.max(resident_max / GROUPS_PER_COLLECTORS);
+        let is_possible = resident_max < groups && self.affords(mapping_segments, 1);
+        is_possible.then_some(GroupLimit { entries, resident_max, held_by_collector_max, mapping_segments })
+    }
 }
 
 impl Shard {
     /// The group of a block is resident, or will be.
-    fn wish_for_group(&mut self, group: u32, wisher: Wisher, fx: &mut Effects) -> Residence {
+    fn wish_for_group(&mut self, group: u32, fx: &mut Effects) -> Residence {
         let groups = self.index.groups_mut().expect("the index is in groups");
         match groups.residence(group) {
             Residence::Here => {
-                if wisher == Wisher::Waits {
-                    self.counters.groups_used += 1;
-                    groups.use_group(group);
-                }
+                self.counters.groups_used += 1;
+                groups.use_group(group);
                 return Residence::Here;
             }
             Residence::Absent if groups.loading() < GROUP_LOADS_MAX => {}
-            Residence::Absent => return Residence::Coming,
             other => return other,
         }
-        if !self.make_room_for_group(wisher) {
-            return Residence::Coming;
+        if !self.make_room_for_group() {
+            return Residence::Absent;
         }
         let groups = self.index.groups_mut().expect("the index is in groups");
         if groups.maps_nothing(group) {
@@ -122,60 +154,27 @@ impl Shard {
         let place = groups.place(group).expect("it maps something");
         groups.begin_load(group);
         self.counters.groups_loaded += 1;
-        self.start_group_load(group, place, fx);
+        self.start_group_load(group, place, GroupReader::Index, fx);
         self.index.groups().map_or(Residence::Here, |groups| groups.residence(group))
     }
 
     /// True when one more group may be resident: there is room, or it is made, or there is no way to make any.
-    fn make_room_for_group(&mut self, wisher: Wisher) -> bool {
-        let may_write = self.may_write_groups() && self.may_place(self.config.stream_for(1));
+    fn make_room_for_group(&mut self) -> bool {
+        let may_write = self.may_write_groups();
         let groups = self.index.groups_mut().expect("the index is in groups");
-        if groups.has_room() || groups.evict(wisher == Wisher::Ahead) {
+        if groups.has_room() || groups.evict() {
             return true;
         }
-        if wisher == Wisher::Ahead || may_write && groups.may_be_written() {
-            self.off_load.is_starved |= wisher == Wisher::Waits;
-            return false;
-        }
-        true
+        self.off_load.is_starved |= may_write;
+        !may_write
     }
 
-    /// True when mapping blocks may be written: not without room for a stripe of them, nor after one was lost.
-    fn may_write_groups(&self) -> bool {
-        let free = self.segments.free_segments();
-        let has_room = self.has_ample_room_for_groups()
-            || free > GC_RESERVE_SEGMENTS + 1 && self.off_load.budget_blocks >= self.stripe_of_groups();
-        has_room
+    /// True when mapping blocks can be written, now or soon.
+    pub(super) fn may_write_groups(&self) -> bool {
+        self.has_mapping_space()
             && !self.off_load.writes_failed
             && !self.membership.is_broken()
             && self.recovery_flush == RecoveryFlush::Done
-    }
-
-    /// True while nothing has to be collected, nor will be for a segment more.
-    fn has_ample_room_for_groups(&self) -> bool {
-        self.segments.free_segments() > GC_START_SEGMENTS
-    }
-
-    /// Blocks of the stripes that mapping blocks are written to.
-    fn stripe_of_groups(&self) -> u64 {
-        u64::from(self.streams[self.config.stream_for(1).index()].stripe_data_blocks)
-    }
-
-    /// A victim is erased: half of what that freed may be taken by mapping blocks.
-    pub(super) fn grant_mapping_blocks(&mut self) {
-        let most = self.segment_blocks();
-        let budget = &mut self.off_load.budget_blocks;
-        *budget = (*budget + self.victim_begun.gain_blocks() / 2).min(most);
-    }
-
-    /// A mapping block is about to be placed. Alone in a stripe it takes all of it.
-    fn charge_mapping_block(&mut self) {
-        if self.has_ample_room_for_groups() {
-            return;
-        }
-        let joins = self.streams[self.config.stream_for(1).index()].filling.is_some();
-        let blocks = if joins { 1 } else { self.stripe_of_groups() };
-        self.off_load.budget_blocks = self.off_load.budget_blocks.saturating_sub(blocks);
     }
 
     /// A mapping block was read, or is beyond rescue.
@@ -186,54 +185,24 @@ impl Shard {
         }
     }
 
-    /// Where the block of a request that comes next can go. A write holds the group of its block until it is indexed.
-    pub(super) fn hold_for_client(&mut self, lba: Lba, fx: &mut Effects) -> Residence {
+    /// Whether the next block of a write can be placed now. If so, its group can be held until it is indexed.
+    pub(super) fn wish_for_client(&mut self, lba: Lba, fx: &mut Effects) -> Residence {
+        self.wish_to_hold(lba, Holder::Client, fx)
+    }
+
+    /// Whether a block can be moved now. If so, its group can be held until it is indexed.
+    pub(super) fn wish_for_move(&mut self, name: Name, fx: &mut Effects) -> Residence {
+        let Name::Block(lba) = name else { return Residence::Here };
+        self.wish_to_hold(lba, Holder::Collector, fx)
+    }
+
+    fn wish_to_hold(&mut self, lba: Lba, holder: Holder, fx: &mut Effects) -> Residence {
         let Some(groups) = self.index.groups() else { return Residence::Here };
         let group = groups.group_of(lba);
-        if !groups.may_pin(group) {
+        if !groups.may_pin(group, holder) {
             return Residence::Coming;
         }
-        let residence = self.wish_for_group(group, Wisher::Waits, fx);
-        match residence {
-            Residence::Here => self.hold_group(lba, Holder::Client),
-            _ => self.wish_ahead_for_writes(fx),
-        }
-        residence
-    }
-
-    /// Requests behind the one that waits will need groups too.
-    fn wish_ahead_for_writes(&mut self, fx: &mut Effects) {
-        let ahead: Vec<Range<u64>> = (self.pending.iter().skip(1).take(READ_AHEAD))
-            .filter_map(|slot| match &self.requests.get(*slot).work {
-                Work::Write { range, .. } => Some(range.clone()),
-                Work::Trim { .. } | Work::Flush { .. } => None,
-            })
-            .collect();
-        for range in ahead {
-            self.wish_ahead(Lba(range.start), fx);
-            self.wish_ahead(Lba(range.end - 1), fx);
-        }
-    }
-
-    fn wish_ahead(&mut self, lba: Lba, fx: &mut Effects) {
-        let group = self.index.groups().expect("the index is in groups").group_of(lba);
-        self.wish_for_group(group, Wisher::Ahead, fx);
-    }
-
-    /// Whether a block can be moved now. Its group is held until it is indexed.
-    pub(super) fn wish_for_move(&mut self, name: Name, fx: &mut Effects) -> Residence {
-        let (Name::Block(lba), Some(groups)) = (name, self.index.groups()) else { return Residence::Here };
-        let group = groups.group_of(lba);
-        let residence = self.wish_for_group(group, Wisher::Waits, fx);
-        if residence == Residence::Coming {
-            let ahead: Vec<Name> = self.moves.iter().skip(1).take(READ_AHEAD).map(|m| m.name).collect();
-            for name in ahead {
-                if let Name::Block(lba) = name {
-                    self.wish_ahead(lba, fx);
-                }
-            }
-        }
-        residence
+        self.wish_for_group(group, fx)
     }
 
     /// The group of a block stays resident.
@@ -260,7 +229,7 @@ impl Shard {
         if groups.maps_nothing(group) {
             return Residence::Here;
         }
-        let residence = self.wish_for_group(group, Wisher::Waits, fx);
+        let residence = self.wish_for_group(group, fx);
         if matches!(residence, Residence::Coming | Residence::Absent) {
             self.off_load.reads.push(read);
         }
@@ -290,11 +259,19 @@ impl Shard {
         found.map_or(0..0, |trim| trim.blocks.clone())
     }
 
+    /// Reads that wait for groups go on: they hold none, and come before those who do.
+    pub(super) fn go_on_with_reads(&mut self, fx: &mut Effects) {
+        for read in std::mem::take(&mut self.off_load.reads) {
+            self.read_goes_on(read, fx);
+        }
+    }
+
     /// Moves what waits for groups, and makes room.
     pub(super) fn advance_groups(&mut self, now: Instant, fx: &mut Effects) {
         if self.index.groups().is_none() {
             return;
         }
+        self.advance_mapping_space(now, fx);
         loop {
             self.go_on_with_groups(now, fx);
             // What maps nothing needs no block, and makes room at once.
@@ -303,7 +280,9 @@ impl Shard {
             }
         }
         let groups = self.index.groups_mut().expect("the index is in groups");
-        while groups.is_over() && groups.evict(false) {}
+        while groups.is_over() && groups.evict() {}
+        self.off_load.holds |= !groups.is_over();
+        self.off_load.holds &= self.may_write_groups();
     }
 
     /// Trims, reads, moves and writes that wait for groups go on, as far as those came.
@@ -316,9 +295,7 @@ impl Shard {
                 self.off_load.trims.push_back(trim);
             }
         }
-        for read in std::mem::take(&mut self.off_load.reads) {
-            self.read_goes_on(read, fx);
-        }
+        self.go_on_with_reads(fx);
         self.place_moves(now, fx);
         self.advance_gc(now, fx);
         self.start_rebuilds(fx);
@@ -334,7 +311,7 @@ impl Shard {
             let group = groups.group_of(Lba(trim.next));
             let end = groups.range(group).end.min(trim.blocks.end);
             let is_here = groups.maps_nothing(group)
-                || match self.wish_for_group(group, Wisher::Waits, fx) {
+                || match self.wish_for_group(group, fx) {
                     Residence::Here => true,
                     Residence::Lost => {
                         trim.failed = true;
@@ -354,35 +331,51 @@ impl Shard {
         true
     }
 
-    /// Writes groups that changed, when too many did or somebody waits for room. True when that made room at once for
-    /// who waits.
+    /// Writes groups that changed, when too many did or somebody waits for room, and others to fill the stripe. True when
+    /// that made room at once for who waits.
     fn write_groups(&mut self, now: Instant, fx: &mut Effects) -> bool {
-        let (has_waiting, mut made_room) = (self.off_load.is_starved, false);
         let mut is_starved = std::mem::take(&mut self.off_load.is_starved);
-        let stream = self.config.stream_for(1);
-        while self.may_write_groups() && self.may_place(stream) {
+        let (has_waiting, mut made_room) = (is_starved, false);
+        while self.may_write_groups() && self.has_room_for_groups() {
+            let is_filling = self.streams[Stream::Mapping.index()].filling.is_some();
             let groups = self.index.groups_mut().expect("the index is in groups");
-            if groups.writing() >= GROUP_WRITES_MAX || !groups.should_write() && !is_starved {
+            if !groups.should_write() && !is_starved && !is_filling {
                 break;
             }
-            let Some(group) = groups.next_to_write() else { break };
-            is_starved = false;
-            let mut frame = self.frames.take();
-            let groups = self.index.groups_mut().expect("the index is in groups");
-            if !groups.begin_write(group, &mut frame.data) {
-                self.frames.give(frame);
-                let groups = self.index.groups_mut().expect("the index is in groups");
-                if let Some(before) = groups.set_place(group, None) {
-                    self.forget(before);
+            let Some(group) = groups.next_to_write() else {
+                // Who waits gains nothing from waiting for company, unless others must be written first.
+                if has_waiting && self.mapping_stripes_in_flight() == 0 && !self.is_copying_groups() {
+                    self.seal_filling(Stream::Mapping, fx);
                 }
-                made_room = has_waiting;
-                continue;
-            }
-            self.charge_mapping_block();
-            self.counters.mapping_blocks_written += 1;
-            self.place_mapping_block(stream, now, (frame, Name::Group(group), Origin::Index), fx);
+                break;
+            };
+            is_starved = false;
+            let was_empty = !self.write_group(group, now, fx);
+            made_room |= was_empty && has_waiting;
         }
         made_room
+    }
+
+    /// Writes a resident group; false when it maps nothing, which needs no block. The caller has made sure there is room.
+    pub(super) fn write_group(&mut self, group: u32, now: Instant, fx: &mut Effects) -> bool {
+        let mut frame = self.frames.take();
+        let groups = self.index.groups_mut().expect("the index is in groups");
+        if groups.begin_write(group, &mut frame.data) {
+            self.counters.mapping_blocks_written += 1;
+            self.place_mapping_block(Stream::Mapping, now, (frame, Name::Group(group), Origin::Index), fx);
+            return true;
+        }
+        self.frames.give(frame);
+        self.unplace_group(group);
+        false
+    }
+
+    /// What the mapping block of a group says counts no more.
+    pub(super) fn unplace_group(&mut self, group: u32) {
+        let groups = self.index.groups_mut().expect("the index is in groups");
+        if let Some(before) = groups.set_place(group, None) {
+            self.forget(before);
+        }
     }
 
     /// A mapping block is durable, or lost.
@@ -394,13 +387,13 @@ impl Shard {
         }
     }
 
-    /// The mapping block of a group cannot be read where it lies: the group is written anew, if it is in memory.
-    pub(super) fn give_up_mapping_block(&mut self, group: u32, from: Pba) {
-        let Some(groups) = self.index.groups_mut() else { return };
-        if groups.residence(group) == Residence::Here && groups.place(group) == Some(from) {
-            groups.write_anew(group);
-            groups.set_place(group, None);
-            self.forget(from);
+    /// A copy of a mapping block is durable, or lost. It counts if the group was not written since.
+    pub(super) fn group_copied(&mut self, group: u32, from: Pba, pba: Pba, lost: bool) {
+        self.off_load.writes_failed |= lost;
+        let groups = self.index.groups().expect("the index is in groups");
+        let is_newest = groups.place(group) == Some(from) || mutant::is(Mutant::GroupCopyOverwrites);
+        if !lost && is_newest {
+            self.map(Name::Group(group), pba);
         }
     }
 
@@ -410,7 +403,7 @@ impl Shard {
         while self.off_load.write_off_next < groups {
             let group = self.off_load.write_off_next;
             if !self.index.groups().is_some_and(|groups| groups.maps_nothing(group))
-                && self.wish_for_group(group, Wisher::Waits, fx) != Residence::Here
+                && self.wish_for_group(group, fx) != Residence::Here
             {
                 return None;
             }
@@ -448,10 +441,46 @@ impl Shard {
     pub(super) fn check_groups(&self) {
         let Some(groups) = self.index.groups() else { return };
         groups.check_invariants();
+        let is_over = groups.is_over();
+        assert!(!self.off_load.holds || !is_over, "{} groups are resident", groups.resident());
         if self.is_quiet() {
             assert!(groups.is_idle(), "{} groups are held for nothing", groups.held());
             let must_fit = self.may_write_groups() && !groups.is_incomplete();
-            assert!(!groups.is_over() || !must_fit, "{} groups are resident", groups.resident());
+            assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::config::test_array;
+
+    fn limit(zones: u32, active_zones_max: u32, percent: u64, bytes: u64) -> Option<GroupLimit> {
+        let array = test_array::array(100, zones, active_zones_max, percent);
+        let tuning = Tuning { index_memory: Some(bytes), index_group_entries: Some(8), ..Tuning::default() };
+        array.index_limit(&tuning)
+    }
+
+    #[test]
+    fn an_index_is_limited_where_mapping_blocks_have_room() {
+        let found = limit(100, 6, 50, 64 * 8 * 4).expect("half of the space is free");
+        assert_eq!((found.entries, found.resident_max, found.held_by_collector_max), (8, 64, 16));
+        // Half of all segments but two hold all groups, and no fewer would.
+        let array = test_array::array(100, 100, 6, 50);
+        let (groups, segment) = (array.volume_blocks.div_ceil(8), array.gc_layout().segment_data_blocks());
+        let halves = |segments: u32| u64::from(segments * segment) / 2;
+        assert!(halves(found.mapping_segments - 2) >= groups && halves(found.mapping_segments - 3) < groups);
+        assert_eq!(limit(100, 4, 50, 64 * 8 * 4), None, "no active zone");
+        assert_eq!(limit(100, 6, 100, 64 * 8 * 4), None, "no space");
+        assert_eq!(limit(100, 6, 50, 1 << 30), None, "all of it fits");
+    }
+
+    #[test]
+    fn the_collector_may_hold_the_blocks_of_the_stripes_that_it_fills() {
+        let one = limit(100, 5, 50, 0).expect("room");
+        assert_eq!((one.resident_max, one.held_by_collector_max), (3 + 8, 3));
+        let with_cold = limit(100, 6, 50, 0).expect("room");
+        assert_eq!((with_cold.resident_max, with_cold.held_by_collector_max), (6 + 8, 6));
     }
 }

@@ -35,6 +35,7 @@ use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, Entry, FooterId};
+use zone::format::header::Stream;
 use zone::format::oob::{self, Place};
 
 /// Zones written at once: two reach the limit of the drives we model, as many again cover the end of a zone, when
@@ -138,7 +139,11 @@ impl Shard {
         let open: Vec<SegmentSlot> = self
             .segments
             .iter()
-            .filter(|(_, segment)| segment.writer.is_some() && segment.lacks_zone(member))
+            .filter(|(_, segment)| {
+                // Those of mapping blocks are not rebuilt but collected, in their own time.
+                let is_data = segment.stream != Stream::Mapping;
+                is_data && segment.writer.is_some() && segment.lacks_zone(member)
+            })
             .map(|(slot, _)| slot)
             .collect();
         for slot in open {
@@ -291,6 +296,7 @@ impl Shard {
                 && !segment.is_being_rebuilt
                 // The collector erases what is dead sooner than it could be rebuilt.
                 && segment.live_blocks > 0
+                && segment.stream != Stream::Mapping
                 && self.victim() != Some(*slot)
         });
         ready.min_by_key(|(_, segment)| segment.id).map(|(slot, _)| slot)

@@ -27,7 +27,7 @@ use std::fmt;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, FooterId};
-use zone::format::header::SegmentHeader;
+use zone::format::header::{SegmentHeader, Stream};
 
 /// Sweeps at once: one is read while the other is verified.
 pub const SCRUB_SWEEPS_MAX: usize = 2;
@@ -567,8 +567,10 @@ impl Shard {
         }
         self.segments.evacuate(current.slot);
         // The rest of it is wasted until it is collected, so not while space is short: then it waits until it is full.
+        // The mapping space sees to its own.
         let has_room = self.segments.free_segments() > GC_RESERVE_SEGMENTS;
-        if self.segments.get(current.slot).writer.is_some() && has_room {
+        let segment = self.segments.get(current.slot);
+        if segment.writer.is_some() && segment.stream != Stream::Mapping && has_room {
             self.close_segment(current.slot, fx);
         }
     }

@@ -258,6 +258,9 @@ pub struct SegmentTable {
     packing: Packing,
     /// Segments to be collected whether space is short or not.
     evacuating: u32,
+    /// Segments of mapping blocks, and free ones that are kept for them.
+    mapping: u32,
+    kept_for_mapping: u32,
     spare: Spare,
 }
 
@@ -294,6 +297,8 @@ impl SegmentTable {
             free: vec![VecDeque::new(); members],
             packing,
             evacuating: 0,
+            mapping: 0,
+            kept_for_mapping: 0,
             spare: Spare::default(),
         }
     }
@@ -383,9 +388,35 @@ impl SegmentTable {
         self.free[drive] = zones.filter(|(_, owner)| **owner == NO_OWNER).map(|(zone, _)| zone).collect();
     }
 
-    /// Segments that could be opened with the zones that are free.
+    /// Segments that could be opened with the zones that are free, but for those kept for mapping blocks.
     #[must_use]
     pub fn free_segments(&self) -> u32 {
+        self.free_zones() - self.kept_for_mapping()
+    }
+
+    /// Free segments that only mapping blocks may take.
+    #[must_use]
+    pub fn kept_for_mapping(&self) -> u32 {
+        self.kept_for_mapping.min(self.free_zones())
+    }
+
+    /// Segments of mapping blocks.
+    #[must_use]
+    pub fn mapping(&self) -> u32 {
+        self.mapping
+    }
+
+    /// From now on one more free segment is kept for mapping blocks: that of one which is erased is, too.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn keep_for_mapping(&mut self) {
+        assert!(self.free_segments() > 0);
+        self.kept_for_mapping += 1;
+    }
+
+    /// Zones that are free on every drive.
+    fn free_zones(&self) -> u32 {
         let zones = self.free.iter().map(VecDeque::len).min().unwrap_or(0);
         u32::try_from(zones).expect("a u32 of zones")
     }
@@ -464,6 +495,10 @@ impl SegmentTable {
         }
         segment.evacuate |= segment.state == SegmentState::Condemned;
         self.evacuating += u32::from(segment.evacuate);
+        if segment.stream == Stream::Mapping {
+            self.mapping += 1;
+            self.kept_for_mapping -= 1;
+        }
         self.segments[index] = Some(segment);
         slot
     }
@@ -477,6 +512,10 @@ impl SegmentTable {
         assert!(segment.live_blocks == 0);
         assert!(segment.readers == 0);
         self.evacuating -= u32::from(segment.evacuate);
+        if segment.stream == Stream::Mapping {
+            self.mapping -= 1;
+            self.kept_for_mapping += 1;
+        }
         for (drive, zone) in segment.zones.iter().enumerate() {
             self.owner[drive][zone.index()] = NO_OWNER;
             let retired = segment.zones_retired >> drive & 1 == 1;

@@ -3,6 +3,7 @@
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::flush::RecoveryFlush;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::streams::StreamWriter;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
 use base::checksum::crc32c;
@@ -22,6 +23,7 @@ impl Shard {
     pub(super) fn is_out_of_space(&self, stream: Stream) -> bool {
         match stream {
             Stream::Gc | Stream::Cold => self.gc_is_out_of_space(),
+            Stream::Mapping => self.mapping_space_is_lost(),
             Stream::Small | Stream::Large => {
                 self.segments.free_segments() <= GC_RESERVE_SEGMENTS
                     && self.has_no_room(stream)
@@ -47,7 +49,11 @@ impl Shard {
     ) -> Option<SegmentSlot> {
         let keeps = stream.is_clients() && !mutant::is(Mutant::ReserveForAll);
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
-        if self.segments.free_segments() <= reserve {
+        let free = match stream {
+            Stream::Mapping => self.segments.kept_for_mapping(),
+            _ => self.segments.free_segments(),
+        };
+        if free <= reserve {
             if keeps
                 && self.has_unfinished()
                 && self.gc_is_at_a_loss()
@@ -81,16 +87,23 @@ impl Shard {
     /// Active segments there may be when a stream opens another.
     fn active_segments_max(&self, stream: Stream) -> u32 {
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
-        // recovery could wait for ever for room to move to.
-        let kept = u32::from(stream != Stream::Gc && !self.segments.has_active(Stream::Gc));
+        // recovery could wait for ever for room to move to, and so can mapping blocks, which the collector waits for.
+        let lacks = |other: Stream| stream != other && !self.segments.has_active(other);
+        let maps = self.off_load.maps() && stream != Stream::Gc;
+        let kept = u32::from(lacks(Stream::Gc)) + u32::from(maps && lacks(Stream::Mapping));
         let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
         self.config.geometry.active_zones_max - one - kept
     }
 
-    /// Segments that a crash left to clients and whose turn has not come.
+    /// Segments that a crash left and whose turn has not come: those of clients, and those of the collector, among which is
+    /// what mapping blocks left, but for one that it goes on with.
     fn unfinished(&self) -> impl Iterator<Item = SegmentSlot> + '_ {
-        let streams = Stream::CLIENTS.into_iter().map(|stream| &self.streams[stream.index()]);
-        streams.flat_map(|writer| writer.unfinished.iter().copied())
+        let StreamWriter { open, unfinished, .. } = &self.streams[Stream::Gc.index()];
+        let has_spare = unfinished.len() + usize::from(open[0].segment.is_some()) > 1;
+        let collectors =
+            unfinished.iter().filter(move |_| has_spare && !mutant::is(Mutant::CollectorsUnfinishedStay));
+        let clients = Stream::CLIENTS.into_iter().map(|stream| &self.streams[stream.index()]);
+        clients.flat_map(|writer| &writer.unfinished).chain(collectors).copied()
     }
 
     fn has_unfinished(&self) -> bool {
@@ -495,9 +508,13 @@ impl Shard {
     }
 
     fn segment_erased(&mut self, slot: SegmentSlot) {
+        let stream = self.segments.get(slot).stream;
         self.segments.remove(slot);
-        self.counters.segments_collected += 1;
-        self.grant_mapping_blocks();
-        self.gc_erased();
+        if stream == Stream::Mapping {
+            self.mapping_segment_erased();
+        } else {
+            self.counters.segments_collected += 1;
+            self.gc_erased();
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Skew {
 /// Blocks that live in segments of clients, and of the collector.
 fn live_of<'a>(segments: impl Iterator<Item = &'a Segment>) -> [u64; 2] {
     let mut live = [0; 2];
-    for segment in segments {
+    for segment in segments.filter(|segment| segment.stream != Stream::Mapping) {
         live[usize::from(!segment.stream.is_clients())] += u64::from(segment.live_blocks);
     }
     live

@@ -5,6 +5,7 @@
 //!  request ≥ C_l ─> Large ─> [Write]  [Write] ..   N_l open segments, large chunks
 //!  moved blocks  ─> Gc    ─> [Write]                 and clients' blocks in the last stripe of a victim (adaptive)
 //!    old ones    ─> Cold  ─> [Write]                 where they are separated (`survivors.rs`)
+//!  groups of the index ─> Mapping ─> [Write]         where only some of it is in memory (`mapping_space.rs`)
 //! ```
 //! A stripe gathers for its stream, not for a segment: which one it goes to is decided when it is full. One under
 //! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes
@@ -92,7 +93,7 @@ impl Shard {
                 self.fill_place(stream, fx);
             }
             let own = self.pick_segment(stream);
-            let Some(segment) = own.or_else(|| self.pick_of_collector(stream)) else { return };
+            let Some(segment) = own.or_else(|| self.pick_of_collector(stream, fx)) else { return };
             self.stream(stream).sealed.pop_front();
             self.bind(slot, segment, fx);
         }
@@ -108,7 +109,7 @@ impl Shard {
     }
 
     /// Opens a segment where there is none: one that a crash has left first, wherever it fits.
-    fn fill_place(&mut self, stream: Stream, fx: &mut Effects) {
+    pub(super) fn fill_place(&mut self, stream: Stream, fx: &mut Effects) {
         let mut vacant = None;
         for index in 0..self.streams[stream.index()].open.len() {
             let OpenSegment { layout, mode, segment } = self.streams[stream.index()].open[index];

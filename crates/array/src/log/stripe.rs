@@ -29,6 +29,8 @@ pub enum Origin {
     Checkpoint,
     /// It holds a group of the index.
     Index,
+    /// It holds a group of the index and is a copy of what lies here.
+    IndexCopy(Pba),
     /// It says what its segment holds.
     Summary,
     /// It fills the stripe up.

@@ -14,7 +14,7 @@
 //! **The reserve's proof** with two open: a stripe of the collector that finds no room in the one, nor a zone to open another,
 //! goes to the other ([`Shard::pick_of_collector`]). So room in both counts as one, and as the last cold blocks of a victim
 //! join its last hot ones ([`Shard::join_remainders`]), moving it takes one padded stripe, as with one. And one
-//! more segment is not sealed: [`ArrayConfig::affords_cold_segment`] has the proof hold without it.
+//! more segment is not sealed: [`ArrayConfig::affords`] has the proof hold without it.
 
 use crate::log::config::ArrayConfig;
 use crate::log::gc::{Gc, Move};
@@ -52,7 +52,7 @@ impl ArrayConfig {
 impl Shard {
     /// A victim is about to be moved: decides whether its hot blocks are kept from its cold ones.
     pub(super) fn begin_separating(&mut self) {
-        self.separates_survivors = self.config.affords_cold_segment()
+        self.separates_survivors = self.affords_cold_segment()
             && match self.tuning.gc_streams {
                 GcStreams::One => false,
                 GcStreams::Two => true,
@@ -61,6 +61,10 @@ impl Shard {
         if !self.separates_survivors {
             self.give_up_cold_segment();
         }
+    }
+
+    fn affords_cold_segment(&self) -> bool {
+        self.stripes.count(Stream::Cold) > 0
     }
 
     fn separating_pays(&self) -> bool {
@@ -124,13 +128,19 @@ impl Shard {
 
     /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever
     /// beside room that was counted on.
-    pub(super) fn pick_of_collector(&mut self, stream: Stream) -> Option<SegmentSlot> {
-        let other = match stream {
-            Stream::Gc => Stream::Cold,
-            Stream::Cold => Stream::Gc,
-            Stream::Small | Stream::Large => return None,
-        };
-        if self.has_no_room(stream) { self.pick_segment(other) } else { None }
+    pub(super) fn pick_of_collector(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
+        if !self.has_no_room(stream) {
+            return None;
+        }
+        match stream {
+            Stream::Gc => self.pick_segment(Stream::Cold),
+            Stream::Cold => {
+                // It may have a zone where this one has none, and no stripe of its own that asks for it.
+                self.fill_place(Stream::Gc, fx);
+                self.pick_segment(Stream::Gc)
+            }
+            Stream::Small | Stream::Large | Stream::Mapping => None,
+        }
     }
 
     /// True when the collector's next stripe needs a new segment.
@@ -150,11 +160,11 @@ mod tests {
 
     #[test]
     fn a_second_segment_takes_space_and_an_active_zone() {
-        assert!(array(100, 5, 100).affords_cold_segment());
-        assert!(!array(100, 4, 100).affords_cold_segment(), "no active zone");
+        assert!(array(100, 5, 100).affords(1, 1));
+        assert!(!array(100, 4, 100).affords(1, 1), "no active zone");
         // Of six segments that hold data, the seventh that is open would be missed.
-        assert!(!array(13, 5, 100).affords_cold_segment(), "no space");
-        assert!(array(13, 5, 80).affords_cold_segment());
+        assert!(!array(13, 5, 100).affords(1, 1), "no space");
+        assert!(array(13, 5, 80).affords(1, 1));
     }
 
     #[test]

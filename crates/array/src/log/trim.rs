@@ -135,7 +135,8 @@ impl Shard {
             };
             *region_next += 1;
         }
-        self.request_placed(slot, fx)
+        self.request_placed(slot, fx);
+        true
     }
 
     /// Writes the tombstone of one region, unless the trim changes nothing there.

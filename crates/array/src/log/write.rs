@@ -1,7 +1,8 @@
 //! The write path, top to bottom: admit, place, seal, bind (in `segment_life`), land, apply, answer.
 //!
 //! Requests start in order of arrival. A request that cannot go on (no stripe slot, its region is
-//! being trimmed) holds those behind it, which keeps flushes and trims simple and starves nobody.
+//! being trimmed) holds those behind it, which keeps flushes and trims simple and starves nobody. Only a write that waits
+//! for a group of the index is passed, by writes of other blocks.
 
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
@@ -92,6 +93,25 @@ impl ClientRequest {
     }
 }
 
+/// Whether a request could start.
+enum Admitted {
+    /// Wholly.
+    UnderWay,
+    /// The group of its next block is not in memory.
+    WaitsForGroup,
+    /// For a stripe, or for another request.
+    Waits,
+}
+
+impl Admitted {
+    fn wholly(under_way: bool) -> Admitted {
+        if under_way { Admitted::UnderWay } else { Admitted::Waits }
+    }
+}
+
+/// Writes or moves that wait for groups and are passed by others.
+pub const PASSED_MAX: usize = 128;
+
 /// A block on its way into a stripe.
 pub struct Placement {
     /// Its data.
@@ -139,40 +159,60 @@ impl Shard {
         self.pending.push_back(slot);
     }
 
-    /// Starts waiting requests in order, as far as stripe slots and regions allow.
+    /// Starts waiting requests in order, as far as stripe slots, regions and groups of the index allow.
     pub(super) fn admit(&mut self, now: Instant, fx: &mut Effects) {
-        while let Some(slot) = self.pending.front().copied() {
-            let under_way = match &self.requests.get(slot).work {
-                Work::Write { .. } => self.admit_write(slot, now, fx),
-                Work::Trim { .. } => self.admit_trim(slot, now, fx),
-                Work::Flush { .. } => self.admit_flush(slot, fx),
+        let mut passed = 0;
+        while let Some(slot) = self.pending.get(passed).copied() {
+            let admitted = match &self.requests.get(slot).work {
+                Work::Write { .. } => self.admit_write(slot, passed, now, fx),
+                Work::Trim { .. } | Work::Flush { .. } if passed > 0 => return,
+                Work::Trim { .. } => Admitted::wholly(self.admit_trim(slot, now, fx)),
+                Work::Flush { .. } => Admitted::wholly(self.admit_flush(slot, fx)),
             };
-            if !under_way {
-                return;
+            match admitted {
+                Admitted::UnderWay => _ = self.pending.remove(passed),
+                Admitted::WaitsForGroup if passed < PASSED_MAX => passed += 1,
+                Admitted::WaitsForGroup | Admitted::Waits => return,
             }
-            self.pending.pop_front();
         }
     }
 
-    fn admit_write(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
+    /// True when one of the first pending writes has blocks in common with another: that keeps its place.
+    fn must_not_pass(&self, slot: u32, first: usize) -> bool {
+        let range = |slot: u32| match &self.requests.get(slot).work {
+            Work::Write { range, .. } => range.clone(),
+            Work::Trim { .. } | Work::Flush { .. } => 0..0,
+        };
+        let own = range(slot);
+        let overlaps = |other: Range<u64>| own.start < other.end && other.start < own.end;
+        let mut ahead = self.pending.iter().take(first);
+        ahead.any(|other| overlaps(range(*other))) && !mutant::is(Mutant::WritesPassThemselves)
+    }
+
+    fn admit_write(&mut self, slot: u32, passed: usize, now: Instant, fx: &mut Effects) -> Admitted {
         if mutant::is(Mutant::LargeWriteHangs) && self.requests.get(slot).is_large() {
-            return false;
+            return Admitted::Waits;
         }
         if !self.requests.get(slot).started {
             let regions = self.requests.get(slot).regions();
             if !self.regions.enter_write(regions, self.next_sequence) {
-                return false;
+                return Admitted::Waits;
             }
             self.start_write(slot);
         }
         while let Some(stream) = self.stream_of_next_block(slot) {
             let Some(lba) = self.requests.get(slot).next_block() else {
-                return self.request_placed(slot, fx);
+                self.request_placed(slot, fx);
+                return Admitted::UnderWay;
             };
-            match self.hold_for_client(lba, fx) {
-                Residence::Here => {}
-                Residence::Lost => return self.request_lost(slot, fx),
-                Residence::Coming | Residence::Absent => return false,
+            match self.wish_for_client(lba, fx) {
+                Residence::Here if self.must_not_pass(slot, passed) => return Admitted::Waits,
+                Residence::Here => self.hold_group(lba, Holder::Client),
+                Residence::Lost => {
+                    self.request_lost(slot, fx);
+                    return Admitted::UnderWay;
+                }
+                Residence::Coming | Residence::Absent => return Admitted::WaitsForGroup,
             }
             let request = self.requests.get_mut(slot);
             let Work::Write { frames, .. } = &mut request.work else { unreachable!("a write") };
@@ -193,7 +233,11 @@ impl Shard {
         }
         let request = self.requests.get_mut(slot);
         let Work::Write { frames, .. } = &request.work else { unreachable!("a write") };
-        if frames.is_empty() { self.request_placed(slot, fx) } else { false }
+        if !frames.is_empty() {
+            return Admitted::Waits;
+        }
+        self.request_placed(slot, fx);
+        Admitted::UnderWay
     }
 
     /// Where the next block of a write goes, if it may be placed now.
@@ -217,19 +261,18 @@ impl Shard {
 
     /// All blocks of a request are in stripes. A client that waits for this very write gains nothing
     /// from waiting for company.
-    pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) -> bool {
+    pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) {
         if self.requests.get(slot).force_unit_access {
             self.seal_filling(self.requests.get(slot).stream, fx);
         }
         self.request_block_done(slot, false, fx);
-        true
     }
 
     /// The rest of a write cannot be indexed: it fails when what was placed is durable.
-    fn request_lost(&mut self, slot: u32, fx: &mut Effects) -> bool {
+    fn request_lost(&mut self, slot: u32, fx: &mut Effects) {
         self.requests.get_mut(slot).outcome = Outcome::IoError;
         self.writes_failed = true;
-        self.request_placed(slot, fx)
+        self.request_placed(slot, fx);
     }
 
     /// Closes the filling stripes of clients.
@@ -505,8 +548,9 @@ impl Shard {
             }
             (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),
             (Origin::Index, Some(Name::Group(group))) => self.group_written(group, pba, lost),
+            (Origin::IndexCopy(from), Some(Name::Group(group))) => self.group_copied(group, from, pba, lost),
             (Origin::Padding | Origin::Summary, _) => {}
-            (Origin::Index, Some(_)) => unreachable!("the index consists of groups"),
+            (Origin::Index | Origin::IndexCopy(_), Some(_)) => unreachable!("the index consists of groups"),
             (_, None) => unreachable!("only padding has no name"),
         }
     }

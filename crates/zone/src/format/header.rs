@@ -57,13 +57,19 @@ pub enum Stream {
     /// Those of them that nobody wrote for long, where the collector separates them. On the media they are what
     /// others are that it moved: their age says as much.
     Cold,
+    /// Parts of the index that are not in memory. On the media they are what the collector's are: a mount takes them
+    /// for dead, and fills up what is left open.
+    Mapping,
 }
 
 impl Stream {
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
     /// All of them.
-    pub const ALL: [Stream; Stream::COUNT] = [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold];
+    pub const ALL: [Stream; Stream::COUNT] =
+        [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold, Stream::Mapping];
+    /// Those of the volume's blocks.
+    pub const DATA: [Stream; 4] = [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold];
     /// Those of clients.
     pub const CLIENTS: [Stream; 2] = [Stream::Small, Stream::Large];
 
@@ -75,6 +81,7 @@ impl Stream {
             Stream::Large => 1,
             Stream::Gc => 2,
             Stream::Cold => 3,
+            Stream::Mapping => 4,
         }
     }
 
@@ -82,6 +89,12 @@ impl Stream {
     #[must_use]
     pub fn is_clients(self) -> bool {
         matches!(self, Stream::Small | Stream::Large)
+    }
+
+    /// True for what the collector of the volume moves.
+    #[must_use]
+    pub fn is_collectors(self) -> bool {
+        matches!(self, Stream::Gc | Stream::Cold)
     }
 }
 
@@ -136,7 +149,7 @@ impl SegmentHeader {
         };
         block[at::STREAM] = match self.stream {
             Stream::Small => 1,
-            Stream::Gc | Stream::Cold => 2,
+            Stream::Gc | Stream::Cold | Stream::Mapping => 2,
             Stream::Large => 3,
         };
         put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());

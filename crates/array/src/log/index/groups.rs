@@ -21,6 +21,8 @@ use std::ops::Range;
 
 /// Times that the hand passes by a group that was just loaded: it must not go before who asked for it comes.
 const PASSES_AFTER_LOAD: u8 = 3;
+/// Groups that are looked at for a better one than the first that would do.
+const STEPS_MAX: usize = 64;
 
 /// How many entries a group has, and how many groups may be resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct GroupLimit {
     pub entries: usize,
     /// Groups that may be resident.
     pub resident_max: usize,
+    /// Of them, those that the collector may hold.
+    pub held_by_collector_max: usize,
+    /// Segments that mapping blocks have for themselves.
+    pub mapping_segments: u32,
 }
 
 /// Entries that a mapping block holds.
@@ -90,6 +96,56 @@ struct Group {
     lost: bool,
 }
 
+impl Group {
+    fn is_writable(&self) -> bool {
+        self.dirty && !self.writing && self.pins == 0
+    }
+
+    fn is_evictable(&self) -> bool {
+        self.entries.is_some() && !self.dirty && !self.writing && self.pins == 0
+    }
+}
+
+/// How many groups are what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    dirty: usize,
+    writing: usize,
+    loading: usize,
+    placed: usize,
+    writable: usize,
+    evictable: usize,
+    held_by_clients: usize,
+    held_by_collector: usize,
+}
+
+impl Tally {
+    fn add(&mut self, group: &Group) {
+        for (count, is) in self.rows(group) {
+            *count += usize::from(is);
+        }
+    }
+
+    fn subtract(&mut self, group: &Group) {
+        for (count, is) in self.rows(group) {
+            *count -= usize::from(is);
+        }
+    }
+
+    fn rows(&mut self, group: &Group) -> [(&mut usize, bool); 8] {
+        [
+            (&mut self.dirty, group.dirty),
+            (&mut self.writing, group.writing),
+            (&mut self.loading, group.loading),
+            (&mut self.placed, group.place.is_some()),
+            (&mut self.writable, group.is_writable()),
+            (&mut self.evictable, group.is_evictable()),
+            (&mut self.held_by_clients, group.pins_of_clients > 0),
+            (&mut self.held_by_collector, group.pins > group.pins_of_clients),
+        ]
+    }
+}
+
 /// What the table of groups takes for each, resident or not.
 pub const TABLE_BYTES_PER_GROUP: usize = size_of::<Group>();
 
@@ -104,11 +160,7 @@ pub struct Groups {
     hand: usize,
     /// Where the search for the next one to write begins.
     broom: usize,
-    dirty: usize,
-    writing: usize,
-    loading: usize,
-    held_by_clients: usize,
-    placed: usize,
+    tally: Tally,
     /// Some group is lost: what is live is not known any more.
     any_lost: bool,
 }
@@ -126,11 +178,7 @@ impl Groups {
             clock: Vec::new(),
             hand: 0,
             broom: 0,
-            dirty: 0,
-            writing: 0,
-            loading: 0,
-            held_by_clients: 0,
-            placed: 0,
+            tally: Tally::default(),
             any_lost: false,
         };
         for group in 0..u32::try_from(count).expect("a u32 of groups") {
@@ -139,9 +187,18 @@ impl Groups {
                 entries.replace(at, table.get(Lba(lba).index()));
             }
             groups.admit(group, entries);
-            groups.mark_dirty(group);
+            groups.change(group, |group| group.dirty = true);
         }
         groups
+    }
+
+    /// Changes a group, and the tally with it.
+    fn change<R>(&mut self, group: u32, change: impl FnOnce(&mut Group) -> R) -> R {
+        let group = &mut self.groups[group as usize];
+        self.tally.subtract(group);
+        let result = change(group);
+        self.tally.add(group);
+        result
     }
 
     /// The group of a block.
@@ -176,10 +233,11 @@ impl Groups {
     }
 
     fn admit(&mut self, group: u32, entries: Entries) {
-        let place = &mut self.groups[group as usize];
-        assert!(place.entries.is_none());
-        place.entries = Some(entries);
-        place.passes = PASSES_AFTER_LOAD;
+        self.change(group, |group| {
+            assert!(group.entries.is_none());
+            group.entries = Some(entries);
+            group.passes = PASSES_AFTER_LOAD;
+        });
         self.clock.push(group);
     }
 
@@ -225,7 +283,10 @@ impl Groups {
         if pba.is_none() && self.maps_nothing(group) {
             return None;
         }
-        self.mark_dirty(group);
+        let is_dirty = self.groups[group as usize].dirty;
+        if !is_dirty {
+            self.change(group, |group| group.dirty = true);
+        }
         self.use_group(group);
         let entries = self.groups[group as usize].entries.as_mut().expect("the group is resident");
         entries.replace(lba.index() % self.limit.entries, pba)
@@ -236,58 +297,51 @@ impl Groups {
         self.groups[group as usize].passes = 1;
     }
 
-    fn mark_dirty(&mut self, group: u32) {
-        let group = &mut self.groups[group as usize];
-        self.dirty += usize::from(!group.dirty);
-        group.dirty = true;
-    }
-
-    fn mark_clean(&mut self, group: u32) {
-        let group = &mut self.groups[group as usize];
-        self.dirty -= usize::from(group.dirty);
-        group.dirty = false;
-    }
-
     /// Keeps a group resident.
+    ///
+    /// # Panics
+    /// When it is not, or [`Groups::may_pin`] does not allow it.
     pub fn pin(&mut self, group: u32, holder: Holder) {
-        let group = &mut self.groups[group as usize];
-        assert!(group.entries.is_some());
-        group.pins += 1;
-        group.passes = 1;
-        if holder == Holder::Client {
-            group.pins_of_clients += 1;
-            self.held_by_clients += usize::from(group.pins_of_clients == 1);
-            assert!(self.held_by_clients <= self.half(), "clients hold {} groups", self.held_by_clients);
-        }
+        assert!(self.may_pin(group, holder));
+        self.change(group, |group| {
+            assert!(group.entries.is_some());
+            group.pins += 1;
+            group.pins_of_clients += u32::from(holder == Holder::Client);
+            group.passes = 1;
+        });
     }
 
     /// One of those who keep it lets go.
     pub fn unpin(&mut self, group: u32, holder: Holder) {
-        let group = &mut self.groups[group as usize];
-        assert!(group.pins > 0);
-        group.pins -= 1;
-        if holder == Holder::Client {
-            group.pins_of_clients -= 1;
-            self.held_by_clients -= usize::from(group.pins_of_clients == 0);
-        }
+        self.change(group, |group| {
+            assert!(group.pins > 0);
+            group.pins -= 1;
+            group.pins_of_clients -= u32::from(holder == Holder::Client);
+        });
     }
 
-    /// True when clients may pin a group: they hold at most half of what may be resident, so that reads and the
-    /// collector find room.
+    /// True when somebody may pin a group: clients hold half of what the collector leaves, so that reads and whoever
+    /// needs one more find room.
     #[must_use]
-    pub fn may_pin(&self, group: u32) -> bool {
-        let is_held = self.groups[group as usize].pins_of_clients > 0;
-        is_held || self.held_by_clients < self.half() || mutant::is(Mutant::ClientsPinAllGroups)
-    }
-
-    fn half(&self) -> usize {
-        (self.limit.resident_max / 2).max(1)
+    pub fn may_pin(&self, group: u32, holder: Holder) -> bool {
+        let Group { pins, pins_of_clients, .. } = self.groups[group as usize];
+        let GroupLimit { resident_max, held_by_collector_max, .. } = self.limit;
+        let (is_held, held, most) = match holder {
+            Holder::Client => {
+                let most = (resident_max - held_by_collector_max) / 2;
+                (pins_of_clients > 0, self.tally.held_by_clients, most)
+            }
+            Holder::Collector => {
+                (pins > pins_of_clients, self.tally.held_by_collector, held_by_collector_max)
+            }
+        };
+        is_held || held < most || mutant::is(Mutant::ClientsPinAllGroups)
     }
 
     /// Groups that are resident, or will be.
     #[must_use]
     pub fn resident(&self) -> usize {
-        self.clock.len() + self.loading
+        self.clock.len() + self.tally.loading
     }
 
     /// True when one more group fits.
@@ -302,26 +356,31 @@ impl Groups {
         self.resident() > self.limit.resident_max
     }
 
-    /// Gives up a group that is written and not in use; false when there is none. Room for groups that are only read
-    /// ahead is not made of others that were, and that nobody came for yet.
-    pub fn evict(&mut self, ahead: bool) -> bool {
+    /// Gives up a group that is written and not in use; false when there is none.
+    pub fn evict(&mut self) -> bool {
+        let drops_dirty = mutant::is(Mutant::DirtyGroupsDropped);
+        if self.tally.evictable == 0 && !drops_dirty {
+            return false;
+        }
         let rounds = usize::from(PASSES_AFTER_LOAD) + 1;
         for _ in 0..rounds * self.clock.len() {
             if self.hand >= self.clock.len() {
                 self.hand = 0;
             }
-            let group = &mut self.groups[self.clock[self.hand] as usize];
-            let is_dropped = group.place.is_some() && mutant::is(Mutant::DirtyGroupsDropped);
-            let is_dirty = group.dirty && !is_dropped;
-            if is_dirty || group.writing || group.pins > 0 || ahead && group.passes > 1 {
-                self.hand += 1;
-            } else if group.passes > 0 {
+            let at = self.clock[self.hand];
+            let group = &mut self.groups[at as usize];
+            let is_dropped = drops_dirty && group.is_writable() && group.place.is_some();
+            if group.passes > 0 {
                 group.passes -= 1;
                 self.hand += 1;
+            } else if !group.is_evictable() && !is_dropped {
+                self.hand += 1;
             } else {
-                group.entries = None;
-                let evicted = self.clock.swap_remove(self.hand);
-                self.mark_clean(evicted);
+                self.change(at, |group| {
+                    group.entries = None;
+                    group.dirty = false;
+                });
+                self.clock.swap_remove(self.hand);
                 return true;
             }
         }
@@ -331,65 +390,61 @@ impl Groups {
     /// True when groups should be written so that others find room: too many are dirty, or resident.
     #[must_use]
     pub fn should_write(&self) -> bool {
-        self.is_over() && self.dirty > 0 || self.dirty > self.half()
+        self.is_over() && self.tally.dirty > 0 || self.tally.dirty > self.limit.resident_max * 3 / 4
     }
 
-    /// A dirty group that nobody holds and that is not being written.
+    /// A dirty group that nobody holds and that is not being written: one that nobody used lately, if there is.
     pub fn next_to_write(&mut self) -> Option<u32> {
-        for _ in 0..self.clock.len() {
+        if self.tally.writable == 0 {
+            return None;
+        }
+        let mut used = None;
+        for step in 0..self.clock.len() {
+            if used.is_some() && step > STEPS_MAX {
+                break;
+            }
             self.broom = if self.broom + 1 < self.clock.len() { self.broom + 1 } else { 0 };
             let at = self.clock[self.broom];
-            if self.is_writable(at) {
+            let group = &self.groups[at as usize];
+            if group.is_writable() && group.passes == 0 {
                 return Some(at);
             }
+            used = used.or(Some(at).filter(|_| group.is_writable()));
         }
-        None
-    }
-
-    fn is_writable(&self, group: u32) -> bool {
-        let group = &self.groups[group as usize];
-        group.dirty && !group.writing && group.pins == 0
-    }
-
-    /// True when groups are being written, or could be.
-    #[must_use]
-    pub fn may_be_written(&self) -> bool {
-        self.writing > 0 || self.clock.iter().any(|group| self.is_writable(*group))
+        used
     }
 
     /// A group is about to be written; false when it maps nothing, which needs no block.
     pub fn begin_write(&mut self, group: u32, block: &mut Block) -> bool {
-        self.mark_clean(group);
         block.fill(0);
         let width = usize::from(self.entry_bytes.count());
-        let entries = self.groups[group as usize].entries.as_ref().expect("it is dirty");
+        let entries = self.groups[group as usize].entries.as_ref().expect("it is resident");
         let mut any = false;
         for (entry, bytes) in entries.iter().zip(block.chunks_exact_mut(width)) {
             any |= entry.is_some();
             let number = entry.map_or(self.entry_bytes.unmapped(), |pba| pba.0);
             bytes.copy_from_slice(&number.to_le_bytes()[..width]);
         }
-        self.groups[group as usize].writing = any;
-        self.writing += usize::from(any);
+        self.change(group, |group| {
+            group.dirty = false;
+            group.writing = any;
+        });
         any
     }
 
     /// The mapping block of a group is durable, or lost: then the group is as dirty as it was.
     pub fn end_write(&mut self, group: u32, lost: bool) {
-        assert!(self.groups[group as usize].writing);
-        self.groups[group as usize].writing = false;
-        self.writing -= 1;
-        if lost {
-            self.mark_dirty(group);
-        } else if mutant::is(Mutant::ChangedGroupCountsAsWritten) {
-            self.mark_clean(group);
-        }
+        self.change(group, |group| {
+            assert!(group.writing);
+            group.writing = false;
+            group.dirty = (group.dirty || lost) && !mutant::is(Mutant::ChangedGroupCountsAsWritten);
+        });
     }
 
-    /// Mapping blocks being written.
+    /// True while the mapping block of a group is being written.
     #[must_use]
-    pub fn writing(&self) -> usize {
-        self.writing
+    pub fn is_being_written(&self, group: u32) -> bool {
+        self.groups[group as usize].writing
     }
 
     /// Where the mapping block of a group lies.
@@ -400,27 +455,29 @@ impl Groups {
 
     /// The mapping block of a group lies elsewhere, or nowhere; returns where it was.
     pub fn set_place(&mut self, group: u32, place: Option<Pba>) -> Option<Pba> {
-        let before = std::mem::replace(&mut self.groups[group as usize].place, place);
-        self.placed += usize::from(place.is_some());
-        self.placed -= usize::from(before.is_some());
-        before
+        self.change(group, |group| std::mem::replace(&mut group.place, place))
     }
 
     /// A resident group is to be written although it did not change.
     pub fn write_anew(&mut self, group: u32) {
-        self.mark_dirty(group);
+        self.change(group, |group| group.dirty = true);
+    }
+
+    /// The mapping block of a group cannot be read, and the group is not resident: what it maps is not known any more.
+    pub fn lose(&mut self, group: u32) {
+        self.groups[group as usize].lost = true;
+        self.any_lost = true;
     }
 
     /// A group is being read.
     pub fn begin_load(&mut self, group: u32) {
-        self.groups[group as usize].loading = true;
-        self.loading += 1;
+        self.change(group, |group| group.loading = true);
     }
 
     /// Groups being read.
     #[must_use]
     pub fn loading(&self) -> usize {
-        self.loading
+        self.tally.loading
     }
 
     /// A group that maps nothing becomes resident.
@@ -432,8 +489,7 @@ impl Groups {
 
     /// A mapping block was read, or could not be; false when it makes no group.
     pub fn end_load(&mut self, group: u32, block: Option<&Block>) -> bool {
-        self.groups[group as usize].loading = false;
-        self.loading -= 1;
+        self.change(group, |group| group.loading = false);
         let range = self.range(group);
         let bytes = Lba(range.end - range.start).index() * usize::from(self.entry_bytes.count());
         let entries =
@@ -441,10 +497,7 @@ impl Groups {
         let is_there = entries.is_some();
         match entries {
             Some(entries) => self.admit(group, entries),
-            None => {
-                self.groups[group as usize].lost = true;
-                self.any_lost = true;
-            }
+            None => self.lose(group),
         }
         is_there
     }
@@ -474,7 +527,7 @@ impl Groups {
     /// Mapping blocks that count.
     #[must_use]
     pub fn placed(&self) -> u64 {
-        self.placed as u64
+        self.tally.placed as u64
     }
 
     /// Bytes of the groups that are resident, and of the table of groups.
@@ -496,22 +549,18 @@ impl Groups {
     /// # Panics
     /// When an invariant is broken.
     pub fn check_invariants(&self) {
-        let count = |is: fn(&Group) -> bool| self.groups.iter().filter(|group| is(group)).count();
-        assert!(self.clock.len() == count(|group| group.entries.is_some()));
-        assert!(self.dirty == count(|group| group.dirty));
-        assert!(self.writing == count(|group| group.writing));
-        assert!(self.loading == count(|group| group.loading));
-        assert!(self.placed == count(|group| group.place.is_some()));
-        assert!(self.held_by_clients == count(|group| group.pins_of_clients > 0));
-        assert!(
-            count(|group| group.entries.is_none() && (group.dirty || group.writing || group.pins > 0)) == 0
-        );
+        let mut tally = Tally::default();
+        self.groups.iter().for_each(|group| tally.add(group));
+        assert!(self.tally == tally, "{:?} is kept, {tally:?} counted", self.tally);
+        assert!(self.clock.len() == self.groups.iter().filter(|group| group.entries.is_some()).count());
+        let mut absent = self.groups.iter().filter(|group| group.entries.is_none());
+        assert!(absent.all(|group| !group.dirty && !group.writing && group.pins == 0));
     }
 
     /// True when nobody holds a group and none is being read or written.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.loading == 0 && self.writing == 0 && self.groups.iter().all(|group| group.pins == 0)
+        self.tally.loading == 0 && self.tally.writing == 0 && self.groups.iter().all(|group| group.pins == 0)
     }
 
     /// Groups that somebody holds.

@@ -11,7 +11,7 @@ use crate::log::in_flight::InFlight;
 use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
-use crate::log::off_load::{self, OffLoad};
+use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
 use crate::log::scrub::Scrub;
@@ -52,12 +52,13 @@ pub fn run(
     let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
     let weak = adopt_all(segments, &mut table, &mut streams);
     free_zones(zones_in_use, &mut table);
-    let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream));
+    let limit = config.index_limit(&tuning);
+    let mapping_segments = limit.map_or(0, |limit| limit.mapping_segments);
+    let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream, mapping_segments));
     let chunks = Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize);
     let data_blocks =
         (slots.iter().zip(&streams)).map(|(slots, stream)| slots * stream.stripe_data_blocks as usize).sum();
-    let frames_internal_max = internal_frames_max(&config);
-    let limit = off_load::limit(&config, &tuning, session.entry_bytes);
+    let frames_internal_max = internal_frames_max(&config, slots);
     let mut shard = Shard {
         array_tag: session.array_tag(),
         pba,
@@ -85,7 +86,7 @@ pub fn run(
         separates_survivors: false,
         scrub: Scrub::default(),
         checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
-        off_load: OffLoad::default(),
+        off_load: OffLoad::new(mapping_segments),
         summaries: Vec::new(),
         moves: VecDeque::new(),
         write_offs: Vec::new(),

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const BLOCKS: usize = 50;
-const LIMIT: GroupLimit = GroupLimit { entries: 8, resident_max: 3 };
+const LIMIT: GroupLimit =
+    GroupLimit { entries: 8, resident_max: 3, held_by_collector_max: 1, mapping_segments: 3 };
 
 fn groups(bytes: EntryBytes) -> Groups {
     Groups::of(&Entries::new(bytes, BLOCKS), LIMIT)
@@ -36,7 +37,7 @@ impl Media {
     fn bring(&mut self, groups: &mut Groups, lba: Lba) {
         let group = groups.group_of(lba);
         while groups.residence(group) == Residence::Absent {
-            while !groups.has_room() && !groups.evict(false) {
+            while !groups.has_room() && !groups.evict() {
                 let dirty = groups.next_to_write().expect("nobody holds any");
                 self.write(groups, dirty);
             }
@@ -80,7 +81,7 @@ proptest! {
 fn what_is_held_dirty_or_being_written_stays() {
     let mut groups = groups(EntryBytes::Four);
     assert_eq!((groups.count(), groups.resident()), (7, 7));
-    assert!(groups.is_over() && groups.should_write() && !groups.evict(false), "all are new");
+    assert!(groups.is_over() && groups.should_write() && !groups.evict(), "all are new");
     let mut media = Media::default();
     groups.replace(Lba(0), Some(Pba(5)));
     groups.pin(0, Holder::Client);
@@ -89,32 +90,35 @@ fn what_is_held_dirty_or_being_written_stays() {
         media.write(&mut groups, group);
     }
     assert_eq!(groups.next_to_write(), None, "the last one is held");
-    while groups.evict(false) {}
+    while groups.evict() {}
     assert_eq!(groups.resident(), 1);
     groups.unpin(0, Holder::Client);
     assert!(groups.begin_write(0, &mut [0; BLOCK_BYTES]));
-    assert!(!groups.evict(false), "it is being written");
+    assert!(!groups.evict(), "it is being written");
     groups.replace(Lba(1), Some(Pba(6)));
     groups.end_write(0, false);
     groups.set_place(0, Some(Pba(1_000)));
-    assert!(!groups.evict(false), "it changed meanwhile");
+    assert!(!groups.evict(), "it changed meanwhile");
     media.write(&mut groups, 0);
-    assert!(groups.evict(false) && groups.residence(0) == Residence::Absent);
+    assert!(groups.evict() && groups.residence(0) == Residence::Absent);
     assert_eq!(groups.placed(), 1);
 }
 
 #[test]
-fn clients_hold_half_at_most() {
+fn the_collector_holds_its_share_and_clients_half_of_the_rest() {
     let mut groups = groups(EntryBytes::Four);
-    assert!(groups.may_pin(3));
-    groups.pin(3, Holder::Client);
-    assert!(groups.may_pin(3) && !groups.may_pin(4));
-    groups.pin(4, Holder::Collector);
-    groups.pin(3, Holder::Client);
-    groups.unpin(3, Holder::Client);
-    assert!(!groups.may_pin(4));
-    groups.unpin(3, Holder::Client);
-    assert!(groups.may_pin(4));
+    for (holder, other) in [(Holder::Client, Holder::Collector), (Holder::Collector, Holder::Client)] {
+        assert!(groups.may_pin(3, holder));
+        groups.pin(3, holder);
+        assert!(groups.may_pin(3, holder) && !groups.may_pin(4, holder));
+        groups.pin(4, other);
+        groups.pin(3, holder);
+        groups.unpin(3, holder);
+        assert!(!groups.may_pin(4, holder));
+        groups.unpin(3, holder);
+        assert!(groups.may_pin(4, holder));
+        groups.unpin(4, other);
+    }
     groups.check_invariants();
 }
 
@@ -124,7 +128,7 @@ fn without_its_mapping_block_a_group_is_lost() {
     groups.replace(Lba(9), Some(Pba(5)));
     let mut media = Media::default();
     (0..7).for_each(|group| media.write(&mut groups, group));
-    while groups.evict(false) {}
+    while groups.evict() {}
     groups.begin_load(1);
     assert_eq!((groups.residence(1), groups.loading()), (Residence::Coming, 1));
     assert!(!groups.end_load(1, None));
