@@ -25,75 +25,125 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// 50 to 200 MiB of an index of 200 MiB.
 const INDEX_PERCENT: [u32; 4] = [25, 50, 75, 100];
 const SCHEMES: [Scheme; 2] = [Scheme::ZapRaid, Scheme::Adaptive];
-/// Name, size of requests, where they go, and the number that the paper quotes for half of the index.
-const WORKLOADS: [(&str, u32, Places, &str); 4] = [
-    ("randwrite-4k", 4, Places::Uniform, "exp9-random-4k"),
-    ("randwrite-64k", 64, Places::Uniform, "exp9-random-64k"),
-    ("zipf-0.99-64k", 64, Places::Zipf(0.99), "exp9-skewed-64k"),
-    ("write-64k", 64, Places::Sequential, "exp9-sequential-64k"),
+const WORKLOADS: [Workload; 5] = [
+    Workload::beside("randwrite-4k", 4, Places::Uniform, "exp9-random-4k"),
+    Workload::beside("randwrite-64k", 64, Places::Uniform, "exp9-random-64k"),
+    Workload::beside("zipf-0.99-64k", 64, Places::Zipf(0.99), "exp9-skewed-64k"),
+    Workload::beside("write-64k", 64, Places::Sequential, "exp9-sequential-64k"),
+    Workload {
+        name: "randwrite-4k",
+        request_kib: 4,
+        places: Places::Uniform,
+        reserved_percent: 30,
+        paper: None,
+    },
 ];
-const RESERVED_PERCENT: u32 = 50;
+
+/// What clients do.
+#[derive(Clone, Copy)]
+struct Workload {
+    name: &'static str,
+    request_kib: u32,
+    places: Places,
+    /// Space beside the volume.
+    reserved_percent: u32,
+    /// The number that the paper quotes for half of the index; without one, the volume is overwritten first, and the
+    /// collector is at work all the time.
+    paper: Option<&'static str>,
+}
+
+impl Workload {
+    /// One of the paper's: all that is written fits beside the volume.
+    const fn beside(name: &'static str, request_kib: u32, places: Places, paper: &'static str) -> Workload {
+        Workload { name, request_kib, places, reserved_percent: 50, paper: Some(paper) }
+    }
+
+    fn title(&self) -> String {
+        let collected = if self.paper.is_none() { ", collected" } else { "" };
+        format!("{}{collected}", self.name)
+    }
+
+    fn zone_blocks(&self) -> u32 {
+        if self.paper.is_none() { ZONE_BLOCKS_COLLECTED } else { ZONE_BLOCKS_MAX }
+    }
+
+    /// Of the volume, one part in so many is measured.
+    fn share(&self) -> u64 {
+        match (self.paper, self.request_kib) {
+            (None, _) => COLLECTED_SHARE,
+            (_, 4) => VOLUME_SHARE_SMALL,
+            _ => VOLUME_SHARE,
+        }
+    }
+}
+
 const SMALL_CHUNK_KIB: u32 = 8;
 const LARGE_CHUNK_KIB: u32 = 16;
 /// Zones of 4 MiB in place of 1,077; fewer blocks at small scales.
 const ZONE_BLOCKS_MAX: u32 = 1024;
+/// And of 1 MiB where all of the volume is written again.
+const ZONE_BLOCKS_COLLECTED: u32 = 256;
 /// Of the volume, one part in so many is written to warm up, and as much measured: of small requests less, for each of them
 /// may need a mapping block.
 const VOLUME_SHARE: u64 = 8;
 const VOLUME_SHARE_SMALL: u64 = 16;
+const COLLECTED_SHARE: u64 = 4;
 /// Entries of a group in place of 1,024, so that a volume of three quarters of a GiB has some hundreds of groups. Each is
 /// read and written as a block of its own all the same.
 const GROUP_ENTRIES: usize = 256;
 const ENTRY_BYTES: u64 = 4;
 
-fn cell(scheme: Scheme, workload: usize, index_percent: u32) -> Cell {
-    let (name, request_kib, ..) = WORKLOADS[workload];
+fn cell(scheme: Scheme, workload: &Workload, index_percent: u32) -> Cell {
     let setting = Setting {
-        workload: Some(name),
+        workload: Some(workload.name),
         large_chunk_kib: Some(LARGE_CHUNK_KIB),
         small_segments: 2,
         large_segments: 2,
-        reserved_percent: Some(RESERVED_PERCENT),
+        reserved_percent: Some(workload.reserved_percent),
         index_percent: Some(index_percent),
-        ..Setting::paper(request_kib, SMALL_CHUNK_KIB)
+        ..Setting::paper(workload.request_kib, SMALL_CHUNK_KIB)
     };
     Cell { scheme, setting }
 }
 
 fn cells() -> Vec<Cell> {
     let of = |scheme, workload| INDEX_PERCENT.map(|percent| cell(scheme, workload, percent));
-    SCHEMES.into_iter().flat_map(|scheme| (0..WORKLOADS.len()).flat_map(move |at| of(scheme, at))).collect()
+    let all = SCHEMES.into_iter().flat_map(|scheme| WORKLOADS.iter().map(move |workload| (scheme, workload)));
+    all.flat_map(|(scheme, workload)| of(scheme, workload)).collect()
 }
 
 /// Fills the volume, writes some of it again so that what is in memory is what is used, and measures as much once more. All
-/// this fits beside the volume: where the collector is at work the limit gives way (ADR 17), and the same was measured.
+/// this fits beside the volume, but where the collector is to be at work: then all of the volume is written again.
 fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let setting = &cell.setting;
-    let known = WORKLOADS.iter().find(|(name, ..)| setting.workload == Some(name));
-    let (_, request_kib, places, _) = *known.context("a workload of this experiment")?;
-    let share = if request_kib == 4 { VOLUME_SHARE_SMALL } else { VOLUME_SHARE };
-    let request_blocks = blocks_of_kib(request_kib);
+    let is_meant = |workload: &&Workload| {
+        setting.workload == Some(workload.name) && setting.reserved_percent == Some(workload.reserved_percent)
+    };
+    let workload = WORKLOADS.iter().find(is_meant).context("a workload of this experiment")?;
+    let request_blocks = blocks_of_kib(workload.request_kib);
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
-    plan.fill_segments(conditions.zone_blocks(ZONE_BLOCKS_MAX), RESERVED_PERCENT)?;
+    plan.fill_segments(conditions.zone_blocks(workload.zone_blocks()), workload.reserved_percent)?;
     let percent = u64::from(setting.index_percent.context("a share of the index")?);
     plan.index_memory = (percent < 100).then_some(plan.volume_blocks * ENTRY_BYTES * percent / 100);
     plan.index_group_entries = Some(GROUP_ENTRIES);
     let mut rig = Rig::new(plan)?;
     clients::fill(&mut rig, blocks_of_kib(64))?;
-    let requests = rig.volume_blocks() / u64::from(request_blocks) / share;
+    let all = rig.volume_blocks() / u64::from(request_blocks);
+    let requests = all / workload.share();
     let load = Load {
         writes: true,
-        places,
+        places: workload.places,
         sizes: Sizes::Equal(request_blocks),
         queue_depth: setting.queue_depth.context("a queue depth")?,
-        warm_up: requests,
+        warm_up: if workload.paper.is_some() { requests } else { all },
         requests,
         only_degraded: false,
     };
     let before = *rig.volume().shard().counters();
     let measured = clients::run(&mut rig, &load, conditions.seed)?;
     let after = *rig.volume().shard().counters();
-    ensure!(after.segments_collected == 0, "the collector was at work: less must be written");
+    let is_collected = after.segments_collected > 0;
+    ensure!(is_collected == workload.paper.is_none(), "{} segments collected", after.segments_collected);
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
     // The filling is left out; what the warm-up wrote is not, for it is the same load.
     let written = after.user_blocks_written - before.user_blocks_written;
@@ -111,23 +161,27 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
 }
 
 fn judge(draft: &mut Draft) {
-    for (at, (name, .., id)) in WORKLOADS.into_iter().enumerate() {
-        let [half, whole] = [50, 100].map(|percent| cell(Scheme::ZapRaid, at, percent));
-        draft.ratio(id, (&half, &whole), WRITE_THROUGHPUT, "index_percent=100");
+    for workload in &WORKLOADS {
+        let [half, whole] = [50, 100].map(|percent| cell(Scheme::ZapRaid, workload, percent));
+        if let Some(id) = workload.paper {
+            draft.ratio(id, (&half, &whole), WRITE_THROUGHPUT, "index_percent=100");
+        }
         for scheme in SCHEMES {
-            let found = INDEX_PERCENT.map(|percent| draft.mean(&cell(scheme, at, percent), WRITE_THROUGHPUT));
+            let what = format!("{}, {}", scheme.name(), workload.title());
+            let found =
+                INDEX_PERCENT.map(|percent| draft.mean(&cell(scheme, workload, percent), WRITE_THROUGHPUT));
             let rises = found.windows(2).all(|pair| pair[1] > 0.97 * pair[0]);
-            draft.check(format!("{}, {name}: more memory is not slower", scheme.name()), rises);
+            draft.check(format!("{what}: more memory is not slower"), rises);
             let resident =
-                INDEX_PERCENT.map(|percent| draft.mean(&cell(scheme, at, percent), INDEX_RESIDENT));
+                INDEX_PERCENT.map(|percent| draft.mean(&cell(scheme, workload, percent), INDEX_RESIDENT));
             let holds =
                 resident.iter().zip(INDEX_PERCENT).all(|(found, most)| *found < f64::from(most) + 0.5);
-            draft.check(format!("{}, {name}: the limit holds", scheme.name()), holds);
+            draft.check(format!("{what}: the limit holds"), holds);
         }
     }
     let kept = [0, 1, 2].map(|at| {
-        let [half, whole] =
-            [50, 100].map(|percent| draft.mean(&cell(Scheme::ZapRaid, at, percent), WRITE_THROUGHPUT));
+        let [half, whole] = [50, 100]
+            .map(|percent| draft.mean(&cell(Scheme::ZapRaid, &WORKLOADS[at], percent), WRITE_THROUGHPUT));
         half / whole
     });
     draft.check("random writes of 64 KiB keep more than those of 4 KiB", kept[1] > kept[0]);
@@ -139,15 +193,15 @@ fn judge(draft: &mut Draft) {
         ("exp9-p95", "95th percentile", "95th percentile (us)", P95),
     ];
     for (id, title, y_title, metric) in figures {
-        let series = [0, 1, 2, 3].map(|at| {
-            let cells = INDEX_PERCENT.map(|percent| cell(Scheme::ZapRaid, at, percent));
-            Series::by_name(WORKLOADS[at].0, cells.iter().map(|cell| Some(draft.mean(cell, metric))))
+        let series = WORKLOADS.each_ref().map(|workload| {
+            let cells = INDEX_PERCENT.map(|percent| cell(Scheme::ZapRaid, workload, percent));
+            Series::by_name(workload.title(), cells.iter().map(|cell| Some(draft.mean(cell, metric))))
         });
         draft.plot(Plot {
             id,
             title,
-            caption: "Zapraid with two open segments of small and two of large chunks, 50 % of space in reserve, queue \
-                      depth 64 (figure 14).",
+            caption: "Zapraid with two open segments of small and two of large chunks, 50 % of space in reserve, or 30 % \
+                      and the collector at work all the time; queue depth 64 (figure 14).",
             x_title: "index in memory (%)",
             y_title,
             x: Horizontal::Names(INDEX_PERCENT.iter().map(u32::to_string).collect()),
