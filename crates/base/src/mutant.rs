@@ -368,10 +368,6 @@ mutants! {
         CollectorsUnfinishedStay = "collectors-unfinished-stay",
         /// Segments of mapping blocks that lack the zone of a drive that came later are not collected.
         MappingSegmentsLack = "mapping-segments-lack",
-        /// A copy of a mapping block counts although the group was written since.
-        GroupCopyOverwrites = "group-copy-overwrites",
-        /// Writes of clients hold as many groups as they like.
-        ClientsPinAllGroups = "clients-pin-all-groups",
         /// A block that could not be written holds its group for ever.
         FailedBlockKeepsItsPin = "failed-block-keeps-its-pin",
         /// The baseline logs no partial parity.

@@ -24,6 +24,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "checkpoints-and-crashes",
     "clock-stalls",
     "closed-early-nowhere",
+    "collector-left-segments-open",
     "condemned-segments",
     "crash-at-finish",
     "crash-at-first-stripe",

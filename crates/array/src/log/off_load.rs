@@ -391,8 +391,7 @@ impl Shard {
     pub(super) fn group_copied(&mut self, group: u32, from: Pba, pba: Pba, lost: bool) {
         self.off_load.writes_failed |= lost;
         let groups = self.index.groups().expect("the index is in groups");
-        let is_newest = groups.place(group) == Some(from) || mutant::is(Mutant::GroupCopyOverwrites);
-        if !lost && is_newest {
+        if !lost && groups.place(group) == Some(from) {
             self.map(Name::Group(group), pba);
         }
     }

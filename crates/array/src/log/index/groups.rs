@@ -335,7 +335,7 @@ impl Groups {
                 (pins > pins_of_clients, self.tally.held_by_collector, held_by_collector_max)
             }
         };
-        is_held || held < most || mutant::is(Mutant::ClientsPinAllGroups)
+        is_held || held < most
     }
 
     /// Groups that are resident, or will be.
