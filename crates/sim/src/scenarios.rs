@@ -24,7 +24,6 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "checkpoints-and-crashes",
     "clock-stalls",
     "closed-early-nowhere",
-    "collector-left-segments-open",
     "condemned-segments",
     "crash-at-finish",
     "crash-at-first-stripe",
