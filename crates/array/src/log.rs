@@ -353,7 +353,7 @@ impl Shard {
             && self.moves.is_empty()
             && self.in_flight.is_empty()
             && matches!(self.gc, Gc::Idle)
-            && self.off_load.is_at_rest()
+            && self.off_load.space.is_at_rest()
             && self.demand.reaction_until().is_none()
             && self.rebuild_is_over()
             && self.scrub_is_over()

@@ -43,7 +43,7 @@ impl Shard {
             self.weak.len(),
             self.doubtful.len(),
             self.gc,
-            self.off_load.is_at_rest(),
+            self.off_load.space.is_at_rest(),
             self.segments.free_segments(),
             self.membership.is_changing(),
         )

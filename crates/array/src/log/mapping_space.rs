@@ -289,7 +289,7 @@ impl Shard {
             }
             None if groups.place(group) != Some(from) => {}
             None if groups.residence(group) == Residence::Here => {
-                groups.write_anew(group);
+                groups.mark_dirty(group);
                 self.unplace_group(group);
             }
             None => groups.lose(group),

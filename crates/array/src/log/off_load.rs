@@ -84,18 +84,6 @@ impl OffLoad {
         OffLoad { space: MappingSpace::new(mapping_segments), ..OffLoad::default() }
     }
 
-    /// True when only some of the index is kept in memory.
-    #[must_use]
-    pub fn maps(&self) -> bool {
-        self.space.is_used()
-    }
-
-    /// True when no mapping block is being copied.
-    #[must_use]
-    pub fn is_at_rest(&self) -> bool {
-        self.space.is_at_rest()
-    }
-
     /// True when a mapping block was lost: no other is written until the next mount.
     #[must_use]
     pub fn writes_failed(&self) -> bool {
@@ -181,13 +169,8 @@ impl Shard {
     pub(super) fn group_loaded(&mut self, group: u32, block: Option<&Block>, is_damaged: bool) {
         let groups = self.index.groups_mut().expect("the index is in groups");
         if groups.end_load(group, block) && is_damaged {
-            groups.write_anew(group);
+            groups.mark_dirty(group);
         }
-    }
-
-    /// Whether the next block of a write can be placed now. If so, its group can be held until it is indexed.
-    pub(super) fn wish_for_client(&mut self, lba: Lba, fx: &mut Effects) -> Residence {
-        self.wish_to_hold(lba, Holder::Client, fx)
     }
 
     /// Whether a block can be moved now. If so, its group can be held until it is indexed.
@@ -196,7 +179,8 @@ impl Shard {
         self.wish_to_hold(lba, Holder::Collector, fx)
     }
 
-    fn wish_to_hold(&mut self, lba: Lba, holder: Holder, fx: &mut Effects) -> Residence {
+    /// Whether somebody can hold the group of a block now, until that is indexed.
+    pub(super) fn wish_to_hold(&mut self, lba: Lba, holder: Holder, fx: &mut Effects) -> Residence {
         let Some(groups) = self.index.groups() else { return Residence::Here };
         let group = groups.group_of(lba);
         if !groups.may_pin(group, holder) {

@@ -89,7 +89,7 @@ impl Shard {
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to, and so can mapping blocks, which the collector waits for.
         let lacks = |other: Stream| stream != other && !self.segments.has_active(other);
-        let maps = self.off_load.maps() && stream != Stream::Gc;
+        let maps = self.off_load.space.is_used() && stream != Stream::Gc;
         let kept = u32::from(lacks(Stream::Gc)) + u32::from(maps && lacks(Stream::Mapping));
         let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
         self.config.geometry.active_zones_max - one - kept

@@ -205,7 +205,7 @@ impl Shard {
                 self.request_placed(slot, fx);
                 return Admitted::UnderWay;
             };
-            match self.wish_for_client(lba, fx) {
+            match self.wish_to_hold(lba, Holder::Client, fx) {
                 Residence::Here if self.must_not_pass(slot, passed) => return Admitted::Waits,
                 Residence::Here => self.hold_group(lba, Holder::Client),
                 Residence::Lost => {

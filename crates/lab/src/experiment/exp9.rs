@@ -58,21 +58,25 @@ impl Workload {
         Workload { name, request_kib, places, reserved_percent: 50, paper: Some(paper) }
     }
 
+    fn is_collected(&self) -> bool {
+        self.paper.is_none()
+    }
+
     fn title(&self) -> String {
-        let collected = if self.paper.is_none() { ", collected" } else { "" };
+        let collected = if self.is_collected() { ", collected" } else { "" };
         format!("{}{collected}", self.name)
     }
 
     fn zone_blocks(&self) -> u32 {
-        if self.paper.is_none() { ZONE_BLOCKS_COLLECTED } else { ZONE_BLOCKS_MAX }
+        if self.is_collected() { ZONE_BLOCKS_COLLECTED } else { ZONE_BLOCKS_MAX }
     }
 
     /// Of the volume, one part in so many is measured.
     fn share(&self) -> u64 {
-        match (self.paper, self.request_kib) {
-            (None, _) => COLLECTED_SHARE,
-            (_, 4) => VOLUME_SHARE_SMALL,
-            _ => VOLUME_SHARE,
+        match (self.is_collected(), self.request_kib) {
+            (true, _) => COLLECTED_SHARE,
+            (false, 4) => VOLUME_SHARE_SMALL,
+            (false, _) => VOLUME_SHARE,
         }
     }
 }
@@ -135,7 +139,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
         places: workload.places,
         sizes: Sizes::Equal(request_blocks),
         queue_depth: setting.queue_depth.context("a queue depth")?,
-        warm_up: if workload.paper.is_some() { requests } else { all },
+        warm_up: if workload.is_collected() { all } else { requests },
         requests,
         only_degraded: false,
     };
@@ -143,7 +147,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let measured = clients::run(&mut rig, &load, conditions.seed)?;
     let after = *rig.volume().shard().counters();
     let is_collected = after.segments_collected > 0;
-    ensure!(is_collected == workload.paper.is_none(), "{} segments collected", after.segments_collected);
+    ensure!(is_collected == workload.is_collected(), "{} segments collected", after.segments_collected);
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
     // The filling is left out; what the warm-up wrote is not, for it is the same load.
     let written = after.user_blocks_written - before.user_blocks_written;

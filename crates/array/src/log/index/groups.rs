@@ -187,7 +187,7 @@ impl Groups {
                 entries.replace(at, table.get(Lba(lba).index()));
             }
             groups.admit(group, entries);
-            groups.change(group, |group| group.dirty = true);
+            groups.mark_dirty(group);
         }
         groups
     }
@@ -283,10 +283,7 @@ impl Groups {
         if pba.is_none() && self.maps_nothing(group) {
             return None;
         }
-        let is_dirty = self.groups[group as usize].dirty;
-        if !is_dirty {
-            self.change(group, |group| group.dirty = true);
-        }
+        self.mark_dirty(group);
         self.use_group(group);
         let entries = self.groups[group as usize].entries.as_mut().expect("the group is resident");
         entries.replace(lba.index() % self.limit.entries, pba)
@@ -458,9 +455,11 @@ impl Groups {
         self.change(group, |group| std::mem::replace(&mut group.place, place))
     }
 
-    /// A resident group is to be written although it did not change.
-    pub fn write_anew(&mut self, group: u32) {
-        self.change(group, |group| group.dirty = true);
+    /// A resident group is to be written: it changed, or its mapping block is damaged.
+    pub fn mark_dirty(&mut self, group: u32) {
+        if !self.groups[group as usize].dirty {
+            self.change(group, |group| group.dirty = true);
+        }
     }
 
     /// The mapping block of a group cannot be read, and the group is not resident: what it maps is not known any more.
