@@ -13,6 +13,7 @@
 //! is durable, and if a member failed on the way, when the superblocks of the others say so.
 
 pub mod adaptive;
+mod answer;
 mod audit;
 pub mod check;
 mod checkpoint;

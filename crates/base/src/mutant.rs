@@ -156,6 +156,8 @@ mutants! {
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
         /// A footer that a stripe table is read from is not read again when it is not whole.
         TableFootersReadOnce = "table-footers-read-once",
+        /// A block that a stripe table is read from, for want of footers, is believed at once.
+        TableBlocksReadOnce = "table-blocks-read-once",
         /// To a stripe table that is read again, a chunk that was torn and filled up is a chunk.
         TornChunkInTable = "torn-chunk-in-table",
         /// A read that waits for a stripe table and goes on for another reason is still thought to wait.

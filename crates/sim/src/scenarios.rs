@@ -62,6 +62,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "drive-stale",
     "drives-exchanged",
     "drives-exchanged-degraded",
+    "dropped-table-misread-block",
     "dropped-table-misread-footer",
     "dropped-table-of-a-torn-chunk",
     "flush-loses-a-drive",

@@ -4,13 +4,15 @@
 //!  each zone:  Footer ──not whole──> FooterAgain ──not whole──> Blocks ──a read fails──> EachBlock
 //! ```
 //! A read may lie once (ADR 11), so a footer is read again, block by block. It only repeats what the blocks say of
-//! themselves, so they are asked in place of one that is damaged. What no zone of a member can tell, because the member
+//! themselves, so they are asked in place of one that is damaged, and whatever of that is in doubt is asked again at the
+//! end. What no zone of a member can tell, because the member
 //! is missing or the chunk is damaged, follows from the others: metadata parity tells which blocks the chunk of a stripe
 //! had, and the index where they are. A chunk of which nothing is live
 //! may have any slot that is left: nothing points there (as [`Segment::place_missing`]).
 //!
 //! [`Segment::place_missing`]: crate::log::segment::Segment::place_missing
 
+use crate::log::answer::{Answer, Asked, Doubt, Question, said_twice};
 use crate::log::dropped_tables::TABLE_LOADS_MAX;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot};
@@ -22,13 +24,14 @@ use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, EntryKind, FooterId};
-use zone::format::oob::{self, Bound, PROTECTED_BYTES, Protected};
+use zone::format::oob::{PROTECTED_BYTES, Protected};
 use zone::stripe::Layout;
 use zone::stripe::table::StripeTable;
 
 /// What a zone is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Source {
+    #[default]
     Footer,
     FooterAgain,
     Blocks,
@@ -52,11 +55,39 @@ impl Source {
 }
 
 /// What a zone has told so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ZoneRead {
     source: Source,
     /// Of the blocks of the group, from its first; none of one that says nothing.
     entries: Vec<Option<Entry>>,
+    /// Places of blocks that are in doubt, the last of which is asked next.
+    doubtful: Vec<(u32, Question)>,
+    /// Those that say the same are among them.
+    told_apart: bool,
+}
+
+impl ZoneRead {
+    /// The last block in doubt has answered; `None` when it cannot be read.
+    fn hear(&mut self, answer: Option<&Answer>) {
+        let (place, question) = self.doubtful.last_mut().expect("one was asked");
+        let is_settled = answer.is_none_or(|answer| {
+            self.entries[*place as usize] = answer.entry;
+            question.hear(answer)
+        });
+        if is_settled {
+            self.doubtful.pop();
+        }
+    }
+
+    /// All blocks have answered: those that say the same are in doubt, once.
+    fn tell_apart(&mut self, chunk_blocks: u32) {
+        if std::mem::replace(&mut self.told_apart, true) || mutant::is(Mutant::TableBlocksReadOnce) {
+            return;
+        }
+        for place in said_twice(&self.entries, chunk_blocks) {
+            self.doubtful.push((place, Question::of(Doubt::SaidTwice, self.entries[place as usize])));
+        }
+    }
 }
 
 /// The table of a group being read; its segment is pinned.
@@ -84,7 +115,7 @@ impl Shard {
         let segment = self.segments.get_mut(slot);
         segment.readers += 1;
         let members = segment.layout.members();
-        let zones = (0..members).map(|_| ZoneRead { source: Source::Footer, entries: Vec::new() }).collect();
+        let zones = (0..members).map(|_| ZoneRead::default()).collect();
         // One more than there are, so that the load cannot end before all are asked.
         let load = TableLoad { segment: slot, group, zones, zones_pending: members + 1 };
         let load = self.dropped_tables.loads.insert(load);
@@ -96,20 +127,25 @@ impl Shard {
 
     /// Asks a zone for what it has not told yet.
     fn read_table(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
-        let load = self.dropped_tables.loads.get(slot);
+        let load = self.dropped_tables.loads.get_mut(slot);
         let segment = self.segments.get(load.segment);
         let layout = &segment.layout;
         let blocks = region_of(layout, load.group);
-        let ZoneRead { source, entries } = &load.zones[drive];
-        let next = blocks.start + u32::try_from(entries.len()).expect("a u32 of blocks");
-        if next == blocks.end || !self.membership.has_zone(segment, drive) {
+        let zone = &mut load.zones[drive];
+        let next = blocks.start + u32::try_from(zone.entries.len()).expect("a u32 of blocks");
+        if next == blocks.end && !zone.source.is_footer() {
+            zone.tell_apart(layout.chunk_blocks);
+        }
+        let doubtful = zone.doubtful.last().filter(|_| next == blocks.end);
+        if next == blocks.end && doubtful.is_none() || !self.membership.has_zone(segment, drive) {
             return self.table_told(slot);
         }
         let most = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
-        let (offset, count) = match source {
+        let (offset, count) = match zone.source {
+            _ if let Some((place, _)) = doubtful => (HEADER_BLOCKS + blocks.start + place, 1),
             Source::Footer | Source::FooterAgain => {
                 let (first, last) = (next / ENTRIES_PER_BLOCK, (blocks.end - 1) / ENTRIES_PER_BLOCK);
-                let count = if *source == Source::Footer { most.min(last + 1 - first) } else { 1 };
+                let count = if zone.source == Source::Footer { most.min(last + 1 - first) } else { 1 };
                 (layout.footer_offset() + first, count)
             }
             Source::Blocks => (HEADER_BLOCKS + next, most.min(blocks.end - next)),
@@ -131,18 +167,35 @@ impl Shard {
         let load = self.dropped_tables.loads.get(slot);
         let segment = self.segments.get(load.segment);
         let blocks = region_of(&segment.layout, load.group);
-        let ZoneRead { source, entries } = &load.zones[drive];
-        let (source, known) = (*source, entries.len());
+        let (source, known) = (load.zones[drive].source, load.zones[drive].entries.len());
+        let asked = Asked {
+            array: self.array_tag,
+            segment: segment.id,
+            mode: segment.mode,
+            layout: &segment.layout,
+            member: drive,
+            zone: segment.zones[drive],
+        };
         let mut told: Vec<Option<Entry>> = Vec::new();
+        let mut doubtful = Vec::new();
         let mut skipped = 0;
-        let is_whole = if source.is_footer() {
+        let is_whole = if known == blocks.len() {
+            let answer = (status == Status::Success).then(|| asked.answer(offset, &frames[0]));
+            self.dropped_tables.loads.get_mut(slot).zones[drive].hear(answer.as_ref());
+            true
+        } else if source.is_footer() {
             // The first and the last block of the footer may tell of other groups, too.
             let first = (offset - segment.layout.footer_offset()) * ENTRIES_PER_BLOCK;
             skipped = blocks.start as usize + known - first as usize;
             status == Status::Success && self.entries_of_footer(segment, drive, offset, &frames, &mut told)
         } else if status == Status::Success {
-            let bound = Bound { array: self.array_tag, zone: segment.zones[drive], group: load.group };
-            told.extend(frames.iter().map(|frame| entry_of_block(segment.id, &bound, frame)));
+            for (offset, frame) in (offset..).zip(&frames) {
+                let (place, answer) = (offset - HEADER_BLOCKS - blocks.start, asked.answer(offset, frame));
+                if !answer.is_certain && !mutant::is(Mutant::TableBlocksReadOnce) {
+                    doubtful.push((place, Question::of(Doubt::NotItself, answer.entry)));
+                }
+                told.push(answer.entry);
+            }
             true
         } else if source == Source::EachBlock {
             told.push(None);
@@ -153,6 +206,7 @@ impl Shard {
         let zone = &mut self.dropped_tables.loads.get_mut(slot).zones[drive];
         zone.source = if is_whole { source } else { source.next() };
         zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
+        zone.doubtful.extend(doubtful);
         if !zone.source.is_footer() && mutant::is(Mutant::TablesFromFootersOnly) {
             zone.entries.resize(blocks.len(), None);
         }
@@ -265,12 +319,6 @@ impl Shard {
             }
         }
     }
-}
-
-/// What a block says of itself; none when it says nothing, or belongs elsewhere.
-fn entry_of_block(segment: u64, bound: &Bound, frame: &Frame) -> Option<Entry> {
-    let oob = oob::open(&frame.oob, bound).filter(|oob| oob.place.segment == segment)?;
-    Entry::from_protected(&frame.oob, oob.place.role, oob.place.stripe)
 }
 
 /// The stripe whose chunk is in a slot, by what is said of its rows, and whether they are all whole. A chunk that a crash

@@ -8,6 +8,7 @@
 //! apart as it comes: beyond the entries themselves, memory does not grow with the array. Whatever is not as it
 //! should be is read again, alone: a drive may have returned another block, once.
 
+use crate::log::answer::{Answer, Asked, Doubt, Question, said_twice};
 use crate::log::mount::Session;
 use crate::log::mount::scan::{FoundSegment, FoundZone, READ_BLOCKS_MAX, READS_IN_FLIGHT_MAX, read_blocks};
 use crate::log::mount::summaries::{Run, Unread};
@@ -20,11 +21,8 @@ use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, Entry, FooterId};
-use zone::format::header::WriteMode;
-use zone::format::oob::{self, Bound, Role};
-
-/// Times that a block is read again until it says the same thrice.
-const READ_AGAIN_MAX: u32 = 6;
+use zone::format::header::SegmentHeader;
+use zone::format::oob;
 
 /// Blocks of a zone that are read with one command.
 struct Part {
@@ -99,7 +97,7 @@ fn read_runs(session: &mut Session, segments: &mut [FoundSegment], runs: &[Run])
         }
         let places = part.blocks.start - HEADER_BLOCKS..;
         for (place, frame) in places.zip(&completion.frames) {
-            if !take_entry(array, &mut segments[part.segment], part.member, (place, frame)) {
+            if !take_entry(array, &mut segments[part.segment], part.member, (place, frame)).is_certain {
                 doubtful.push((part.segment, part.member, place));
             }
         }
@@ -110,9 +108,10 @@ fn read_runs(session: &mut Session, segments: &mut [FoundSegment], runs: &[Run])
     for Part { segment, member, zone, blocks } in failed {
         let places = blocks.start - HEADER_BLOCKS..;
         for (place, frame) in places.zip(read_blocks(session, *member, *zone, blocks.clone())) {
-            let read = frame
-                .is_some_and(|frame| take_entry(array, &mut segments[*segment], *member, (place, &frame)));
-            if !read {
+            let is_certain = frame.is_some_and(|frame| {
+                take_entry(array, &mut segments[*segment], *member, (place, &frame)).is_certain
+            });
+            if !is_certain {
                 doubtful.push((*segment, *member, place));
             }
         }
@@ -241,50 +240,20 @@ fn tell_apart(session: &mut Session, segment: &mut FoundSegment, member: usize) 
     }
 }
 
-/// Places of blocks that say they are the same: one of them was read from another place.
-fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
-    let mut first: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    let mut twice = Vec::new();
-    for (place, entry) in (0..).zip(entries) {
-        let Some(entry) = entry.filter(|entry| entry.whole) else { continue };
-        let before = *first.entry((entry.stripe, place % chunk_blocks)).or_insert(place);
-        if before != place {
-            twice.extend([before, place]);
-        }
-    }
-    twice
-}
-
-/// Why a block is read again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Doubt {
-    /// It is damaged, or belongs elsewhere, or nothing seems to be there.
-    NotItself,
-    /// Another one says it is the same.
-    SaidTwice,
-}
-
-/// Reads a block of the data region again until it says what is certain, or the same thrice, and takes that: any answer
-/// may be that of another block. A hole that is taken for a damaged block once, and for a hole at the next mount, would
-/// change what counts.
+/// Reads a block of the data region again until what it says is believed.
 fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32, doubt: Doubt) {
     if mutant::is(Mutant::BlocksReadOnce) {
         return;
     }
     let offset = place + HEADER_BLOCKS;
-    let mut answers = vec![said_at(segment, member, place)];
-    for _ in 0..READ_AGAIN_MAX {
+    let mut question = Question::of(doubt, said_at(segment, member, place));
+    loop {
         let frame =
             read_blocks(session, member, segment.header.zones[member], offset..offset + 1).pop().flatten();
         let Some(frame) = frame else { return };
-        let is_own = take_entry(session.array_tag(), segment, member, (place, &frame));
-        let answer = said_at(segment, member, place);
-        let is_certain = is_own && doubt == Doubt::NotItself;
-        let times = answers.iter().filter(|before| **before == answer).count();
-        if is_certain || times == 2 || mutant::is(Mutant::SecondAnswerCounts) {
+        if question.hear(&take_entry(session.array_tag(), segment, member, (place, &frame))) {
             return;
         }
-        answers.push(answer);
     }
 }
 
@@ -293,48 +262,22 @@ fn said_at(segment: &FoundSegment, member: usize, place: u32) -> Option<Entry> {
     segment.zones[member].as_ref().expect("a zone that is read").entries[place as usize]
 }
 
-/// Takes what a block says of itself; true when it is certainly the one that was written there.
-fn take_entry(array: u64, segment: &mut FoundSegment, member: usize, (place, frame): (u32, &Frame)) -> bool {
-    let entry = entry_of(array, segment, member, place + HEADER_BLOCKS, frame);
+/// Takes what a block says of itself.
+fn take_entry(
+    array: u64,
+    segment: &mut FoundSegment,
+    member: usize,
+    (place, frame): (u32, &Frame),
+) -> Answer {
+    let SegmentHeader { segment: id, mode, zones, .. } = &segment.header;
+    let asked =
+        Asked { array, segment: *id, mode: *mode, layout: &segment.layout, member, zone: zones[member] };
+    let answer = asked.answer(place + HEADER_BLOCKS, frame);
     let zone = segment.zones[member].as_mut().expect("a zone that is read");
-    zone.entries[place as usize] = entry;
-    match entry {
+    zone.entries[place as usize] = answer.entry;
+    match answer.entry {
         None => zone.hints.insert(place, oob::guess(&frame.oob)),
         Some(_) => zone.hints.remove(&place),
     };
-    // A filler names its slot: one of another slot was read from there.
-    let hint = oob::guess(&frame.oob);
-    let slot = segment.layout.slot_at(place + HEADER_BLOCKS).map(|(slot, _)| slot);
-    let is_here = Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved);
-    entry.is_some_and(|entry| entry.whole || hint.is_filler && is_here)
-}
-
-/// The entry of a block whose metadata is whole; void when it does not belong where it was read, as behind
-/// the end of a torn chunk.
-fn entry_of(array: u64, segment: &FoundSegment, member: usize, offset: u32, frame: &Frame) -> Option<Entry> {
-    // A power failure left the write pointer behind a block that never arrived.
-    if frame.is_blank() && !mutant::is(Mutant::BlankIsDamage) {
-        return Some(Entry::VOID);
-    }
-    let layout = &segment.layout;
-    let (slot, row) = layout.slot_at(offset)?;
-    let group = layout.group_of(slot);
-    let bound = Bound { array, zone: segment.header.zones[member], group };
-    let place = oob::open(&frame.oob, &bound)?.place;
-    if place.segment != segment.header.segment {
-        return None;
-    }
-    if place.role == Role::Filler {
-        return Some(Entry::VOID);
-    }
-    let static_place = segment.header.mode == WriteMode::Append || place.stripe == slot;
-    let belongs = place.stripe < layout.stripes
-        && static_place
-        && layout.group_of(place.stripe) == group
-        && usize::from(place.piece) == layout.piece_of(place.stripe, member)
-        && u32::from(place.row) == row;
-    if !belongs && !mutant::is(Mutant::MisplacedBelieved) {
-        return Some(Entry::VOID);
-    }
-    Entry::from_protected(&frame.oob, place.role, place.stripe)
+    answer
 }

@@ -1,0 +1,133 @@
+//! What a block answers when it is asked what it is, and when an answer is believed: any one may be that of another block,
+//! once (ADR 11).
+
+use base::frame::Frame;
+use base::mutant::{self, Mutant};
+use base::units::ZoneIndex;
+use std::collections::BTreeMap;
+use zone::format::footer::Entry;
+use zone::format::header::WriteMode;
+use zone::format::oob::{self, Bound, Role};
+use zone::stripe::Layout;
+
+/// Times that a block is read again until it says the same thrice.
+const READ_AGAIN_MAX: usize = 6;
+
+/// A zone of a segment, whose blocks are asked.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// First 8 bytes of the array UUID.
+    pub array: u64,
+    /// Segment id.
+    pub segment: u64,
+    /// How it is written.
+    pub mode: WriteMode,
+    /// Where its stripes lie.
+    pub layout: &'a Layout,
+    /// Member whose zone it is.
+    pub member: usize,
+    /// The zone.
+    pub zone: ZoneIndex,
+}
+
+/// What a block says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// What it is; none when its metadata is not whole, void when it does not belong where it was read, as behind the end
+    /// of a torn chunk.
+    pub entry: Option<Entry>,
+    /// It is certainly the one that was written there.
+    pub is_certain: bool,
+}
+
+impl Asked<'_> {
+    /// What was read from an offset of the zone.
+    #[must_use]
+    pub fn answer(&self, offset: u32, frame: &Frame) -> Answer {
+        let entry = self.entry(offset, frame);
+        // A filler names its slot: one of another slot was read from there.
+        let hint = oob::guess(&frame.oob);
+        let slot = self.layout.slot_at(offset).map(|(slot, _)| slot);
+        let is_here = Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved);
+        let is_certain = entry.is_some_and(|entry| entry.whole || hint.is_filler && is_here);
+        Answer { entry, is_certain }
+    }
+
+    fn entry(&self, offset: u32, frame: &Frame) -> Option<Entry> {
+        // A power failure left the write pointer behind a block that never arrived.
+        if frame.is_blank() && !mutant::is(Mutant::BlankIsDamage) {
+            return Some(Entry::VOID);
+        }
+        let (slot, row) = self.layout.slot_at(offset)?;
+        let group = self.layout.group_of(slot);
+        let bound = Bound { array: self.array, zone: self.zone, group };
+        let place = oob::open(&frame.oob, &bound)?.place;
+        if place.segment != self.segment {
+            return None;
+        }
+        if place.role == Role::Filler {
+            return Some(Entry::VOID);
+        }
+        let static_place = self.mode == WriteMode::Append || place.stripe == slot;
+        let belongs = place.stripe < self.layout.stripes
+            && static_place
+            && self.layout.group_of(place.stripe) == group
+            && usize::from(place.piece) == self.layout.piece_of(place.stripe, self.member)
+            && u32::from(place.row) == row;
+        if !belongs && !mutant::is(Mutant::MisplacedBelieved) {
+            return Some(Entry::VOID);
+        }
+        Entry::from_protected(&frame.oob, place.role, place.stripe)
+    }
+}
+
+/// Why a block is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It is damaged, or belongs elsewhere, or nothing seems to be there.
+    NotItself,
+    /// Another one says it is the same.
+    SaidTwice,
+}
+
+/// A block whose answer is in doubt: it is read again until it says what is certain, or the same thrice. A hole that is
+/// taken for a damaged block once, and for a hole the next time, would change what counts.
+#[derive(Debug)]
+pub struct Question {
+    doubt: Doubt,
+    answers: Vec<Option<Entry>>,
+}
+
+impl Question {
+    /// A block said this, which may not be true.
+    #[must_use]
+    pub fn of(doubt: Doubt, said: Option<Entry>) -> Question {
+        Question { doubt, answers: vec![said] }
+    }
+
+    /// Hears the next answer, which now counts; true when it need not be asked again.
+    pub fn hear(&mut self, answer: &Answer) -> bool {
+        let times = self.answers.iter().filter(|before| **before == answer.entry).count();
+        let is_certain = answer.is_certain && self.doubt == Doubt::NotItself;
+        self.answers.push(answer.entry);
+        is_certain
+            || times == 2
+            || self.answers.len() > READ_AGAIN_MAX
+            || mutant::is(Mutant::SecondAnswerCounts)
+    }
+}
+
+/// Places of blocks that say they are the same: one of them was read from another place.
+#[must_use]
+pub fn said_twice(entries: &[Option<Entry>], chunk_blocks: u32) -> Vec<u32> {
+    let mut first: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut twice = Vec::new();
+    for (place, entry) in (0..).zip(entries) {
+        let Some(entry) = entry.filter(|entry| entry.whole) else { continue };
+        let before = *first.entry((entry.stripe, place % chunk_blocks)).or_insert(place);
+        if before != place {
+            twice.extend([before, place]);
+        }
+    }
+    twice
+}
