@@ -153,11 +153,11 @@ pub fn fill(block: &mut Block, lba: u64, stamp: Stamp) {
 /// The stamp of a block; `None` when its parts disagree or it belongs to another address.
 #[must_use]
 pub fn stamp_of(block: &Block, lba: u64) -> Option<Stamp> {
-    if block.iter().all(|byte| *byte == 0) {
-        return Some(0);
-    }
     let stamp = base::bytes::u64_at(block, 0);
     let mut expected = [0; BLOCK_BYTES];
+    if stamp == 0 && *block == expected {
+        return Some(0);
+    }
     fill(&mut expected, lba, stamp);
     (*block == expected).then_some(stamp)
 }

@@ -7,6 +7,7 @@ use super::entry::pack;
 use super::header::{Header, STRIDE};
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES, ZoneIndex};
+use std::sync::Arc;
 use zone::device::{Geometry, ZoneState};
 use zone::rules::Zone;
 
@@ -17,7 +18,8 @@ use zone::rules::Zone;
 pub struct HeapMedia {
     pub(super) header: Header,
     pub(super) table: Vec<u64>,
-    zones: Vec<Vec<u8>>,
+    /// Shared with clones until one of them writes.
+    zones: Vec<Arc<Vec<u8>>>,
 }
 
 impl HeapMedia {
@@ -33,7 +35,7 @@ impl HeapMedia {
         HeapMedia {
             header: Header { geometry, uuid },
             table: (0..geometry.zones).map(|index| pack(ZoneIndex(index), empty)).collect(),
-            zones: vec![Vec::new(); geometry.zones as usize],
+            zones: vec![Arc::default(); geometry.zones as usize],
         }
     }
 
@@ -49,7 +51,10 @@ impl HeapMedia {
         offset: u32,
         frames: impl Iterator<Item = &'a Frame>,
     ) {
-        let bytes = &mut self.zones[zone.index()];
+        let bytes = Arc::make_mut(&mut self.zones[zone.index()]);
+        if bytes.capacity() == 0 {
+            bytes.reserve_exact(self.header.geometry.zone_capacity_blocks as usize * STRIDE);
+        }
         bytes.truncate(offset as usize * STRIDE);
         assert!(bytes.len() == offset as usize * STRIDE, "every block below the write pointer was written");
         for frame in frames {
@@ -74,6 +79,6 @@ impl HeapMedia {
 
     /// Data and metadata of a block.
     pub(super) fn block_mut(&mut self, zone: ZoneIndex, offset: u32) -> &mut [u8] {
-        &mut self.zones[zone.index()][offset as usize * STRIDE..][..STRIDE]
+        &mut Arc::make_mut(&mut self.zones[zone.index()])[offset as usize * STRIDE..][..STRIDE]
     }
 }
