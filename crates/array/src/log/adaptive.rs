@@ -10,7 +10,8 @@
 //! 3. **Company** ([`Shard::close_idle`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
 //!    stripe that is filling is closed: waiting would only cost time. A stripe of small chunks costs so little that it
 //!    is closed while another segment has nothing to do; one of large chunks takes time from those in flight, and
-//!    waits for them. When space is short, padding must be collected soon, and both wait.
+//!    waits for them. When space is short, padding must be collected soon, and both wait. So they do while writes wait
+//!    for parts of the index, for those are about to come.
 //! 4. **Remainders** ([`Shard::recut`]): a stripe of large chunks that is closed with no more than a small one
 //!    holds becomes one, with less padding.
 //! 5. **The last stripe of a victim** ([`Shard::remainder_waits`]) is filled with blocks of clients instead of padding,
@@ -18,6 +19,7 @@
 
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
+use crate::log::index::groups::Groups;
 use crate::log::{Effects, Shard};
 use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
@@ -200,7 +202,7 @@ impl Shard {
         for stream in Stream::CLIENTS {
             let Some(slot) = self.streams[stream.index()].filling else { continue };
             let becomes = if self.can_recut(slot) { Stream::Small } else { stream };
-            if self.has_idle_segment(becomes) {
+            if self.has_idle_segment(becomes) && !self.awaits_index() {
                 self.seal_filling(stream, fx);
                 closed = true;
             }
@@ -215,6 +217,13 @@ impl Shard {
         if closed {
             self.settle(now, fx);
         }
+    }
+
+    /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
+    /// they will be company.
+    fn awaits_index(&self) -> bool {
+        let is_loading = |groups: &Groups| groups.loading() > 0 || self.mapping_stripes_in_flight() > 0;
+        !self.pending.is_empty() && self.index.groups().is_some_and(is_loading)
     }
 
     /// True while the last stripe of a victim, which others would pad, has room for blocks that clients are about to
