@@ -4,7 +4,7 @@ use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
 use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
 use super::rig::{Plan, Rig, blocks_of_kib, bytes_of};
-use super::scheme::Scheme;
+use super::scheme::{self, Scheme};
 use super::setting::Setting;
 use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
@@ -61,7 +61,7 @@ fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for chunk in CHUNKS_KIB {
         for (name, request, _) in WORKLOADS {
-            for scheme in [Scheme::ZapRaid, Scheme::Adaptive] {
+            for scheme in scheme::ALL.into_iter().chain([Scheme::Adaptive]) {
                 cells
                     .extend(RESERVED_PERCENT.map(|percent| of_scheme(scheme, name, request, chunk, percent)));
             }
