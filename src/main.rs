@@ -24,6 +24,8 @@ mod status;
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Counts allocations for `lab null-write`; costs one thread-local increment per allocation.
 #[global_allocator]
@@ -32,7 +34,11 @@ static ALLOCATOR: lab::allocations::Counting = lab::allocations::Counting;
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     abort_on_panic();
-    match run(Cli::parse()) {
+    let cli = Cli::parse();
+    if !matches!(cli.command, Command::Up(_) | Command::Serve(_)) {
+        end_when_nobody_reads();
+    }
+    match run(cli) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("zoneweave: {error:#}");
@@ -49,6 +55,16 @@ fn abort_on_panic() {
         say(info);
         std::process::abort();
     }));
+}
+
+/// SIGPIPE ends the process, as that of other tools: `zoneweave status | head -1` is no broken invariant. A server goes on
+/// without its readers.
+fn end_when_nobody_reads() {
+    let always = Arc::new(AtomicBool::new(true));
+    if let Err(error) = signal_hook::flag::register_conditional_default(signal_hook::consts::SIGPIPE, always)
+    {
+        log::warn!("SIGPIPE is not handled: {error}");
+    }
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {

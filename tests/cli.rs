@@ -5,6 +5,9 @@
 mod support;
 
 use serde_json::Value;
+use signal_hook::consts::SIGPIPE;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use support::nbd::Failure;
 use support::run::Finished;
 use support::scratch::Scratch;
@@ -338,4 +341,19 @@ fn raid01_survives_one_copy_of_each() {
     let server = Server::serve(&dir);
     assert!(server.client().read(0, 1 << 20).unwrap() == vec![9; 1 << 20]);
     server.stop();
+}
+
+#[test]
+fn output_that_nobody_reads_ends_the_command_quietly() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zoneweave"))
+        .args(["lab", "run", "design", "--json", "--seeds", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let finished = child.wait_with_output().unwrap();
+    assert_eq!(finished.status.signal(), Some(SIGPIPE), "{}", finished.status);
+    let said = String::from_utf8_lossy(&finished.stderr);
+    assert!(!said.contains("panicked"), "{said}");
 }

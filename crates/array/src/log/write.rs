@@ -170,6 +170,7 @@ impl Shard {
                 Work::Flush { .. } => Admitted::wholly(self.admit_flush(slot, fx)),
             };
             match admitted {
+                Admitted::UnderWay if passed == 0 => _ = self.pending.pop_front(),
                 Admitted::UnderWay => _ = self.pending.remove(passed),
                 Admitted::WaitsForGroup if passed < PASSED_MAX => passed += 1,
                 Admitted::WaitsForGroup | Admitted::Waits => return,
@@ -206,7 +207,7 @@ impl Shard {
                 return Admitted::UnderWay;
             };
             match self.wish_to_hold(lba, Holder::Client, fx) {
-                Residence::Here if self.must_not_pass(slot, passed) => return Admitted::Waits,
+                Residence::Here if passed > 0 && self.must_not_pass(slot, passed) => return Admitted::Waits,
                 Residence::Here => self.hold_group(lba, Holder::Client),
                 Residence::Lost => {
                     self.request_lost(slot, fx);
