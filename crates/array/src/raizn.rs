@@ -107,7 +107,7 @@ pub struct Engine {
     failed: Option<usize>,
     /// Since when each member's drive is one.
     since: [u64; PIECES_MAX],
-    broken: bool,
+    broken: Option<usize>,
     /// Records of a failure on their way; nothing is acknowledged meanwhile.
     fence: u32,
     writes: Slab<WriteRequest>,
@@ -152,7 +152,7 @@ impl Engine {
             relocated: BTreeMap::new(),
             failed: None,
             since: [0; PIECES_MAX],
-            broken: false,
+            broken: None,
             fence: 0,
             writes: Slab::default(),
             ended: Vec::new(),

@@ -154,6 +154,8 @@ mutants! {
         RaiznFlushIgnoresResets = "raizn-flush-ignores-resets",
         /// What was to move to the log of a drive that has died goes on waiting in the baseline.
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
+        /// A mount of the baseline goes on when a drive fails beside one that is missing, and erases the old logs.
+        RaiznRecoversBroken = "raizn-recovers-broken",
         /// A footer that a stripe table is read from is not read again when it is not whole.
         TableFootersReadOnce = "table-footers-read-once",
         /// A block that a stripe table is read from, for want of footers, is believed at once.

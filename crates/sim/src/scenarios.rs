@@ -12,6 +12,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "answered-as-it-closes",
     "append-groups",
     "baseline-broken-and-full",
+    "baseline-drive-fails-in-mount",
     "baseline-failure-recorded",
     "baseline-flush-awaits-reset",
     "baseline-log-dies-in-replacement",

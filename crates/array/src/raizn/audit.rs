@@ -18,7 +18,7 @@ impl Engine {
         let stale = self.zones.iter().flat_map(|zone| &zone.stripes).filter(|stripe| stripe.is_stale).count();
         format!(
             "{} writes, {} reads, {} flushes; {pending} requests wait in zones, {} zones for room in a log; {stale} \
-             stripes to be checkpointed; failed {:?}, broken {}, fence {}; {} appends",
+             stripes to be checkpointed; failed {:?}, broken {:?}, fence {}; {} appends",
             self.writes.len(),
             self.reads.len(),
             self.flushes.len(),

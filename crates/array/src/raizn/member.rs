@@ -19,7 +19,7 @@ impl Engine {
     /// True when more members failed than the array can lose.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.broken
+        self.broken.is_some()
     }
 
     /// Members that failed, one bit each.
@@ -29,11 +29,11 @@ impl Engine {
 
     /// A member is not believed any more. What was on its way to it counts as written: its completions still come.
     pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
-        if self.broken || self.is_failed(drive) {
+        if self.is_broken() || self.is_failed(drive) {
             return;
         }
         if self.failed.is_some() {
-            self.broken = true;
+            self.broken = Some(drive);
             return;
         }
         self.failed = Some(drive);
