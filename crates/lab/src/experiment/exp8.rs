@@ -4,7 +4,7 @@ use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
 use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
 use super::rig::{Plan, Rig, blocks_of_kib, bytes_of};
-use super::scheme::{self, Scheme};
+use super::scheme::Scheme;
 use super::setting::Setting;
 use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
@@ -23,6 +23,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
+/// A segment in zones of this experiment has fewer stripes than a group: `zone-append-only` would write what `zapraid` does.
+const SCHEMES: [Scheme; 3] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::Adaptive];
 const RESERVED_PERCENT: [u32; 5] = [20, 40, 60, 80, 100];
 const CHUNKS_KIB: [u32; 2] = [4, 16];
 /// Name, size of requests, where they go.
@@ -32,9 +34,9 @@ const WORKLOADS: [(&str, u32, Places); 4] = [
     ("zipf-0.99-64k", 64, Places::Zipf(0.99)),
     ("write-64k", 64, Places::Sequential),
 ];
-/// Zones of 2 MiB in place of 1,077; half of that at small scales.
-const ZONE_BLOCKS_MAX: u32 = 512;
-/// Written between the filling and the measurement.
+/// Zones of 1 MiB in place of 1,077.
+const ZONE_BLOCKS: u32 = 256;
+/// Written between the filling and the measurement; less below half of the usual scale.
 const WARM_UP_VOLUMES: u64 = 3;
 
 fn cell(workload: &'static str, request_kib: u32, chunk_kib: u32, reserved_percent: u32) -> Cell {
@@ -61,7 +63,7 @@ fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for chunk in CHUNKS_KIB {
         for (name, request, _) in WORKLOADS {
-            for scheme in scheme::ALL.into_iter().chain([Scheme::Adaptive]) {
+            for scheme in SCHEMES {
                 cells
                     .extend(RESERVED_PERCENT.map(|percent| of_scheme(scheme, name, request, chunk, percent)));
             }
@@ -78,7 +80,7 @@ pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>>
     let (_, request_kib, places) = *known.context("a workload of this experiment")?;
     let request_blocks = blocks_of_kib(request_kib);
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
-    plan.fill_segments(conditions.zone_blocks(ZONE_BLOCKS_MAX), setting.reserved_percent.unwrap_or(0))?;
+    plan.fill_segments(ZONE_BLOCKS, setting.reserved_percent.unwrap_or(0))?;
     let mut rig = Rig::new(plan)?;
     clients::fill(&mut rig, blocks_of_kib(64))?;
     let requests = rig.volume_blocks() / u64::from(request_blocks);
@@ -87,7 +89,7 @@ pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>>
         places,
         sizes: Sizes::Equal(request_blocks),
         queue_depth: setting.queue_depth.context("a queue depth")?,
-        warm_up: WARM_UP_VOLUMES * requests,
+        warm_up: WARM_UP_VOLUMES * conditions.scaled(2 * requests).min(requests),
         requests: conditions.scaled(requests),
         only_degraded: false,
     };
