@@ -4,11 +4,10 @@
 //!  each zone:  Footer ──not whole──> FooterAgain ──not whole──> Blocks ──a read fails──> EachBlock
 //! ```
 //! A read may lie once (ADR 11), so a footer is read again, block by block. It only repeats what the blocks say of
-//! themselves, so they are asked in place of one that is damaged, and whatever of that is in doubt is asked again at the
-//! end. What no zone of a member can tell, because the member
-//! is missing or the chunk is damaged, follows from the others: metadata parity tells which blocks the chunk of a stripe
-//! had, and the index where they are. A chunk of which nothing is live
-//! may have any slot that is left: nothing points there (as [`Segment::place_missing`]).
+//! themselves, so they are asked in place of one that is damaged, and those in doubt again. What no zone of a member can
+//! tell, because the member is missing or the chunk is damaged, follows from the others: metadata parity tells which
+//! blocks the chunk of a stripe had, and the index where they are. A chunk of which nothing is live may have any slot that
+//! is left: nothing points there (as [`Segment::place_missing`]).
 //!
 //! [`Segment::place_missing`]: crate::log::segment::Segment::place_missing
 
@@ -79,7 +78,7 @@ impl ZoneRead {
         }
     }
 
-    /// All blocks have answered: those that say the same are in doubt, once.
+    /// All blocks have answered for certain, as far as they can: those that say the same are in doubt, once.
     fn tell_apart(&mut self, chunk_blocks: u32) {
         if std::mem::replace(&mut self.told_apart, true) || mutant::is(Mutant::TableBlocksReadOnce) {
             return;
@@ -133,7 +132,7 @@ impl Shard {
         let blocks = region_of(layout, load.group);
         let zone = &mut load.zones[drive];
         let next = blocks.start + u32::try_from(zone.entries.len()).expect("a u32 of blocks");
-        if next == blocks.end && !zone.source.is_footer() {
+        if next == blocks.end && zone.doubtful.is_empty() && !zone.source.is_footer() {
             zone.tell_apart(layout.chunk_blocks);
         }
         let doubtful = zone.doubtful.last().filter(|_| next == blocks.end);
