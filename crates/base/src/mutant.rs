@@ -158,6 +158,10 @@ mutants! {
         RaiznRecoversBroken = "raizn-recovers-broken",
         /// A footer that a stripe table is read from is not read again when it is not whole.
         TableFootersReadOnce = "table-footers-read-once",
+        /// A rebuild leaves dead segments to a collector that collects nothing any more.
+        DeadAwaitNobody = "dead-await-nobody",
+        /// A mapping block that cannot be read keeps its place, and its segment can never be collected.
+        LostGroupKeepsItsPlace = "lost-group-keeps-its-place",
         /// A block that a stripe table is read from, for want of footers, is believed at once.
         TableBlocksReadOnce = "table-blocks-read-once",
         /// To a stripe table that is read again, a chunk that was torn and filled up is a chunk.

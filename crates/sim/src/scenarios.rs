@@ -74,6 +74,8 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "gc-places-before-it-seals",
     "gc-reserve-shrinks-with-two",
     "hole-misread-again",
+    "lost-mapping-block",
+    "lost-mapping-block-dead-segment",
     "memory-pressure",
     "misdirected-read-in-rescue",
     "misdirected-read-of-a-filler",

@@ -140,7 +140,7 @@ impl Shard {
 
     /// True when mapping blocks can be copied from one segment to another.
     pub(super) fn may_copy_groups(&self) -> bool {
-        !self.off_load.writes_failed() && !self.membership.is_broken() && !self.index.is_incomplete()
+        !self.off_load.writes_failed() && !self.membership.is_broken()
     }
 
     /// True while there are copies that were not begun, or are being read.
@@ -292,7 +292,7 @@ impl Shard {
                 groups.mark_dirty(group);
                 self.unplace_group(group);
             }
-            None => groups.lose(group),
+            None => self.lose_group(group),
         }
     }
 

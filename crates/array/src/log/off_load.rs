@@ -168,8 +168,19 @@ impl Shard {
     /// A mapping block was read, or is beyond rescue.
     pub(super) fn group_loaded(&mut self, group: u32, block: Option<&Block>, is_damaged: bool) {
         let groups = self.index.groups_mut().expect("the index is in groups");
-        if groups.end_load(group, block) && is_damaged {
+        if !groups.end_load(group, block) {
+            self.lose_group(group);
+        } else if is_damaged || groups.place(group).is_none() {
             groups.mark_dirty(group);
+        }
+    }
+
+    /// The mapping block of a group that is not resident is beyond rescue. It is not kept: nothing could move it, and the
+    /// rebuild of a member would wait for that.
+    pub(super) fn lose_group(&mut self, group: u32) {
+        self.index.groups_mut().expect("the index is in groups").lose(group);
+        if !mutant::is(Mutant::LostGroupKeepsItsPlace) {
+            self.unplace_group(group);
         }
     }
 

@@ -294,12 +294,17 @@ impl Shard {
             segment.lacks_zone(*member)
                 && segment.state == SegmentState::Sealed
                 && !segment.is_being_rebuilt
-                // The collector erases what is dead sooner than it could be rebuilt.
-                && segment.live_blocks > 0
+                // The collector erases what is dead sooner than it could be rebuilt, while it collects anything.
+                && (segment.live_blocks > 0 || self.collects_nothing())
                 && segment.stream != Stream::Mapping
                 && self.victim() != Some(*slot)
         });
         ready.min_by_key(|(_, segment)| segment.id).map(|(slot, _)| slot)
+    }
+
+    /// A part of the index is lost, and nobody knows what is live.
+    fn collects_nothing(&self) -> bool {
+        self.index.is_incomplete() && !mutant::is(Mutant::DeadAwaitNobody)
     }
 
     /// Writes a zone's header.

@@ -255,8 +255,8 @@ impl Groups {
     /// True when it is known, without the group, that it maps nothing.
     #[must_use]
     pub fn maps_nothing(&self, group: u32) -> bool {
-        let Group { entries, place, .. } = &self.groups[group as usize];
-        entries.is_none() && place.is_none()
+        let Group { entries, place, lost, .. } = &self.groups[group as usize];
+        entries.is_none() && place.is_none() && !lost
     }
 
     /// Where a block lies.
@@ -462,7 +462,8 @@ impl Groups {
         }
     }
 
-    /// The mapping block of a group cannot be read, and the group is not resident: what it maps is not known any more.
+    /// The mapping block of a group cannot be read, and the group is not resident: what it maps is not known any more, and
+    /// the block is of no more use.
     pub fn lose(&mut self, group: u32) {
         self.groups[group as usize].lost = true;
         self.any_lost = true;
@@ -486,19 +487,17 @@ impl Groups {
         self.admit(group, entries);
     }
 
-    /// A mapping block was read, or could not be; false when it makes no group.
+    /// A mapping block was read, or could not be; false when it makes no group, which is lost then ([`Groups::lose`]).
     pub fn end_load(&mut self, group: u32, block: Option<&Block>) -> bool {
         self.change(group, |group| group.loading = false);
         let range = self.range(group);
         let bytes = Lba(range.end - range.start).index() * usize::from(self.entry_bytes.count());
         let entries =
             block.and_then(|block| Entries::decode(self.entry_bytes, self.entry_bytes, &block[..bytes]));
-        let is_there = entries.is_some();
-        match entries {
-            Some(entries) => self.admit(group, entries),
-            None => self.lose(group),
-        }
-        is_there
+        let Some(entries) = entries else { return false };
+        self.admit(group, entries);
+        self.change(group, |group| group.lost = false);
+        true
     }
 
     /// True when some group is lost: nobody can tell any more what is live.

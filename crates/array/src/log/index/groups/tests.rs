@@ -132,6 +132,7 @@ fn without_its_mapping_block_a_group_is_lost() {
     groups.begin_load(1);
     assert_eq!((groups.residence(1), groups.loading()), (Residence::Coming, 1));
     assert!(!groups.end_load(1, None));
+    groups.lose(1);
     assert!(groups.is_incomplete() && groups.residence(1) == Residence::Lost);
     groups.check_invariants();
 }
