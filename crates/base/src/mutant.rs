@@ -156,8 +156,6 @@ mutants! {
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
         /// A mount of the baseline goes on when a drive fails beside one that is missing, and erases the old logs.
         RaiznRecoversBroken = "raizn-recovers-broken",
-        /// A footer that a stripe table is read from is not read again when it is not whole.
-        TableFootersReadOnce = "table-footers-read-once",
         /// A rebuild leaves dead segments to a collector that collects nothing any more.
         DeadAwaitNobody = "dead-await-nobody",
         /// A mapping block that cannot be read keeps its place, and its segment can never be collected.

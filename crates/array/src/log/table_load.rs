@@ -45,7 +45,6 @@ impl Source {
     /// What to ask when an answer was not whole.
     fn next(self) -> Source {
         match self {
-            Source::Footer if mutant::is(Mutant::TableFootersReadOnce) => Source::Blocks,
             Source::Footer => Source::FooterAgain,
             Source::FooterAgain => Source::Blocks,
             Source::Blocks | Source::EachBlock => Source::EachBlock,
