@@ -156,6 +156,8 @@ mutants! {
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
         /// A mount of the baseline goes on when a drive fails beside one that is missing, and erases the old logs.
         RaiznRecoversBroken = "raizn-recovers-broken",
+        /// A recovery that must begin anew waits until its rebuild is over.
+        VoidRecoveryComesToRest = "void-recovery-comes-to-rest",
         /// A rebuild leaves dead segments to a collector that collects nothing any more.
         DeadAwaitNobody = "dead-await-nobody",
         /// A mapping block that cannot be read keeps its place, and its segment can never be collected.

@@ -130,6 +130,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "unfinished-starve",
     "unreadable-blocks",
     "void-recovery-collects-nothing",
+    "void-recovery-in-rebuild",
     "void-recovery-seals-nothing",
     "weak-stripe-rots",
     "write-fault",

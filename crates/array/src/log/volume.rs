@@ -84,11 +84,14 @@ impl LogVolume {
         moved || !self.effects.commands.is_empty()
     }
 
-    /// True when the engine is at rest and no drive has anything to answer: engine and drives may part.
+    /// True when the engine is at rest and no drive has anything to answer: engine and drives may part. One that must mount
+    /// again need not come to rest, for its rebuild may wait for segments that nobody closes or collects any more.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let answered = |member| self.drives.in_flight(DriveIndex::at(member)) == 0;
-        self.shard.is_quiet() && self.effects.commands.is_empty() && (0..self.drives.len()).all(answered)
+        let is_void = self.shard.must_mount_again() && !mutant::is(Mutant::VoidRecoveryComesToRest);
+        let is_done = self.shard.is_quiet() || is_void;
+        is_done && self.effects.commands.is_empty() && (0..self.drives.len()).all(answered)
     }
 
     /// When the next turn is due even if nothing happens.
