@@ -19,7 +19,6 @@
 
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
-use crate::log::index::groups::Groups;
 use crate::log::{Effects, Shard};
 use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
@@ -222,8 +221,8 @@ impl Shard {
     /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
     /// they will be company.
     fn awaits_index(&self) -> bool {
-        let is_loading = |groups: &Groups| groups.loading() > 0 || self.mapping_stripes_in_flight() > 0;
-        !self.pending.is_empty() && self.index.groups().is_some_and(is_loading)
+        let Some(groups) = self.index.groups() else { return false };
+        !self.pending.is_empty() && (groups.loading() > 0 || self.mapping_stripes_in_flight() > 0)
     }
 
     /// True while the last stripe of a victim, which others would pad, has room for blocks that clients are about to

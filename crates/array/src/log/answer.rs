@@ -45,12 +45,15 @@ impl Asked<'_> {
     #[must_use]
     pub fn answer(&self, offset: u32, frame: &Frame) -> Answer {
         let entry = self.entry(offset, frame);
-        // A filler names its slot: one of another slot was read from there.
+        let is_certain = entry.is_some_and(|entry| entry.whole || self.is_filler_of(offset, frame));
+        Answer { entry, is_certain }
+    }
+
+    /// True for the filler of an offset. It names its slot: one of another slot was read from there.
+    fn is_filler_of(&self, offset: u32, frame: &Frame) -> bool {
         let hint = oob::guess(&frame.oob);
         let slot = self.layout.slot_at(offset).map(|(slot, _)| slot);
-        let is_here = Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved);
-        let is_certain = entry.is_some_and(|entry| entry.whole || hint.is_filler && is_here);
-        Answer { entry, is_certain }
+        hint.is_filler && (Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved))
     }
 
     fn entry(&self, offset: u32, frame: &Frame) -> Option<Entry> {

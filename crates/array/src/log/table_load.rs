@@ -131,11 +131,12 @@ impl Shard {
         let blocks = region_of(layout, load.group);
         let zone = &mut load.zones[drive];
         let next = blocks.start + u32::try_from(zone.entries.len()).expect("a u32 of blocks");
-        if next == blocks.end && zone.doubtful.is_empty() && !zone.source.is_footer() {
+        let all_told = next == blocks.end;
+        if all_told && zone.doubtful.is_empty() && !zone.source.is_footer() {
             zone.tell_apart(layout.chunk_blocks);
         }
-        let doubtful = zone.doubtful.last().filter(|_| next == blocks.end);
-        if next == blocks.end && doubtful.is_none() || !self.membership.has_zone(segment, drive) {
+        let doubtful = zone.doubtful.last().filter(|_| all_told);
+        if all_told && doubtful.is_none() || !self.membership.has_zone(segment, drive) {
             return self.table_told(slot);
         }
         let most = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);

@@ -496,7 +496,7 @@ impl Groups {
             block.and_then(|block| Entries::decode(self.entry_bytes, self.entry_bytes, &block[..bytes]));
         let Some(entries) = entries else { return false };
         self.admit(group, entries);
-        self.change(group, |group| group.lost = false);
+        self.groups[group as usize].lost = false;
         true
     }
 
