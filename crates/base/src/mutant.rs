@@ -156,6 +156,10 @@ mutants! {
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
         /// A mount of the baseline goes on when a drive fails beside one that is missing, and erases the old logs.
         RaiznRecoversBroken = "raizn-recovers-broken",
+        /// A mount of the baseline acts upon an epoch that one log alone may know to be complete.
+        RaiznEpochNotAgreed = "raizn-epoch-not-agreed",
+        /// A mount of the baseline finishes a reset that one log alone may know of.
+        RaiznResetNotAgreed = "raizn-reset-not-agreed",
         /// A recovery that must begin anew waits until its rebuild is over.
         VoidRecoveryComesToRest = "void-recovery-comes-to-rest",
         /// A rebuild leaves dead segments to a collector that collects nothing any more.

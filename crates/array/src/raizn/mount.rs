@@ -1,13 +1,14 @@
 //! Mounting: from what the drives hold to a running engine. Every step may crash and be repeated.
 //!
 //! 1. `scan`: who belongs to the array, and what the logs of the last complete epoch say.
-//! 2. Resets that were recorded are carried out.
+//! 2. `agree`: what only some logs say, all say. Resets that were recorded are carried out.
 //! 3. `decide`: what each block of the stripes that were open holds.
 //! 4. A new epoch begins: in an empty zone of each log, the parity of what was decided; then, when all of that is
 //!    durable, a superblock on each. From the first one of these on, the old logs say nothing any more.
 //! 5. What was decided is written where it is missing, by the engine itself.
 //! 6. The old log zones are reset.
 
+mod agree;
 mod decide;
 mod scan;
 
@@ -24,6 +25,7 @@ use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use decide::Decided;
 use scan::Scan;
+use std::collections::BTreeMap;
 use std::fmt;
 use zone::device::{Command, Op, Status, Token, ZonedDevice};
 use zone::drives::{DriveCommand, DriveSet};
@@ -135,10 +137,13 @@ pub fn mount(
     let mut scan = Scan::of(&mut drives, now)?;
     let config = scan.config;
     config.validate(&tuning).map_err(MountError::Config)?;
-    finish_resets(&mut drives, &mut scan, now)?;
+    let due = resets_due(&mut drives, &scan, now)?;
+    let resets: BTreeMap<u32, u64> = due.iter().map(|(zone, _)| (*zone, scan.dead(*zone))).collect();
+    agree::agree(&mut drives, &mut scan, &resets, now)?;
+    finish_resets(&mut drives, &mut scan, &due, now)?;
     let mut engine = Engine::new(config, tuning, scan.epoch_max + 1);
     engine.failed = scan.missing;
-    engine.since = scan.since;
+    engine.since = scan.newest.since;
     for zone in 0..config.logical_zones() {
         let decided = Decided::of(&mut drives, &scan, zone, now)?;
         load(&mut engine, zone, decided);
@@ -177,17 +182,31 @@ pub(super) fn execute(
     }
 }
 
-/// Erases what the logs say is gone.
-fn finish_resets(drives: &mut DriveSet, scan: &mut Scan, now: Instant) -> Result<(), MountError> {
-    for (zone, dead) in scan.dead.clone() {
+/// Zones, with their members, that hold what the logs say is gone.
+fn resets_due(drives: &mut DriveSet, scan: &Scan, now: Instant) -> Result<Vec<(u32, usize)>, MountError> {
+    let mut due = Vec::new();
+    for zone in (0..scan.config.logical_zones()).filter(|zone| scan.dead(*zone) > 0) {
         for member in scan.present() {
             let generation = scan.generation_on(drives, member, zone, now)?;
-            let is_gone = generation.is_some_and(|generation| generation <= dead);
+            let is_gone = generation.is_some_and(|generation| generation <= scan.dead(zone));
             if is_gone && !mutant::is(Mutant::RaiznResetsNotFinished) {
-                execute(drives, member, ZoneIndex(zone), Op::Reset, now)?;
-                scan.pointers[member][zone as usize] = 0;
+                due.push((zone, member));
             }
         }
+    }
+    Ok(due)
+}
+
+/// Erases them.
+fn finish_resets(
+    drives: &mut DriveSet,
+    scan: &mut Scan,
+    due: &[(u32, usize)],
+    now: Instant,
+) -> Result<(), MountError> {
+    for (zone, member) in due {
+        execute(drives, *member, ZoneIndex(*zone), Op::Reset, now)?;
+        scan.pointers[*member][*zone as usize] = 0;
     }
     Ok(())
 }

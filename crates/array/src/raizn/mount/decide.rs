@@ -112,7 +112,7 @@ fn generation_of(
     for member in scan.present() {
         generation = generation.max(scan.generation_on(drives, member, number, now)?);
     }
-    let dead = scan.dead.get(&number).copied().unwrap_or(0);
+    let dead = scan.dead(number);
     let logged =
         scan.equations.range((number, 0, 0)..(number + 1, 0, 0)).flat_map(|(_, equations)| equations);
     let logged = logged.map(|equation| equation.generation).filter(|generation| *generation > dead).max();

@@ -4,7 +4,6 @@ use super::{MountError, execute};
 use crate::raizn::config::{LOG_ZONES, RaiznConfig, count};
 use crate::raizn::record::{Kind, Record, Superblock, array_tag};
 use base::checksum::crc32c;
-use base::erasure::PIECES_MAX;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
@@ -31,18 +30,18 @@ pub struct Equation {
 pub struct Scan {
     /// The array.
     pub config: RaiznConfig,
+    /// The superblock that counts: of the last epoch whose log is complete.
+    pub newest: Superblock,
+    /// By member, whether its log has it.
+    pub knows_newest: Vec<bool>,
     /// The member that is missing, or not believed.
     pub missing: Option<usize>,
     /// Highest epoch that anything says.
     pub epoch_max: u32,
-    /// Since when each member's drive is one.
-    pub since: [u64; PIECES_MAX],
-    /// The last epoch whose log is complete.
-    epoch: u32,
     /// Blocks written, by member and zone.
     pub pointers: Vec<Vec<u32>>,
-    /// By logical zone, the generation up to which it was reset.
-    pub dead: BTreeMap<u32, u64>,
+    /// By member, what its log says was reset: logical zones, each up to a generation.
+    pub dead: Vec<BTreeMap<u32, u64>>,
     /// By logical zone, stripe and row.
     pub equations: BTreeMap<(u32, u32, u32), Vec<Equation>>,
     /// By member, which of its log zones hold records of the epoch.
@@ -92,14 +91,18 @@ impl Scan {
         if missing.len() > 1 || members != newest.config.members {
             return Err(MountError::TooFewMembers { present: newest.config.members - missing.len() });
         }
+        let has_newest = |member: usize| {
+            let is_it = |found: &Superblock| Superblock { member: newest.member, ..*found } == newest;
+            superblocks.iter().any(|(place, superblock)| *place == member && is_it(superblock))
+        };
         let mut scan = Scan {
             config: newest.config,
+            newest,
+            knows_newest: (0..members).map(has_newest).collect(),
             missing: missing.first().copied(),
             epoch_max: superblocks.iter().map(|(_, superblock)| superblock.epoch).max().unwrap_or(0),
-            since: newest.since,
-            epoch: newest.epoch,
             pointers,
-            dead: BTreeMap::new(),
+            dead: vec![BTreeMap::new(); members],
             equations: BTreeMap::new(),
             log_places: vec![[false; LOG_ZONES as usize]; members],
         };
@@ -123,13 +126,28 @@ impl Scan {
         places.iter().position(|is_used| !is_used).expect("an epoch uses two of three log zones")
     }
 
+    /// The log zone of a member that holds records of the last complete epoch and has most room for another one.
+    pub fn log_zone_with_room(&self, member: usize) -> Option<ZoneIndex> {
+        let geometry = &self.config.geometry;
+        let zone = |place: usize| geometry.zones - LOG_ZONES + count(place);
+        let places = (0..LOG_ZONES as usize).filter(|place| self.log_places[member][*place]);
+        let (written, zone) =
+            places.map(|place| (self.pointers[member][zone(place) as usize], zone(place))).min()?;
+        (written < geometry.zone_capacity_blocks).then_some(ZoneIndex(zone))
+    }
+
+    /// Up to which generation a logical zone was reset, as any log says; 0 when none does.
+    pub fn dead(&self, zone: u32) -> u64 {
+        self.dead.iter().filter_map(|dead| dead.get(&zone)).copied().max().unwrap_or(0)
+    }
+
     /// What a log zone says.
     fn read_log(&mut self, member: usize, place: usize, frames: &[Frame]) {
         let tag = array_tag(&self.config);
         for (at, frame) in frames.iter().enumerate() {
             let Some(record) = Record::of_frame(tag, frame) else { continue };
             self.epoch_max = self.epoch_max.max(record.epoch);
-            if record.epoch != self.epoch {
+            if record.epoch != self.newest.epoch {
                 continue;
             }
             self.log_places[member][place] = true;
@@ -147,7 +165,7 @@ impl Scan {
                 }
                 Kind::Superblock => {}
                 Kind::Reset => {
-                    let dead = self.dead.entry(record.zone).or_default();
+                    let dead = self.dead[member].entry(record.zone).or_default();
                     *dead = record.generation.max(*dead);
                 }
             }
