@@ -59,8 +59,16 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let unmounted = Process::new("umount").arg(self.0.path()).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "the drive's file is closed");
+        // A process that another test is starting may hold the drive's descriptor until it runs.
+        let is_unmounted = (0..200).any(|_| {
+            let tried = Process::new("umount").arg(self.0.path()).output();
+            let is_done = tried.is_ok_and(|output| output.status.success());
+            if !is_done {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            is_done
+        });
+        assert!(is_unmounted, "the drive's file is closed");
     }
 }
 
