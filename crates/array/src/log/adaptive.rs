@@ -30,7 +30,7 @@ const SMALL_SEGMENTS_MAX: u32 = 4;
 /// groups.
 const LARGE_SEGMENTS_MAX: u32 = 6;
 /// Of the segments that hold no data, one in so many may be open for clients.
-const SPARE_PER_OPEN_SEGMENT: u32 = 16;
+const SPARE_PER_OPEN_SEGMENT: u32 = 8;
 /// C_s: the smallest there is, so that a lone write pads least.
 const SMALL_CHUNK_BLOCKS: u32 = 1;
 /// G: a zone runs empty at the end of each group, which small chunks reach soon.

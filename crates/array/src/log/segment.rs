@@ -433,19 +433,25 @@ impl SegmentTable {
         self.evacuating > 0
     }
 
-    /// Takes one free zone of every drive, the oldest, or of the oldest few one far from those that a stream writes to:
-    /// neighbours lie on other channels, so the fewer low bits two numbers share, the less their zones do.
+    /// Takes one free zone of every drive, the oldest, or of the oldest few one far from those that a stream writes to,
+    /// and next from those that others do: neighbours lie on other channels, so the fewer low bits two numbers share,
+    /// the less their zones do.
     ///
     /// # Panics
     /// When a drive has none: callers ask [`SegmentTable::free_segments`] first.
     pub fn take_zones(&mut self, apart_from: Option<Stream>) -> Vec<ZoneIndex> {
         let mut zones = self.spare.zones.pop().unwrap_or_default();
         for (drive, free) in self.free.iter_mut().enumerate() {
-            let is_near = |segment: &&Segment| Some(segment.stream) == apart_from && segment.is_active();
-            let near = || self.segments.iter().flatten().filter(is_near).map(|segment| segment.zones[drive]);
-            let shared = |zone: ZoneIndex| near().map(|near| (near.0 ^ zone.0).trailing_zeros()).sum::<u32>();
-            let oldest = free.iter().take(ZONES_TO_CHOOSE_FROM).enumerate();
-            let (at, _) = oldest.min_by_key(|(_, zone)| shared(**zone)).expect("a free zone on every drive");
+            let active = || self.segments.iter().flatten().filter(|segment| segment.is_active());
+            let shared = |zone: ZoneIndex, is_own: bool| {
+                let near = active().filter(|segment| (Some(segment.stream) == apart_from) == is_own);
+                near.map(|segment| (segment.zones[drive].0 ^ zone.0).trailing_zeros()).sum::<u32>()
+            };
+            let choice = if apart_from.is_some() { ZONES_TO_CHOOSE_FROM } else { 1 };
+            let oldest = free.iter().take(choice).enumerate();
+            let (at, _) = oldest
+                .min_by_key(|(_, zone)| (shared(**zone, true), shared(**zone, false)))
+                .expect("a free zone on every drive");
             zones.push(free[at]);
             if !mutant::is(Mutant::ChosenZoneStaysFree) {
                 free.remove(at);

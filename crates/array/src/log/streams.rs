@@ -11,6 +11,12 @@
 //! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes
 //! the stripe, and without one whichever has least to do. What adapts lets it wait until one has fewer than two in flight:
 //! which of them is first to have room is not known before, and stripes that wait together are written in their order.
+//!
+//! Where a stream has one segment or two, what waits for a zone of it is *joined*: chunks that follow one another go in one
+//! command. The collector's always do, for it writes whole victims at once and nobody waits for any one stripe:
+//! ```text
+//!   zone A   in flight [ 7 ]            waiting 8 9 10 11 12        8 to 11 are the next command, of 64 KiB
+//! ```
 
 use crate::log::config::ArrayConfig;
 use crate::log::segment::{SegmentSlot, SegmentState};
@@ -23,6 +29,14 @@ use zone::stripe::Layout;
 /// Stripes in flight from which on a segment under Zone Write takes no more from clients: one is being written,
 /// and the other follows it drive by drive.
 const STRIPES_IN_FLIGHT_WORTH: u32 = 2;
+/// And where a stream has no more than [`FEW_SEGMENTS`], for long queues: two joined commands and a half.
+const STRIPES_QUEUED_MAX: u32 = 10;
+/// So many wait for each stripe of those.
+const QUEUED_PER_STRIPE: usize = 4;
+/// More segments take what a drive has to give with one chunk in flight each.
+const FEW_SEGMENTS: usize = 2;
+/// Blocks of chunks joined in one command: beyond 64 KiB bytes cost a drive the same however many there are.
+const JOINED_BLOCKS_MAX: u32 = 16;
 
 /// A segment that is open for a stream, or the place of one.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +154,11 @@ impl Shard {
         let writer = &self.streams[stream.index()];
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
+        let worth = match count {
+            0..=FEW_SEGMENTS => u32::try_from(writer.sealed.len() / (QUEUED_PER_STRIPE * count.max(1)))
+                .map_or(STRIPES_QUEUED_MAX, |worth| worth.clamp(STRIPES_IN_FLIGHT_WORTH, STRIPES_QUEUED_MAX)),
+            _ => STRIPES_IN_FLIGHT_WORTH,
+        };
         let mut best: Option<(u32, usize)> = None;
         for index in (0..count).map(|step| (writer.next + step) % count) {
             let Some(pending) = self.stripes_pending_with_room(&writer.open[index]) else { continue };
@@ -148,7 +167,7 @@ impl Shard {
                 WriteMode::Append if count > 1 => pending.min(1),
                 WriteMode::Append => 0,
                 WriteMode::Write if pending == 0 => 0,
-                WriteMode::Write if waits && pending >= STRIPES_IN_FLIGHT_WORTH => continue,
+                WriteMode::Write if waits && pending >= worth => continue,
                 WriteMode::Write => pending + 1,
             };
             if best.is_none_or(|(least, _)| rank < least) {
@@ -169,6 +188,16 @@ impl Shard {
         }
         let writer = segment.writer.as_ref()?;
         writer.has_room(&place.layout).then(|| writer.stripes_pending())
+    }
+
+    /// Blocks that one command for a zone of this stream may write.
+    pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
+        let are_few = self.streams[stream.index()].open.len() <= FEW_SEGMENTS;
+        if self.is_adaptive() && (stream.is_collectors() || are_few) {
+            JOINED_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max)
+        } else {
+            0
+        }
     }
 
     /// True when a stream's next stripe needs a new segment.
@@ -200,7 +229,9 @@ impl Shard {
         let writes = places.filter(|place| place.mode == WriteMode::Write && self.is_adaptive());
         for segment in writes.filter_map(|place| place.segment).map(|slot| self.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
-            assert!(pending <= STRIPES_IN_FLIGHT_WORTH, "{pending} stripes of segment {}", segment.id);
+            let are_few = self.streams[segment.stream.index()].open.len() <= FEW_SEGMENTS;
+            let most = if are_few { STRIPES_QUEUED_MAX } else { STRIPES_IN_FLIGHT_WORTH };
+            assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
         }
     }
 

@@ -6,7 +6,8 @@
 
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
-use crate::log::stripe::{Origin, StripeBlock};
+use crate::log::segment::SegmentSlot;
+use crate::log::stripe::{Origin, Stripe, StripeBlock};
 use crate::log::{Effects, Shard, Waiter, index};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
 use base::checksum::{crc32c, crc32c_zero_block};
@@ -388,12 +389,33 @@ impl Shard {
         }
     }
 
-    /// A drive has written (or failed to write) a piece of a stripe.
+    /// A drive has written (or failed to write) a piece of a stripe, and those that were joined to it.
     pub(super) fn on_chunk(&mut self, slot: u32, part: u32, completion: Completion, fx: &mut Effects) {
-        let piece = part as usize;
-        let Completion { status, offset, frames, .. } = completion;
-        let stripe = self.stripes.get_mut(slot);
-        stripe.pieces[piece] = frames;
+        let Completion { status, offset, mut frames, .. } = completion;
+        let Stripe { segment, stripe, .. } = self.stripes.get(slot);
+        let segment = self.segments.get_mut(*segment);
+        let layout = segment.layout;
+        let drive = layout.drive_of(*stripe, part as usize);
+        let writer = segment.writer.as_mut().expect("stripes are in flight");
+        let joined = match segment.mode {
+            WriteMode::Append => Vec::new(),
+            WriteMode::Write => std::mem::take(&mut writer.zones[drive].joined),
+        };
+        let first = layout.chunk_blocks as usize;
+        for chunk in &joined {
+            let own = &mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize];
+            own.extend(frames.drain(first..2 * first));
+        }
+        self.stripes.get_mut(slot).pieces[part as usize] = frames;
+        self.on_piece(slot, part as usize, (status, offset), fx);
+        for chunk in joined {
+            self.on_piece(chunk.slot, chunk.piece as usize, (status, offset), fx);
+        }
+    }
+
+    /// A piece of a stripe was written, or was not.
+    fn on_piece(&mut self, slot: u32, piece: usize, (status, offset): (Status, u32), fx: &mut Effects) {
+        let stripe = self.stripes.get(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         let segment = self.segments.get_mut(segment_slot);
         let layout = segment.layout;
@@ -623,9 +645,15 @@ impl Shard {
             return;
         }
         let (layout, mode, zone) = (segment.layout, segment.mode, segment.zones[drive]);
-        let Some(writer) = segment.writer.as_mut() else { return };
-        while let Some(chunk) = writer.zones[drive].next_ready(&layout, mode) {
-            let frames = std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize]);
+        while let Some(writer) = &mut self.segments.get_mut(segment_slot).writer
+            && let Some(chunk) = writer.zones[drive].next_ready(&layout, mode)
+        {
+            let has_company = mode == WriteMode::Write && !writer.zones[drive].waiting.is_empty();
+            let mut frames =
+                std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize]);
+            if has_company {
+                self.join_chunks(segment_slot, drive, chunk.stripe, &mut frames);
+            }
             let waiter = Waiter::Chunk { slot: chunk.slot, part: chunk.piece };
             let op = match mode {
                 WriteMode::Append => zone::device::Op::Append { frames },
@@ -634,6 +662,21 @@ impl Shard {
                 }
             };
             fx.command(drive, zone, waiter, op);
+        }
+    }
+
+    /// Chunks that wait for a zone behind the one of `stripe` go along in its command, as many as one may have.
+    fn join_chunks(&mut self, segment_slot: SegmentSlot, drive: usize, stripe: u32, frames: &mut Vec<Frame>) {
+        let stream = self.segments.get(segment_slot).stream;
+        let blocks_max = self.joined_blocks_max(stream) as usize;
+        let zone = &mut self.segments.writer_mut(segment_slot).zones[drive];
+        let chunk_blocks = frames.len();
+        let mut last = stripe;
+        while frames.len() + chunk_blocks <= blocks_max
+            && let Some(next) = zone.next_joined(last)
+        {
+            frames.append(&mut self.stripes.get_mut(next.slot).pieces[next.piece as usize]);
+            last = next.stripe;
         }
     }
 

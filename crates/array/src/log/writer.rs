@@ -40,6 +40,8 @@ pub struct ZoneWriter {
     pub waiting: VecDeque<WaitingChunk>,
     /// Chunks handed to the drive and not completed.
     pub in_flight: u32,
+    /// Of them, those behind the first one in its command.
+    pub joined: Vec<WaitingChunk>,
     /// Slots whose chunk has landed (or was written off by recovery).
     pub landed: u32,
     /// Next footer block to write.
@@ -67,6 +69,14 @@ impl ZoneWriter {
             return None;
         }
         self.in_flight += 1;
+        self.waiting.pop_front()
+    }
+
+    /// The chunk that waits to be written right behind that of `stripe`, to go along with it in one command.
+    pub fn next_joined(&mut self, stripe: u32) -> Option<WaitingChunk> {
+        let chunk = *self.waiting.front().filter(|chunk| chunk.stripe == stripe + 1)?;
+        self.in_flight += 1;
+        self.joined.push(chunk);
         self.waiting.pop_front()
     }
 
@@ -133,6 +143,7 @@ impl Writer {
         for zone in &mut self.zones {
             assert!(zone.waiting.is_empty());
             zone.in_flight = 0;
+            zone.joined.clear();
             zone.landed = next_stripe;
             zone.footer_next = 0;
             zone.finished = false;
