@@ -116,7 +116,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
         clients::fill(&mut rig, blocks_of_kib(64))?;
         return crash(rig);
     }
-    plan.profile = plan.profile.with_small_zones(ZONE_BLOCKS);
+    plan.profile = plan.profile.with_small_zones(ZONE_BLOCKS).with_one_group();
     plan.zone_capacity_blocks = ZONE_BLOCKS;
     plan.volume_blocks = 1;
     let segment_blocks = u64::from(plan.config()?.user_layout().segment_data_blocks());

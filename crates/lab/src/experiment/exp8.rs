@@ -34,9 +34,10 @@ const WORKLOADS: [(&str, u32, Places); 4] = [
     ("zipf-0.99-64k", 64, Places::Zipf(0.99)),
     ("write-64k", 64, Places::Sequential),
 ];
-/// Zones of 1 MiB in place of 1,077.
-const ZONE_BLOCKS: u32 = 256;
-/// Written between the filling and the measurement; less below half of the usual scale.
+/// Zones of 2 MiB in place of 1,077. Larger ones give the same, smaller ones do not: what a zone of 1 MiB holds is five
+/// programs, so that dies are loaded unevenly.
+pub(super) const ZONE_BLOCKS: u32 = 512;
+/// Written between the filling and the measurement; less below a quarter of the usual scale.
 const WARM_UP_VOLUMES: u64 = 3;
 
 fn cell(workload: &'static str, request_kib: u32, chunk_kib: u32, reserved_percent: u32) -> Cell {
@@ -75,12 +76,17 @@ fn cells() -> Vec<Cell> {
 /// Fills the volume, writes it three times more so that collection has found its rhythm, and measures another time:
 /// five times the volume in all, as the paper's 1 TiB to 200 GiB.
 pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
+    measure_in_zones(ZONE_BLOCKS, cell, conditions)
+}
+
+/// The same in zones of another size.
+pub(super) fn measure_in_zones(zone_blocks: u32, cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let setting = &cell.setting;
     let known = WORKLOADS.iter().find(|(name, ..)| setting.workload == Some(name));
     let (_, request_kib, places) = *known.context("a workload of this experiment")?;
     let request_blocks = blocks_of_kib(request_kib);
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
-    plan.fill_segments(ZONE_BLOCKS, setting.reserved_percent.unwrap_or(0))?;
+    plan.fill_segments(zone_blocks, setting.reserved_percent.unwrap_or(0))?;
     let mut rig = Rig::new(plan)?;
     clients::fill(&mut rig, blocks_of_kib(64))?;
     let requests = rig.volume_blocks() / u64::from(request_blocks);
@@ -89,7 +95,7 @@ pub(super) fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>>
         places,
         sizes: Sizes::Equal(request_blocks),
         queue_depth: setting.queue_depth.context("a queue depth")?,
-        warm_up: WARM_UP_VOLUMES * conditions.scaled(2 * requests).min(requests),
+        warm_up: WARM_UP_VOLUMES * conditions.scaled(4 * requests).min(requests),
         requests: conditions.scaled(requests),
         only_degraded: false,
     };

@@ -127,6 +127,8 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let request_blocks = blocks_of_kib(workload.request_kib);
     let mut plan = Plan::new(cell.scheme, setting, conditions.seed)?;
     plan.fill_segments(conditions.zone_blocks(workload.zone_blocks()), workload.reserved_percent)?;
+    // One zone at a time is open for clients, and in most cells for nobody else.
+    plan.profile = plan.profile.with_one_group();
     let percent = u64::from(setting.index_percent.context("a share of the index")?);
     plan.index_memory = (percent < 100).then_some(plan.volume_blocks * ENTRY_BYTES * percent / 100);
     plan.index_group_entries = Some(GROUP_ENTRIES);

@@ -150,7 +150,7 @@ mod tests {
     fn filled_drives_are_mounted_like_drives_that_were_written() {
         let mut plan = Plan::new(Scheme::ZapRaid, &Setting::paper(4, 4), 1).unwrap();
         plan.zone_capacity_blocks = 2048;
-        plan.profile = plan.profile.with_small_zones(plan.zone_capacity_blocks);
+        plan.profile = plan.profile.with_small_zones(plan.zone_capacity_blocks).with_one_group();
         let plan = plan.filled(30_000).unwrap();
         let filled = Rig::new(plan.clone()).unwrap();
         let mut rig = Rig::new(Plan { filled_segments: None, ..plan }).unwrap();

@@ -192,8 +192,7 @@ impl Profile {
 
     /// The same drive with smaller zones, for runs that must fill many: what is done to whole zones (reset, finish)
     /// takes less by as much, so that it weighs as much per byte as on the drive. [`Profile::with_geometry`] keeps
-    /// those costs. All lie on one channel group, as the zone that is open at a time does: else writes that fill one
-    /// small zone after the other would use more of the drive than they could.
+    /// those costs.
     ///
     /// # Panics
     /// When the zones would be larger, or hold nothing.
@@ -208,9 +207,17 @@ impl Profile {
             ..geometry
         });
         scaled.management.scale_zones(share);
-        scaled.program.channels = (scaled.program.channels / scaled.geometry.groups).max(1);
-        scaled.geometry.groups = 1;
         scaled
+    }
+
+    /// The same drive with one of its channel groups, where the one zone that is open at a time lies: writes that fill
+    /// one small zone after the other would use more of the drive than they could.
+    #[must_use]
+    pub fn with_one_group(&self) -> Profile {
+        let mut one = self.clone();
+        one.program.channels = (one.program.channels / one.geometry.groups).max(1);
+        one.geometry.groups = 1;
+        one
     }
 
     /// What a stack costs with this drive, where that is known.

@@ -50,7 +50,7 @@ fn small_zones_cost_as_much_per_byte() {
     assert_eq!(profile.with_small_zones(275_712).management.finish_us, profile.management.finish_us);
     let of_two_groups = Profile::named("zn540-4tb").unwrap();
     assert_eq!(of_two_groups.channel_groups(), 2);
-    assert_eq!(of_two_groups.with_small_zones(512).channel_groups(), 1);
+    assert_eq!(of_two_groups.with_one_group().channel_groups(), 1);
 }
 
 #[test]
