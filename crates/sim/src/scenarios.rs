@@ -84,6 +84,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "misdirected-read-of-the-right-one",
     "misdirected-reads",
     "misdirected-reads-in-recovery",
+    "misdirected-reads-in-turn",
     "misdirected-write",
     "off-loaded-drive-replaced",
     "off-loaded-index",

@@ -19,6 +19,7 @@ use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::{Effects, Shard, Waiter};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
@@ -60,8 +61,8 @@ struct ZoneRead {
     entries: Vec<Option<Entry>>,
     /// Places of blocks that are in doubt, the last of which is asked next.
     doubtful: Vec<(u32, Question)>,
-    /// Those that say the same are among them.
-    told_apart: bool,
+    /// Those that were asked because another one said the same.
+    told_apart: BTreeSet<u32>,
 }
 
 impl ZoneRead {
@@ -77,13 +78,16 @@ impl ZoneRead {
         }
     }
 
-    /// All blocks have answered for certain, as far as they can: those that say the same are in doubt, once.
+    /// All blocks have answered for certain, as far as they can: those that say the same are in doubt, once each. What
+    /// one of them says then may be what a third one says.
     fn tell_apart(&mut self, chunk_blocks: u32) {
-        if std::mem::replace(&mut self.told_apart, true) || mutant::is(Mutant::TableBlocksReadOnce) {
+        if mutant::is(Mutant::TableBlocksReadOnce) {
             return;
         }
         for place in said_twice(&self.entries, chunk_blocks) {
-            self.doubtful.push((place, Question::of(Doubt::SaidTwice, self.entries[place as usize])));
+            if self.told_apart.insert(place) {
+                self.doubtful.push((place, Question::of(Doubt::SaidTwice, self.entries[place as usize])));
+            }
         }
     }
 }
