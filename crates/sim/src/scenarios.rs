@@ -68,6 +68,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "dropped-table-misread-block",
     "dropped-table-misread-footer",
     "dropped-table-of-a-torn-chunk",
+    "dropped-table-void-stripe",
     "flush-loses-a-drive",
     "foreign-drive-and-discord",
     "gc-flush-loses-two",

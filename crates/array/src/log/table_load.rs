@@ -373,7 +373,32 @@ impl Told {
                 }
             }
         }
+        if !mutant::is(Mutant::VoidStripesInTables) {
+            told.forget_void(layout, load);
+        }
         told
+    }
+
+    /// A footer names all stripes that count, and their damaged chunks too. Blocks know nothing of it: those of a stripe
+    /// that recovery found void say what they always said, and may be newer than what counts.
+    fn forget_void(&mut self, layout: &Layout, load: &TableLoad) {
+        let blocks = region_of(layout, load.group).len();
+        let by_footer: Vec<usize> = (0..load.zones.len())
+            .filter(|drive| {
+                load.zones[*drive].source.is_footer() && load.zones[*drive].entries.len() == blocks
+            })
+            .collect();
+        for within in 0..self.exists.len() {
+            if by_footer.iter().all(|drive| self.place_of[*drive][within].is_some()) {
+                continue;
+            }
+            self.exists[within] = false;
+            for (slots, place_of) in self.slots.iter_mut().zip(&mut self.place_of) {
+                if let Some(at) = place_of[within].take() {
+                    slots[at as usize] = None;
+                }
+            }
+        }
     }
 
     /// A stripe's chunk is in a slot, unless it was found in another, or another was found there.
