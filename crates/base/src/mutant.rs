@@ -156,6 +156,8 @@ mutants! {
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
         /// A mount of the baseline goes on when a drive fails beside one that is missing, and erases the old logs.
         RaiznRecoversBroken = "raizn-recovers-broken",
+        /// A check calls the index wrong that points to a hole whose stripe recovery has yet to move.
+        CheckKnowsNoWeak = "check-knows-no-weak",
         /// A stripe table that is read again has the stripes that recovery found void.
         VoidStripesInTables = "void-stripes-in-tables",
         /// A mount tells blocks apart that say the same, but not those that say it once one of them was asked again.

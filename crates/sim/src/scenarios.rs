@@ -21,6 +21,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "baseline-rebuilt",
     "baseline-relocated-moves",
     "baseline-reset-in-one-log",
+    "check-meets-a-hole",
     "checkpoint-of-a-closed-segment",
     "checkpoint-out-of-caches",
     "checkpoint-rots",

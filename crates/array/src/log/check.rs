@@ -9,6 +9,7 @@ use crate::log::{Location, MountReport, Shard, row};
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
+use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Command, Op, Status, Token};
@@ -340,13 +341,21 @@ impl Check<'_> {
         }
         for (name, pba) in shard.index.mapped() {
             let location = shard.pba.unpack(pba);
-            if !is_there(pba) || self.is_matched(name, location) {
+            if !is_there(pba) || self.is_weak(location) || self.is_matched(name, location) {
                 continue;
             }
             let lba = name.lba();
             let Location { drive, zone, offset } = location;
             self.report.add(Problem::IndexMismatch { lba, drive, zone, offset });
         }
+    }
+
+    /// True when recovery has yet to move what is live in the stripe: its chunk here may be a hole that a crash left.
+    fn is_weak(&self, location: Location) -> bool {
+        let slot = self.shard.segment_at(self.shard.pba.pack(location));
+        let stripe = self.shard.place_at(slot, location).map(|place| place.stripe);
+        let is_weak = |stripe| self.shard.weak.contains(&(slot, stripe));
+        stripe.is_some_and(is_weak) && !mutant::is(Mutant::CheckKnowsNoWeak)
     }
 
     /// True when the block holds what it is indexed as, or will once recovery has completed it.
