@@ -5,7 +5,7 @@ mod records;
 
 use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
-use crate::log::{Location, MountReport, Shard, row};
+use crate::log::{Location, MountReport, Pba, Shard, row};
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
@@ -341,7 +341,7 @@ impl Check<'_> {
         }
         for (name, pba) in shard.index.mapped() {
             let location = shard.pba.unpack(pba);
-            if !is_there(pba) || self.is_weak(location) || self.is_matched(name, location) {
+            if !is_there(pba) || self.is_weak(pba) || self.is_matched(name, location) {
                 continue;
             }
             let lba = name.lba();
@@ -351,9 +351,9 @@ impl Check<'_> {
     }
 
     /// True when recovery has yet to move what is live in the stripe: its chunk here may be a hole that a crash left.
-    fn is_weak(&self, location: Location) -> bool {
-        let slot = self.shard.segment_at(self.shard.pba.pack(location));
-        let stripe = self.shard.place_at(slot, location).map(|place| place.stripe);
+    fn is_weak(&self, pba: Pba) -> bool {
+        let slot = self.shard.segment_at(pba);
+        let stripe = self.shard.place_at(slot, self.shard.pba.unpack(pba)).map(|place| place.stripe);
         let is_weak = |stripe| self.shard.weak.contains(&(slot, stripe));
         stripe.is_some_and(is_weak) && !mutant::is(Mutant::CheckKnowsNoWeak)
     }

@@ -12,7 +12,7 @@
 //! the stripe, and without one whichever has least to do. What adapts lets it wait until one has fewer than two in flight:
 //! which of them is first to have room is not known before, and stripes that wait together are written in their order.
 //!
-//! Where a stream has one segment or two, what waits for a zone of it is *joined*: chunks that follow one another go in one
+//! What adapts *joins* what waits for a zone, where a stream has one segment or two: chunks that follow one another go in one
 //! command. The collector's always do, for it writes whole victims at once and nobody waits for any one stripe:
 //! ```text
 //!   zone A   in flight [ 7 ]            waiting 8 9 10 11 12        8 to 11 are the next command, of 64 KiB
@@ -155,7 +155,7 @@ impl Shard {
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
         let worth = match count {
-            0..=FEW_SEGMENTS => u32::try_from(writer.sealed.len() / (QUEUED_PER_STRIPE * count.max(1)))
+            1..=FEW_SEGMENTS => u32::try_from(writer.sealed.len() / (QUEUED_PER_STRIPE * count))
                 .map_or(STRIPES_QUEUED_MAX, |worth| worth.clamp(STRIPES_IN_FLIGHT_WORTH, STRIPES_QUEUED_MAX)),
             _ => STRIPES_IN_FLIGHT_WORTH,
         };
@@ -190,10 +190,14 @@ impl Shard {
         writer.has_room(&place.layout).then(|| writer.stripes_pending())
     }
 
+    /// True where one chunk in flight for each zone that a stream writes leaves drives idle.
+    fn has_few_segments(&self, stream: Stream) -> bool {
+        self.streams[stream.index()].open.len() <= FEW_SEGMENTS
+    }
+
     /// Blocks that one command for a zone of this stream may write.
     pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
-        let are_few = self.streams[stream.index()].open.len() <= FEW_SEGMENTS;
-        if self.is_adaptive() && (stream.is_collectors() || are_few) {
+        if self.is_adaptive() && (stream.is_collectors() || self.has_few_segments(stream)) {
             JOINED_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max)
         } else {
             0
@@ -229,7 +233,7 @@ impl Shard {
         let writes = places.filter(|place| place.mode == WriteMode::Write && self.is_adaptive());
         for segment in writes.filter_map(|place| place.segment).map(|slot| self.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
-            let are_few = self.streams[segment.stream.index()].open.len() <= FEW_SEGMENTS;
+            let are_few = self.has_few_segments(segment.stream);
             let most = if are_few { STRIPES_QUEUED_MAX } else { STRIPES_IN_FLIGHT_WORTH };
             assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
         }

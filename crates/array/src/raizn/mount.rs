@@ -16,7 +16,7 @@ use crate::raizn::Engine;
 use crate::raizn::config::{ConfigError, LOG_ZONES, RaiznConfig, Tuning};
 use crate::raizn::logical_zone::Part;
 use crate::raizn::parity_log::Purpose;
-use crate::raizn::record::{Kind, Record, Superblock, array_tag};
+use crate::raizn::record::Superblock;
 use crate::raizn::volume::RaiznVolume;
 use base::erasure::PIECES_MAX;
 use base::frame::Frame;
@@ -115,8 +115,7 @@ pub fn format(drives: &mut DriveSet, config: &RaiznConfig, tuning: &Tuning) -> R
             since: [0; PIECES_MAX],
         };
         let mut frame = Frame::zeroed();
-        superblock.encode(&mut frame.data);
-        Record::of_array(Kind::Superblock, 1).seal(array_tag(config), &mut frame);
+        superblock.seal(&mut frame);
         let zone = ZoneIndex(config.logical_zones());
         execute(drives, member, zone, Op::Append { frames: vec![frame] }, Instant(0))?;
     }

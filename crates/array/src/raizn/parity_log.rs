@@ -286,8 +286,7 @@ impl Engine {
             since: self.since,
         };
         let mut frame = self.frames.take();
-        superblock.encode(&mut frame.data);
-        Record::of_array(Kind::Superblock, self.epoch).seal(self.tag, &mut frame);
+        superblock.seal(&mut frame);
         self.counters.log_others += 1;
         self.append(drive, purpose, vec![frame], fx);
     }
@@ -297,7 +296,7 @@ impl Engine {
         let mut frame = self.frames.take();
         frame.data.fill(0);
         let generation = self.zones[zone as usize].generation;
-        Record { zone, generation, ..Record::of_array(Kind::Reset, self.epoch) }.seal(self.tag, &mut frame);
+        Record::of_reset(self.epoch, zone, generation).seal(self.tag, &mut frame);
         self.counters.log_others += 1;
         self.append(drive, Purpose::Reset(zone), vec![frame], fx);
     }

@@ -87,6 +87,12 @@ impl Record {
         Record { kind, epoch, zone: 0, generation: 0, stripe: 0, row: 0, coverage: 0, data_crc: 0 }
     }
 
+    /// That a logical zone is reset, up to a generation.
+    #[must_use]
+    pub fn of_reset(epoch: u32, zone: u32, generation: u64) -> Record {
+        Record { zone, generation, ..Record::of_array(Kind::Reset, epoch) }
+    }
+
     /// Writes the record into 64 bytes.
     ///
     /// # Panics
@@ -169,6 +175,12 @@ pub struct Superblock {
 }
 
 impl Superblock {
+    /// Puts it into a frame, with its record.
+    pub fn seal(&self, frame: &mut Frame) {
+        self.encode(&mut frame.data);
+        Record::of_array(Kind::Superblock, self.epoch).seal(array_tag(&self.config), frame);
+    }
+
     /// Writes it into a block.
     pub fn encode(&self, block: &mut Block) {
         let Geometry { zones, zone_size_blocks, zone_capacity_blocks, .. } = self.config.geometry;

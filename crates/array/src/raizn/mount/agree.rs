@@ -8,7 +8,7 @@
 
 use super::scan::Scan;
 use super::{DriveSet, MountError, execute};
-use crate::raizn::record::{Kind, Record, Superblock, array_tag};
+use crate::raizn::record::{Record, Superblock, array_tag};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
@@ -32,16 +32,14 @@ pub fn agree(
         if !scan.knows_newest[member] && !mutant::is(Mutant::RaiznEpochNotAgreed) {
             let place = u8::try_from(member).expect("validated: at most 32 members");
             let mut frame = Frame::zeroed();
-            Superblock { member: place, ..scan.newest }.encode(&mut frame.data);
-            Record::of_array(Kind::Superblock, scan.newest.epoch).seal(tag, &mut frame);
+            Superblock { member: place, ..scan.newest }.seal(&mut frame);
             lacking.push(frame);
         }
         for (zone, generation) in resets {
             let knows = scan.dead[member].get(zone).is_some_and(|dead| dead >= generation);
             if !knows && !mutant::is(Mutant::RaiznResetNotAgreed) {
                 let mut frame = Frame::zeroed();
-                let record = Record::of_array(Kind::Reset, scan.newest.epoch);
-                Record { zone: *zone, generation: *generation, ..record }.seal(tag, &mut frame);
+                Record::of_reset(scan.newest.epoch, *zone, *generation).seal(tag, &mut frame);
                 lacking.push(frame);
             }
         }
