@@ -15,6 +15,7 @@
 pub mod adaptive;
 mod answer;
 mod audit;
+pub mod bursts;
 pub mod check;
 mod checkpoint;
 pub mod config;
@@ -77,7 +78,7 @@ use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use dropped_tables::{DroppedTables, TABLE_LOADS_MAX};
 use flush::{DeviceFlush, RecoveryFlush};
 use gc::{Gc, Move};
-use headroom::Begun;
+use headroom::Pace;
 use in_flight::InFlight;
 use index::{Index, Name};
 use load::{Load, Rebuild};
@@ -157,7 +158,7 @@ pub struct Shard {
     rebuild_loads: u32,
     member_rebuild: MemberRebuild,
     gc: Gc,
-    victim_begun: Begun,
+    pace: Pace,
     skew: Skew,
     /// What the collector moves goes to two segments, by its age.
     separates_survivors: bool,
@@ -279,6 +280,7 @@ impl Shard {
     /// stripes, the collector for everything. Called once for all completions that came together, as it mostly finds
     /// nothing to do: a fifth of the instructions of a write when it followed each of them.
     pub fn settle(&mut self, now: Instant, fx: &mut Effects) {
+        self.advance_burst();
         self.resume_reads(fx);
         self.start_rebuilds(fx);
         self.move_weak_stripes(fx);

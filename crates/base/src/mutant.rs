@@ -312,6 +312,8 @@ mutants! {
         PacedWithoutClients = "paced-without-clients",
         /// The collector rests where clients have no segment left that they may open.
         PacedWithoutRoom = "paced-without-room",
+        /// Clients wait for their next burst when nothing is collected any more.
+        BurstOutlivesVictim = "burst-outlives-victim",
         /// The last stripe of a victim waits for clients' blocks, however few come.
         RemainderWithoutDeadline = "remainder-without-deadline",
         /// The last cold blocks of a victim wait for more of them.

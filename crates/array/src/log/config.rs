@@ -1,6 +1,7 @@
 //! What an array is made of, and whether that can work: one struct, validated once.
 
 use crate::log::adaptive::Policy;
+use crate::log::bursts::Bursts;
 use crate::log::pba::PbaFormat;
 use crate::log::survivors::GcStreams;
 use crate::log::victim::GcPolicy;
@@ -127,6 +128,8 @@ pub struct Tuning {
     pub stripe_tables_bytes_max: Option<u64>,
     /// Who decides where writes go and when stripes are closed.
     pub policy: Policy,
+    /// Where clients write in bursts.
+    pub bursts: Bursts,
     /// How the collector chooses.
     pub gc: GcPolicy,
     /// Whether it separates what it moves.
@@ -176,6 +179,7 @@ impl Default for Tuning {
             stripe_table: Packing::default(),
             stripe_tables_bytes_max: None,
             policy: Policy::default(),
+            bursts: Bursts::default(),
             gc: GcPolicy::default(),
             gc_streams: GcStreams::default(),
             checkpoints: CheckpointEvery::Never,

@@ -244,7 +244,7 @@ impl Shard {
     /// A victim of which nothing was read.
     fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
         self.begin_separating();
-        self.victim_begun = self.begin_victim(victim);
+        self.pace.victim = self.begin_victim(victim);
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
     }
 

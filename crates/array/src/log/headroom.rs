@@ -13,10 +13,12 @@
 //!
 //! Below the floor clients go on with half of what the victim frees: so the headroom grows, and nobody starves where it
 //! cannot. Without a free segment beyond the reserve the collector waits for nobody, nor while clients write nothing.
+//! Small writes wait otherwise, where much is to be moved (`bursts.rs`).
 //!
 //! This is so under [`crate::log::adaptive::Policy::Adaptive`]. Otherwise the collector goes on regardless of clients, and
 //! they are stopped where space ends (`Shard::stripes_allowed`).
 
+use crate::log::bursts::{Burst, LOADS_IN_BURST};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
@@ -34,6 +36,15 @@ const GOAL_QUARTERS: u64 = 4;
 /// clients can have, and they would be stopped dead where the collector believes to have time.
 const COLD_QUARTERS: u64 = 4;
 
+/// What paces clients and collector, beside the headroom.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// The victim.
+    pub victim: Begun,
+    /// What clients do, where they write in bursts.
+    pub burst: Burst,
+}
+
 /// Where a victim stood when it was begun.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Begun {
@@ -41,6 +52,8 @@ pub struct Begun {
     headroom_blocks: u64,
     /// Blocks of the victim that are not live.
     gain_blocks: u64,
+    /// Those of all victims before.
+    gained_before_blocks: u64,
 }
 
 impl Shard {
@@ -51,17 +64,35 @@ impl Shard {
         Begun {
             headroom_blocks: self.headroom_blocks(),
             gain_blocks: u64::from(all.saturating_sub(segment.live_blocks)),
+            gained_before_blocks: self.gained_blocks(),
         }
     }
 
+    /// Blocks that the victim yields.
+    pub(super) fn victim_gain_blocks(&self) -> u64 {
+        self.pace.victim.gain_blocks
+    }
+
+    /// Blocks that the victim has yielded so far.
+    fn yielded_blocks(&self) -> u64 {
+        let gain_blocks = self.victim_gain_blocks();
+        match self.gc {
+            Gc::Moving { victim, stripe_next, loads } => {
+                let stripes = u64::from(self.segments.get(victim).layout.stripes);
+                gain_blocks * u64::from(stripe_next - loads) / stripes
+            }
+            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
+        }
+    }
+
+    /// The same of all victims since the mount.
+    pub(super) fn gained_blocks(&self) -> u64 {
+        self.pace.victim.gained_before_blocks + self.yielded_blocks()
+    }
+
     /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
-    fn headroom_blocks(&self) -> u64 {
-        let room = Stream::DATA
-            .map(|stream| {
-                self.stripes_with_room(stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
-            })
-            .iter()
-            .sum::<u64>();
+    pub(super) fn headroom_blocks(&self) -> u64 {
+        let room = Stream::DATA.map(|stream| self.room_blocks(stream)).iter().sum::<u64>();
         let moved = match self.gc {
             Gc::Idle => 0,
             Gc::Moving { victim, stripe_next, loads } => {
@@ -75,18 +106,30 @@ impl Shard {
             .saturating_sub(reserve + self.moves.len() as u64 + u64::from(self.moves_pending))
     }
 
+    /// Blocks that the open segments of a stream have room for.
+    pub(super) fn room_blocks(&self, stream: Stream) -> u64 {
+        self.stripes_with_room(stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
+    }
+
     /// Blocks of data of a segment.
     pub(super) fn segment_blocks(&self) -> u64 {
         let places = &self.streams[Stream::Gc.index()].open;
         u64::from(places[0].layout.segment_data_blocks())
     }
 
-    fn floor_blocks(&self) -> u64 {
+    pub(super) fn floor_blocks(&self) -> u64 {
         self.segment_blocks() * (FLOOR_QUARTERS + self.cold_quarters()) / 4
     }
 
     fn goal_blocks(&self) -> u64 {
-        self.segment_blocks() * (GOAL_QUARTERS + self.cold_quarters()) / 4
+        let least =
+            self.burst_blocks().map_or(0, |burst_blocks| self.low_blocks(burst_blocks) + burst_blocks);
+        least + self.segment_blocks() * (GOAL_QUARTERS + self.cold_quarters()) / 4
+    }
+
+    /// True when the headroom is below the goal.
+    pub(super) fn lacks_headroom(&self) -> bool {
+        self.headroom_blocks() < self.goal_blocks()
     }
 
     fn cold_quarters(&self) -> u64 {
@@ -97,8 +140,7 @@ impl Shard {
     pub(super) fn must_collect(&self) -> bool {
         let free = self.segments.free_segments();
         let is_early = !self.is_adaptive() || self.demand.is_idle();
-        free < GC_START_SEGMENTS
-            && (is_early || free <= GC_RESERVE_SEGMENTS || self.headroom_blocks() < self.goal_blocks())
+        free < GC_START_SEGMENTS && (is_early || free <= GC_RESERVE_SEGMENTS || self.lacks_headroom())
     }
 
     /// Loads of the victim that may be under way at once.
@@ -108,7 +150,11 @@ impl Shard {
         let is_urgent = free <= GC_RESERVE_SEGMENTS && !mutant::is(Mutant::PacedWithoutRoom);
         let is_idle = self.demand.is_idle() && !mutant::is(Mutant::PacedWithoutClients);
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
-        if !self.is_adaptive() || !is_for_space || is_urgent || is_idle {
+        let is_paced = self.is_adaptive() && is_for_space && !is_idle;
+        if is_paced && self.is_in_burst() && (is_urgent || self.lacks_headroom()) {
+            return LOADS_IN_BURST;
+        }
+        if !is_paced || is_urgent {
             let short = GC_START_SEGMENTS.saturating_sub(free);
             let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
             return most.clamp(LOADS_MIN, LOADS_MAX);
@@ -124,18 +170,13 @@ impl Shard {
 
     /// True when clients have written what the victim has freed so far, and space is short.
     pub(super) fn clients_wait_for_victim(&self) -> bool {
-        if !self.is_adaptive() || self.gc == Gc::Idle {
+        if !self.is_adaptive() || !self.is_collecting() {
             return false;
         }
-        let Begun { headroom_blocks, gain_blocks } = self.victim_begun;
-        let gained = match self.gc {
-            Gc::Moving { victim, stripe_next, loads } => {
-                let stripes = u64::from(self.segments.get(victim).layout.stripes);
-                gain_blocks * u64::from(stripe_next - loads) / stripes
-            }
-            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
-        };
-        let least = self.floor_blocks().min(headroom_blocks + gained / 2);
+        if let Some(burst_blocks) = self.burst_blocks() {
+            return self.waits_for_burst(burst_blocks);
+        }
+        let least = self.floor_blocks().min(self.pace.victim.headroom_blocks + self.yielded_blocks() / 2);
         self.headroom_blocks() < least
     }
 }

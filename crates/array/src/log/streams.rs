@@ -29,6 +29,8 @@ use zone::stripe::Layout;
 /// Stripes in flight from which on a segment under Zone Write takes no more from clients: one is being written,
 /// and the other follows it drive by drive.
 const STRIPES_IN_FLIGHT_WORTH: u32 = 2;
+/// The same in a burst, where a shorter queue before the segment is worth more than which of two is done first.
+const STRIPES_IN_FLIGHT_IN_BURST: u32 = 3;
 /// And where a stream has no more than [`FEW_SEGMENTS`], for long queues: two joined commands and a half.
 const STRIPES_QUEUED_MAX: u32 = 10;
 /// So many wait for each stripe of those.
@@ -154,9 +156,11 @@ impl Shard {
         let writer = &self.streams[stream.index()];
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
+        let in_bursts = self.burst_blocks().is_some();
+        let least = if in_bursts { STRIPES_IN_FLIGHT_IN_BURST } else { STRIPES_IN_FLIGHT_WORTH };
         let worth = match count {
             1..=FEW_SEGMENTS => u32::try_from(writer.sealed.len() / (QUEUED_PER_STRIPE * count))
-                .map_or(STRIPES_QUEUED_MAX, |worth| worth.clamp(STRIPES_IN_FLIGHT_WORTH, STRIPES_QUEUED_MAX)),
+                .map_or(STRIPES_QUEUED_MAX, |worth| worth.clamp(least, STRIPES_QUEUED_MAX)),
             _ => STRIPES_IN_FLIGHT_WORTH,
         };
         let mut best: Option<(u32, usize)> = None;

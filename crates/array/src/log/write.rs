@@ -685,7 +685,7 @@ impl Shard {
     pub(super) fn stripes_allowed(&self, stream: Stream) -> usize {
         let all = self.stripes.count(stream);
         let free = self.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
-        if free >= 2 {
+        if free >= 2 || self.is_in_burst() {
             return all;
         }
         let segment =

@@ -6,7 +6,7 @@ use crate::log::config::Tuning;
 use crate::log::dropped_tables::DroppedTables;
 use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
-use crate::log::headroom::Begun;
+use crate::log::headroom::Pace;
 use crate::log::in_flight::InFlight;
 use crate::log::membership::{LogPosition, Membership};
 use crate::log::mount::index::Recovered;
@@ -81,7 +81,7 @@ pub fn run(
         rebuilds: VecDeque::new(),
         rebuild_loads: 0,
         gc: Gc::Idle,
-        victim_begun: Begun::default(),
+        pace: Pace::default(),
         skew: Skew::new(config.volume_blocks),
         separates_survivors: false,
         scrub: Scrub::default(),

@@ -1,0 +1,132 @@
+//! Bursts: clients of small writes wait for the collector seldom and together, where it writes most.
+//!
+//! How long writes wait for space on average is settled by how fast the collector frees it. Paced by the headroom alone
+//! (`headroom.rs`) each waits a little. Here they write so much at once that those under way when it is over, which wait for
+//! all of the next one, are fewer than one in twenty:
+//!
+//! ```text
+//!   headroom      low ................. low + burst ........ goal
+//!   clients       as they like  <───────── until it is low, or they have no room left
+//!                 wait  ─────────────────> until there is room for the next burst
+//!   collector     18 loads at once while they write, 32 while they wait    rests, while clients write
+//! ```
+//! Not for requests so large that a burst is more than a segment, nor where a victim yields a third of a segment or more: few
+//! wait there. And should waiting not help, because others take what is gained, clients go on as the headroom says.
+
+use crate::log::gc::Gc;
+use crate::log::{GC_RESERVE_SEGMENTS, Shard};
+use base::mutant::{self, Mutant};
+use zone::format::header::Stream;
+
+/// Length of a burst, in times of what clients have under way: one in 22 writes waits, and some for other reasons.
+const BURST_TIMES: u64 = 22;
+/// Waiting did not help once so many bursts were gained.
+const GAINED_BURSTS_MAX: u64 = 3;
+/// A victim that yields so great a part of a segment leaves clients most of what is written.
+const YIELD_PART_MAX: u64 = 3;
+/// Stripes of the victim loaded at once in a burst: as clients write with few delays, and half of the drives are not idle.
+pub const LOADS_IN_BURST: u32 = 18;
+
+/// Where clients write in bursts, if the engine adapts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bursts {
+    /// Where it serves them.
+    #[default]
+    Auto,
+    /// Wherever space is short, so many times as long as what they have under way: for simulation, whose segments are small.
+    Always(u64),
+}
+
+/// What clients do whose writes come in bursts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Burst {
+    /// They write.
+    #[default]
+    Writes,
+    /// They wait for room.
+    Waits {
+        /// What had been gained by then, of all victims.
+        gained_blocks: u64,
+    },
+    /// Waiting did not help: no bursts until space is not short any more.
+    Failed,
+}
+
+impl Shard {
+    /// Blocks of a burst; `None` where clients do not write in bursts.
+    pub(super) fn burst_blocks(&self) -> Option<u64> {
+        if self.pace.burst == Burst::Failed { None } else { self.burst_blocks_if_any() }
+    }
+
+    fn burst_blocks_if_any(&self) -> Option<u64> {
+        if !self.is_adaptive() || !self.is_space_short() {
+            return None;
+        }
+        let (all_blocks, gain_blocks) = (self.segment_blocks(), self.victim_gain_blocks());
+        let (times, is_scarce) = match self.tuning.bursts {
+            Bursts::Auto => (BURST_TIMES, gain_blocks > 0 && YIELD_PART_MAX * gain_blocks < all_blocks),
+            Bursts::Always(times) => (times, true),
+        };
+        let burst_blocks = times * self.demand.blocks();
+        (is_scarce && burst_blocks <= all_blocks).then_some(burst_blocks)
+    }
+
+    /// True while waiting for the collector may help.
+    pub(super) fn is_collecting(&self) -> bool {
+        self.gc != Gc::Idle || mutant::is(Mutant::BurstOutlivesVictim)
+    }
+
+    /// Begins a burst, or ends it.
+    pub(super) fn advance_burst(&mut self) {
+        let burst_blocks = self.burst_blocks_if_any().filter(|_| self.is_collecting());
+        let Some(burst_blocks) = burst_blocks else {
+            self.pace.burst = Burst::Writes;
+            return;
+        };
+        match self.pace.burst {
+            Burst::Writes if self.burst_is_over(burst_blocks) => {
+                self.pace.burst = Burst::Waits { gained_blocks: self.gained_blocks() };
+            }
+            Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => self.pace.burst = Burst::Writes,
+            Burst::Waits { gained_blocks } => {
+                let gained = self.gained_blocks() - gained_blocks;
+                if gained > GAINED_BURSTS_MAX * burst_blocks {
+                    self.pace.burst = Burst::Failed;
+                }
+            }
+            Burst::Failed if !self.lacks_headroom() => self.pace.burst = Burst::Writes,
+            Burst::Writes | Burst::Failed => {}
+        }
+    }
+
+    /// True while clients write a burst; false, too, where they write in none.
+    pub(super) fn is_in_burst(&self) -> bool {
+        self.burst_blocks().is_some_and(|burst_blocks| !self.waits_for_burst(burst_blocks))
+    }
+
+    /// True when clients that write in bursts wait for the next one.
+    pub(super) fn waits_for_burst(&self, burst_blocks: u64) -> bool {
+        self.pace.burst != Burst::Writes || self.burst_is_over(burst_blocks)
+    }
+
+    fn burst_is_over(&self, burst_blocks: u64) -> bool {
+        self.headroom_blocks() < self.low_blocks(burst_blocks) || self.usable_blocks() < self.demand.blocks()
+    }
+
+    fn has_room_for_burst(&self, burst_blocks: u64) -> bool {
+        let high_blocks = self.low_blocks(burst_blocks) + burst_blocks;
+        self.headroom_blocks() >= high_blocks && self.usable_blocks() >= burst_blocks
+    }
+
+    /// Headroom at which a burst is over: half of one below the floor, so that it is the floor on average.
+    pub(super) fn low_blocks(&self, burst_blocks: u64) -> u64 {
+        self.floor_blocks().saturating_sub(burst_blocks / 2)
+    }
+
+    /// Blocks that clients can write before another segment is erased.
+    fn usable_blocks(&self) -> u64 {
+        let free = self.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
+        let room = Stream::CLIENTS.map(|stream| self.room_blocks(stream));
+        u64::from(free) * self.segment_blocks() + room.iter().sum::<u64>()
+    }
+}
