@@ -1,10 +1,10 @@
 //! `zoneweave lab characterise`: the published characterisation of zoned drives, run again.
 
 use crate::probe;
+use crate::steps::Steps;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use drive::timing::Profile;
-use indicatif::{ProgressBar, ProgressStyle};
 use lab::characterise;
 use lab::compare::{Comparison, compare};
 use std::path::{Path, PathBuf};
@@ -56,12 +56,8 @@ pub fn run(options: &Characterise) -> Result<ExitCode> {
     if let Some(table) = &options.compare {
         return compare_with(table, &profile, &conventional, options);
     }
-    let bar = progress_bar("experiments")?;
-    let progress = |done: usize, total: usize, name: &str| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-        bar.set_message(name.to_owned());
-    };
+    let steps = Steps::new("experiments");
+    let progress = |done: usize, total: usize, name: &str| steps.show(done, total, name);
     let settings = characterise::Options { seed: options.seed, quick: options.quick };
     let report = match &options.device {
         None => characterise::run(&profile, Some(&conventional), settings, &progress),
@@ -70,7 +66,7 @@ pub fn run(options: &Characterise) -> Result<ExitCode> {
             characterise::run_on_device(device, &path.display().to_string(), settings, &progress)
         }
     };
-    bar.finish_and_clear();
+    steps.end();
     if let Some(path) = &options.html {
         write(path, &report.to_html())?;
     }
@@ -92,13 +88,11 @@ fn compare_with(
     options: &Characterise,
 ) -> Result<ExitCode> {
     let text = std::fs::read_to_string(table).with_context(|| format!("{}", table.display()))?;
-    let bar = progress_bar("settings")?;
-    let comparison = compare(&text, profile, Some(conventional), options.seed, &|done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-    })
-    .with_context(|| format!("{}", table.display()))?;
-    bar.finish_and_clear();
+    let steps = Steps::new("settings");
+    let progress = |done, total| steps.show(done, total, "");
+    let comparison = compare(&text, profile, Some(conventional), options.seed, &progress)
+        .with_context(|| format!("{}", table.display()))?;
+    steps.end();
     let json = serde_json::to_string_pretty(&comparison)?;
     if let Some(path) = &options.out {
         write(path, &json)?;
@@ -149,13 +143,6 @@ fn print(comparison: &Comparison) {
         "{} rows, {} left out as artefacts of the host, {} without a model",
         comparison.rows, comparison.rows_flagged, comparison.rows_without_model
     );
-}
-
-pub fn progress_bar(what: &str) -> Result<ProgressBar> {
-    let bar = ProgressBar::new(0);
-    let template = format!("{{wide_bar}} {{pos}}/{{len}} {what} {{msg}} ({{eta}})");
-    bar.set_style(ProgressStyle::with_template(&template)?);
-    Ok(bar)
 }
 
 pub fn write(path: &Path, text: &str) -> Result<()> {

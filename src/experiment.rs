@@ -1,6 +1,7 @@
 //! `zoneweave lab run`: the experiments of the ZapRAID paper, run again.
 
-use crate::characterise::{progress_bar, write};
+use crate::characterise::write;
+use crate::steps::Steps;
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::experiment::{self, Experiment, Options, WALL_CLOCK};
@@ -51,14 +52,10 @@ pub fn run(options: &ExperimentRun) -> Result<()> {
         say_what_is_left_out(&experiments);
     }
     let host = host(&experiments, &options.scratch)?;
-    let bar = progress_bar("runs")?;
-    let progress = |done: usize, total: usize, name: &str| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-        bar.set_message(name.to_owned());
-    };
+    let steps = Steps::new("runs");
+    let progress = |done: usize, total: usize, name: &str| steps.show(done, total, name);
     let report = experiment::run(&experiments, &settings, host.as_ref(), &progress)?;
-    bar.finish_and_clear();
+    steps.end();
     if let Some(path) = &options.out {
         write(path, &report.to_html())?;
     }

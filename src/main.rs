@@ -20,6 +20,7 @@ mod serve;
 mod sim;
 mod spare;
 mod status;
+mod steps;
 
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};

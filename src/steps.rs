@@ -1,0 +1,67 @@
+//! Steps of a known number: how many are done, and how that is shown.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Between two lines of a log.
+const LINE_EVERY: Duration = Duration::from_secs(30);
+
+/// A bar on a terminal, a line now and then in a log.
+pub struct Steps {
+    what: &'static str,
+    bar: ProgressBar,
+    begun: Instant,
+    /// None on a terminal.
+    next_line: Option<Mutex<Instant>>,
+}
+
+impl Steps {
+    /// Shows nothing yet; `what` is what is counted.
+    pub fn new(what: &'static str) -> Steps {
+        let style =
+            ProgressStyle::with_template("{wide_bar} {msg} (ETA {eta})").expect("a template that works");
+        let begun = Instant::now();
+        let next_line = (!std::io::stderr().is_terminal()).then(|| Mutex::new(begun + LINE_EVERY));
+        Steps { what, bar: ProgressBar::new(0).with_style(style), begun, next_line }
+    }
+
+    /// So many of so many are done, of which this was the last. From any thread.
+    pub fn show(&self, done: usize, total: usize, last: &str) {
+        let Some(next_line) = &self.next_line else {
+            self.bar.set_length(total as u64);
+            self.bar.set_position(done as u64);
+            return self.bar.set_message(format!("{done}/{total} {} {last}", self.what));
+        };
+        let mut next_line = next_line.lock().expect("nobody panics here");
+        if Instant::now() >= *next_line {
+            eprintln!("{}", line(self.what, (done, total), self.begun.elapsed(), last));
+            *next_line = Instant::now() + LINE_EVERY;
+        }
+    }
+
+    /// It is over.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn line(what: &str, (done, total): (usize, usize), took: Duration, last: &str) -> String {
+    let left = total.saturating_sub(done) as u64;
+    let seconds = took.as_secs() * left / (done as u64).max(1);
+    let last = if last.is_empty() { String::new() } else { format!("; last: {last}") };
+    format!("{done} of {total} {what}, about {}:{:02} min left{last}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_how_long_the_rest_takes() {
+        let said = line("runs", (100, 400), Duration::from_secs(61), "exp8 adaptive");
+        assert_eq!(said, "100 of 400 runs, about 3:03 min left; last: exp8 adaptive");
+        assert_eq!(line("settings", (0, 4), Duration::ZERO, ""), "0 of 4 settings, about 0:00 min left");
+    }
+}
