@@ -12,8 +12,8 @@
 //! the stripe, and without one whichever has least to do. What adapts lets it wait until one has fewer than two in flight:
 //! which of them is first to have room is not known before, and stripes that wait together are written in their order.
 //!
-//! What adapts *joins* what waits for a zone, where a stream has one segment or two: chunks that follow one another go in one
-//! command. The collector's always do, for it writes whole victims at once and nobody waits for any one stripe:
+//! What adapts *joins* what waits for a zone, where a stream has one segment or two, or the collector has little to move: chunks that
+//! follow one another go in one command. The collector's always do, for it writes whole victims at once and nobody waits for any one stripe:
 //! ```text
 //!   zone A   in flight [ 7 ]            waiting 8 9 10 11 12        8 to 11 are the next command, of 64 KiB
 //! ```
@@ -31,14 +31,30 @@ use zone::stripe::Layout;
 const STRIPES_IN_FLIGHT_WORTH: u32 = 2;
 /// The same in a burst, where a shorter queue before the segment is worth more than which of two is done first.
 const STRIPES_IN_FLIGHT_IN_BURST: u32 = 3;
-/// And where a stream has no more than [`FEW_SEGMENTS`], for long queues: two joined commands and a half.
-const STRIPES_QUEUED_MAX: u32 = 10;
-/// So many wait for each stripe of those.
-const QUEUED_PER_STRIPE: usize = 4;
+/// And where a stream has no more than [`FEW_SEGMENTS`], for long queues: two joined commands and a half, and so many that wait
+/// for each stripe of those.
+const FOR_FEW_SEGMENTS: LongQueues = LongQueues { stripes_max: 10, waiting_per_stripe: 4 };
+/// And where little is moved, so that drives are the clients' alone.
+const FOR_LITTLE_MOVED: LongQueues = LongQueues { stripes_max: 16, waiting_per_stripe: 2 };
 /// More segments take what a drive has to give with one chunk in flight each.
 const FEW_SEGMENTS: usize = 2;
 /// Blocks of chunks joined in one command: beyond 64 KiB bytes cost a drive the same however many there are.
 const JOINED_BLOCKS_MAX: u32 = 16;
+
+/// How many stripes are in flight in a segment when many wait.
+#[derive(Clone, Copy)]
+struct LongQueues {
+    stripes_max: u32,
+    waiting_per_stripe: usize,
+}
+
+impl LongQueues {
+    /// Stripes in flight in each of the open segments, `least` at least.
+    fn worth(self, least: u32, waiting: usize, segments: usize) -> u32 {
+        u32::try_from(waiting / (self.waiting_per_stripe * segments))
+            .map_or(self.stripes_max, |worth| worth.clamp(least, self.stripes_max))
+    }
+}
 
 /// A segment that is open for a stream, or the place of one.
 #[derive(Clone, Copy, Debug)]
@@ -159,8 +175,8 @@ impl Shard {
         let in_bursts = self.burst_blocks().is_some();
         let least = if in_bursts { STRIPES_IN_FLIGHT_IN_BURST } else { STRIPES_IN_FLIGHT_WORTH };
         let worth = match count {
-            1..=FEW_SEGMENTS => u32::try_from(writer.sealed.len() / (QUEUED_PER_STRIPE * count))
-                .map_or(STRIPES_QUEUED_MAX, |worth| worth.clamp(least, STRIPES_QUEUED_MAX)),
+            1.. if self.moves_little() => FOR_LITTLE_MOVED.worth(least, writer.sealed.len(), count),
+            1..=FEW_SEGMENTS => FOR_FEW_SEGMENTS.worth(least, writer.sealed.len(), count),
             _ => STRIPES_IN_FLIGHT_WORTH,
         };
         let mut best: Option<(u32, usize)> = None;
@@ -199,9 +215,15 @@ impl Shard {
         self.streams[stream.index()].open.len() <= FEW_SEGMENTS
     }
 
+    /// True where nearly all of a victim is free.
+    fn moves_little(&self) -> bool {
+        8 * self.victim_gain_blocks() >= 7 * self.segment_blocks()
+    }
+
     /// Blocks that one command for a zone of this stream may write.
     pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
-        if self.is_adaptive() && (stream.is_collectors() || self.has_few_segments(stream)) {
+        let joins = stream.is_collectors() || self.has_few_segments(stream) || self.moves_little();
+        if self.is_adaptive() && joins {
             JOINED_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max)
         } else {
             0
@@ -237,8 +259,7 @@ impl Shard {
         let writes = places.filter(|place| place.mode == WriteMode::Write && self.is_adaptive());
         for segment in writes.filter_map(|place| place.segment).map(|slot| self.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
-            let are_few = self.has_few_segments(segment.stream);
-            let most = if are_few { STRIPES_QUEUED_MAX } else { STRIPES_IN_FLIGHT_WORTH };
+            let most = FOR_LITTLE_MOVED.stripes_max;
             assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
         }
     }
