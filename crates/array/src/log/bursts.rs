@@ -10,7 +10,7 @@
 //!                 wait  ─────────────────> until there is room for the next burst
 //!   collector     18 loads at once while they write, 32 while they wait    rests, while clients write
 //! ```
-//! Not for requests so large that a burst is more than a segment, nor where a victim yields a third of a segment or more: few
+//! Not for requests so large that a burst is more than a segment or 8 MiB, nor where a victim yields a third of a segment or more: few
 //! wait there. And should waiting not help, because others take what is gained, clients go on as the headroom says.
 
 use crate::log::gc::Gc;
@@ -20,11 +20,13 @@ use zone::format::header::Stream;
 
 /// Length of a burst, in times of what clients have under way: one in 22 writes waits, and some for other reasons.
 const BURST_TIMES: u64 = 22;
+/// A longer one would stop clients for longer than some 10 ms: 8 MiB.
+const BURST_BLOCKS_MAX: u64 = 2048;
 /// Waiting did not help once so many bursts were gained.
 const GAINED_BURSTS_MAX: u64 = 3;
 /// A victim that yields so great a part of a segment leaves clients most of what is written.
 const YIELD_PART_MAX: u64 = 3;
-/// Stripes of the victim loaded at once in a burst: as clients write with few delays, and half of the drives are not idle.
+/// Stripes of the victim loaded at once in a burst: more lengthen its writes, fewer leave drives idle (docs/adr/0015).
 pub const LOADS_IN_BURST: u32 = 18;
 
 /// Where clients write in bursts, if the engine adapts.
@@ -68,7 +70,7 @@ impl Shard {
             Bursts::Always(times) => (times, true),
         };
         let burst_blocks = times * self.demand.blocks();
-        (is_scarce && burst_blocks <= all_blocks).then_some(burst_blocks)
+        (is_scarce && burst_blocks <= all_blocks.min(BURST_BLOCKS_MAX)).then_some(burst_blocks)
     }
 
     /// True while waiting for the collector may help.
