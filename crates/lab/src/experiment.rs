@@ -66,6 +66,8 @@ pub struct Experiment {
     pub statement: &'static str,
     /// What is measured.
     pub cells: fn() -> Vec<Cell>,
+    /// The cell that stands for this one: what stands for several is measured once.
+    pub alike: fn(&Cell) -> Cell,
     /// How one cell is measured.
     pub measure: fn(&Cell, Conditions) -> Result<Vec<Value>>,
     /// What follows.
@@ -239,10 +241,18 @@ pub fn run(
     ensure!(options.scale > 0.0 && options.scale <= 100.0, "--scale is above 0 and at most 100");
     let cells: Vec<Vec<Cell>> = experiments.iter().map(|experiment| (experiment.cells)()).collect();
     let Options { seeds, scale, trace } = options;
+    let of_experiment = experiments.iter().zip(&cells);
+    let firsts: Vec<Vec<usize>> =
+        of_experiment.map(|(experiment, cells)| first_alike(experiment, cells)).collect();
     let runs_of = |place: usize, seed: u64| {
         let conditions = Conditions { seed, scale: *scale, trace: trace.as_deref(), host };
         let experiment = &experiments[place];
-        cells[place].iter().map(move |cell| Run { experiment, cell, conditions })
+        let is_first = |index: &usize| firsts[place][*index] == *index;
+        let cells = &cells[place];
+        (0..cells.len())
+            .filter(is_first)
+            .map(|index| Run { experiment, cell: &cells[index], conditions })
+            .collect::<Vec<Run>>()
     };
     // Seed by seed: a machine whose speed drifts is fair to all schemes.
     let in_order = (0..experiments.len()).flat_map(|place| (1..=*seeds).map(move |seed| (place, seed)));
@@ -260,17 +270,29 @@ pub fn run(
     let mut values = values.into_iter();
     let published = Published::load();
     let mut outcomes = Vec::new();
-    for (experiment, cells) in experiments.iter().zip(cells) {
+    for ((experiment, cells), firsts) in experiments.iter().zip(cells).zip(firsts) {
         let mut measured: Vec<Measured> =
             cells.into_iter().map(|cell| Measured { cell, runs: Vec::new() }).collect();
         for _ in 0..options.seeds {
-            for cell in &mut measured {
-                cell.runs.push(values.next().expect("one result per run")?);
+            for index in 0..measured.len() {
+                let first = firsts[index];
+                let values = match measured[first].runs.last() {
+                    Some(values) if first < index => values.clone(),
+                    _ => values.next().expect("one result per run")?,
+                };
+                measured[index].runs.push(values);
             }
         }
         outcomes.push(judge(experiment, measured, &published));
     }
     Ok(Report { options: options.clone(), paper: published.paper, outcomes })
+}
+
+/// For each cell the first that is measured for it.
+fn first_alike(experiment: &Experiment, cells: &[Cell]) -> Vec<usize> {
+    let keys: Vec<Cell> = cells.iter().map(experiment.alike).collect();
+    let first = |key: &Cell| keys.iter().position(|other| other == key).expect("it is one of them");
+    keys.iter().map(first).collect()
 }
 
 fn judge(experiment: &Experiment, measured: Vec<Measured>, published: &Published) -> Outcome {

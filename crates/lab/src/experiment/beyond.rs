@@ -30,6 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "Not in the paper. What adapts is at least as fast as the best fixed scheme where few requests are in \
                 flight, and its tails are no longer.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "An index of 16 TiB takes 16 GiB; stripe tables of four drives take 3.77 GiB with groups of 256 stripes \
                 and 8.95 GiB without groups.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

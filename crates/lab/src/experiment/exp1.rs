@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "For writes of 4 and 8 KiB, Zone Append in groups reaches far more than Zone Write, with lower \
                 latencies; for 16 KiB both reach the same, and the 95th percentile of Zone Append is higher.",
     cells,
+    alike: Cell::clone,
     measure: write_load::measure,
     judge,
 };

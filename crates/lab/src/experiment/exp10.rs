@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "With chunks of 4 KiB, Zone Append in groups serves far more of a cloud's requests than Zone Write, with \
                 lower latencies; with chunks of 16 KiB a little more, with a higher 95th percentile.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

@@ -25,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "With one open segment, Zone Append in groups writes more than Zone Write, by far with chunks of 4 KiB; with \
                 (1,3) more than Zone Append alone; with (2,2) all are similar.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

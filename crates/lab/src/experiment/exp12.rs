@@ -23,6 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "With one open segment and chunks of 4 KiB, Zone Append in groups has more transactions than Zone Write; in \
                 all other settings all schemes are similar.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "Reads of blocks on a missing drive take little longer than normal reads, with static mapping and with \
                 stripe groups alike: all differ by less than 6 %.",
     cells,
+    alike: Cell::clone,
     measure: read_load::measure,
     judge,
 };

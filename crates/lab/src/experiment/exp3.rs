@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "Throughput of 4- and 8-KiB writes rises with the group size up to 256 stripes and is stable beyond; \
                 that of 16-KiB writes does not depend on it. Degraded reads take longer when groups are large.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

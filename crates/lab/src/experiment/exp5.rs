@@ -21,6 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "Both take time in proportion to the volume; that of a crash does not depend on the size of chunks, \
                 that of a drive is shorter with larger ones.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "Throughput rises with the queue depth: on four real drives up to a depth of 16, on seven emulated ones \
                 without write buffers up to 128.",
     cells,
+    alike: Cell::clone,
     measure: write_load::measure,
     judge,
 };

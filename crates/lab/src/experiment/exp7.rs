@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "Neither Zone Write nor Zone Append alone writes most in all cases; one small-chunk segment under Zone \
                 Append and all others under Zone Write reach the better of both, with low 95th percentiles.",
     cells,
+    alike: Cell::clone,
     measure: write_load::measure,
     judge,
 };

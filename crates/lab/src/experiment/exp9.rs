@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "With half of the index in memory, small random writes lose more than half of their throughput, large \
                 ones less, skewed and sequential ones little.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

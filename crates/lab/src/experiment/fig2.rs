@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     statement: "In a single zone, appends of 4 and 8 KiB achieve more than writes, and four in flight are enough; over \
                 several zones writes achieve more than appends. For 16 KiB both are similar.",
     cells,
+    alike: Cell::clone,
     measure,
     judge,
 };

@@ -146,6 +146,17 @@ fn larger_zones_give_the_same_throughput() {
     }
 }
 
+/// What adapts is told no size of chunks: experiment 8 measures it once for both, and may.
+#[test]
+fn what_adapts_does_the_same_whatever_the_chunk() {
+    let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };
+    let [small, large] = [4, 16].map(|chunk_kib| {
+        let cell = exp8::of_scheme(Scheme::Adaptive, "zipf-0.99-64k", 64, chunk_kib, 40);
+        exp8::measure(&cell, conditions).unwrap()
+    });
+    assert!(small == large, "{small:?} and {large:?}");
+}
+
 /// Ours leaves no setting to an operator, and is at least as fast as the best that one could choose.
 #[test]
 fn adaptive_is_at_least_as_fast_as_the_best_fixed_scheme() {
