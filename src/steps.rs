@@ -8,13 +8,36 @@ use std::time::{Duration, Instant};
 /// Between two lines of a log.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
+/// Lines of a log, now and then.
+pub struct LogLines {
+    every: Duration,
+    next: Mutex<Instant>,
+}
+
+impl LogLines {
+    /// The first after so long; none on a terminal.
+    pub fn unless_terminal(every: Duration) -> Option<LogLines> {
+        (!std::io::stderr().is_terminal())
+            .then(|| LogLines { every, next: Mutex::new(Instant::now() + every) })
+    }
+
+    /// Says it if a line is due. From any thread.
+    pub fn tell(&self, line: impl FnOnce() -> String) {
+        let mut next = self.next.lock().expect("nobody panics here");
+        if Instant::now() >= *next {
+            eprintln!("{}", line());
+            *next = Instant::now() + self.every;
+        }
+    }
+}
+
 /// A bar on a terminal, a line now and then in a log.
 pub struct Steps {
     what: &'static str,
     bar: ProgressBar,
     begun: Instant,
     /// None on a terminal.
-    next_line: Option<Mutex<Instant>>,
+    lines: Option<LogLines>,
 }
 
 impl Steps {
@@ -22,23 +45,18 @@ impl Steps {
     pub fn new(what: &'static str) -> Steps {
         let style =
             ProgressStyle::with_template("{wide_bar} {msg} (ETA {eta})").expect("a template that works");
-        let begun = Instant::now();
-        let next_line = (!std::io::stderr().is_terminal()).then(|| Mutex::new(begun + LINE_EVERY));
-        Steps { what, bar: ProgressBar::new(0).with_style(style), begun, next_line }
+        let lines = LogLines::unless_terminal(LINE_EVERY);
+        Steps { what, bar: ProgressBar::new(0).with_style(style), begun: Instant::now(), lines }
     }
 
     /// So many of so many are done, of which this was the last. From any thread.
     pub fn show(&self, done: usize, total: usize, last: &str) {
-        let Some(next_line) = &self.next_line else {
+        let Some(lines) = &self.lines else {
             self.bar.set_length(total as u64);
             self.bar.set_position(done as u64);
             return self.bar.set_message(format!("{done}/{total} {} {last}", self.what));
         };
-        let mut next_line = next_line.lock().expect("nobody panics here");
-        if Instant::now() >= *next_line {
-            eprintln!("{}", line(self.what, (done, total), self.begun.elapsed(), last));
-            *next_line = Instant::now() + LINE_EVERY;
-        }
+        lines.tell(|| line(self.what, (done, total), self.begun.elapsed(), last));
     }
 
     /// It is over.

@@ -1,11 +1,10 @@
 //! Many runs: all scenarios, then seeds, with a word now and then about how far it is.
 
+use crate::steps::LogLines;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::SEED_MAX;
 use sim::campaign::{Campaign, Totals};
-use std::io::IsTerminal;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Failures after which it is enough.
@@ -54,8 +53,8 @@ struct Progress {
     runs: Option<u64>,
     limit: Option<Duration>,
     bar: ProgressBar,
-    /// When the next line is due; `None` on a terminal.
-    next_line: Option<Mutex<Instant>>,
+    /// None on a terminal.
+    lines: Option<LogLines>,
 }
 
 impl Progress {
@@ -65,8 +64,7 @@ impl Progress {
         let length = settings.runs.or(settings.seconds.map(|seconds| seconds * 1_000)).unwrap_or(0);
         let bar = ProgressBar::new(length);
         bar.set_style(ProgressStyle::with_template("{wide_bar} {msg} (ETA {eta})")?);
-        let next_line = (!std::io::stderr().is_terminal()).then(|| Mutex::new(begun + LINE_EVERY));
-        Ok(Progress { begun, runs: settings.runs, limit, bar, next_line })
+        Ok(Progress { begun, runs: settings.runs, limit, bar, lines: LogLines::unless_terminal(LINE_EVERY) })
     }
 
     /// Says how far it is; false when the time is over.
@@ -75,19 +73,13 @@ impl Progress {
         let of = self.runs.map(|runs| format!(" of {runs}")).unwrap_or_default();
         let rate = u128::from(done) * 1_000 / took.as_millis().max(1);
         let message = || format!("{done}{of} seeds, {rate}/s, {failed} failed");
-        match &self.next_line {
+        match &self.lines {
             None => {
                 let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
                 self.bar.set_position(self.runs.map_or(ms, |_| done));
                 self.bar.set_message(message());
             }
-            Some(next_line) => {
-                let mut next_line = next_line.lock().expect("nobody panics here");
-                if Instant::now() >= *next_line {
-                    eprintln!("{}", message());
-                    *next_line = Instant::now() + LINE_EVERY;
-                }
-            }
+            Some(lines) => lines.tell(message),
         }
         self.limit.is_none_or(|limit| took < limit)
     }

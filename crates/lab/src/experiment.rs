@@ -247,12 +247,9 @@ pub fn run(
     let runs_of = |place: usize, seed: u64| {
         let conditions = Conditions { seed, scale: *scale, trace: trace.as_deref(), host };
         let experiment = &experiments[place];
-        let is_first = |index: &usize| firsts[place][*index] == *index;
-        let cells = &cells[place];
-        (0..cells.len())
-            .filter(is_first)
-            .map(|index| Run { experiment, cell: &cells[index], conditions })
-            .collect::<Vec<Run>>()
+        let measured =
+            cells[place].iter().zip(&firsts[place]).enumerate().filter(|(index, (_, first))| index == *first);
+        measured.map(move |(_, (cell, _))| Run { experiment, cell, conditions })
     };
     // Seed by seed: a machine whose speed drifts is fair to all schemes.
     let in_order = (0..experiments.len()).flat_map(|place| (1..=*seeds).map(move |seed| (place, seed)));
@@ -275,12 +272,13 @@ pub fn run(
             cells.into_iter().map(|cell| Measured { cell, runs: Vec::new() }).collect();
         for _ in 0..options.seeds {
             for index in 0..measured.len() {
-                let first = firsts[index];
-                let values = match measured[first].runs.last() {
-                    Some(values) if first < index => values.clone(),
-                    _ => values.next().expect("one result per run")?,
+                let first = &measured[firsts[index]].runs;
+                let of_cell = if firsts[index] < index {
+                    first.last().expect("it was measured before").clone()
+                } else {
+                    values.next().expect("one result per run")?
                 };
-                measured[index].runs.push(values);
+                measured[index].runs.push(of_cell);
             }
         }
         outcomes.push(judge(experiment, measured, &published));

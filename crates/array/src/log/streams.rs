@@ -172,13 +172,7 @@ impl Shard {
         let writer = &self.streams[stream.index()];
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
-        let in_bursts = self.burst_blocks().is_some();
-        let least = if in_bursts { STRIPES_IN_FLIGHT_IN_BURST } else { STRIPES_IN_FLIGHT_WORTH };
-        let worth = match count {
-            1.. if self.moves_little() => FOR_LITTLE_MOVED.worth(least, writer.sealed.len(), count),
-            1..=FEW_SEGMENTS => FOR_FEW_SEGMENTS.worth(least, writer.sealed.len(), count),
-            _ => STRIPES_IN_FLIGHT_WORTH,
-        };
+        let worth = waits.then(|| self.stripes_in_flight_worth(stream));
         let mut best: Option<(u32, usize)> = None;
         for index in (0..count).map(|step| (writer.next + step) % count) {
             let Some(pending) = self.stripes_pending_with_room(&writer.open[index]) else { continue };
@@ -187,7 +181,7 @@ impl Shard {
                 WriteMode::Append if count > 1 => pending.min(1),
                 WriteMode::Append => 0,
                 WriteMode::Write if pending == 0 => 0,
-                WriteMode::Write if waits && pending >= worth => continue,
+                WriteMode::Write if worth.is_some_and(|worth| pending >= worth) => continue,
                 WriteMode::Write => pending + 1,
             };
             if best.is_none_or(|(least, _)| rank < least) {
@@ -210,20 +204,26 @@ impl Shard {
         writer.has_room(&place.layout).then(|| writer.stripes_pending())
     }
 
-    /// True where one chunk in flight for each zone that a stream writes leaves drives idle.
-    fn has_few_segments(&self, stream: Stream) -> bool {
-        self.streams[stream.index()].open.len() <= FEW_SEGMENTS
+    /// Stripes in flight from which on a segment takes no more of what waits.
+    fn stripes_in_flight_worth(&self, stream: Stream) -> u32 {
+        let Some(queues) = self.long_queues(stream) else { return STRIPES_IN_FLIGHT_WORTH };
+        let in_bursts = self.burst_blocks().is_some();
+        let least = if in_bursts { STRIPES_IN_FLIGHT_IN_BURST } else { STRIPES_IN_FLIGHT_WORTH };
+        let writer = &self.streams[stream.index()];
+        queues.worth(least, writer.sealed.len(), writer.open.len().max(1))
     }
 
-    /// True where nearly all of a victim is free.
-    fn moves_little(&self) -> bool {
-        8 * self.victim_gain_blocks() >= 7 * self.segment_blocks()
+    /// Where one chunk in flight for each zone that a stream writes leaves drives idle: what adapts joins what waits there.
+    fn long_queues(&self, stream: Stream) -> Option<LongQueues> {
+        // Nearly all of a victim is free.
+        let moves_little = 8 * self.victim_gain_blocks() >= 7 * self.segment_blocks();
+        let has_few_segments = self.streams[stream.index()].open.len() <= FEW_SEGMENTS;
+        if moves_little { Some(FOR_LITTLE_MOVED) } else { has_few_segments.then_some(FOR_FEW_SEGMENTS) }
     }
 
     /// Blocks that one command for a zone of this stream may write.
     pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
-        let joins = stream.is_collectors() || self.has_few_segments(stream) || self.moves_little();
-        if self.is_adaptive() && joins {
+        if self.is_adaptive() && (stream.is_collectors() || self.long_queues(stream).is_some()) {
             JOINED_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max)
         } else {
             0
