@@ -20,8 +20,8 @@ pub struct DriveSet {
     drives: Vec<Option<Box<dyn ZonedDevice>>>,
     /// Commands each member was given and has not answered.
     in_flight: Vec<u32>,
-    /// Completions of missing members, waiting to be polled.
-    refused: Vec<(DriveIndex, Completion)>,
+    /// Completions that wait to be polled: of missing members, and of those that time has passed for.
+    ready: Vec<(DriveIndex, Completion)>,
     scratch: Vec<Completion>,
 }
 
@@ -30,7 +30,7 @@ impl DriveSet {
     #[must_use]
     pub fn new(drives: Vec<Option<Box<dyn ZonedDevice>>>) -> DriveSet {
         let in_flight = vec![0; drives.len()];
-        DriveSet { drives, in_flight, refused: Vec::new(), scratch: Vec::new() }
+        DriveSet { drives, in_flight, ready: Vec::new(), scratch: Vec::new() }
     }
 
     /// Members, present or not.
@@ -88,22 +88,50 @@ impl DriveSet {
         self.in_flight[drive.index()] += 1;
         match &mut self.drives[drive.index()] {
             Some(device) => device.submit(now, command),
-            None => self.refused.push((drive, refuse(command))),
+            None => self.ready.push((drive, refuse(command))),
         }
     }
 
     /// Moves due completions of all members into `completions`.
     pub fn poll(&mut self, now: Instant, completions: &mut Vec<(DriveIndex, Completion)>) {
-        for (drive, _) in &self.refused {
+        let delivered = completions.len();
+        completions.append(&mut self.ready);
+        for index in 0..self.drives.len() {
+            self.poll_one(index, now, completions);
+        }
+        for (drive, _) in &completions[delivered..] {
             self.in_flight[drive.index()] -= 1;
         }
-        completions.append(&mut self.refused);
-        for (index, device) in self.drives.iter_mut().enumerate() {
-            let Some(device) = device else { continue };
-            device.poll(now, &mut self.scratch);
-            self.in_flight[index] -= u32::try_from(self.scratch.len()).expect("few in flight");
-            completions.extend(self.scratch.drain(..).map(|completion| (DriveIndex::at(index), completion)));
+    }
+
+    /// Moves due completions of one member.
+    fn poll_one(&mut self, index: usize, now: Instant, completions: &mut Vec<(DriveIndex, Completion)>) {
+        let Some(device) = &mut self.drives[index] else { return };
+        device.poll(now, &mut self.scratch);
+        completions.extend(self.scratch.drain(..).map(|completion| (DriveIndex::at(index), completion)));
+    }
+
+    /// Lets virtual time pass, from `now` on, until a drive answers, but not beyond `until`, and returns when that is:
+    /// only the drives that something happens in are asked. What was answered comes with the next poll. `None` where
+    /// nothing is under way and there is no end.
+    pub fn pass_time(&mut self, now: Instant, until: Option<Instant>) -> Option<Instant> {
+        let mut ready = std::mem::take(&mut self.ready);
+        let mut at = Some(now);
+        while ready.is_empty() {
+            let next = self.drives.iter().enumerate().filter_map(|(index, device)| {
+                let at = device.as_ref()?.next_event()?;
+                Some((at.max(now), index))
+            });
+            let Some((event, index)) = next.min().filter(|(at, _)| until.is_none_or(|until| *at <= until))
+            else {
+                at = until.map(|until| until.max(now));
+                break;
+            };
+            at = Some(event);
+            self.poll_one(index, event, &mut ready);
         }
+        self.ready = ready;
+        at
     }
 
     /// The earliest event of drives in virtual time.

@@ -100,6 +100,13 @@ impl LogVolume {
         [self.shard.next_deadline(), self.drives.next_event()].into_iter().flatten().min()
     }
 
+    /// Lets virtual time pass, from `now` on, until a drive answers, something of the engine is due, or `until`; returns
+    /// when that is, for the next turn. `None` where nothing is under way and there is no end.
+    pub fn pass_time(&mut self, now: Instant, until: Option<Instant>) -> Option<Instant> {
+        let until = [self.shard.next_deadline(), until].into_iter().flatten().min();
+        self.drives.pass_time(now, until)
+    }
+
     /// The engine.
     #[must_use]
     pub fn shard(&self) -> &Shard {

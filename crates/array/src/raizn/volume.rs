@@ -75,6 +75,12 @@ impl RaiznVolume {
         self.drives.next_event()
     }
 
+    /// Lets virtual time pass, from `now` on, until a drive answers; returns when that is, for the next turn. `None` where
+    /// nothing is under way.
+    pub fn pass_time(&mut self, now: Instant) -> Option<Instant> {
+        self.drives.pass_time(now, None)
+    }
+
     /// The engine.
     #[must_use]
     pub fn engine(&self) -> &Engine {

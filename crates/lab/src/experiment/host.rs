@@ -43,14 +43,16 @@ pub struct HostedDrive {
     waiting: VecDeque<(Instant, Command)>,
     /// When its write buffer becomes full.
     busy_from: Option<Instant>,
+    /// When something happens next in the drive.
+    next: Option<Instant>,
 }
 
 impl HostedDrive {
     /// A drive whose host takes `think` for each completion before it submits anything else.
     #[must_use]
     pub fn new(drive: TimedDrive, think: Nanos, clock: Clock) -> HostedDrive {
-        let (free_at, waiting, busy_from) = (Instant(0), VecDeque::new(), None);
-        HostedDrive { drive, clock, think, free_at, waiting, busy_from }
+        let (free_at, waiting, busy_from, next) = (Instant(0), VecDeque::new(), None, None);
+        HostedDrive { drive, clock, think, free_at, waiting, busy_from, next }
     }
 
     /// At this instant the drive is as one that has been written to for long: its write buffer is full, and the
@@ -80,12 +82,17 @@ impl ZonedDevice for HostedDrive {
         let now = self.clock.forward(now);
         if self.free_at <= now && self.waiting.is_empty() {
             self.drive.submit(now, command);
+            self.next = self.drive.next_event();
         } else {
             self.waiting.push_back((self.free_at.max(now), command));
         }
     }
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        // Most polls find nothing.
+        if [self.next_event(), self.busy_from].into_iter().flatten().all(|next| next > now) {
+            return;
+        }
         let now = self.clock.forward(now);
         while let Some((at, _)) = self.waiting.front()
             && *at <= now
@@ -99,10 +106,11 @@ impl ZonedDevice for HostedDrive {
         for _ in before..completions.len() {
             self.free_at = self.free_at.max(now) + self.think;
         }
+        self.next = self.drive.next_event();
     }
 
     fn next_event(&self) -> Option<Instant> {
         let waiting = self.waiting.front().map(|(at, _)| *at);
-        [self.drive.next_event(), waiting].into_iter().flatten().min()
+        [self.next, waiting].into_iter().flatten().min()
     }
 }

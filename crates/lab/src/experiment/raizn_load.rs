@@ -9,7 +9,7 @@ use super::Conditions;
 use super::draft::Cell;
 use super::host::Clock;
 use super::measurement::{DRIVE_WRITES, Value, WRITE_THROUGHPUT, values_of};
-use super::rig::{BEGIN, MOUNTED_AT, Plan, TURNS_MAX, blocks_of_kib, bytes_of, new_drive};
+use super::rig::{BEGIN, MOUNTED_AT, Plan, TURNS_MAX, blocks_of_kib, bytes_of, fill_with_zeros, new_drive};
 use super::scheme::Raizn;
 use super::write_load::{MEASURED_BYTES, WARM_UP_BYTES};
 use crate::precise::precise_u64;
@@ -145,7 +145,8 @@ impl Rig {
             self.next += left;
         }
         let count = load.request_blocks as usize;
-        let frames = self.volume.frames().take_vec(count);
+        let mut frames = self.volume.frames().take_vec(count);
+        fill_with_zeros(&mut frames);
         self.next_id += 1;
         let op = RequestOp::Write { lba: Lba(self.next), frames, force_unit_access: false };
         self.volume.submit(Request { id: RequestId(self.next_id), op });
@@ -164,8 +165,8 @@ impl Rig {
             if !self.replies.is_empty() {
                 return Ok(());
             }
-            let next = self.volume.next_event().context("nothing is under way and nothing was answered")?;
-            self.now = next.max(Instant(self.now.0 + 1));
+            let next = self.volume.pass_time(Instant(self.now.0 + 1));
+            self.now = next.context("nothing is under way and nothing was answered")?;
         }
     }
 }

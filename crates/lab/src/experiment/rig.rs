@@ -19,6 +19,7 @@ use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lba};
 use drive::emulated::{EmulatedDrive, TimedDrive};
@@ -66,8 +67,7 @@ pub struct Plan {
     pub space: Space,
     /// Clients begin on drives that have been written to for long: see [`HostedDrive::busy_from`].
     pub busy: bool,
-    /// Segments that clients have filled before, from the start of the volume on: [`FilledDrive`]. What clients write
-    /// then is zeros.
+    /// Segments that clients have filled before, from the start of the volume on: [`FilledDrive`].
     pub filled_segments: Option<u32>,
     /// How often checkpoints are written.
     pub checkpoints: CheckpointEvery,
@@ -331,16 +331,14 @@ impl Rig {
         &self.volume
     }
 
-    /// Hands a request to the engine; what is written is whatever the frames hold.
+    /// Hands a request to the engine; zeros are written.
     pub fn submit(&mut self, ask: Ask) -> u64 {
         let lba = Lba(ask.lba);
         let op = if ask.writes {
             let mut frames = Vec::new();
             let count = usize::try_from(ask.blocks).expect("a usize of blocks");
             self.volume.frames().take_many(count, &mut frames);
-            if self.plan.filled_segments.is_some() {
-                frames.iter_mut().for_each(|frame| frame.data = [0; BLOCK_BYTES]);
-            }
+            fill_with_zeros(&mut frames);
             RequestOp::Write { lba, frames, force_unit_access: false }
         } else {
             RequestOp::Read { lba, blocks: ask.blocks }
@@ -372,16 +370,18 @@ impl Rig {
             if !answers.is_empty() {
                 return Ok(());
             }
-            let next = self.volume.next_deadline();
-            match (next, until) {
-                (next, Some(until)) if next.is_none_or(|next| next > until) => {
-                    self.now = self.now.max(until);
-                    return Ok(());
-                }
-                (Some(next), _) => self.now = next.max(Instant(self.now.0 + 1)),
-                (None, _) => anyhow::bail!("nothing is under way and nothing was answered"),
+            if until.is_some_and(|until| until <= self.now) {
+                return Ok(());
             }
+            self.pass_time(until)?;
         }
+    }
+
+    /// Goes to the next instant at which there is something to do for the engine, but not beyond `until`.
+    fn pass_time(&mut self, until: Option<Instant>) -> Result<()> {
+        let next = self.volume.pass_time(Instant(self.now.0 + 1), until);
+        self.now = next.context("work is left and nothing is under way")?;
+        Ok(())
     }
 
     /// Runs until nothing is under way, background work included.
@@ -395,8 +395,7 @@ impl Rig {
             if self.volume.is_at_rest() {
                 return Ok(());
             }
-            let next = self.volume.next_deadline().context("work is left and nothing is under way")?;
-            self.now = next.max(Instant(self.now.0 + 1));
+            self.pass_time(None)?;
         }
     }
 
@@ -506,7 +505,12 @@ pub(super) fn new_drive(
     number: u64,
 ) -> Result<(Box<dyn ZonedDevice>, [u8; 16])> {
     let uuid = uuid_of(number);
-    Ok((hosted(plan, EmulatedDrive::on_heap(geometry, uuid)?, clock, number), uuid))
+    Ok((hosted(plan, EmulatedDrive::sparse(geometry, uuid, Box::new(()))?, clock, number), uuid))
+}
+
+/// What clients write: no time that is measured depends on it, and drives keep nothing of zeros but the metadata.
+pub(super) fn fill_with_zeros(frames: &mut [Frame]) {
+    frames.iter_mut().for_each(|frame| frame.data = [0; BLOCK_BYTES]);
 }
 
 /// The drive of a member that clients have filled, and its UUID.

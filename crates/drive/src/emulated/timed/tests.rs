@@ -2,6 +2,8 @@
 
 use super::*;
 use base::frame::Frame;
+use base::units::DriveIndex;
+use zone::drives::{DriveCommand, DriveSet};
 
 const GEOMETRY: Geometry = Geometry {
     zones: 4,
@@ -129,4 +131,39 @@ fn a_flush_of_a_disk_waits_for_both_the_disk_and_the_model() {
     let mut tokens: Vec<u64> = completions.iter().map(|completion| completion.token.0).collect();
     tokens.sort_unstable();
     assert_eq!(tokens, [1, 2, 3]);
+}
+
+/// Time passes to each answer in turn, and the same times come out when every event is polled for.
+#[test]
+fn time_passes_to_the_next_answer_of_any_drive() {
+    let drives = || {
+        let mut drives = DriveSet::new(vec![Some(Box::new(timed())), None, Some(Box::new(timed()))]);
+        for (member, blocks) in [(0, 64), (2, 1)] {
+            let op = Op::Append { frames: frames(blocks) };
+            let command = Command { token: Token(member as u64), zone: ZoneIndex(0), op };
+            drives.submit(Instant(0), DriveCommand { drive: DriveIndex::at(member), command });
+        }
+        drives
+    };
+    let (mut polled, mut passed) = (drives(), drives());
+    let mut expected = Vec::new();
+    while let Some(now) = polled.next_event() {
+        let mut completions = Vec::new();
+        polled.poll(now, &mut completions);
+        expected.extend(completions.iter().map(|(drive, _)| (now, *drive)));
+    }
+    assert_eq!(expected.iter().map(|(_, drive)| drive.index()).collect::<Vec<_>>(), [2, 0]);
+
+    let mut completions = Vec::new();
+    assert_eq!(passed.pass_time(Instant(0), Some(Instant(5_000))), Some(Instant(5_000)));
+    passed.poll(Instant(5_000), &mut completions);
+    assert!(completions.is_empty(), "nothing is done in 5 us");
+    for (at, drive) in expected {
+        assert_eq!(passed.pass_time(Instant(5_000), None), Some(at));
+        assert_eq!(passed.in_flight(drive), 1, "what nobody has polled for is in flight");
+        passed.poll(at, &mut completions);
+        assert_eq!(completions.drain(..).map(|(drive, _)| drive).collect::<Vec<_>>(), [drive]);
+    }
+    assert_eq!(passed.pass_time(Instant(5_000), None), None);
+    assert_eq!(passed.pass_time(Instant(5_000), Some(Instant(9_000_000))), Some(Instant(9_000_000)));
 }
