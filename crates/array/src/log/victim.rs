@@ -17,7 +17,8 @@
 //!
 //! A victim always frees more than moving it takes, whoever chooses, so each one brings free space nearer: what
 //! [`crate::log::config::ArrayConfig::validate`] proves is that there is one. And it frees at least half of what the
-//! greedy choice would, so that nobody waits long for little.
+//! greedy choice would, so that nobody waits long for little. Where the greedy choice would free most of a segment, two that
+//! free much less do not follow one another: clients, which are paced by what a victim frees, would be slow for both.
 
 use crate::log::Shard;
 use crate::log::segment::{Segment, SegmentSlot};
@@ -81,7 +82,9 @@ impl Shard {
         if most == 0 || self.tuning.gc == GcPolicy::Greedy || is_greedy() {
             return (most > 0).then_some(slot);
         }
-        let worth = sealed().filter(|(_, segment)| 2 * gain(segment) >= most);
+        let all = emptiest.layout.segment_data_blocks();
+        let least = gain_least(most, self.victim_gain_blocks(), all);
+        let worth = sealed().filter(|(_, segment)| gain(segment) >= least);
         let victim = worth.max_by(|(_, a), (_, b)| {
             Worth::of(a, self.next_sequence).compare(&Worth::of(b, self.next_sequence))
         });
@@ -89,9 +92,25 @@ impl Shard {
     }
 }
 
+/// What the next victim frees at least, where one frees `most`, the one before freed `before`, and a segment has `all` blocks.
+fn gain_least(most: u32, before: u64, all: u32) -> u32 {
+    let ample = most - most / 4;
+    let is_second = most > all / 2 && before < u64::from(ample);
+    if is_second { ample } else { most - most / 2 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_that_free_little_do_not_follow_one_another_where_others_free_much() {
+        assert_eq!(gain_least(61, 61, 100), 31, "half of what the emptiest frees");
+        assert_eq!(gain_least(60, 45, 100), 30);
+        assert_eq!(gain_least(60, 44, 100), 45, "three quarters after one that freed less");
+        assert_eq!(gain_least(50, 25, 100), 25, "where no one frees much, there is little to choose from");
+        assert_eq!((gain_least(1, 0, 1), gain_least(2, 0, 4)), (1, 1));
+    }
 
     #[test]
     fn cold_segments_are_collected_fuller_than_hot_ones() {
