@@ -8,7 +8,7 @@
 //!   headroom      low ................. low + burst ........ goal
 //!   clients       as they like  <───────── until it is low, or they have no room left
 //!                 wait  ─────────────────> until there is room for the next burst
-//!   collector     18 loads at once while they write, 32 while they wait    rests, while clients write
+//!   collector     16 loads at once while they write, 32 while they wait    rests, while clients write
 //! ```
 //! Not for requests so large that a burst is more than a segment or 8 MiB, nor where a victim yields a third of a segment or more: few
 //! wait there. And should waiting not help, because others take what is gained, clients go on as the headroom says.
@@ -27,7 +27,7 @@ const GAINED_BURSTS_MAX: u64 = 3;
 /// A victim that yields so great a part of a segment leaves clients most of what is written.
 const YIELD_PART_MAX: u64 = 3;
 /// Stripes of the victim loaded at once in a burst: more lengthen its writes, fewer leave drives idle (docs/adr/0015).
-pub const LOADS_IN_BURST: u32 = 18;
+pub const LOADS_IN_BURST: u32 = 16;
 
 /// Where clients write in bursts, if the engine adapts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
