@@ -180,6 +180,8 @@ mutants! {
         ReadAwaitsForEver = "read-awaits-for-ever",
         /// A summary is believed of a zone that a rebuild wrote since, in another order.
         SummarySpeaksForRebuilt = "summary-speaks-for-rebuilt",
+        /// A rebuilt zone becomes full while what made its chunks dead is in the caches of other drives.
+        RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
     }
     Ours {
         /// A write is acknowledged with one piece still in flight.

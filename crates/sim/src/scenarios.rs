@@ -103,6 +103,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "rebuilt-drive-dies-in-recovery",
     "rebuilt-last-and-evacuated",
     "rebuilt-zone-loses-its-footer",
+    "rebuilt-zone-of-the-undead",
     "remounts",
     "reordered-completions",
     "rot-data",

@@ -21,6 +21,7 @@ enum FlushWaiter {
     Seal(SegmentSlot),
     Recovery,
     Rebuild,
+    Lane(usize),
     Checkpoint(u32),
     Summary(SummaryDue),
 }
@@ -130,6 +131,12 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
+    /// Makes durable what a rebuilt zone holds, and whatever its table takes for durable.
+    pub(super) fn flush_devices_for_lane(&mut self, lane: usize, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Lane(lane));
+        self.start_device_flush(fx);
+    }
+
     /// Makes durable what a checkpoint says and what it says it of: a volatile cache may lose the newer copy of a
     /// block that the image names, and then nobody knows of the one before.
     pub(super) fn flush_devices_for_checkpoint(&mut self, number: u32, fx: &mut Effects) {
@@ -220,6 +227,7 @@ impl Shard {
                 FlushWaiter::Gc => self.gc_flushed(),
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
                 FlushWaiter::Rebuild => self.rebuild_recorded(),
+                FlushWaiter::Lane(lane) => self.lane_flushed(lane),
                 FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
                 FlushWaiter::Summary(due) => self.summary_flushed(due),
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,

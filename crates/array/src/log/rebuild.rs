@@ -14,6 +14,10 @@
 //! cache. So a mount needs nothing but the zone's state to tell whether it is there: one that is not full
 //! is erased and written anew, which makes the rebuild resume by segment.
 //!
+//! All other drives are flushed as well by then. A stripe table that was read without the member has chunks that nothing
+//! points to in any slot that is left (`table_load.rs`). What was written in place of their blocks must survive: without
+//! it, the index of a checkpoint would find something else where they were.
+//!
 //! Several zones are written at once, each in a *lane* of its own, because a zone alone does not reach the limit of
 //! a drive: one command at a time in each, at the write pointer, and sweeps of stripes ahead of it. Clients and the
 //! collector go on beside it. A block that cannot be decoded is written without metadata and named as
@@ -75,7 +79,7 @@ enum LaneStage {
     Stripes,
     /// The footer is being written.
     Footer,
-    /// All but its end is to leave the drive's cache.
+    /// All but its end is to leave the drive's cache, and what others hold theirs.
     Flushing,
     /// It is to become full.
     Closing,
@@ -106,7 +110,7 @@ struct Lane {
     footer_next: u32,
     /// Sweeps under way.
     sweeps: u32,
-    /// The drive has a command of ours.
+    /// The drive has a command of ours, or all are being flushed for us.
     is_busy: bool,
 }
 
@@ -347,9 +351,19 @@ impl Shard {
     }
 
     fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
-        if self.config.geometry.volatile_cache && !mutant::is(Mutant::RebuiltWithoutFlush) {
-            self.rebuild_command(lane, ZoneIndex(0), Op::Flush, fx);
+        if !self.config.geometry.volatile_cache || mutant::is(Mutant::RebuiltWithoutFlush) {
+            return;
         }
+        if mutant::is(Mutant::RebuiltZoneFlushedAlone) {
+            return self.rebuild_command(lane, ZoneIndex(0), Op::Flush, fx);
+        }
+        self.member_rebuild.lanes[lane].is_busy = true;
+        self.flush_devices_for_lane(lane, fx);
+    }
+
+    /// The drives' caches are empty.
+    pub(super) fn lane_flushed(&mut self, lane: usize) {
+        self.member_rebuild.lanes[lane].is_busy = false;
     }
 
     /// The drive has answered a lane.
