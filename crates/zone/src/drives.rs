@@ -115,29 +115,30 @@ impl DriveSet {
     /// only the drives that something happens in are asked. What was answered comes with the next poll. `None` where
     /// nothing is under way and there is no end.
     pub fn pass_time(&mut self, now: Instant, until: Option<Instant>) -> Option<Instant> {
-        let mut ready = std::mem::take(&mut self.ready);
-        let mut at = Some(now);
-        while ready.is_empty() {
-            let next = self.drives.iter().enumerate().filter_map(|(index, device)| {
-                let at = device.as_ref()?.next_event()?;
-                Some((at.max(now), index))
-            });
-            let Some((event, index)) = next.min().filter(|(at, _)| until.is_none_or(|until| *at <= until))
-            else {
-                at = until.map(|until| until.max(now));
-                break;
-            };
-            at = Some(event);
-            self.poll_one(index, event, &mut ready);
+        let mut at = now;
+        while self.ready.is_empty() {
+            let next = self.next_drive().filter(|(next, _)| until.is_none_or(|until| *next <= until));
+            let Some((next, index)) = next else { return until.map(|until| until.max(now)) };
+            at = next.max(now);
+            let mut ready = std::mem::take(&mut self.ready);
+            self.poll_one(index, at, &mut ready);
+            self.ready = ready;
         }
-        self.ready = ready;
-        at
+        Some(at)
     }
 
     /// The earliest event of drives in virtual time.
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {
-        self.drives.iter().flatten().filter_map(|device| device.next_event()).min()
+        self.next_drive().map(|(at, _)| at)
+    }
+
+    /// The drive that something happens in next, and when.
+    fn next_drive(&self) -> Option<(Instant, usize)> {
+        let event_of = |(index, device): (usize, &Option<Box<dyn ZonedDevice>>)| {
+            device.as_ref()?.next_event().map(|at| (at, index))
+        };
+        self.drives.iter().enumerate().filter_map(event_of).min()
     }
 
     /// Runs commands to completion, all at once; the answers are in the order of the commands.
