@@ -61,7 +61,7 @@ impl Shard {
     }
 
     fn burst_blocks_if_any(&self) -> Option<u64> {
-        if !self.is_adaptive() || !self.is_space_short() {
+        if !self.is_adaptive() {
             return None;
         }
         let (all_blocks, gain_blocks) = (self.segment_blocks(), self.victim_gain_blocks());
@@ -69,8 +69,12 @@ impl Shard {
             Bursts::Auto => (BURST_TIMES, gain_blocks > 0 && YIELD_PART_MAX * gain_blocks < all_blocks),
             Bursts::Always(times) => (times, true),
         };
+        // Asked for each stripe, and nearly always in vain.
+        if !is_scarce || !self.is_space_short() {
+            return None;
+        }
         let burst_blocks = times * self.demand.blocks();
-        (is_scarce && burst_blocks <= all_blocks.min(BURST_BLOCKS_MAX)).then_some(burst_blocks)
+        (burst_blocks <= all_blocks.min(BURST_BLOCKS_MAX)).then_some(burst_blocks)
     }
 
     /// True while waiting for the collector may help.
