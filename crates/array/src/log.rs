@@ -225,7 +225,7 @@ impl Shard {
             self.fail_member(drive.index(), fx);
         }
         match waiter {
-            Waiter::Chunk { slot, part } => self.on_chunk(slot, part, completion, fx),
+            Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
             Waiter::Header { slot, .. } => self.on_header(slot, drive.index(), completion, fx),
             Waiter::Footer { slot, .. } => self.on_footer(slot, drive.index(), completion, fx),
             Waiter::Finish { slot, .. } => self.on_finish(slot, drive.index(), &completion, fx),

@@ -7,7 +7,7 @@
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::segment::SegmentSlot;
-use crate::log::stripe::{Origin, Stripe, StripeBlock};
+use crate::log::stripe::{Origin, StripeBlock};
 use crate::log::{Effects, Shard, Waiter, index};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
 use base::checksum::{crc32c, crc32c_zero_block};
@@ -390,36 +390,44 @@ impl Shard {
     }
 
     /// A drive has written (or failed to write) a piece of a stripe, and those that were joined to it.
-    pub(super) fn on_chunk(&mut self, slot: u32, part: u32, completion: Completion, fx: &mut Effects) {
+    pub(super) fn on_chunk(
+        &mut self,
+        (slot, part): (u32, u32),
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
         let Completion { status, offset, mut frames, .. } = completion;
-        let Stripe { segment, stripe, .. } = self.stripes.get(slot);
-        let segment = self.segments.get_mut(*segment);
-        let layout = segment.layout;
-        let drive = layout.drive_of(*stripe, part as usize);
+        let segment = self.segments.get_mut(self.stripes.get(slot).segment);
+        let first = segment.layout.chunk_blocks as usize;
         let writer = segment.writer.as_mut().expect("stripes are in flight");
         let joined = match segment.mode {
             WriteMode::Append => Vec::new(),
             WriteMode::Write => std::mem::take(&mut writer.zones[drive].joined),
         };
-        let first = layout.chunk_blocks as usize;
         for chunk in &joined {
             let own = &mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize];
             own.extend(frames.drain(first..2 * first));
         }
         self.stripes.get_mut(slot).pieces[part as usize] = frames;
-        self.on_piece(slot, part as usize, (status, offset), fx);
+        self.on_piece((slot, part as usize), drive, (status, offset), fx);
         for chunk in joined {
-            self.on_piece(chunk.slot, chunk.piece as usize, (status, offset), fx);
+            self.on_piece((chunk.slot, chunk.piece as usize), drive, (status, offset), fx);
         }
     }
 
     /// A piece of a stripe was written, or was not.
-    fn on_piece(&mut self, slot: u32, piece: usize, (status, offset): (Status, u32), fx: &mut Effects) {
+    fn on_piece(
+        &mut self,
+        (slot, piece): (u32, usize),
+        drive: usize,
+        (status, offset): (Status, u32),
+        fx: &mut Effects,
+    ) {
         let stripe = self.stripes.get(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         let segment = self.segments.get_mut(segment_slot);
-        let layout = segment.layout;
-        let drive = layout.drive_of(number, piece);
+        let layout = &segment.layout;
         let refused = status != Status::Success && !mutant::is(Mutant::WriteErrorIgnored);
         let landed = match segment.mode {
             _ if refused => None,
@@ -435,7 +443,7 @@ impl Shard {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
                 });
                 let writer = segment.writer.as_mut().expect("stripes are in flight");
-                writer.zones[drive].land(&layout, landed, rows);
+                writer.zones[drive].land(layout, landed, rows);
                 if let Some(table) = &mut segment.table {
                     table.set(drive, landed, number - layout.group_start(layout.group_of(number)));
                 }
