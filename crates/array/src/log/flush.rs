@@ -20,8 +20,7 @@ enum FlushWaiter {
     Gc,
     Seal(SegmentSlot),
     Recovery,
-    Rebuild,
-    Lane(usize),
+    Rebuild(usize),
     Checkpoint(u32),
     Summary(SummaryDue),
 }
@@ -125,15 +124,10 @@ impl Shard {
         self.start_device_flush(fx);
     }
 
-    /// Makes the record durable that a member is whole again.
-    pub(super) fn flush_devices_for_rebuild(&mut self, fx: &mut Effects) {
-        self.device_flush.next.push(FlushWaiter::Rebuild);
-        self.start_device_flush(fx);
-    }
-
-    /// Makes durable what a rebuilt zone holds, and whatever its table takes for durable.
-    pub(super) fn flush_devices_for_lane(&mut self, lane: usize, fx: &mut Effects) {
-        self.device_flush.next.push(FlushWaiter::Lane(lane));
+    /// Makes durable what a rebuilt zone holds and whatever its table takes for durable, or the record that a member
+    /// is whole again.
+    pub(super) fn flush_devices_for_rebuild(&mut self, lane: usize, fx: &mut Effects) {
+        self.device_flush.next.push(FlushWaiter::Rebuild(lane));
         self.start_device_flush(fx);
     }
 
@@ -226,8 +220,7 @@ impl Shard {
                 }
                 FlushWaiter::Gc => self.gc_flushed(),
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
-                FlushWaiter::Rebuild => self.rebuild_recorded(),
-                FlushWaiter::Lane(lane) => self.lane_flushed(lane),
+                FlushWaiter::Rebuild(lane) => self.rebuild_flushed(lane),
                 FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
                 FlushWaiter::Summary(due) => self.summary_flushed(due),
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,

@@ -127,8 +127,6 @@ pub struct MemberRebuild {
     stage: Stage,
     member: usize,
     lanes: [Lane; REBUILD_ZONES_MAX],
-    /// The drives are being flushed for us.
-    is_flushing: bool,
     /// Bytes written to the new drive.
     pub pacer: Pacer,
 }
@@ -157,8 +155,8 @@ impl Shard {
 
     /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
     pub(super) fn rebuild_is_over(&self) -> bool {
-        let MemberRebuild { stage, lanes, is_flushing, .. } = &self.member_rebuild;
-        *stage == Stage::Idle && !is_flushing && lanes.iter().all(Lane::is_free)
+        let MemberRebuild { stage, lanes, .. } = &self.member_rebuild;
+        *stage == Stage::Idle && lanes.iter().all(Lane::is_free)
     }
 
     /// True until every zone of every member is there and the superblocks say so.
@@ -188,11 +186,6 @@ impl Shard {
                 self.frames.give_vec(chunk.frames);
             }
         }
-    }
-
-    /// The drives' caches are empty.
-    pub(super) fn rebuild_recorded(&mut self) {
-        self.member_rebuild.is_flushing = false;
     }
 
     /// Goes on as far as possible.
@@ -227,10 +220,8 @@ impl Shard {
                 Stage::Recording if self.membership.is_changing() => return,
                 Stage::Recording => {
                     self.member_rebuild.stage = Stage::Ending;
-                    self.member_rebuild.is_flushing = true;
-                    self.flush_devices_for_rebuild(fx);
+                    self.flush_all(0, fx);
                 }
-                Stage::Ending if self.member_rebuild.is_flushing => return,
                 Stage::Ending => self.member_rebuild.stage = Stage::Idle,
             }
         }
@@ -357,12 +348,16 @@ impl Shard {
         if mutant::is(Mutant::RebuiltZoneFlushedAlone) {
             return self.rebuild_command(lane, ZoneIndex(0), Op::Flush, fx);
         }
+        self.flush_all(lane, fx);
+    }
+
+    fn flush_all(&mut self, lane: usize, fx: &mut Effects) {
         self.member_rebuild.lanes[lane].is_busy = true;
-        self.flush_devices_for_lane(lane, fx);
+        self.flush_devices_for_rebuild(lane, fx);
     }
 
     /// The drives' caches are empty.
-    pub(super) fn lane_flushed(&mut self, lane: usize) {
+    pub(super) fn rebuild_flushed(&mut self, lane: usize) {
         self.member_rebuild.lanes[lane].is_busy = false;
     }
 

@@ -7,8 +7,8 @@
 //! themselves, so they are asked in place of one that is damaged, and those in doubt again. What no zone of a member can
 //! tell, because the member is missing or the chunk is damaged, follows from the others: metadata parity tells which
 //! blocks the chunk of a stripe had, and the index where they are. A chunk of which nothing is live may have any slot that
-//! is left: nothing points there (as [`Segment::place_missing`]), and nothing will after a crash, for a zone that is rebuilt
-//! so counts once whatever made the chunk dead is durable (`rebuild.rs`).
+//! is left: nothing points there (as [`Segment::place_missing`]). Nor will anything after a crash: a zone that is rebuilt
+//! that way counts only when whatever made the chunk dead is durable (`rebuild.rs`).
 //!
 //! [`Segment::place_missing`]: crate::log::segment::Segment::place_missing
 
