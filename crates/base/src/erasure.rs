@@ -130,8 +130,13 @@ impl ErasureCode {
         combine(into, data.iter().copied().zip(row));
     }
 
-    /// Computes parity `parity` of k short fields of equal length (metadata parity).
-    pub fn encode_field<'a>(&self, parity: usize, data: impl Iterator<Item = &'a [u8]>, into: &mut [u8]) {
+    /// Computes parity `parity` of k short fields (metadata parity).
+    pub fn encode_field<'a, const N: usize>(
+        &self,
+        parity: usize,
+        data: impl Iterator<Item = &'a [u8; N]>,
+        into: &mut [u8; N],
+    ) {
         assert!(parity < self.parity_count);
         if self.is_xor(parity) {
             return combine_field(into, data.zip(std::iter::repeat(1)));
@@ -163,11 +168,16 @@ impl ErasureCode {
         combine(into, present.iter().map(|(piece, block)| (*block, recipe[*piece])));
     }
 
-    /// [`ErasureCode::decode`] for short fields of equal length.
+    /// [`ErasureCode::decode`] for short fields.
     ///
     /// # Panics
     /// When they do not suffice.
-    pub fn decode_field(&self, lost: usize, present: &[(usize, &[u8])], into: &mut [u8]) {
+    pub fn decode_field<const N: usize>(
+        &self,
+        lost: usize,
+        present: &[(usize, &[u8; N])],
+        into: &mut [u8; N],
+    ) {
         let recipe = self.recipe_from(lost, present.iter().map(|(piece, _)| *piece));
         combine_field(into, present.iter().map(|(piece, field)| (*field, recipe[*piece])));
     }
@@ -306,18 +316,19 @@ fn combine<'a>(into: &mut Block, terms: impl Iterator<Item = (&'a Block, u8)>) {
     combine_blocks(into, &terms[..count]);
 }
 
-fn combine_field<'a>(into: &mut [u8], terms: impl Iterator<Item = (&'a [u8], u8)>) {
-    into.fill(0);
+fn combine_field<'a, const N: usize>(into: &mut [u8; N], terms: impl Iterator<Item = (&'a [u8; N], u8)>) {
+    let mut sum = [0; N];
     for (field, factor) in terms {
         match factor {
             0 => {}
-            1 => into.iter_mut().zip(field).for_each(|(i, f)| *i ^= f),
+            1 => sum.iter_mut().zip(field).for_each(|(s, f)| *s ^= f),
             _ => {
                 let products = &NIBBLE_PRODUCTS[usize::from(factor)];
-                into.iter_mut().zip(field).for_each(|(i, f)| *i ^= multiply_by(products, *f));
+                sum.iter_mut().zip(field).for_each(|(s, f)| *s ^= multiply_by(products, *f));
             }
         }
     }
+    *into = sum;
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::log::index::{Name, region_of};
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Pba, Shard};
 use base::checksum::crc32c;
-use zone::format::oob::{Kind, PROTECTED_BYTES, Protected};
+use zone::format::oob::{self, Kind, Protected};
 
 impl Shard {
     /// Queues markers for what is still live in a segment that was moved as far as it could be read, some
@@ -97,7 +97,7 @@ impl Shard {
             Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
         };
         let protected = Protected { lba, sequence: self.sequence_for_marker(name), kind };
-        frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+        *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let data_crc = crc32c(&frame.data);
         Move { frame, protected, name, from, data_crc, repaired: false }
     }

@@ -3,15 +3,15 @@
 use base::erasure::ErasureCode;
 use base::frame::Frame;
 use base::xor::Block;
-use zone::format::oob::PROTECTED_BYTES;
+use zone::format::oob::{self, PROTECTED_BYTES};
 
 /// Decodes the block of a piece from those of others, as many as the code needs; other metadata stays as it is.
 pub fn decode(code: &ErasureCode, lost: usize, sources: &[(usize, &Frame)], frame: &mut Frame) {
     let blocks: Vec<(usize, &Block)> = sources.iter().map(|(piece, source)| (*piece, &source.data)).collect();
-    let fields: Vec<(usize, &[u8])> =
-        sources.iter().map(|(piece, source)| (*piece, &source.oob[..PROTECTED_BYTES])).collect();
+    let fields: Vec<(usize, &[u8; PROTECTED_BYTES])> =
+        sources.iter().map(|(piece, source)| (*piece, oob::protected(&source.oob))).collect();
     code.decode(lost, &blocks, &mut frame.data);
-    code.decode_field(lost, &fields, &mut frame.oob[..PROTECTED_BYTES]);
+    code.decode_field(lost, &fields, oob::protected_mut(&mut frame.oob));
 }
 
 /// True when a block is the parity of number `parity` of data; `expected` is room to compute it in.
@@ -24,7 +24,7 @@ pub fn is_parity(
 ) -> bool {
     let blocks: Vec<&Block> = data.iter().map(|frame| &frame.data).collect();
     code.encode(parity, &blocks, &mut expected.data);
-    let fields = data.iter().map(|frame| &frame.oob[..PROTECTED_BYTES]);
-    code.encode_field(parity, fields, &mut expected.oob[..PROTECTED_BYTES]);
-    found.data == expected.data && found.oob[..PROTECTED_BYTES] == expected.oob[..PROTECTED_BYTES]
+    let fields = data.iter().map(|frame| oob::protected(&frame.oob));
+    code.encode_field(parity, fields, oob::protected_mut(&mut expected.oob));
+    found.data == expected.data && oob::protected(&found.oob) == oob::protected(&expected.oob)
 }

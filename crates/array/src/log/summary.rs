@@ -23,7 +23,7 @@ use base::time::Instant;
 use base::xor::Block;
 use zone::format::footer::EntryKind;
 use zone::format::header::WriteMode;
-use zone::format::oob::{Kind, PROTECTED_BYTES, Protected};
+use zone::format::oob::{self, Kind, Protected};
 use zone::format::summary::{self, Head, Shape};
 use zone::stripe::Layout;
 
@@ -156,7 +156,7 @@ impl Shard {
                 Protected { lba: first.into(), sequence: self.next_sequence, kind: Kind::Mapping };
             self.next_sequence += 1;
             self.counters.summary_blocks_written += 1;
-            frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+            *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
             let data_crc = crc32c(&frame.data);
             let stripe = self.stripes.get_mut(stripe);
             stripe.pieces[(index / layout.chunk_blocks) as usize].push(frame);

@@ -342,7 +342,7 @@ fn stripe_of(rows: &[Option<Entry>]) -> Option<(u32, bool)> {
 fn decode(layout: &Layout, lost: usize, known: &[(usize, [u8; PROTECTED_BYTES])]) -> Option<Protected> {
     let sources = layout.code.sources(lost, known.iter().map(|(piece, _)| *piece).collect())?;
     let used = known.iter().filter(|(piece, _)| sources.contains(*piece));
-    let fields: Vec<(usize, &[u8])> = used.map(|(piece, field)| (*piece, &field[..])).collect();
+    let fields: Vec<(usize, &[u8; PROTECTED_BYTES])> = used.map(|(piece, field)| (*piece, field)).collect();
     let mut bytes = [0; PROTECTED_BYTES];
     layout.code.decode_field(lost, &fields, &mut bytes);
     Protected::from_bytes(&bytes)

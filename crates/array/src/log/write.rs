@@ -20,7 +20,7 @@ use std::ops::Range;
 use zone::device::{Completion, Status};
 use zone::format::footer::Entry;
 use zone::format::header::{Stream, WriteMode};
-use zone::format::oob::{Kind, LBA_NONE, PROTECTED_BYTES, Protected, Role};
+use zone::format::oob::{self, Kind, LBA_NONE, Protected, Role};
 
 /// A write, trim or flush on its way.
 #[derive(Debug)]
@@ -305,7 +305,7 @@ impl Shard {
         if mutant::is(Mutant::OneSequencePerChunk) && !stripe.blocks.len().is_multiple_of(chunk_blocks) {
             protected.sequence = stripe.blocks[stripe.blocks.len() - 1].protected.sequence;
         }
-        frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+        *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let piece = stripe.blocks.len() / chunk_blocks;
         stripe.pieces[piece].push(frame);
         stripe.blocks.push(StripeBlock { protected, name, origin, data_crc });
@@ -350,7 +350,7 @@ impl Shard {
             if !mutant::is(Mutant::PaddingNotCleared) {
                 frame.data.fill(0);
             }
-            frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
+            *oob::protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
             stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
             stripe.blocks.push(StripeBlock {
                 protected: Protected::PADDING,
@@ -379,9 +379,9 @@ impl Shard {
                     sources[code.data_count() - 1] = &[0; BLOCK_BYTES];
                 }
                 code.encode(parity, &sources[..code.data_count()], &mut frame.data);
-                let fields = data.iter().map(|piece| &piece[row].oob[..PROTECTED_BYTES]);
+                let fields = data.iter().map(|piece| oob::protected(&piece[row].oob));
                 if !mutant::is(Mutant::MetadataWithoutParity) {
-                    code.encode_field(parity, fields, &mut frame.oob[..PROTECTED_BYTES]);
+                    code.encode_field(parity, fields, oob::protected_mut(&mut frame.oob));
                 }
                 piece.push(frame);
                 self.counters.parity_blocks_written += 1;

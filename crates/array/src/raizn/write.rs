@@ -22,7 +22,7 @@ use base::units::{Lba, ZoneIndex};
 use base::xor::xor_blocks;
 use std::collections::VecDeque;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, Kind, PROTECTED_BYTES, Place, Protected, Role};
+use zone::format::oob::{self, Kind, Place, Protected, Role};
 
 /// A write on its way.
 #[derive(Debug)]
@@ -375,7 +375,7 @@ impl Engine {
 pub fn seal_block(frame: &mut Frame, place: &Place) {
     let lba = u64::from(place.stripe) << 16 | u64::from(place.piece) << 8 | u64::from(place.row);
     let protected = Protected { lba, sequence: place.segment, kind: Kind::User };
-    frame.oob[..PROTECTED_BYTES].copy_from_slice(&protected.to_bytes());
+    *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
     let data_crc = crc32c(&frame.data);
     oob::seal(&mut frame.oob, place, data_crc, None);
 }

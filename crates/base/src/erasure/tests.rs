@@ -37,7 +37,7 @@ fn pieces_of(code: &ErasureCode, random: &mut Random) -> Vec<[u8; 8]> {
     for parity in 0..code.parity_count() {
         let mut field = [0; 8];
         let (data, _) = pieces.split_at(code.data_count());
-        code.encode_field(parity, data.iter().map(|piece| &piece[..]), &mut field);
+        code.encode_field(parity, data.iter(), &mut field);
         pieces[code.data_count() + parity] = field;
     }
     pieces
@@ -53,7 +53,7 @@ fn every_loss_is_decoded_by_every_code() {
         for lost in losses(&code, code.tolerance()) {
             let present = code.pieces().without(lost);
             assert!(code.can_decode(present), "{code:?} without {lost:?}");
-            let left: Vec<(usize, &[u8])> = present.iter().map(|piece| (piece, &pieces[piece][..])).collect();
+            let left: Vec<(usize, &[u8; 8])> = present.iter().map(|piece| (piece, &pieces[piece])).collect();
             for piece in lost.iter() {
                 let mut decoded = [0; 8];
                 code.decode_field(piece, &left, &mut decoded);
@@ -111,7 +111,7 @@ fn blocks_are_coded_as_fields_are() {
             let data: Vec<&Block> = pieces[..code.data_count()].iter().collect();
             let (mut block, mut field) = ([0xaa; BLOCK_BYTES], [0xaa; BLOCK_BYTES]);
             code.encode(parity, &data, &mut block);
-            code.encode_field(parity, data.iter().map(|block| &block[..]), &mut field);
+            code.encode_field(parity, data.iter().copied(), &mut field);
             assert!(block == field, "{code:?}: parity {parity}");
             let derived =
                 code.parity_checksum(parity, data.iter().map(|block| crate::checksum::crc32c(*block)));
@@ -136,7 +136,7 @@ fn blocks_are_coded_as_fields_are() {
 fn q_is_that_of_md() {
     let code = ErasureCode::new(3, 2).unwrap();
     let mut q = [0];
-    code.encode_field(1, [&[0x01][..], &[0x80], &[0x40]].into_iter(), &mut q);
+    code.encode_field(1, [&[0x01], &[0x80], &[0x40]].into_iter(), &mut q);
     assert_eq!(q, [0x01 ^ 0x1d ^ 0x1d]);
 }
 

@@ -96,7 +96,7 @@ impl FilledDrive {
             Some(parity) => {
                 let data: Vec<[u8; PROTECTED_BYTES]> = (0..code.data_count()).map(protected).collect();
                 let mut coded = [0; PROTECTED_BYTES];
-                code.encode_field(parity, data.iter().map(|bytes| &bytes[..]), &mut coded);
+                code.encode_field(parity, data.iter(), &mut coded);
                 (coded, Role::Parity)
             }
         };

@@ -205,6 +205,17 @@ fn meta_crc(oob: &[u8; OOB_BYTES], bound: &Bound) -> u32 {
     crc32c(&bytes)
 }
 
+/// What parity protects of a block's metadata.
+#[must_use]
+pub fn protected(oob: &[u8; OOB_BYTES]) -> &[u8; PROTECTED_BYTES] {
+    oob.first_chunk().expect("a part of the metadata")
+}
+
+/// What parity protects of a block's metadata.
+pub fn protected_mut(oob: &mut [u8; OOB_BYTES]) -> &mut [u8; PROTECTED_BYTES] {
+    oob.first_chunk_mut().expect("a part of the metadata")
+}
+
 /// Writes the metadata of a block. The protected bytes must be in place already.
 pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: Option<Protected>) {
     put(oob, at::SEGMENT, &place.segment.to_le_bytes());
@@ -228,7 +239,7 @@ pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: 
 pub fn make_filler(frame: &mut Frame, place: &Place) {
     frame.data.fill(0);
     frame.oob.fill(0);
-    frame.oob[..PROTECTED_BYTES].copy_from_slice(&Protected::PADDING.to_bytes());
+    *protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
     let place = Place { piece: u8::MAX, row: 0, role: Role::Filler, ..*place };
     seal(&mut frame.oob, &place, crc32c_zero_block(), None);
 }

@@ -453,7 +453,8 @@ impl Decided {
             .collect();
         self.layout.code.sources(piece, fields.iter().map(|(piece, _)| *piece).collect())?;
         let mut decoded = [0; PROTECTED_BYTES];
-        let fields: Vec<(usize, &[u8])> = fields.iter().map(|(piece, field)| (*piece, &field[..])).collect();
+        let fields: Vec<(usize, &[u8; PROTECTED_BYTES])> =
+            fields.iter().map(|(piece, field)| (*piece, field)).collect();
         self.layout.code.decode_field(piece, &fields, &mut decoded);
         Some(decoded)
     }

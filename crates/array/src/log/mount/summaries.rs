@@ -234,7 +234,7 @@ fn blocks_of_row(
                 None => Entry::from_protected(&data[piece], Role::Data, stripe)?,
                 Some(parity) => {
                     let mut coded = [0; PROTECTED_BYTES];
-                    layout.code.encode_field(parity, data.iter().map(|bytes| &bytes[..]), &mut coded);
+                    layout.code.encode_field(parity, data.iter(), &mut coded);
                     Entry::from_protected(&coded, Role::Parity, stripe)?
                 }
             };
