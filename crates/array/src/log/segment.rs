@@ -13,7 +13,7 @@
 
 use crate::log::dropped_tables::GroupTable;
 use crate::log::memory::SegmentBytes;
-use crate::log::writer::Writer;
+use crate::log::writer::{WaitingChunk, Writer};
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::{BTreeMap, VecDeque};
@@ -236,6 +236,16 @@ impl Segment {
         writer.next_stripe = layout.stripes;
     }
 
+    /// The next chunk that a drive may be handed now.
+    #[inline]
+    pub fn next_chunk(&mut self, drive: usize) -> Option<WaitingChunk> {
+        if self.is_opening() && !mutant::is(Mutant::ChunksBeforeHeaders) {
+            return None;
+        }
+        let zone = &mut self.writer.as_mut()?.zones[drive];
+        zone.next_ready(&self.layout, self.mode)
+    }
+
     /// True while its zones count against the drives' active-zone limit.
     #[must_use]
     pub fn is_active(&self) -> bool {
@@ -391,7 +401,7 @@ impl SegmentTable {
     /// Segments that could be opened with the zones that are free, but for those kept for mapping blocks.
     #[must_use]
     pub fn free_segments(&self) -> u32 {
-        self.free_zones() - self.kept_for_mapping()
+        self.free_zones().saturating_sub(self.kept_for_mapping)
     }
 
     /// Free segments that only mapping blocks may take.

@@ -22,6 +22,7 @@ use crate::log::config::ArrayConfig;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::{Effects, Shard};
 use base::mutant::{self, Mutant};
+use std::cell::LazyCell;
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
 use zone::stripe::Layout;
@@ -172,7 +173,8 @@ impl Shard {
         let writer = &self.streams[stream.index()];
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
-        let worth = waits.then(|| self.stripes_in_flight_worth(stream));
+        // Asked for each stripe, and needed where none is idle.
+        let worth = LazyCell::new(|| waits.then(|| self.stripes_in_flight_worth(stream)));
         let mut best: Option<(u32, usize)> = None;
         for index in (0..count).map(|step| (writer.next + step) % count) {
             let Some(pending) = self.stripes_pending_with_room(&writer.open[index]) else { continue };

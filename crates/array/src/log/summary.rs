@@ -62,26 +62,25 @@ fn rows_between(every: SummaryEvery, layout: &Layout, mode: WriteMode, flushes: 
 impl Shard {
     /// A stripe of a segment is durable: there may be enough for a summary.
     pub(super) fn note_for_summary(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let segment = self.segments.get_mut(slot);
-        let (layout, mode, id) = (segment.layout, segment.mode, segment.id);
-        let Some(writer) = &mut segment.writer else { return };
-        let is_early = writer.next_stripe < writer.summary.due_at || !segment.stream.is_clients();
-        if is_early || writer.summary.is_busy || writer.is_exhausted(&layout) {
+        let Segment { id, stream, mode, layout, writer, .. } = self.segments.get_mut(slot);
+        let Some(writer) = writer else { return };
+        let is_early = writer.next_stripe < writer.summary.due_at || !stream.is_clients();
+        if is_early || writer.summary.is_busy || writer.is_exhausted(layout) {
             return;
         }
         let flushes = self.config.geometry.volatile_cache && !mutant::is(Mutant::SummaryNotFlushed);
-        let Some(every) = rows_between(self.tuning.summaries, &layout, mode, flushes) else {
+        let Some(every) = rows_between(self.tuning.summaries, layout, *mode, flushes) else {
             writer.summary.due_at = u32::MAX;
             return;
         };
         let first = writer.summary.next;
         writer.summary.due_at = (first + every).div_ceil(layout.chunk_blocks);
-        let rows = writer.stripes_complete(&layout) * layout.chunk_blocks;
+        let rows = writer.stripes_complete(layout) * layout.chunk_blocks;
         if rows < first + every {
             return;
         }
         writer.summary.is_busy = true;
-        let due = SummaryDue { slot, segment: id, end: rows - (rows - first) % every };
+        let due = SummaryDue { slot, segment: *id, end: rows - (rows - first) % every };
         if flushes { self.flush_devices_for_summary(due, fx) } else { self.summary_flushed(due) }
     }
 

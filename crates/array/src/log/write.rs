@@ -17,7 +17,7 @@ use base::time::Instant;
 use base::units::{BLOCK_BYTES, DriveIndex, Lba};
 use base::xor::Block;
 use std::ops::Range;
-use zone::device::{Completion, Status};
+use zone::device::{Completion, Op, Status};
 use zone::format::footer::Entry;
 use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::{self, Kind, LBA_NONE, Protected, Role};
@@ -202,11 +202,8 @@ impl Shard {
             }
             self.start_write(slot);
         }
-        while let Some(stream) = self.stream_of_next_block(slot) {
-            let Some(lba) = self.requests.get(slot).next_block() else {
-                self.request_placed(slot, fx);
-                return Admitted::UnderWay;
-            };
+        while let Some(lba) = self.requests.get(slot).next_block() {
+            let Some(stream) = self.stream_of_next_block(slot) else { return Admitted::Waits };
             match self.wish_to_hold(lba, Holder::Client, fx) {
                 Residence::Here if passed > 0 && self.must_not_pass(slot, passed) => return Admitted::Waits,
                 Residence::Here => self.hold_group(lba, Holder::Client),
@@ -232,11 +229,6 @@ impl Shard {
                 Placement { frame, protected, name, origin: Origin::Request(slot), data_crc },
                 fx,
             );
-        }
-        let request = self.requests.get_mut(slot);
-        let Work::Write { frames, .. } = &request.work else { unreachable!("a write") };
-        if !frames.is_empty() {
-            return Admitted::Waits;
         }
         self.request_placed(slot, fx);
         Admitted::UnderWay
@@ -424,31 +416,35 @@ impl Shard {
         (status, offset): (Status, u32),
         fx: &mut Effects,
     ) {
-        let stripe = self.stripes.get(slot);
+        let stripe = self.stripes.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         let segment = self.segments.get_mut(segment_slot);
         let layout = &segment.layout;
+        let group = layout.group_of(number);
         let refused = status != Status::Success && !mutant::is(Mutant::WriteErrorIgnored);
         let landed = match segment.mode {
             _ if refused => None,
             WriteMode::Write => Some(number),
-            WriteMode::Append => layout.slot_at(offset).and_then(|(at, row)| {
-                (row == 0 && layout.group_of(at) == layout.group_of(number)).then_some(at)
-            }),
+            WriteMode::Append => layout
+                .slot_at(offset)
+                .and_then(|(at, row)| (row == 0 && layout.group_of(at) == group).then_some(at)),
         };
         match landed {
             Some(landed) if self.membership.has_zone(segment, drive) => {
                 let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
-                let rows = self.stripes.get(slot).pieces[piece].iter().map(|frame| {
+                let rows = stripe.pieces[piece].iter().map(|frame| {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
                 });
-                let writer = segment.writer.as_mut().expect("stripes are in flight");
-                writer.zones[drive].land(layout, landed, rows);
+                let zone = &mut segment.writer.as_mut().expect("stripes are in flight").zones[drive];
+                zone.land(layout, landed, rows);
+                let has_more = !zone.waiting.is_empty();
                 if let Some(table) = &mut segment.table {
-                    table.set(drive, landed, number - layout.group_start(layout.group_of(number)));
+                    table.set(drive, landed, number - layout.group_start(group));
                 }
-                self.stripes.get_mut(slot).landed_slots[piece] = landed;
-                self.pump_zone(segment_slot, drive, fx);
+                stripe.landed_slots[piece] = landed;
+                if has_more {
+                    self.pump_zone(segment_slot, drive, fx);
+                }
             }
             // A write error, a drive that is gone, or one that placed a chunk outside its group: the
             // drive no longer holds its part of this stripe and must not be believed.
@@ -648,35 +644,30 @@ impl Shard {
 
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
     pub(super) fn pump_zone(&mut self, segment_slot: u32, drive: usize, fx: &mut Effects) {
-        let segment = self.segments.get_mut(segment_slot);
-        if segment.is_opening() && !mutant::is(Mutant::ChunksBeforeHeaders) {
-            return;
-        }
-        let (layout, mode, zone) = (segment.layout, segment.mode, segment.zones[drive]);
-        while let Some(writer) = &mut self.segments.get_mut(segment_slot).writer
-            && let Some(chunk) = writer.zones[drive].next_ready(&layout, mode)
-        {
-            let has_company = mode == WriteMode::Write && !writer.zones[drive].waiting.is_empty();
+        while let Some(chunk) = self.segments.get_mut(segment_slot).next_chunk(drive) {
             let mut frames =
                 std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize]);
-            if has_company {
-                self.join_chunks(segment_slot, drive, chunk.stripe, &mut frames);
-            }
-            let waiter = Waiter::Chunk { slot: chunk.slot, part: chunk.piece };
-            let op = match mode {
-                WriteMode::Append => zone::device::Op::Append { frames },
+            let segment = self.segments.get(segment_slot);
+            let zone = segment.zones[drive];
+            let op = match segment.mode {
+                WriteMode::Append => Op::Append { frames },
                 WriteMode::Write => {
-                    zone::device::Op::Write { offset: layout.slot_offset(chunk.stripe), frames }
+                    let offset = segment.layout.slot_offset(chunk.stripe);
+                    self.join_chunks(segment_slot, drive, chunk.stripe, &mut frames);
+                    Op::Write { offset, frames }
                 }
             };
-            fx.command(drive, zone, waiter, op);
+            fx.command(drive, zone, Waiter::Chunk { slot: chunk.slot, part: chunk.piece }, op);
         }
     }
 
     /// Chunks that wait for a zone behind the one of `stripe` go along in its command, as many as one may have.
+    #[inline(never)] // Kept out of the way of chunks that go alone: 40 instructions of each.
     fn join_chunks(&mut self, segment_slot: SegmentSlot, drive: usize, stripe: u32, frames: &mut Vec<Frame>) {
-        let stream = self.segments.get(segment_slot).stream;
-        let blocks_max = self.joined_blocks_max(stream) as usize;
+        if self.segments.writer_mut(segment_slot).zones[drive].waiting.is_empty() {
+            return;
+        }
+        let blocks_max = self.joined_blocks_max(self.segments.get(segment_slot).stream) as usize;
         let zone = &mut self.segments.writer_mut(segment_slot).zones[drive];
         let chunk_blocks = frames.len();
         let mut last = stripe;

@@ -54,6 +54,7 @@ pub struct ZoneWriter {
 
 impl ZoneWriter {
     /// The next chunk that may be handed to the drive now.
+    #[inline]
     pub fn next_ready(&mut self, layout: &Layout, mode: WriteMode) -> Option<WaitingChunk> {
         let chunk = *self.waiting.front()?;
         let ready = match mode {
