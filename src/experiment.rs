@@ -2,12 +2,15 @@
 
 use crate::characterise::write;
 use crate::steps::Steps;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-use lab::experiment::{self, Experiment, Options, WALL_CLOCK};
+use lab::experiment::{self, Done, Experiment, Options, WALL_CLOCK};
 use lab::trace::{self, Event, FORMATS, Format};
 use lab::wall::Host;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -51,10 +54,17 @@ pub fn run(options: &ExperimentRun) -> Result<()> {
     if options.experiments.iter().any(|name| name == "all") {
         say_what_is_left_out(&experiments);
     }
-    let host = host(&experiments, &options.scratch)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let host = host(&experiments, &options.scratch, &interrupted)?;
+    match host {
+        None => on_signals(&[SIGINT, SIGTERM], &interrupted, true)?,
+        Some(_) => on_signals(&[SIGINT, SIGTERM, SIGHUP], &interrupted, false)?,
+    }
     let steps = Steps::new("runs");
-    let progress = |done: usize, total: usize, name: &str| steps.show(done, total, name);
-    let report = experiment::run(&experiments, &settings, host.as_ref(), &progress)?;
+    let progress = |done: &Done| {
+        steps.show_work((done.runs, done.runs_all), (done.work_ms, done.work_all_ms), done.last);
+    };
+    let report = experiment::run(&experiments, &settings, host.as_ref(), &progress, &interrupted)?;
     steps.end();
     if let Some(path) = &options.out {
         write(path, &report.to_html())?;
@@ -64,6 +74,7 @@ pub fn run(options: &ExperimentRun) -> Result<()> {
     } else {
         print!("{}", report.to_text());
     }
+    ensure!(report.left_out.is_empty(), "interrupted, without: {}", report.left_out.join(", "));
     Ok(())
 }
 
@@ -80,19 +91,37 @@ fn say_what_is_left_out(experiments: &[Experiment]) {
     }
 }
 
-/// The machine, for experiments with real software. Ctrl-C is theirs from here on: they stop what they have started.
-fn host(experiments: &[Experiment], scratch: &Path) -> Result<Option<Host>> {
+/// Makes signals end the runs, so that what was measured is reported. The second ends the process, where `may_leave`:
+/// no other program runs that has to be stopped.
+fn on_signals(signals: &[i32], interrupted: &Arc<AtomicBool>, may_leave: bool) -> Result<()> {
+    let (mut heard, told) = UnixStream::pair().context("signal handling")?;
+    for signal in signals.iter().copied() {
+        if may_leave {
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(interrupted))?;
+        }
+        flag::register(signal, Arc::clone(interrupted))?;
+        signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+    }
+    std::thread::spawn(move || {
+        if heard.read_exact(&mut [0]).is_ok() {
+            let what = match may_leave {
+                true => "runs under way are finished (the next signal ends this at once)",
+                false => "what was started is stopped",
+            };
+            log::warn!("interrupted: {what}, whole seeds are reported");
+        }
+    });
+    Ok(())
+}
+
+/// The machine, for experiments with real software. When they are interrupted, they stop what they have started.
+fn host(experiments: &[Experiment], scratch: &Path, interrupted: &Arc<AtomicBool>) -> Result<Option<Host>> {
     let programs = experiment::programs(experiments);
     if programs.is_empty() {
         return Ok(None);
     }
     let binary = std::env::current_exe().context("the path of this command")?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let host = Host::new(binary, scratch, &programs, Arc::clone(&interrupted))?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("signal handling")?;
-    }
-    Ok(Some(host))
+    Ok(Some(Host::new(binary, scratch, &programs, Arc::clone(interrupted))?))
 }
 
 fn read_trace(path: &Path, options: &ExperimentRun) -> Result<Vec<Event>> {

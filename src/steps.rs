@@ -51,12 +51,17 @@ impl Steps {
 
     /// So many of so many are done, of which this was the last. From any thread.
     pub fn show(&self, done: usize, total: usize, last: &str) {
+        self.show_work((done, total), (done as u64, total as u64), last);
+    }
+
+    /// The same, where steps take differently long: so much of all work is done.
+    pub fn show_work(&self, (done, total): (usize, usize), work: (u64, u64), last: &str) {
         let Some(lines) = &self.lines else {
-            self.bar.set_length(total as u64);
-            self.bar.set_position(done as u64);
+            self.bar.set_length(work.1);
+            self.bar.set_position(work.0);
             return self.bar.set_message(format!("{done}/{total} {} {last}", self.what));
         };
-        lines.tell(|| line(self.what, (done, total), self.begun.elapsed(), last));
+        lines.tell(|| line(&format!("{done} of {total} {}", self.what), work, self.begun.elapsed(), last));
     }
 
     /// It is over.
@@ -65,11 +70,11 @@ impl Steps {
     }
 }
 
-fn line(what: &str, (done, total): (usize, usize), took: Duration, last: &str) -> String {
-    let left = total.saturating_sub(done) as u64;
-    let seconds = took.as_secs() * left / (done as u64).max(1);
+fn line(steps: &str, (done, total): (u64, u64), took: Duration, last: &str) -> String {
+    let left = total.saturating_sub(done);
+    let seconds = took.as_secs() * left / done.max(1);
     let last = if last.is_empty() { String::new() } else { format!("; last: {last}") };
-    format!("{done} of {total} {what}, about {}:{:02} min left{last}", seconds / 60, seconds % 60)
+    format!("{steps}, about {}:{:02} min left{last}", seconds / 60, seconds % 60)
 }
 
 #[cfg(test)]
@@ -78,8 +83,11 @@ mod tests {
 
     #[test]
     fn a_line_tells_how_long_the_rest_takes() {
-        let said = line("runs", (100, 400), Duration::from_secs(61), "exp8 adaptive");
-        assert_eq!(said, "100 of 400 runs, about 3:03 min left; last: exp8 adaptive");
-        assert_eq!(line("settings", (0, 4), Duration::ZERO, ""), "0 of 4 settings, about 0:00 min left");
+        let said = line("100 of 120 runs", (100, 400), Duration::from_secs(61), "exp8 adaptive");
+        assert_eq!(said, "100 of 120 runs, about 3:03 min left; last: exp8 adaptive");
+        assert_eq!(
+            line("0 of 4 settings", (0, 4), Duration::ZERO, ""),
+            "0 of 4 settings, about 0:00 min left"
+        );
     }
 }

@@ -46,6 +46,7 @@ mod write_load;
 use crate::characterise::finding::Check;
 use crate::characterise::plot::Plot;
 use crate::pool;
+use crate::precise::precise_u64;
 use crate::trace::Event;
 use crate::wall::Host;
 use crate::wall::program::Program;
@@ -54,6 +55,7 @@ use draft::{Cell, Comparison, Draft, Measured};
 use measurement::{Measurement, Value, summarise};
 use published::Published;
 use setting::Setting;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One experiment.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +66,8 @@ pub struct Experiment {
     pub title: &'static str,
     /// What the paper found, in a sentence.
     pub statement: &'static str,
+    /// How long a run takes at the usual scale, in milliseconds: an estimate of what is left depends on it, nothing else.
+    pub run_ms: u64,
     /// What is measured.
     pub cells: fn() -> Vec<Cell>,
     /// The cell that stands for this one: what stands for several is measured once.
@@ -92,7 +96,7 @@ impl Conditions<'_> {
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts far below 2^53")]
     pub fn scaled(self, count: u64) -> u64 {
-        ((crate::precise::precise_u64(count) * self.scale).round() as u64).max(1)
+        ((precise_u64(count) * self.scale).round() as u64).max(1)
     }
 
     /// Blocks of a zone where zones are small: so many at most, fewer at small scales.
@@ -138,6 +142,8 @@ pub struct Report {
     pub paper: String,
     /// In the order of the paper.
     pub outcomes: Vec<Outcome>,
+    /// What was to be measured and was not, for somebody stopped it: `exp8 (2 of 5 seeds)`.
+    pub left_out: Vec<String>,
 }
 
 /// Those in virtual time: in the order of the paper, then what it does not have.
@@ -205,8 +211,23 @@ pub fn programs(experiments: &[Experiment]) -> Vec<Program> {
     programs
 }
 
-/// Told how many runs are done, of how many, and which was the last.
-pub type Progress<'a> = dyn Fn(usize, usize, &str) + Sync + 'a;
+/// How far experiments are.
+#[derive(Clone, Copy, Debug)]
+pub struct Done<'a> {
+    /// Runs that are done.
+    pub runs: usize,
+    /// Of so many.
+    pub runs_all: usize,
+    /// How long those take as a rule, in milliseconds.
+    pub work_ms: u64,
+    /// And how long all do.
+    pub work_all_ms: u64,
+    /// The last of them.
+    pub last: &'a str,
+}
+
+/// Told after each run. From any thread.
+pub type Progress<'a> = dyn Fn(&Done) + Sync + 'a;
 
 /// One run of one cell.
 struct Run<'a> {
@@ -227,7 +248,7 @@ impl Run<'_> {
 }
 
 /// Runs experiments: those in virtual time on as many threads as there are processors, then those on the wall clock
-/// one by one, for which `host` is needed.
+/// one by one, for which `host` is needed. Once `stop` is set, none is begun; what has a whole seed by then is reported.
 ///
 /// # Errors
 /// When a run fails; the message says which.
@@ -236,61 +257,102 @@ pub fn run(
     options: &Options,
     host: Option<&Host>,
     progress: &Progress,
+    stop: &AtomicBool,
 ) -> Result<Report> {
     ensure!(options.seeds > 0, "--seeds is at least 1");
     ensure!(options.scale > 0.0 && options.scale <= 100.0, "--scale is above 0 and at most 100");
-    let cells: Vec<Vec<Cell>> = experiments.iter().map(|experiment| (experiment.cells)()).collect();
-    let Options { seeds, scale, trace } = options;
-    let of_experiment = experiments.iter().zip(&cells);
-    let firsts: Vec<Vec<usize>> =
-        of_experiment.map(|(experiment, cells)| first_alike(experiment, cells)).collect();
-    let runs_of = |place: usize, seed: u64| {
-        let conditions = Conditions { seed, scale: *scale, trace: trace.as_deref(), host };
-        let experiment = &experiments[place];
-        let measured =
-            cells[place].iter().zip(&firsts[place]).enumerate().filter(|(index, (_, first))| index == *first);
-        measured.map(move |(_, (cell, _))| Run { experiment, cell, conditions })
-    };
+    let plans: Vec<Plan> = experiments.iter().map(Plan::new).collect();
+    let conditions = |seed| Conditions { seed, scale: options.scale, trace: options.trace.as_deref(), host };
     // Seed by seed: a machine whose speed drifts is fair to all schemes.
-    let in_order = (0..experiments.len()).flat_map(|place| (1..=*seeds).map(move |seed| (place, seed)));
-    let runs: Vec<Run> = in_order.flat_map(|(place, seed)| runs_of(place, seed)).collect();
+    let in_order = plans.iter().flat_map(|plan| (1..=options.seeds).map(move |seed| (plan, seed)));
+    let runs: Vec<Run> = in_order.flat_map(|(plan, seed)| plan.runs(conditions(seed))).collect();
     let first_on_wall_clock = runs.iter().position(|run| run.experiment.is_on_wall_clock());
     let (in_virtual_time, on_wall_clock) = runs.split_at(first_on_wall_clock.unwrap_or(runs.len()));
-    let count = runs.len();
-    let mut values =
-        pool::map(in_virtual_time, Run::measure, |done, run| progress(done, count, &run.describe()));
-    for run in on_wall_clock {
-        values.push(Ok(run.measure()?));
-        progress(values.len(), count, &run.describe());
+    let work_all_ms = runs.iter().map(|run| run.experiment.run_ms).sum();
+    let work_done_ms = AtomicU64::new(0);
+    let tell = |done: usize, run: &Run| {
+        let run_ms = run.experiment.run_ms;
+        let work_ms = work_done_ms.fetch_add(run_ms, Ordering::Relaxed) + run_ms;
+        progress(&Done { runs: done, runs_all: runs.len(), work_ms, work_all_ms, last: &run.describe() });
+    };
+    let mut values = pool::map_until(stop, in_virtual_time, Run::measure, tell);
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    for run in on_wall_clock.iter().take_while(|_| !is_stopped()) {
+        let measured = run.measure();
+        // It was told to stop what it had started, and may have failed for it.
+        if is_stopped() {
+            break;
+        }
+        values.push(Ok(measured?));
+        tell(values.len(), run);
     }
-    drop(runs);
-    let mut values = values.into_iter();
-    let published = Published::load();
-    let mut outcomes = Vec::new();
-    for ((experiment, cells), firsts) in experiments.iter().zip(cells).zip(firsts) {
-        let mut measured: Vec<Measured> =
-            cells.into_iter().map(|cell| Measured { cell, runs: Vec::new() }).collect();
-        for _ in 0..options.seeds {
-            for index in 0..measured.len() {
-                let first = &measured[firsts[index]].runs;
-                let of_cell = if firsts[index] < index {
-                    first.last().expect("it was measured before").clone()
+    gather(&plans, values, options)
+}
+
+/// The cells of an experiment.
+struct Plan<'a> {
+    experiment: &'a Experiment,
+    cells: Vec<Cell>,
+    /// For each cell the first that is measured for it.
+    firsts: Vec<usize>,
+}
+
+impl Plan<'_> {
+    fn new(experiment: &Experiment) -> Plan<'_> {
+        let cells = (experiment.cells)();
+        let keys: Vec<Cell> = cells.iter().map(experiment.alike).collect();
+        let first = |key: &Cell| keys.iter().position(|other| other == key).expect("it is one of them");
+        let firsts = keys.iter().map(first).collect();
+        Plan { experiment, cells, firsts }
+    }
+
+    /// Runs of one seed.
+    fn runs<'b>(&'b self, conditions: Conditions<'b>) -> impl Iterator<Item = Run<'b>> {
+        let measured = (0..).zip(&self.cells).zip(&self.firsts).filter(|((index, _), first)| index == *first);
+        measured.map(move |((_, cell), _)| Run { experiment: self.experiment, cell, conditions })
+    }
+
+    fn runs_per_seed(&self) -> usize {
+        self.firsts.iter().enumerate().filter(|(index, first)| index == *first).count()
+    }
+
+    /// What each cell has, of the runs of some seeds in their order.
+    fn measured(&self, seeds: usize, runs: Vec<Result<Vec<Value>>>) -> Result<Vec<Measured>> {
+        let cells = self.cells.iter().cloned();
+        let mut measured: Vec<Measured> = cells.map(|cell| Measured { cell, runs: Vec::new() }).collect();
+        let mut runs = runs.into_iter();
+        for _ in 0..seeds {
+            for (index, first) in self.firsts.iter().copied().enumerate() {
+                let of_cell = if first < index {
+                    measured[first].runs.last().expect("it was measured before").clone()
                 } else {
-                    values.next().expect("one result per run")?
+                    runs.next().expect("one result per run")?
                 };
                 measured[index].runs.push(of_cell);
             }
         }
-        outcomes.push(judge(experiment, measured, &published));
+        Ok(measured)
     }
-    Ok(Report { options: options.clone(), paper: published.paper, outcomes })
 }
 
-/// For each cell the first that is measured for it.
-fn first_alike(experiment: &Experiment, cells: &[Cell]) -> Vec<usize> {
-    let keys: Vec<Cell> = cells.iter().map(experiment.alike).collect();
-    let first = |key: &Cell| keys.iter().position(|other| other == key).expect("it is one of them");
-    keys.iter().map(first).collect()
+/// Judges what was measured: results of runs in their order, fewer than planned if somebody stopped them.
+fn gather(plans: &[Plan], results: Vec<Result<Vec<Value>>>, options: &Options) -> Result<Report> {
+    let published = Published::load();
+    let mut results = results.into_iter();
+    let (mut outcomes, mut left_out) = (Vec::new(), Vec::new());
+    let seeds_wanted = usize::try_from(options.seeds).context("--seeds is too large")?;
+    for plan in plans {
+        let per_seed = plan.runs_per_seed();
+        let own: Vec<Result<Vec<Value>>> = results.by_ref().take(seeds_wanted * per_seed).collect();
+        let seeds = own.len() / per_seed;
+        if seeds < seeds_wanted {
+            left_out.push(format!("{} ({seeds} of {seeds_wanted} seeds)", plan.experiment.id));
+        }
+        if seeds > 0 {
+            outcomes.push(judge(plan.experiment, plan.measured(seeds, own)?, &published));
+        }
+    }
+    Ok(Report { options: options.clone(), paper: published.paper, outcomes, left_out })
 }
 
 fn judge(experiment: &Experiment, measured: Vec<Measured>, published: &Published) -> Outcome {

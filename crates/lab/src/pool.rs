@@ -1,6 +1,6 @@
 //! Work for all processors.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Does `work` for every item on as many threads as there are processors; the results are in the order of the
 /// items. `done` is told how many are done after each, and which was the last.
@@ -12,14 +12,26 @@ pub fn map<T: Sync, R: Send>(
     work: impl Fn(&T) -> R + Sync,
     done: impl Fn(usize, &T) + Sync,
 ) -> Vec<R> {
+    map_until(&AtomicBool::new(false), items, work, done)
+}
+
+/// The same, but begins no more once `stop` is set: the results are those of the first items.
+///
+/// # Panics
+/// When a worker does.
+pub fn map_until<T: Sync, R: Send>(
+    stop: &AtomicBool,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+    done: impl Fn(usize, &T) + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let count = AtomicUsize::new(0);
     let take = || {
         let mut results = Vec::new();
-        while let Some((place, item)) = {
+        while !stop.load(Ordering::Relaxed) {
             let place = next.fetch_add(1, Ordering::Relaxed);
-            items.get(place).map(|item| (place, item))
-        } {
+            let Some(item) = items.get(place) else { break };
             results.push((place, work(item)));
             done(count.fetch_add(1, Ordering::Relaxed) + 1, item);
         }
@@ -48,5 +60,21 @@ mod tests {
         let mut told = told.into_inner().unwrap();
         told.sort_unstable();
         assert_eq!(told, (1..=100).collect::<Vec<usize>>());
+    }
+
+    #[test]
+    fn what_was_begun_is_finished() {
+        let items: Vec<usize> = (0..1000).collect();
+        let stop = AtomicBool::new(false);
+        let results = map_until(
+            &stop,
+            &items,
+            |item| *item,
+            |count, _| {
+                stop.fetch_or(count == 10, Ordering::Relaxed);
+            },
+        );
+        assert!(results.len() >= 10 && results.len() < items.len(), "{} of them", results.len());
+        assert_eq!(results, items[..results.len()]);
     }
 }

@@ -29,6 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Beyond the paper: few requests at a time, flushes, reads beside writes, collection",
     statement: "Not in the paper. What adapts is at least as fast as the best fixed scheme where few requests are in \
                 flight, and its tails are no longer.",
+    run_ms: 850,
     cells,
     alike: Cell::clone,
     measure,

@@ -13,6 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#1: writes to a single open segment (figure 6)",
     statement: "For writes of 4 and 8 KiB, Zone Append in groups reaches far more than Zone Write, with lower \
                 latencies; for 16 KiB both reach the same, and the 95th percentile of Zone Append is higher.",
+    run_ms: 150,
     cells,
     alike: Cell::clone,
     measure: write_load::measure,

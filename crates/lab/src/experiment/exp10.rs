@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#10: block traces of a cloud (figure 15)",
     statement: "With chunks of 4 KiB, Zone Append in groups serves far more of a cloud's requests than Zone Write, with \
                 lower latencies; with chunks of 16 KiB a little more, with a higher 95th percentile.",
+    run_ms: 600,
     cells,
     alike: Cell::clone,
     measure,

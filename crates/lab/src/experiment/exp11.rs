@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#11: a file system, sysbench fileio on ext4 (wall clock)",
     statement: "With one open segment, Zone Append in groups writes more than Zone Write, by far with chunks of 4 KiB; with \
                 (1,3) more than Zone Append alone; with (2,2) all are similar.",
+    run_ms: 25_000,
     cells,
     alike: Cell::clone,
     measure,

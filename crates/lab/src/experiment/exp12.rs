@@ -22,6 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#12: a database, sysbench oltp_write_only on MariaDB (wall clock)",
     statement: "With one open segment and chunks of 4 KiB, Zone Append in groups has more transactions than Zone Write; in \
                 all other settings all schemes are similar.",
+    run_ms: 45_000,
     cells,
     alike: Cell::clone,
     measure,

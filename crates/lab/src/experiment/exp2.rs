@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#2: normal and degraded reads (figure 7)",
     statement: "Reads of blocks on a missing drive take little longer than normal reads, with static mapping and with \
                 stripe groups alike: all differ by less than 6 %.",
+    run_ms: 150,
     cells,
     alike: Cell::clone,
     measure: read_load::measure,

@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#3: the size of stripe groups (figure 8)",
     statement: "Throughput of 4- and 8-KiB writes rises with the group size up to 256 stripes and is stable beyond; \
                 that of 16-KiB writes does not depend on it. Degraded reads take longer when groups are large.",
+    run_ms: 150,
     cells,
     alike: Cell::clone,
     measure,

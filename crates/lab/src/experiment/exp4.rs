@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     id: "exp4",
     title: "Exp#4: RAID levels (figure 9)",
     statement: "With every RAID level, Zone Append in groups reaches as much more than Zone Write as with RAID-5.",
+    run_ms: 250,
     cells,
     alike: Cell::clone,
     measure: write_load::measure,

@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#5: recovery from a crash and of a whole drive (figure 10)",
     statement: "Both take time in proportion to the volume; that of a crash does not depend on the size of chunks, \
                 that of a drive is shorter with larger ones.",
+    run_ms: 900,
     cells,
     alike: Cell::clone,
     measure,

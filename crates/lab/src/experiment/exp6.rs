@@ -13,6 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#6: throughput by queue depth (figure 11)",
     statement: "Throughput rises with the queue depth: on four real drives up to a depth of 16, on seven emulated ones \
                 without write buffers up to 128.",
+    run_ms: 250,
     cells,
     alike: Cell::clone,
     measure: write_load::measure,

@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#7: several open segments, small and large chunks (figure 12)",
     statement: "Neither Zone Write nor Zone Append alone writes most in all cases; one small-chunk segment under Zone \
                 Append and all others under Zone Write reach the better of both, with low 95th percentiles.",
+    run_ms: 200,
     cells,
     alike: Cell::clone,
     measure: write_load::measure,

@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#8: garbage collection by reserved space (figure 13)",
     statement: "Throughput rises with the space in reserve, and is higher for skewed and for sequential writes than for \
                 random ones.",
+    run_ms: 1800,
     cells,
     alike,
     measure,

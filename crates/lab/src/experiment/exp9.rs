@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Exp#9: an index of which only some is in memory (figure 14)",
     statement: "With half of the index in memory, small random writes lose more than half of their throughput, large \
                 ones less, skewed and sequential ones little.",
+    run_ms: 850,
     cells,
     alike: Cell::clone,
     measure,

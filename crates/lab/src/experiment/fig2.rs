@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Figure 2: Zone Write against Zone Append on one drive",
     statement: "In a single zone, appends of 4 and 8 KiB achieve more than writes, and four in flight are enough; over \
                 several zones writes achieve more than appends. For 16 KiB both are similar.",
+    run_ms: 75,
     cells,
     alike: Cell::clone,
     measure,

@@ -2,7 +2,7 @@
 
 use super::draft::{Comparison, Verdict};
 use super::measurement::Measurement;
-use super::text::verdict;
+use super::text::{interrupted, verdict};
 use super::{Outcome, Report};
 use crate::characterise::readable;
 use crate::report::parts::{self, escaped, unit};
@@ -19,6 +19,9 @@ pub fn render(report: &Report) -> String {
         report.options.seeds,
         report.options.scale
     );
+    if let Some(line) = interrupted(report) {
+        let _ = writeln!(page, "<p><strong>{}</strong></p>", escaped(&line));
+    }
     contents(&mut page, report);
     for outcome in &report.outcomes {
         section(&mut page, outcome);

@@ -42,11 +42,15 @@ fn every() -> impl Iterator<Item = &'static Experiment> {
     ALL.iter().chain(WALL_CLOCK)
 }
 
-/// The outcome of an experiment whose every value is 1.
+/// A run whose every value is 1.
+fn made_up_run() -> Vec<Value> {
+    METRICS.into_iter().chain(design::METRICS).map(|metric| Value { metric, value: 1.0 }).collect()
+}
+
+/// The outcome of an experiment with such runs.
 fn made_up(experiment: &Experiment) -> Outcome {
-    let run: Vec<Value> =
-        METRICS.into_iter().chain(design::METRICS).map(|metric| Value { metric, value: 1.0 }).collect();
-    let measured = (experiment.cells)().into_iter().map(|cell| Measured { cell, runs: vec![run.clone(); 2] });
+    let runs = vec![made_up_run(); 2];
+    let measured = (experiment.cells)().into_iter().map(|cell| Measured { cell, runs: runs.clone() });
     judge(experiment, measured.collect(), &Published::load())
 }
 
@@ -76,6 +80,22 @@ fn every_published_number_is_compared() {
 }
 
 #[test]
+fn of_what_was_interrupted_whole_seeds_are_reported() {
+    let plans = [exp1::EXPERIMENT, exp8::EXPERIMENT, exp9::EXPERIMENT].each_ref().map(Plan::new);
+    // More of the second seed than the next experiment has for one.
+    let begun = plans[2].runs_per_seed() + 1;
+    assert!(begun < plans[1].runs_per_seed() && plans[1].runs_per_seed() < plans[1].cells.len());
+    let count = 2 * plans[0].runs_per_seed() + plans[1].runs_per_seed() + begun;
+    let results = (0..count).map(|_| Ok(made_up_run())).collect();
+    let options = Options { seeds: 2, scale: 1.0, trace: None };
+    let report = gather(&plans, results, &options).unwrap();
+    assert_eq!(report.left_out, ["exp8 (1 of 2 seeds)", "exp9 (0 of 2 seeds)"]);
+    let runs = |outcome: &Outcome| outcome.measured.iter().map(|measured| measured.runs.len()).collect();
+    let runs: Vec<BTreeSet<usize>> = report.outcomes.iter().map(runs).collect();
+    assert_eq!(runs, [BTreeSet::from([2]), BTreeSet::from([1])]);
+}
+
+#[test]
 fn reports_have_all_plots_and_lines_have_all_keys() {
     let outcomes: Vec<Outcome> = every().map(made_up).collect();
     let plots: Vec<&str> =
@@ -85,6 +105,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
         options: Options { seeds: 2, scale: 1.0, trace: None },
         paper: String::from("a paper"),
         outcomes,
+        left_out: vec![String::from("exp8 (2 of 5 seeds)")],
     };
     let page = report.to_html();
     assert!(plots.iter().all(|id| page.contains(&format!("id=\"plot-{id}\""))));
@@ -96,7 +117,9 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
         let all = ["experiment", "scheme", "setting", "metric", "value", "ci95", "unit", "paper_value"];
         assert_eq!(keys, all.into_iter().collect());
     }
-    assert!(report.to_text().contains("numbers of the paper agree"));
+    let text = report.to_text();
+    assert!(text.contains("numbers of the paper agree"));
+    assert!([&text, &page].iter().all(|all| all.contains("Interrupted, without: exp8 (2 of 5 seeds)")));
 }
 
 /// The first and the last cell of each experiment, for real: two runs give the same, another seed does not.
@@ -195,7 +218,7 @@ fn experiments_are_found_by_name() {
 fn the_wall_clock_needs_a_host() {
     let experiments = named(&[String::from("exp11")]).unwrap();
     let options = Options { seeds: 1, scale: 0.01, trace: None };
-    let error = run(&experiments, &options, None, &|_, _, _| {}).unwrap_err();
+    let error = run(&experiments, &options, None, &|_| {}, &AtomicBool::new(false)).unwrap_err();
     assert!(format!("{error:#}").contains("needs a host"), "{error:#}");
 }
 

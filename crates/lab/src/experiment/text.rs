@@ -15,6 +15,9 @@ pub fn render(report: &Report) -> String {
         "Experiments of {}\n{} seeds each, scale {}\n",
         report.paper, report.options.seeds, report.options.scale
     );
+    if let Some(line) = interrupted(report) {
+        let _ = writeln!(text, "{line}");
+    }
     for outcome in &report.outcomes {
         block(&mut text, outcome);
     }
@@ -32,6 +35,11 @@ pub fn render(report: &Report) -> String {
         checks().count()
     );
     text
+}
+
+/// What is not there, if somebody stopped the runs.
+pub fn interrupted(report: &Report) -> Option<String> {
+    (!report.left_out.is_empty()).then(|| format!("Interrupted, without: {}.", report.left_out.join(", ")))
 }
 
 fn block(text: &mut String, outcome: &Outcome) {
