@@ -147,6 +147,8 @@ pub struct Shard {
     writes_outstanding: u32,
     /// A write or trim has failed since the mount.
     writes_failed: bool,
+    /// A stripe could be written nowhere, and who waited for it was not looked at since.
+    stripe_failed: bool,
     flushes_waiting: Vec<u32>,
     regions: RegionLocks,
     device_flush: DeviceFlush,
@@ -280,6 +282,14 @@ impl Shard {
     /// stripes, the collector for everything. Called once for all completions that came together, as it mostly finds
     /// nothing to do: a fifth of the instructions of a write when it followed each of them.
     pub fn settle(&mut self, now: Instant, fx: &mut Effects) {
+        self.settle_once(now, fx);
+        // What could be written nowhere has failed, and what waited for it goes on: nothing else may happen any more.
+        while std::mem::take(&mut self.stripe_failed) && !mutant::is(Mutant::FailureAwaitsEvent) {
+            self.settle_once(now, fx);
+        }
+    }
+
+    fn settle_once(&mut self, now: Instant, fx: &mut Effects) {
         self.advance_burst();
         self.resume_reads(fx);
         self.start_rebuilds(fx);

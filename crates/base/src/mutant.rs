@@ -182,6 +182,8 @@ mutants! {
         SummarySpeaksForRebuilt = "summary-speaks-for-rebuilt",
         /// A rebuilt zone becomes full while what made its chunks dead is in the caches of other drives.
         RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
+        /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
+        FailureAwaitsEvent = "failure-awaits-event",
     }
     Ours {
         /// A write is acknowledged with one piece still in flight.

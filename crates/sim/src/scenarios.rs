@@ -28,6 +28,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "checkpoints-and-crashes",
     "clock-stalls",
     "closed-early-nowhere",
+    "collector-awaits-failed-copies",
     "condemned-segments",
     "crash-at-finish",
     "crash-at-first-stripe",

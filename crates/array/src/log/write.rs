@@ -521,6 +521,7 @@ impl Shard {
 
     /// A stripe can be written nowhere: its requests fail.
     pub(super) fn fail_stripe(&mut self, slot: u32, fx: &mut Effects) {
+        self.stripe_failed = true;
         let stripe = self.stripes.get_mut(slot);
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {

@@ -71,6 +71,7 @@ pub fn run(
         pending: VecDeque::new(),
         writes_outstanding: 0,
         writes_failed: false,
+        stripe_failed: false,
         flushes_waiting: Vec::new(),
         regions: RegionLocks::new(index.regions()),
         device_flush: Default::default(),
