@@ -56,13 +56,12 @@ pub fn run(
     let mapping_segments = limit.map_or(0, |limit| limit.mapping_segments);
     let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream, mapping_segments));
     let chunks = Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize);
-    let data_blocks =
-        (slots.iter().zip(&streams)).map(|(slots, stream)| slots * stream.stripe_data_blocks as usize).sum();
+    let blocks_of = |(slots, stream): (&usize, &StreamWriter)| slots * stream.stripe_data_blocks as usize;
     let frames_internal_max = internal_frames_max(&config, slots);
     let mut shard = Shard {
         array_tag: session.array_tag(),
         pba,
-        in_flight: InFlight::new(data_blocks),
+        in_flight: InFlight::new(slots.iter().zip(&streams).map(blocks_of).sum()),
         demand: Demand::default(),
         segments: table,
         stripes: StripeSlots::new(slots, config.members, chunks),
