@@ -306,14 +306,15 @@ impl Plan<'_> {
         Plan { experiment, cells, firsts }
     }
 
-    /// Runs of one seed.
-    fn runs<'b>(&'b self, conditions: Conditions<'b>) -> impl Iterator<Item = Run<'b>> {
-        let measured = (0..).zip(&self.cells).zip(&self.firsts).filter(|((index, _), first)| index == *first);
-        measured.map(move |((_, cell), _)| Run { experiment: self.experiment, cell, conditions })
+    /// Cells that are measured, once for each seed.
+    fn measured_cells(&self) -> impl Iterator<Item = &Cell> {
+        let own = (0..).zip(&self.cells).zip(&self.firsts).filter(|((index, _), first)| index == *first);
+        own.map(|((_, cell), _)| cell)
     }
 
-    fn runs_per_seed(&self) -> usize {
-        self.firsts.iter().enumerate().filter(|(index, first)| index == *first).count()
+    /// Runs of one seed.
+    fn runs<'b>(&'b self, conditions: Conditions<'b>) -> impl Iterator<Item = Run<'b>> {
+        self.measured_cells().map(move |cell| Run { experiment: self.experiment, cell, conditions })
     }
 
     /// What each cell has, of the runs of some seeds in their order.
@@ -342,7 +343,7 @@ fn gather(plans: &[Plan], results: Vec<Result<Vec<Value>>>, options: &Options) -
     let (mut outcomes, mut left_out) = (Vec::new(), Vec::new());
     let seeds_wanted = usize::try_from(options.seeds).context("--seeds is too large")?;
     for plan in plans {
-        let per_seed = plan.runs_per_seed();
+        let per_seed = plan.measured_cells().count();
         let own: Vec<Result<Vec<Value>>> = results.by_ref().take(seeds_wanted * per_seed).collect();
         let seeds = own.len() / per_seed;
         if seeds < seeds_wanted {

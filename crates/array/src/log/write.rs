@@ -442,6 +442,7 @@ impl Shard {
                     table.set(drive, landed, number - layout.group_start(group));
                 }
                 stripe.landed_slots[piece] = landed;
+                // Mostly not: a call for each chunk would cost a write some thirty instructions.
                 if has_more {
                     self.pump_zone(segment_slot, drive, fx);
                 }

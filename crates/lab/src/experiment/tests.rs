@@ -83,9 +83,11 @@ fn every_published_number_is_compared() {
 fn of_what_was_interrupted_whole_seeds_are_reported() {
     let plans = [exp1::EXPERIMENT, exp8::EXPERIMENT, exp9::EXPERIMENT].each_ref().map(Plan::new);
     // More of the second seed than the next experiment has for one.
-    let begun = plans[2].runs_per_seed() + 1;
-    assert!(begun < plans[1].runs_per_seed() && plans[1].runs_per_seed() < plans[1].cells.len());
-    let count = 2 * plans[0].runs_per_seed() + plans[1].runs_per_seed() + begun;
+    let begun = plans[2].measured_cells().count() + 1;
+    assert!(
+        begun < plans[1].measured_cells().count() && plans[1].measured_cells().count() < plans[1].cells.len()
+    );
+    let count = 2 * plans[0].measured_cells().count() + plans[1].measured_cells().count() + begun;
     let results = (0..count).map(|_| Ok(made_up_run())).collect();
     let options = Options { seeds: 2, scale: 1.0, trace: None };
     let report = gather(&plans, results, &options).unwrap();
