@@ -432,6 +432,9 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
             );
         }
     }
+    for older in &report.older_copies {
+        log::warn!("{older}; it is left out: `zoneweave drive replace` gives its place to an empty drive");
+    }
     log::info!(
         "mounted: {} stripes completed, {} never acknowledged, {} segments discarded, {} to be collected first",
         report.stripes_completed,

@@ -60,7 +60,7 @@ mod writer;
 pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
-    Compared, DamagedChunk, MountError, MountReport, compare_checkpoint, format, identify, mount,
+    Compared, DamagedChunk, MountError, MountReport, OlderCopy, compare_checkpoint, format, identify, mount,
     mount_read_only,
 };
 pub use pba::{Location, Pba};

@@ -184,8 +184,30 @@ mutants! {
         RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
         /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
         FailureAwaitsEvent = "failure-awaits-event",
+        /// A drive whose media went back to an earlier moment is believed.
+        OlderCopyBelieved = "older-copy-believed",
+        /// A segment is dropped when one drive's zone of it is empty, though the others hold data.
+        EmptyZoneDropsSegment = "empty-zone-drops-segment",
+        /// Under Zone Append, a zone is completed in place that ends before what a summary says of it.
+        CompletedBehindSummary = "completed-behind-summary",
     }
     Ours {
+        /// What a drive once held is asked of one other drive only.
+        OlderCopyComparedOnce = "older-copy-compared-once",
+        /// An older copy of a drive is believed when another member is missing.
+        OlderCopyBelievedWhenDegraded = "older-copy-believed-when-degraded",
+        /// A drive that holds just what it is known to have held is called an older copy.
+        EqualCopyIsOlder = "equal-copy-is-older",
+        /// A record says that it has settled while it is being written.
+        SettledTooEarly = "settled-too-early",
+        /// A mount does not record that all members hold its record.
+        MountNotSettled = "mount-not-settled",
+        /// A drive that went back to a moment in its rebuild is believed to hold everything.
+        RebuildingCopyBelieved = "rebuilding-copy-believed",
+        /// Of what a drive lacks that may have lost a volatile cache, all is taken for promised.
+        UnprovenIsPromised = "unproven-is-promised",
+        /// A zone that a drive lacks which went back is not marked, and the next mount takes its segment for erased.
+        LackingZoneNotMarked = "lacking-zone-not-marked",
         /// A write is acknowledged with one piece still in flight.
         AnsweredOnePieceEarly = "answered-one-piece-early",
         /// A write is acknowledged before the failure of a member that lacks it is recorded.

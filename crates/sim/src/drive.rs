@@ -15,7 +15,7 @@ use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
-use drive::emulated::EmulatedDrive;
+use drive::emulated::{EmulatedDrive, HeapMedia};
 use drive::timing::{Access, Done, LbaFormat, Model, ModelOptions, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -91,6 +91,12 @@ pub struct Drive {
     /// First blocks of zones as they were before their last reset, kept while stale reads are possible.
     before_reset: Option<BTreeMap<u32, Vec<Frame>>>,
     done: Vec<Done>,
+}
+
+/// What a drive held at a moment.
+pub struct Snapshot {
+    media: HeapMedia,
+    moves: Vec<bool>,
 }
 
 /// What happened at a drive, for the trace.
@@ -174,6 +180,29 @@ impl Drive {
     /// What the drive holds, to be damaged.
     pub fn media_mut(&mut self) -> &mut EmulatedDrive {
         &mut self.media
+    }
+
+    /// What it holds at this moment, volatile or not.
+    ///
+    /// # Panics
+    /// When its media are not in memory.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let media = self.media.heap_snapshot().expect("media in memory");
+        Snapshot { media, moves: self.moves.clone() }
+    }
+
+    /// It holds what it held at an earlier moment, all of it for good. The power is off.
+    ///
+    /// # Panics
+    /// When commands are in flight.
+    pub fn go_back(&mut self, snapshot: Snapshot) {
+        assert!(self.flight.is_empty());
+        self.media = EmulatedDrive::from_heap(snapshot.media).expect("media of a drive");
+        self.moves = snapshot.moves;
+        if !self.flushed.is_empty() {
+            self.flushed = self.write_pointers();
+        }
     }
 
     /// True when it answers nothing any more.

@@ -26,6 +26,7 @@ mod outage;
 mod plan;
 mod power;
 mod rack;
+mod rollback;
 pub mod run;
 pub mod scenarios;
 mod script;

@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::engine::{Array, Volume};
 use crate::power::Blow;
+use crate::rollback::Taken;
 use crate::step::{At, Step};
 use crate::world::{Failure, PATIENCE_NS, World, uuid};
 use array::log::volume::LogVolume;
@@ -11,6 +12,7 @@ use base::time::Instant;
 use base::units::DriveIndex;
 use zone::device::ZonedDevice;
 use zone::drives::DriveSet;
+use zone::format::superblock::MemberState;
 
 /// Drives of another array are numbered from here.
 const FOREIGN: usize = 100;
@@ -129,6 +131,7 @@ impl World {
         if !self.foreign.is_empty() {
             return Err(Failure::new("a drive of another array was accepted"));
         }
+        self.check_outdated()?;
         self.tally.mounts += 1;
         self.rack.lock().drives.iter_mut().for_each(Drive::learn);
         let since = self.now;
@@ -151,6 +154,17 @@ impl World {
         }
         self.rack.lock().power.disarm_cuts();
         self.observe_all()
+    }
+
+    /// Nobody believes an older copy of a drive, and all say so for ever.
+    fn check_outdated(&mut self) -> Result<(), Failure> {
+        for member in std::mem::take(&mut self.outdated) {
+            if self.volume().shard().status().members[member] != MemberState::Failed {
+                return Err(Failure::new(format!("an older copy of drive {member} is believed")));
+            }
+            self.ledger.count("older copies left out", 1);
+        }
+        Ok(())
     }
 
     /// Recovery begins anew, as in the server: engine and drives part when both are at rest.
@@ -246,6 +260,7 @@ impl World {
                 self.blank.insert(blank);
                 self.ledger.blame(member, "drive comes back empty");
             }
+            Step::Rollback { member, .. } if member < members => self.go_back(member),
             Step::Foreign { member } if member < members && self.foreign.is_empty() => {
                 self.foreign_at(member)
             }
@@ -255,6 +270,18 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// A drive is as it was at an earlier moment, unless the member has another one since.
+    fn go_back(&mut self, member: usize) {
+        let Some(Taken { drive, snapshot, mounts }) = self.rollbacks.due(&self.drive_of) else { return };
+        self.replaced.remove(&member);
+        self.scrubbed = false;
+        self.rack.lock().drives[drive].go_back(snapshot);
+        if mounts < self.tally.mounts {
+            self.outdated.insert(member);
+        }
+        self.ledger.blame(member, "drive goes back");
     }
 
     /// A new drive in the rack.

@@ -209,6 +209,7 @@ fn run_here(scenario: &Scenario, keep: Keep) -> Outcome {
         Ok(world) => world,
         Err(failure) => return stillborn(failure),
     };
+    world.expect(&scenario.steps);
     let mut failure = None;
     for (index, step) in scenario.steps.iter().enumerate() {
         if let Err(found) = guarded(|| world.step(step)) {

@@ -54,6 +54,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Miswrite { .. }
             | Step::Zone { .. }
             | Step::Shrink { .. }
+            | Step::Rollback { .. }
     )
 }
 
@@ -89,6 +90,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
         steps: Vec::new(),
     };
     author.write();
+    author.roll_back();
     author.steps
 }
 
@@ -254,6 +256,26 @@ impl Author<'_> {
         let apart = if self.code.is_mirrored() { self.code.data_count() } else { 1 };
         for member in 0..=self.code.tolerance() {
             self.steps.push(Step::Away { member: (first + member * apart) % self.plan.members });
+        }
+    }
+
+    /// Drives go back to earlier moments before a mount. Drawn from a stream of its own, so that all other steps stay what
+    /// they were. Culprits only: of members beyond those that the array can lose, not everything is noticed (TESTING.md).
+    fn roll_back(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x726f_6c6c);
+        let may_go_back =
+            self.theme == Theme::Culprit && self.plan.raizn.is_none() && self.code.tolerance() > 0;
+        if !may_go_back || !random.chance(1, 2) {
+            return;
+        }
+        for step in std::mem::take(&mut self.steps) {
+            let done = self.steps.len();
+            if matches!(step, Step::Mount { .. }) && done > 0 && random.chance(1, 3) {
+                let span = pick(&mut random, &[10, 60, done]).min(done);
+                let member = pick(&mut random, &self.culprits);
+                self.steps.push(Step::Rollback { member, steps: 1 + random.index(span) });
+            }
+            self.steps.push(step);
         }
     }
 

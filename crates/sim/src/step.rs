@@ -7,6 +7,7 @@
 //!   crash [at reset+2]                                          the power fails, now or at the third reset
 //!   mount [cut header+0]                                        it comes back, and fails again in recovery
 //!   lose 1   away 1   back 1   blank 1   foreign 1   exchange 0 2         while the power is off
+//!   rollback 1 40                        a drive is as it was 40 steps ago, power off
 //!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
 //!   scrub [repair]                                              an operator has everything read
 //!   rot 1 40 any open 77                 bits flip in 40 of 1000 blocks of open zones, drawn by 77
@@ -150,6 +151,8 @@ pub enum Step {
     Foreign { member: usize },
     /// Two drives are in each other's place.
     Exchange { a: usize, b: usize },
+    /// The media of a drive are as they were before the step so many steps ago.
+    Rollback { member: usize, steps: usize },
     /// A drive stops answering for good.
     Die { member: usize, at: Option<At> },
     /// A drive answers nothing for a while.
@@ -185,6 +188,7 @@ impl Step {
         match *self {
             Step::Rot(Damage { member, .. }) | Step::Unreadable(Damage { member, .. }) => Some(member),
             Step::Die { member, .. }
+            | Step::Rollback { member, .. }
             | Step::Hang { member, .. }
             | Step::Fail { member }
             | Step::Misread { member, .. }
@@ -245,6 +249,7 @@ impl fmt::Display for Step {
             Step::Blank { member } => write!(f, "blank {member}"),
             Step::Foreign { member } => write!(f, "foreign {member}"),
             Step::Exchange { a, b } => write!(f, "exchange {a} {b}"),
+            Step::Rollback { member, steps } => write!(f, "rollback {member} {steps}"),
             Step::Die { member, at } => write!(f, "die {member}{}", when("at", at)),
             Step::Hang { member, ms } => write!(f, "hang {member} {ms}ms"),
             Step::Fail { member } => write!(f, "fail {member}"),
@@ -361,6 +366,7 @@ impl Words<'_> {
             "back" => Step::Back { member: self.number()? },
             "blank" => Step::Blank { member: self.number()? },
             "foreign" => Step::Foreign { member: self.number()? },
+            "rollback" => Step::Rollback { member: self.number()?, steps: self.number()? },
             "exchange" => Step::Exchange { a: self.number()?, b: self.number()? },
             other => return self.fault(other),
         })
@@ -426,6 +432,7 @@ mod tests {
             "blank 1",
             "foreign 1",
             "exchange 0 2",
+            "rollback 1 40",
             "die 1",
             "die 1 at footer+0",
             "hang 1 30000ms",

@@ -10,6 +10,7 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
+use crate::rollback::Rollbacks;
 use crate::step::{Damage, Scope, Step};
 use crate::trace::{Keep, Trace};
 use array::log::scrub::ScrubOptions;
@@ -84,6 +85,10 @@ pub struct World {
     pub(crate) blank: BTreeSet<usize>,
     /// Of the baseline, the drive that each member had before it was replaced.
     pub(crate) shelf: BTreeMap<usize, usize>,
+    /// Drives that go back to earlier moments.
+    pub(crate) rollbacks: Rollbacks,
+    /// Members whose drive is as it was before the last mount: older copies of themselves.
+    pub(crate) outdated: BTreeSet<usize>,
     /// Places with a drive of another array.
     pub(crate) foreign: BTreeMap<usize, Option<usize>>,
     /// The engine, while the power is on.
@@ -135,6 +140,8 @@ impl World {
             away: BTreeSet::new(),
             blank: BTreeSet::new(),
             shelf: BTreeMap::new(),
+            rollbacks: Rollbacks::default(),
+            outdated: BTreeSet::new(),
             foreign: BTreeMap::new(),
             volume: None,
             pending: BTreeMap::new(),
@@ -146,12 +153,18 @@ impl World {
         })
     }
 
+    /// Prepares for the steps of a run: some need to know of earlier moments.
+    pub fn expect(&mut self, steps: &[Step]) {
+        self.rollbacks = Rollbacks::of(steps);
+    }
+
     /// Takes a step.
     ///
     /// # Errors
     /// What the engine did wrong.
     pub fn step(&mut self, step: &Step) -> Result<(), Failure> {
         self.rack.lock().trace.note(self.now, step);
+        self.rollbacks.take(&self.drive_of, &self.rack.lock().drives, self.tally.mounts);
         if self.refused {
             return Ok(());
         }
@@ -167,7 +180,8 @@ impl World {
             | Step::Back { .. }
             | Step::Blank { .. }
             | Step::Foreign { .. }
-            | Step::Exchange { .. } => {
+            | Step::Exchange { .. }
+            | Step::Rollback { .. } => {
                 self.power_off();
                 self.replug(step);
             }

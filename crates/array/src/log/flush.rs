@@ -204,6 +204,7 @@ impl Shard {
         {
             return self.repeat_device_flush(fx);
         }
+        self.membership.settle(self.device_flush.covers);
         self.answer_flush(fx);
     }
 

@@ -32,6 +32,8 @@ const RECORDS_PER_REPLACEMENT: u32 = 8;
 pub struct Membership {
     record: Superblock,
     code: ErasureCode,
+    /// Generation that all members that are there hold durably.
+    settled: u64,
     positions: Vec<LogPosition>,
     /// A member has failed since the array was mounted: one that was being rebuilt counts too, for it held stripes.
     has_lost_since_mount: bool,
@@ -52,6 +54,7 @@ impl Membership {
         Membership {
             has_lost_since_mount: false,
             lost_count: lost_count(&record),
+            settled: record.settled,
             record,
             code,
             positions,
@@ -72,6 +75,12 @@ impl Membership {
     #[must_use]
     pub fn is_present(&self, drive: usize) -> bool {
         self.record.members[drive].state != MemberState::Failed
+    }
+
+    /// True when the member holds all it should, but for zones that a drive lacks which went back.
+    #[must_use]
+    pub fn is_active(&self, drive: usize) -> bool {
+        self.record.members[drive].state == MemberState::Active
     }
 
     /// True when a segment's zone on a drive can be read and written.
@@ -141,6 +150,18 @@ impl Membership {
         self.record.rebuild_from = 0;
     }
 
+    /// All members that are there hold the record of a generation durably: the next record says so.
+    pub fn settle(&mut self, generation: u64) {
+        assert!(generation <= self.record.generation);
+        self.settled = self.settled.max(generation);
+    }
+
+    /// A new generation of the record.
+    fn advance(&mut self) {
+        self.record.generation += 1;
+        self.record.settled = self.settled;
+    }
+
     /// True while a failure is not yet recorded on every other member.
     #[must_use]
     pub fn is_changing(&self) -> bool {
@@ -187,7 +208,7 @@ impl Shard {
 
     /// Tells the superblocks of all members that are there, in a new generation.
     pub(super) fn record_change(&mut self, fx: &mut Effects) {
-        self.membership.record.generation += 1;
+        self.membership.advance();
         if self.membership.is_changing() {
             self.membership.changed_again = true;
         } else {
@@ -196,6 +217,7 @@ impl Shard {
     }
 
     fn write_superblocks(&mut self, fx: &mut Effects) {
+        assert!(self.membership.record.settled < self.membership.record.generation);
         for drive in 0..self.config.members {
             if !self.membership.is_present(drive) {
                 continue;
@@ -229,9 +251,14 @@ impl Shard {
         if self.membership.records_pending > 0 {
             return;
         }
-        if std::mem::take(&mut self.membership.changed_again) && !self.membership.is_broken() {
+        let changed_again = std::mem::take(&mut self.membership.changed_again);
+        if changed_again && !self.membership.is_broken() {
             self.write_superblocks(fx);
             return;
+        }
+        if !changed_again && !self.config.geometry.volatile_cache {
+            let generation = self.membership.record.generation;
+            self.membership.settle(generation);
         }
         for slot in std::mem::take(&mut self.membership.stripes_waiting) {
             self.on_stripe_durable(slot, fx);

@@ -1,9 +1,10 @@
 //! Mounting: from what the drives hold to a running engine. Straight-line code that runs before
 //! service; every step may itself crash and be repeated.
 //!
-//! 1. `superblocks`: who belongs to the array, who is missing or stale. Recorded before anything
-//!    else is written, so that a member that missed this mount is never believed again.
-//! 2. `scan`: which zones form which segments; `entries`: what each block says of itself, some segments at a time.
+//! 1. `superblocks`: who belongs to the array, who is missing or stale; `older_copies`: whose drive went back to an earlier
+//!    moment. Recorded before anything else is written, so that a member that missed this mount is never believed again, and
+//!    once more when all hold that record, so that one that goes back behind it is noticed.
+//! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks; `entries`: what each block says of itself, some segments at a time.
 //! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
 //!    recovery decides the same.
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
@@ -22,6 +23,8 @@ mod covered;
 mod decide;
 mod entries;
 mod index;
+mod lacking;
+mod older_copies;
 mod reader;
 mod repair;
 mod scan;
@@ -52,6 +55,7 @@ use zone::stripe::table::Packing;
 /// Blocks of the segments that are read at a time, parity included: what is known of them takes 200 MiB.
 const BATCH_BLOCKS_MAX: usize = 1 << 22;
 
+pub use older_copies::OlderCopy;
 pub use superblocks::identify;
 
 /// What mounting found out beside the volume itself; for status and check.
@@ -78,6 +82,8 @@ pub struct MountReport {
     pub rows_described: u64,
     /// The superblocks name a checkpoint, and it could not be used.
     pub checkpoint_refused: bool,
+    /// Drives that were left out because they are older copies of themselves.
+    pub older_copies: Vec<OlderCopy>,
     /// Zones that hold data of this array but belong to no segment that could be read.
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
 }
@@ -127,6 +133,8 @@ pub enum MountError {
         needed: usize,
         /// Members that are missing, stale, failed or not yet rebuilt.
         missing: Vec<usize>,
+        /// Those of them whose drives are older copies of themselves.
+        older_copies: Vec<OlderCopy>,
     },
     /// A drive's geometry is not the one the array was made with.
     Geometry {
@@ -177,16 +185,21 @@ impl fmt::Display for MountError {
                 "the members accuse one another of having failed: parts of the array were used apart; take out the \
                  drives whose data you give up"
             ),
-            MountError::TooFewMembers { present, needed, missing } if present >= needed => write!(
-                f,
-                "both copies of some data are missing (members missing, stale, failed or not yet rebuilt: {missing:?}): \
-                 bring a drive back; nothing was changed"
-            ),
-            MountError::TooFewMembers { present, needed, missing } => write!(
-                f,
-                "{present} members are there and up to date, {needed} are needed (missing, stale, failed or not yet \
-                 rebuilt: {missing:?}): bring a drive back; nothing was changed"
-            ),
+            MountError::TooFewMembers { present, needed, missing, older_copies } => {
+                if present >= needed {
+                    write!(f, "both copies of some data are missing ")?;
+                } else {
+                    write!(f, "{present} members are there and up to date, {needed} are needed ")?;
+                }
+                write!(f, "(missing, stale, failed or not yet rebuilt: {missing:?})")?;
+                older_copies.iter().try_for_each(|older| write!(f, "; {older}"))?;
+                let remedy = if older_copies.is_empty() {
+                    "bring a drive back"
+                } else {
+                    "bring the newer drives back"
+                };
+                write!(f, ": {remedy}; nothing was changed")
+            }
             MountError::Geometry { member } => {
                 write!(f, "member {member} has another zone geometry than the array was made with")
             }
@@ -330,15 +343,21 @@ impl Session {
             writable,
             uses_checkpoints: false,
             summary_window: u32::MAX,
-            report: MountReport::default(),
+            report: MountReport { older_copies: found.older_copies, ..MountReport::default() },
             vanished: None,
         })
     }
 
-    /// A new generation and epoch on every active member, before anything else is written.
+    /// A new generation and epoch on every active member, before anything else is written; then one more generation, which
+    /// says that all of them hold it.
     fn record_mount(&mut self) -> Result<(), MountError> {
-        self.record.generation += 1;
         self.record.epoch += u32::from(!mutant::is(Mutant::SegmentIdsRestart));
+        self.record.generation += 1;
+        superblocks::write_record(self)?;
+        if mutant::is(Mutant::MountNotSettled) {
+            return Ok(());
+        }
+        self.record.generation += 1;
         superblocks::write_record(self)
     }
 

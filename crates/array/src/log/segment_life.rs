@@ -10,7 +10,7 @@ use base::checksum::crc32c;
 use base::mutant::{self, Mutant};
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
-use zone::format::header::{SegmentHeader, Stream, WriteMode};
+use zone::format::header::{Blank, SegmentHeader, Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
 use zone::stripe::Layout;
 
@@ -158,6 +158,7 @@ impl Shard {
             segment: segment.id,
             sequence: segment.created_at,
             member: 0,
+            blank: Blank::No,
             data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
             parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
             level: segment.layout.level.code(),
@@ -457,7 +458,8 @@ impl Shard {
         assert!(segment.readers == 0);
         let mut zones_pending = 0;
         for (drive, zone) in segment.zones.iter().enumerate() {
-            if self.membership.has_zone(segment, drive) {
+            // What a drive lacks that went back holds a header which says so.
+            if self.membership.has_zone(segment, drive) || self.membership.is_active(drive) {
                 let part = u32::try_from(drive).expect("at most 32 members");
                 fx.command(drive, *zone, Waiter::Reset { slot, part }, Op::Reset);
                 zones_pending += 1;

@@ -12,7 +12,7 @@ use base::frame::Frame;
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
 use drive::emulated::FullZones;
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
-use zone::format::header::{SegmentHeader, Stream, WriteMode};
+use zone::format::header::{Blank, SegmentHeader, Stream, WriteMode};
 use zone::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::Layout;
@@ -38,6 +38,7 @@ impl FilledDrive {
             array: config.array,
             segment: 0,
             sequence: 0,
+            blank: Blank::No,
             member: u8::try_from(member).expect("at most 32 members"),
             data_count: u8::try_from(layout.code.data_count()).expect("at most 32 members"),
             parity_count: u8::try_from(layout.code.parity_count()).expect("at most 32 members"),

@@ -25,7 +25,8 @@ record_fields! { BLOCK_BYTES;
     LEVEL: 51, 1, "RAID level: 0, 1 (RAID-01), 4, 5, 6, or 7 (three rotating parities)";
     MODE: 52, 1, "1 Zone Append, 2 Zone Write";
     STREAM: 53, 1, "1 user, small chunks, 2 garbage collection, 3 user, large chunks";
-    RESERVED_0: 54, 2, "zero";
+    BLANK: 54, 1, "not zero: the zone of this copy holds nothing else, for its drive went back to a moment before the segment: 1 when that was sealed, 2 when it was open and a volatile cache may have been lost instead";
+    RESERVED_0: 55, 1, "zero";
     CHUNK_BLOCKS: 56, 4, "C, blocks of a chunk";
     GROUP_STRIPES: 60, 4, "G, stripes of a group";
     STRIPES: 64, 4, "S, stripes of the data region";
@@ -43,6 +44,17 @@ pub enum WriteMode {
     Append,
     /// Zone Write: stripe `s` lies at chunk `s` of every zone.
     Write,
+}
+
+/// Whether the zone of a copy holds nothing but the copy, which a mount wrote (ADR 19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// It holds its part of the segment.
+    No,
+    /// Its drive went back to a moment before the segment: its part was durable there once.
+    Proven,
+    /// Its drive went back, or lost a volatile cache: what the zone held may never have been promised.
+    Unproven,
 }
 
 /// Whose blocks a segment holds.
@@ -109,6 +121,8 @@ pub struct SegmentHeader {
     pub sequence: u64,
     /// Member that holds this copy.
     pub member: u8,
+    /// Whether the zone of this copy holds anything else.
+    pub blank: Blank,
     /// k.
     pub data_count: u8,
     /// m.
@@ -140,6 +154,11 @@ impl SegmentHeader {
         put(block, at::SEGMENT, &self.segment.to_le_bytes());
         put(block, at::SEQUENCE, &self.sequence.to_le_bytes());
         block[at::MEMBER] = member;
+        block[at::BLANK] = match self.blank {
+            Blank::No => 0,
+            Blank::Proven => 1,
+            Blank::Unproven => 2,
+        };
         block[at::DATA_COUNT] = self.data_count;
         block[at::PARITY_COUNT] = self.parity_count;
         block[at::LEVEL] = self.level;
@@ -186,6 +205,12 @@ impl SegmentHeader {
             segment: u64_at(block, at::SEGMENT),
             sequence: u64_at(block, at::SEQUENCE),
             member: block[at::MEMBER],
+            blank: match block[at::BLANK] {
+                0 => Blank::No,
+                1 => Blank::Proven,
+                2 => Blank::Unproven,
+                _ => return None,
+            },
             data_count: block[at::DATA_COUNT],
             parity_count: block[at::PARITY_COUNT],
             level: block[at::LEVEL],
@@ -210,7 +235,8 @@ impl SegmentHeader {
     /// True when the two copies describe the same segment.
     #[must_use]
     pub fn same_segment(&self, other: &SegmentHeader) -> bool {
-        SegmentHeader { member: 0, ..self.clone() } == SegmentHeader { member: 0, ..other.clone() }
+        let shared = |copy: &SegmentHeader| SegmentHeader { member: 0, blank: Blank::No, ..copy.clone() };
+        shared(self) == shared(other)
     }
 }
 
@@ -225,6 +251,7 @@ mod tests {
             segment: 1 << 33,
             sequence: 99,
             member: 1,
+            blank: Blank::Unproven,
             data_count: 2,
             parity_count: 1,
             level: 5,
@@ -239,7 +266,7 @@ mod tests {
         header.encode(1, &mut block);
         assert_eq!(SegmentHeader::decode(&block), Some(header.clone()));
         let mut other = [0; BLOCK_BYTES];
-        header.encode(2, &mut other);
+        SegmentHeader { blank: Blank::No, ..header.clone() }.encode(2, &mut other);
         assert!(SegmentHeader::decode(&other).unwrap().same_segment(&header));
         for at in [0, 33, 49, 53, 73, 4000] {
             let mut damaged = block;

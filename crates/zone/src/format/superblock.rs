@@ -46,7 +46,8 @@ record_fields! { BLOCK_BYTES;
     CHECKPOINT_UNSEALED: 680, 4, "segments that were there and not sealed";
     RESERVED_2: 684, 4, "zero";
     CHECKPOINT_STRIPES: 688, 768, "of each of those: segment id (8), stripes that were durable (4)";
-    RESERVED_3: 1456, 2640, "zero";
+    SETTLED: 1456, 8, "every member that this record does not call failed holds a record of this generation or a newer one, and keeps it when the power fails; zero when nobody knows of one";
+    RESERVED_3: 1464, 2632, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSUPER1";
@@ -116,6 +117,9 @@ pub struct Superblock {
     pub rebuild_from: u64,
     /// The checkpoint that counts.
     pub checkpoint: Option<Checkpoint>,
+    /// Generation that every member held durably, but for failed ones, when this record was made. A drive
+    /// whose own newest record is older is an older copy of itself (ADR 19).
+    pub settled: u64,
     /// All members, in order.
     pub members: Vec<Member>,
 }
@@ -181,6 +185,7 @@ impl Superblock {
         if let Some(checkpoint) = &self.checkpoint {
             put_checkpoint(checkpoint, block);
         }
+        put(block, at::SETTLED, &self.settled.to_le_bytes());
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
     }
@@ -223,6 +228,7 @@ impl Superblock {
             append: block[at::APPEND],
             rebuild_from: u64_at(block, at::REBUILD_FROM),
             checkpoint: checkpoint_at(block),
+            settled: u64_at(block, at::SETTLED),
             members: members?,
         })
     }
@@ -310,6 +316,7 @@ mod tests {
                     Unsealed { segment: 1, stripes: 0 },
                 ],
             }),
+            settled: 11,
             members: vec![
                 Member { uuid: [1; 16], state: MemberState::Active },
                 Member { uuid: [2; 16], state: MemberState::Failed },
@@ -323,7 +330,7 @@ mod tests {
         let mut block = [0; BLOCK_BYTES];
         record().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(record()));
-        for at in [0, 9, 17, 61, 97, 130, 644, 690, 4095] {
+        for at in [0, 9, 17, 61, 97, 130, 644, 690, 1459, 4095] {
             let mut damaged = block;
             damaged[at] ^= 1;
             assert_eq!(Superblock::decode(&damaged), None, "byte {at}");

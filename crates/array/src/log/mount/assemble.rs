@@ -8,7 +8,7 @@ use crate::log::flush::RecoveryFlush;
 use crate::log::gc::Gc;
 use crate::log::headroom::Pace;
 use crate::log::in_flight::InFlight;
-use crate::log::membership::{LogPosition, Membership};
+use crate::log::membership::{LogPosition, Membership, active_members};
 use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
@@ -50,7 +50,7 @@ pub fn run(
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
     let (zones, segments_max) = (config.geometry.zones, config.segments());
     let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
-    let weak = adopt_all(segments, &mut table, &mut streams);
+    let weak = adopt_all(evacuate_lacking(session, segments), &mut table, &mut streams);
     free_zones(zones_in_use, &mut table);
     let limit = config.index_limit(&tuning);
     let mapping_segments = limit.map_or(0, |limit| limit.mapping_segments);
@@ -140,6 +140,16 @@ fn free_zones(zones_in_use: &[Vec<bool>], table: &mut SegmentTable) {
             }
         }
     }
+}
+
+/// Segments whose zone an active member lacks have less redundancy than promised until they are collected, for nobody
+/// rebuilds the zone.
+fn evacuate_lacking(session: &Session, mut segments: Vec<Segment>) -> Vec<Segment> {
+    let active = active_members(&session.record);
+    for segment in &mut segments {
+        segment.evacuate |= active.iter().any(|member| segment.lacks_zone(member));
+    }
+    segments
 }
 
 /// Puts all segments into the table, which are in order of age; returns the stripes that are to be moved.

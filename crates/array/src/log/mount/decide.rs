@@ -80,14 +80,28 @@ pub struct Decided {
     pub slots_touched: u32,
     /// Rows at its start that summaries describe.
     pub described: u32,
+    /// A zone ends before them.
+    pub is_behind: bool,
+    /// What members lack of it may never have been promised.
+    pub is_unproven: bool,
     /// What neighbours say of data blocks whose own metadata is lost, by stripe, piece and row.
     pub told: BTreeMap<(u32, usize, u32), Entry>,
 }
 
 /// Decides the stripes of a segment.
 pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
-    let FoundSegment { header, layout, zones, zones_missing, sealed, covered: _, described } = found;
-    let seen = Seen::look(&header, &layout, &zones);
+    let FoundSegment {
+        header,
+        layout,
+        zones,
+        zones_missing,
+        sealed,
+        covered: _,
+        described,
+        is_behind,
+        is_unproven,
+    } = found;
+    let seen = Seen { is_unproven, ..Seen::look(&header, &layout, &zones) };
     let tail = if sealed {
         layout.groups()
     } else {
@@ -114,6 +128,8 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         slots: seen.slots,
         slots_touched: seen.slots_touched,
         described,
+        is_behind,
+        is_unproven,
         told: BTreeMap::new(),
     }
 }
@@ -130,6 +146,7 @@ struct Seen {
     damaged: Vec<(usize, u32)>,
     damage: Damage,
     slots_touched: u32,
+    is_unproven: bool,
 }
 
 impl Seen {
@@ -142,6 +159,7 @@ impl Seen {
             damaged: Vec::new(),
             damage: Damage::new(layout),
             slots_touched: 0,
+            is_unproven: false,
         };
         let mut hints = Vec::new();
         for (member, zone) in zones.iter().enumerate() {
@@ -205,6 +223,10 @@ impl Seen {
     ) -> bool {
         if mutant::is(Mutant::TooFewChunksKept) {
             return true;
+        }
+        // The members that lack the whole segment do, too.
+        if self.is_unproven && !mutant::is(Mutant::UnprovenIsPromised) {
+            return false;
         }
         let group = layout.group_of(stripe);
         let group_end = layout.group_start(group) + layout.group_len(group);

@@ -10,7 +10,7 @@
 //! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
 //! remains. Where a piece has no room (a torn chunk took the last slot of its group), the stripe is
 //! weak: its blocks are moved elsewhere before clients are served. A segment with a zone that no
-//! longer takes writes is condemned: its other zones are finished, for the collector needs those that may be
+//! longer takes writes, that an active member lacks, or that ends before what a summary describes, is condemned: its other zones are finished, for the collector needs those that may be
 //! active; it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
@@ -27,14 +27,19 @@ use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
 use zone::format::oob::{self, Bound, Place, Role, block_is_whole};
+use zone::format::superblock::MemberState;
 
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
     let takes_writes = |member: usize| match &segment.zones[member] {
         Some(zone) => zone.writable || zone.full,
-        None => !session.is_present(member) || segment.zones_missing >> member & 1 == 1,
+        None => session.record.members[member].state != MemberState::Active,
     };
-    if !(0..segment.layout.members()).all(takes_writes) {
+    // Under Zone Append, what is completed goes to any slot: summaries would be wrong of it.
+    let contradicts = segment.is_behind
+        && segment.header.mode == WriteMode::Append
+        && !mutant::is(Mutant::CompletedBehindSummary);
+    if contradicts || !(0..segment.layout.members()).all(takes_writes) {
         segment.condemned = true;
         session.report.segments_condemned += 1;
         return finish_zones(session, segment);
@@ -51,12 +56,12 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
 
 /// Zones of a condemned segment are active no longer. What they lack reads as zeros then, which are fillers to
 /// the next mount: it decides as this one.
-fn finish_zones(session: &mut Session, segment: &Decided) -> Result<(), MountError> {
-    if !session.writable {
-        return Ok(());
-    }
-    for (member, zone) in segment.zones.iter().enumerate() {
-        if zone.as_ref().is_none_or(|zone| !zone.writable) {
+fn finish_zones(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
+    for (member, zone) in segment.zones.iter_mut().enumerate() {
+        let Some(zone) = zone.as_mut().filter(|zone| zone.writable) else { continue };
+        // Chunks that it lacks have slots then, for the index to point to.
+        zone.written = session.config.geometry.zone_capacity_blocks;
+        if !session.writable {
             continue;
         }
         let finish = command(member, segment.header.zones[member], Op::Finish);
@@ -116,13 +121,17 @@ fn end_slot(segment: &Decided) -> u32 {
     }
 }
 
-/// Kept stripes of which a chunk is missing on a member that is there.
+/// Kept stripes of which a chunk is missing on a member that is there; all that are kept, where members lack the whole segment
+/// and nobody knows whether it was promised.
 pub fn weak_stripes(segment: &Decided) -> Vec<u32> {
     let present = |member: &usize| segment.zones[*member].is_some();
     let lacks = |member: usize, stripe: u32| segment.slots[member][stripe as usize].is_none();
     (0..segment.layout.stripes)
         .filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
-        .filter(|stripe| (0..segment.layout.members()).filter(present).any(|member| lacks(member, *stripe)))
+        .filter(|stripe| {
+            segment.is_unproven
+                || (0..segment.layout.members()).filter(present).any(|member| lacks(member, *stripe))
+        })
         .collect()
 }
 

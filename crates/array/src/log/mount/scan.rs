@@ -2,14 +2,18 @@
 //!
 //! A segment that counts has every header durable before its first stripe, so:
 //! - any good header copy names all its zones;
-//! - a zone of it that is empty, or holds another segment, means that it was being made or being
-//!   erased when the power went: it holds nothing that counts, and its zones are reset.
+//! - a zone of it that is empty, or holds another segment, means that it was being made or being erased when the power
+//!   went: it holds nothing that counts, and its zones are reset. Unless the zone's drive holds nothing of newer segments
+//!   either, and others hold data, as many as suffice to decode it: then the drive went back to a moment before the
+//!   segment (`lacking`). The segment counts without the zone, and is collected before others.
 //!
 //! That goes for the members a segment was written with. On one that is being rebuilt, an older segment's
 //! zone is empty or in part until the rebuild has made it full; then it counts like any other.
 
+use crate::log::mount::lacking::{self, Lacking};
 use crate::log::mount::superblocks::{command, written_blocks};
 use crate::log::mount::{MountError, Session};
+use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
@@ -27,6 +31,9 @@ pub const READ_BLOCKS_MAX: u32 = 64;
 /// Read commands in flight at a time, over all drives: what is read ahead takes at most 32 MiB, and each of 32 drives
 /// still has several.
 pub const READS_IN_FLIGHT_MAX: usize = 128;
+
+/// The own header of every zone that has a good one, by member and zone.
+pub type SegmentHeaders = Vec<Vec<Option<SegmentHeader>>>;
 
 /// A zone of a segment as it was found.
 pub struct FoundZone {
@@ -58,6 +65,10 @@ pub struct FoundSegment {
     pub covered: bool,
     /// Rows at its start that summaries describe.
     pub described: u32,
+    /// A zone ends before rows that summaries describe: its drive went back to a moment before them.
+    pub is_behind: bool,
+    /// What members lack of it may never have been promised.
+    pub is_unproven: bool,
 }
 
 /// What the drives hold.
@@ -78,6 +89,7 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     for header in own.iter().flatten().flatten() {
         headers.entry(header.segment).or_insert_with(|| header.clone());
     }
+    let lacking = lacking::find(session, &descriptors, &own, &headers)?;
     let zones = session.config.geometry.zones as usize;
     let mut scan = Scan {
         segments: Vec::new(),
@@ -86,9 +98,10 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     };
     // Newest first: a zone whose own header is damaged belongs to the newest segment that names it.
     for header in headers.into_values().rev() {
-        claim(session, &descriptors, &own, header, &mut scan);
+        claim(session, &descriptors, &own, header, &lacking, &mut scan);
     }
     scan.segments.reverse();
+    lacking::mark(session, &descriptors, &own, &scan.segments, &lacking)?;
     find_orphans(session, &descriptors, &own, &mut scan);
     Ok(scan)
 }
@@ -110,11 +123,8 @@ fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountEr
         .collect()
 }
 
-/// The own header of every zone that has a good one, by member and zone: read from all drives at once.
-fn read_headers(
-    session: &mut Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-) -> Vec<Vec<Option<SegmentHeader>>> {
+/// Reads headers from all drives at once.
+fn read_headers(session: &mut Session, descriptors: &[Vec<ZoneDescriptor>]) -> SegmentHeaders {
     let capacity = session.config.geometry.zone_capacity_blocks;
     let zones = session.config.geometry.zones;
     let places: Vec<(usize, ZoneIndex)> = (SUPERBLOCK_ZONES..zones)
@@ -148,7 +158,7 @@ fn header_of(completion: &Completion) -> Option<SegmentHeader> {
 }
 
 /// The header of a zone, if it is its own.
-fn read_header(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<SegmentHeader> {
+pub fn read_header(session: &mut Session, member: usize, zone: ZoneIndex) -> Option<SegmentHeader> {
     let completion = session.drives.execute(session.now, read_of_header(member, zone));
     header_of(&completion).filter(|header| is_own(session, header, member, zone))
 }
@@ -169,85 +179,137 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
 fn claim(
     session: &mut Session,
     descriptors: &[Vec<ZoneDescriptor>],
-    own: &[Vec<Option<SegmentHeader>>],
+    own: &SegmentHeaders,
     header: SegmentHeader,
+    all_lacking: &Lacking,
     scan: &mut Scan,
 ) {
-    let capacity = session.config.geometry.zone_capacity_blocks;
     let sizes = LayoutSizes {
         chunk_blocks: header.chunk_blocks,
         group_stripes: header.group_stripes,
-        capacity_blocks: capacity,
+        capacity_blocks: session.config.geometry.zone_capacity_blocks,
     };
     let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
+    let layout = layout.filter(|layout| layout.stripes == header.stripes);
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_present(*member)).collect();
-    // Data follows only when every header is durable: without data, a header that is not there may have been
-    // torn, and the other copies are not to be relied on.
-    let owner = |member: usize| own[member][header.zones[member].index()].as_ref().map(|own| own.segment);
-    let has_data = |member: usize| {
-        let descriptor = &descriptors[member][header.zones[member].index()];
-        owner(member).is_none_or(|owner| owner == header.segment)
-            && written_blocks(descriptor, capacity) > HEADER_BLOCKS
-    };
-    let headerless = members.iter().any(|member| owner(*member) != Some(header.segment));
-    let torn = headerless && !members.iter().any(|member| has_data(*member));
-    let torn = torn && !mutant::is(Mutant::TornHeadersCount);
+    let headerless = members.iter().any(|member| owner(own, &header, *member) != Some(header.segment));
     if headerless && mutant::is(Mutant::OneHeaderDropsSegment) {
         return;
     }
-    let counts = layout.is_some_and(|layout| layout.stripes == header.stripes)
-        && !torn
-        && !(headerless && mutant::is(Mutant::GoodZonesReset))
-        && members.iter().all(|member| {
-            let zone = header.zones[*member].index();
-            // A zone is reset on every drive before any of them is used again, so an older header is none: the
-            // drive returned what was there before.
-            let other = owner(*member).is_some_and(|other| {
-                let differs = other != header.segment;
-                differs && (other > header.segment || mutant::is(Mutant::OlderHeaderWins))
-            });
-            let descriptor = &descriptors[*member][zone];
-            let offline = descriptor.state == ZoneState::Offline && !mutant::is(Mutant::OfflineIsEmpty);
-            let was_there = session.record.was_written_with(*member, header.segment);
-            let empty = was_there && !offline && written_blocks(descriptor, capacity) == 0;
-            !other && !empty && !scan.zones_in_use[*member][zone]
-        });
-    if !counts {
+    let lacking = all_lacking.of(header.segment);
+    let torn = headerless && is_torn(session, descriptors, own, &header);
+    let layout = layout.filter(|_| {
+        let is_whole = |member: &usize| {
+            !scan.zones_in_use[*member][header.zones[*member].index()]
+                && holds_segment(session, descriptors, own, &header, *member, lacking.contains(*member))
+        };
+        let is_dropped = torn || headerless && mutant::is(Mutant::GoodZonesReset);
+        !is_dropped && members.iter().all(is_whole)
+    });
+    let Some(layout) = layout else {
         session.report.segments_discarded += 1;
         members.into_iter().for_each(|member| discard_zone(descriptors, own, &header, member, scan));
         return;
-    }
-    let mut zones_missing = 0;
-    let zones: Vec<Option<FoundZone>> = (0..session.config.members)
-        .map(|member| {
-            // The zone is taken on missing members too: a rebuild will write it.
-            let zone = header.zones[member];
-            scan.zones_in_use[member][zone.index()] = true;
-            let descriptor = descriptors[member].get(zone.index())?;
-            if is_rebuilt(session, member, header.segment, descriptor) {
-                return found_zone(descriptor, capacity);
-            }
-            zones_missing |= 1 << member;
-            if written_blocks(descriptor, capacity) > 0 {
-                scan.zones_to_reset.push((member, zone));
-            }
-            None
-        })
-        .collect();
+    };
+    let (zones, zones_missing) = take_zones(session, descriptors, &header, lacking, scan);
     let sealed = zones.iter().flatten().all(|zone| zone.full);
-    let layout = layout.expect("checked above");
     if mutant::is(Mutant::OneOpenSegment) && !sealed && scan.segments.iter().any(|other| !other.sealed) {
         return;
     }
+    let is_unproven = all_lacking.is_unproven(session, own, &header, sealed);
     let covered = sealed && session.covers(header.segment);
-    scan.segments.push(FoundSegment { header, layout, zones, zones_missing, sealed, covered, described: 0 });
+    scan.segments.push(FoundSegment {
+        header,
+        layout,
+        zones,
+        zones_missing,
+        sealed,
+        covered,
+        described: 0,
+        is_behind: false,
+        is_unproven,
+    });
+}
+
+/// The segment whose header a member holds in its zone of a segment.
+fn owner(own: &SegmentHeaders, header: &SegmentHeader, member: usize) -> Option<u64> {
+    own[member][header.zones[member].index()].as_ref().map(|own| own.segment)
+}
+
+/// Data follows only when every header is durable: without data, a header that is not there may have been torn, and the
+/// other copies are not to be relied on.
+fn is_torn(
+    session: &Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &SegmentHeaders,
+    header: &SegmentHeader,
+) -> bool {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    let has_data = |member: usize| {
+        let descriptor = &descriptors[member][header.zones[member].index()];
+        owner(own, header, member).is_none_or(|owner| owner == header.segment)
+            && written_blocks(descriptor, capacity) > HEADER_BLOCKS
+    };
+    let mut members = (0..session.config.members).filter(|member| session.is_present(*member));
+    !members.any(has_data) && !mutant::is(Mutant::TornHeadersCount)
+}
+
+/// False when a member's zone says that a segment was being made or erased: it is empty though the member neither lacks it
+/// nor is being rebuilt, or has been used again.
+fn holds_segment(
+    session: &Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &SegmentHeaders,
+    header: &SegmentHeader,
+    member: usize,
+    is_lacking: bool,
+) -> bool {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    // A zone is reset on every drive before any of them is used again, so an older header is none: the drive returned
+    // what was there before.
+    let was_used_again = owner(own, header, member).is_some_and(|other| {
+        let differs = other != header.segment;
+        differs && (other > header.segment || mutant::is(Mutant::OlderHeaderWins))
+    });
+    let descriptor = &descriptors[member][header.zones[member].index()];
+    let offline = descriptor.state == ZoneState::Offline && !mutant::is(Mutant::OfflineIsEmpty);
+    let was_there = session.record.was_written_with(member, header.segment);
+    let empty = was_there && !offline && written_blocks(descriptor, capacity) == 0;
+    !was_used_again && (!empty || is_lacking)
+}
+
+/// Takes the zones of a segment that counts; the second says which ones are missing, one bit each.
+fn take_zones(
+    session: &Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    header: &SegmentHeader,
+    lacking: PieceSet,
+    scan: &mut Scan,
+) -> (Vec<Option<FoundZone>>, u32) {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    let mut zones_missing = 0;
+    let zones = (0..session.config.members).map(|member| {
+        // The zone is taken on missing members too: a rebuild will write it.
+        let zone = header.zones[member];
+        scan.zones_in_use[member][zone.index()] = true;
+        let descriptor = descriptors[member].get(zone.index())?;
+        if !lacking.contains(member) && is_rebuilt(session, member, header.segment, descriptor) {
+            return found_zone(descriptor, capacity);
+        }
+        zones_missing |= 1 << member;
+        if !lacking.contains(member) && written_blocks(descriptor, capacity) > 0 {
+            scan.zones_to_reset.push((member, zone));
+        }
+        None
+    });
+    (zones.collect(), zones_missing)
 }
 
 /// A zone of a segment that does not count is erased, if it is its own.
 fn discard_zone(
     descriptors: &[Vec<ZoneDescriptor>],
-    own: &[Vec<Option<SegmentHeader>>],
+    own: &SegmentHeaders,
     header: &SegmentHeader,
     member: usize,
     scan: &mut Scan,
@@ -299,7 +361,7 @@ fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
 fn find_orphans(
     session: &mut Session,
     descriptors: &[Vec<ZoneDescriptor>],
-    own: &[Vec<Option<SegmentHeader>>],
+    own: &SegmentHeaders,
     scan: &mut Scan,
 ) {
     let capacity = session.config.geometry.zone_capacity_blocks;

@@ -6,7 +6,8 @@
 //! ```
 //! Segments are read from their ends. Among what was read are blocks of the newest summary; what those describe is taken for
 //! read, and the blocks of the one before are among it. A block is believed only if it is whole and where its stripe
-//! says, and describes earlier stripes of its segment. Of what it describes, what lies behind a zone's end is not there.
+//! says, and describes earlier stripes of its segment. Of what it describes, what lies behind a zone's end is not there:
+//! the drive went back to an earlier moment. What recovery would write there may go to other slots than the summary says.
 //! What nobody describes is read as if there were no summaries. So is a zone that was sealed and whose footer is damaged: a
 //! rebuild may have written it in another order since.
 
@@ -156,10 +157,13 @@ impl Unread {
                 if zone.has_footer && !mutant::is(Mutant::SummarySpeaksForRebuilt) {
                     continue;
                 }
-                // Of a zone that ends before it, a drive has lost what it had promised to keep.
-                let Some(known) = zone.known.get_mut(place as usize).filter(|known| !**known) else {
+                let Some(known) = zone.known.get_mut(place as usize) else {
+                    segment.is_behind = true;
                     continue;
                 };
+                if *known {
+                    continue;
+                }
                 *known = true;
                 let entries = &mut segment.zones[member].as_mut().expect("it is being read").entries;
                 entries[place as usize] = Some(entry);

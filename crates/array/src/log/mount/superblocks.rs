@@ -2,6 +2,7 @@
 
 use crate::log::config::{AppendUse, ArrayConfig, ConfigError, OpenSegments};
 use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT, active_members};
+use crate::log::mount::older_copies::{self, OlderCopy};
 use crate::log::mount::{MountError, Session};
 use base::erasure::ErasureCode;
 use base::frame::Frame;
@@ -38,6 +39,8 @@ pub struct Found {
     pub record: Superblock,
     /// Superblock log of each member that is there.
     pub log_states: Vec<Option<LogState>>,
+    /// Drives that are left out because they are older copies of themselves.
+    pub older_copies: Vec<OlderCopy>,
 }
 
 /// A command outside the engine; its token is assigned when it is run.
@@ -67,6 +70,7 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut devices = drives.into_inner();
     let mut by_member: Vec<Option<Box<dyn ZonedDevice>>> = (0..members).map(|_| None).collect();
     let mut log_states = vec![None; members];
+    let mut older_copies: Vec<OlderCopy> = Vec::new();
     for (place, found) in records.iter().enumerate() {
         let Some((own, state)) = found else { continue };
         if own.array != record.array && !mutant::is(Mutant::ForeignDriveAccepted) {
@@ -78,10 +82,19 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         }
         let known = own.members[member].uuid == record.members[member].uuid;
         if !known || record.members[member].state == MemberState::Failed {
+            let is_behind = known && own.generation < record.generation;
+            older_copies.extend(is_behind.then(|| OlderCopy::of(own, &record)));
             continue;
         }
-        if by_member[member].is_some() {
+        if by_member[member].is_some()
+            || older_copies.iter().any(|older| older.member == member && !older.is_recorded)
+        {
             return Err(MountError::DuplicateMember { member });
+        }
+        let older = older_copy(own, &records).or_else(|| believe_rebuilding(&mut record, own));
+        if let Some(older) = older {
+            older_copies.push(older);
+            continue;
         }
         by_member[member] = devices[place].take();
         log_states[member] = Some(*state);
@@ -105,9 +118,34 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     }
     if !code.can_decode(active) {
         let (present, needed) = (members - missing.len(), code.data_count());
-        return Err(MountError::TooFewMembers { present, needed, missing });
+        return Err(MountError::TooFewMembers { present, needed, missing, older_copies });
     }
-    Ok(Found { drives: DriveSet::new(by_member), record, log_states })
+    Ok(Found { drives: DriveSet::new(by_member), record, log_states, older_copies })
+}
+
+/// The drive of a record, if it is an older copy of itself by the word of the others of its array.
+fn older_copy(own: &Superblock, records: &[Option<(Superblock, LogState)>]) -> Option<OlderCopy> {
+    let all = records.iter().flatten().map(|(record, _)| record);
+    older_copies::find(own, all.filter(|record| record.array == own.array))
+}
+
+/// A member that says of itself that it is being rebuilt is: either its own record is the last to say otherwise, or the
+/// drive went back to a moment at which it was, and lacks zones that were rebuilt since. An older copy of itself for
+/// certain when another member is being rebuilt by now, for one is at a time.
+fn believe_rebuilding(record: &mut Superblock, own: &Superblock) -> Option<OlderCopy> {
+    let member = usize::from(own.member);
+    let is_over = own.members[member].state == MemberState::Rebuilding
+        && record.members[member].state == MemberState::Active
+        && !mutant::is(Mutant::RebuildingCopyBelieved);
+    if !is_over {
+        return None;
+    }
+    if record.members.iter().any(|other| other.state == MemberState::Rebuilding) {
+        return Some(OlderCopy::of(own, record));
+    }
+    record.members[member].state = MemberState::Rebuilding;
+    record.rebuild_from = own.rebuild_from;
+    None
 }
 
 /// The record that speaks for the array: of the array that most drives belong to, the newest one of
@@ -120,6 +158,8 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
     let votes = |array: &Uuid| all().filter(|record| record.array == *array).count();
     let array = all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)?;
     let own = || all().filter(|record| record.array == array);
+    // Older copies of a drive speak for nobody, and against nobody.
+    let believed = || own().filter(|record| older_copy(record, records).is_none());
     let denies = |judge: &Superblock, record: &Superblock| {
         let index = usize::from(record.member);
         let (judged, itself) = (judge.members.get(index), record.members.get(index));
@@ -127,8 +167,8 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
             judged.state == MemberState::Failed || itself.is_some_and(|itself| itself.uuid != judged.uuid)
         })
     };
-    let accused = |record: &&Superblock| own().any(|judge| denies(judge, record));
-    let trusted = own().filter(|record| !accused(record)).max_by_key(|record| record.generation);
+    let accused = |record: &&Superblock| believed().any(|judge| denies(judge, record));
+    let trusted = believed().filter(|record| !accused(record)).max_by_key(|record| record.generation);
     let Some(trusted) = trusted else {
         // A drive of another array may be in the place of the one that knows.
         let foreign = records.iter().enumerate().find_map(|(place, found)| {
@@ -141,7 +181,7 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
     let generation = own().map(|record| record.generation).max().unwrap_or(trusted.generation);
     let epoch = own().map(|record| record.epoch).max().unwrap_or(trusted.epoch);
     let mut record = Superblock { generation, epoch, ..trusted.clone() };
-    for judge in own().filter(|record| !accused(record)) {
+    for judge in believed().filter(|record| !accused(record)) {
         for (member, state) in record.members.iter_mut().zip(&judge.members) {
             if state.state == MemberState::Failed && state.uuid == member.uuid {
                 member.state = MemberState::Failed;
@@ -223,6 +263,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         append: config.open.append.code(),
         rebuild_from: 0,
         checkpoint: None,
+        settled: 0,
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };
     for member in 0..config.members {
@@ -237,11 +278,14 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
     Ok(())
 }
 
-/// Writes the session's record to every member that is there. A log that is nearly full changes zones: the
+/// Writes the session's record to every member that is there and flushes it: the next one says that this one has settled. A log that is nearly full changes zones: the
 /// old one is finished, which keeps its records and frees its place among the active zones, then the
 /// other one is reset and gets the record.
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
+    if mutant::is(Mutant::SettledTooEarly) {
+        session.record.settled = session.record.generation;
+    }
     let mut record = session.record.clone();
     if mutant::is(Mutant::AbsenceNotRecorded) {
         record.members.iter_mut().for_each(|member| member.state = MemberState::Active);
@@ -265,6 +309,7 @@ pub fn write_record(session: &mut Session) -> Result<(), MountError> {
         session.log_positions[member] = Some(state);
         run(session, member, ZoneIndex(0), Op::Flush, "flush")?;
     }
+    session.record.settled = record.generation;
     Ok(())
 }
 

@@ -1,0 +1,197 @@
+//! Zones that active members lack: of segments of which a drive holds nothing, for it went back to a moment before them, or
+//! lost a volatile cache.
+//!
+//! ```text
+//!                segment 5    segment 6    segment 7
+//!   drive 0    | h . . . f  | h . . . f  | h . . .         what the others hold suffices to decode 6 and 7: they count,
+//!   drive 1    | h . . . f  | h . . . f  | h . . .         without the zones of drive 2, and are collected before others
+//!   drive 2    | h . . . f  |            |                 <- as it was before 6: it holds nothing of 6, nor of anything newer
+//! ```
+//! A drive that holds a newer segment was there after an older one: what it lacks of that one was erased. So that this stays
+//! so when it has newer ones in its turn, such a zone gets a header which says that it holds nothing else, oldest segment
+//! first, before anything newer is written to the drive. Of a member that is being rebuilt, the rebuild begins anew.
+//!
+//! A segment that was open while caches are volatile is *unproven*: what the drive lacks may never have been flushed. What can
+//! be decoded counts and is moved before clients are served, with full redundancy; what cannot, should another drive be
+//! lost before that, was never promised.
+
+use crate::log::mount::scan::{FoundSegment, SegmentHeaders, read_blocks, read_header};
+use crate::log::mount::superblocks::{self, command, expect_success, written_blocks};
+use crate::log::mount::{MountError, Session};
+use base::erasure::PieceSet;
+use base::frame::Frame;
+use base::mutant::{self, Mutant};
+use base::units::ZoneIndex;
+use std::collections::BTreeMap;
+use zone::device::{Op, ZoneDescriptor, ZoneState};
+use zone::format::HEADER_BLOCKS;
+use zone::format::header::{Blank, SegmentHeader};
+use zone::format::oob::{self, Bound};
+use zone::format::superblock::MemberState;
+
+/// Active members that lack their zone, by segment.
+#[derive(Default)]
+pub struct Lacking {
+    members: BTreeMap<u64, PieceSet>,
+}
+
+impl Lacking {
+    /// True when what a segment's lacking members held may never have been promised: the segment was open, and their caches
+    /// are volatile. Mounts before this one may have marked them so.
+    pub fn is_unproven(
+        &self,
+        session: &Session,
+        own: &SegmentHeaders,
+        header: &SegmentHeader,
+        sealed: bool,
+    ) -> bool {
+        let blank = |member: usize| own[member][header.zones[member].index()].as_ref().map(|own| own.blank);
+        self.of(header.segment).iter().any(|member| match blank(member) {
+            Some(Blank::Proven) => false,
+            Some(Blank::Unproven) => true,
+            Some(Blank::No) | None => session.config.geometry.volatile_cache && !sealed,
+        })
+    }
+
+    /// Those of a segment.
+    pub fn of(&self, segment: u64) -> PieceSet {
+        self.members.get(&segment).copied().unwrap_or(PieceSet::EMPTY)
+    }
+}
+
+/// Finds out who lacks what. A rebuild that lost what it had written begins anew, which is recorded.
+pub fn find(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &SegmentHeaders,
+    headers: &BTreeMap<u64, SegmentHeader>,
+) -> Result<Lacking, MountError> {
+    if mutant::is(Mutant::EmptyZoneDropsSegment) {
+        return Ok(Lacking::default());
+    }
+    let mut members = BTreeMap::new();
+    for header in headers.values() {
+        let lacking = lacking_members(session, descriptors, own, header);
+        if !lacking.is_empty() {
+            members.insert(header.segment, lacking);
+        }
+    }
+    let rebuilding = session.record.members.iter().position(|member| member.state == MemberState::Rebuilding);
+    if let Some(rebuilding) = rebuilding
+        && members.values().any(|lacking| lacking.contains(rebuilding))
+    {
+        // Whatever is there by now is older than what this mount will write.
+        session.record.rebuild_from = u64::from(session.record.epoch + 1) << 32;
+        if session.writable {
+            session.record.rebuild_from = u64::from(session.record.epoch) << 32;
+            session.record.generation += 1;
+            superblocks::write_record(session)?;
+        }
+        let rebuilding = [rebuilding].into_iter().collect();
+        members.values_mut().for_each(|lacking| *lacking = lacking.without(rebuilding));
+    }
+    Ok(Lacking { members })
+}
+
+/// Members that wrote their zone of a segment and hold nothing of it, where the others suffice to decode it.
+fn lacking_members(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &SegmentHeaders,
+    header: &SegmentHeader,
+) -> PieceSet {
+    let capacity = session.config.geometry.zone_capacity_blocks;
+    let (mut holding, mut lacking, mut marked) = (PieceSet::EMPTY, PieceSet::EMPTY, PieceSet::EMPTY);
+    let mut has_data = false;
+    for member in 0..session.config.members {
+        if !session.is_present(member) {
+            continue;
+        }
+        let zone = header.zones[member];
+        let descriptor = &descriptors[member][zone.index()];
+        let own_header = own[member][zone.index()].as_ref();
+        let was_there = session.record.was_written_with(member, header.segment);
+        let written = written_blocks(descriptor, capacity);
+        if own_header.is_some_and(|own| own.segment == header.segment && own.blank != Blank::No) {
+            marked.insert(member);
+        } else if was_there
+            && newest_of(own, member) < header.segment
+            && descriptor.state != ZoneState::Offline
+            && (written == 0 || own_header.is_some() && holds_older(session, member, header))
+        {
+            lacking.insert(member);
+        } else if was_there || descriptor.state == ZoneState::Full {
+            holding.insert(member);
+            let is_own = own_header.is_some_and(|own| own.segment == header.segment);
+            has_data |= is_own && written > HEADER_BLOCKS;
+        }
+    }
+    let suffices = has_data && session.config.code().can_decode(holding);
+    if suffices { lacking.iter().chain(marked.iter()).collect() } else { marked }
+}
+
+/// The newest segment that a member holds a header of.
+fn newest_of(own: &SegmentHeaders, member: usize) -> u64 {
+    own[member].iter().flatten().map(|header| header.segment).max().unwrap_or(0)
+}
+
+/// True when a member's zone of a segment holds an older one and nothing of the segment: its header was not just read
+/// or written in the wrong place.
+fn holds_older(session: &mut Session, member: usize, header: &SegmentHeader) -> bool {
+    let zone = header.zones[member];
+    let is_older = |own: SegmentHeader| own.segment < header.segment;
+    let bound = Bound { array: session.array_tag(), zone, group: 0 };
+    let blocks = read_blocks(session, member, zone, HEADER_BLOCKS..HEADER_BLOCKS + header.chunk_blocks);
+    let is_of_it =
+        |frame: &Frame| oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment);
+    !blocks.iter().flatten().any(is_of_it) && read_header(session, member, zone).is_some_and(is_older)
+}
+
+/// Marks zones that active members lack, so that later mounts decide the same. Segments are in order of age.
+pub fn mark(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &SegmentHeaders,
+    segments: &[FoundSegment],
+    lacking: &Lacking,
+) -> Result<(), MountError> {
+    if !session.writable || mutant::is(Mutant::LackingZoneNotMarked) {
+        return Ok(());
+    }
+    let mut marked = PieceSet::EMPTY;
+    for FoundSegment { header, is_unproven, .. } in segments {
+        let blank = if *is_unproven { Blank::Unproven } else { Blank::Proven };
+        let header = SegmentHeader { blank, ..header.clone() };
+        for member in lacking.of(header.segment).iter() {
+            let zone = header.zones[member].index();
+            if own[member][zone].as_ref().is_none_or(|own| own.blank == Blank::No) {
+                let is_empty = descriptors[member][zone].state == ZoneState::Empty;
+                mark_zone(session, member, &header, is_empty)?;
+                marked.insert(member);
+            }
+        }
+    }
+    for member in marked.iter() {
+        let flush = command(member, ZoneIndex(0), Op::Flush);
+        expect_success(session.drives.execute(session.now, flush), member, "flush")?;
+    }
+    Ok(())
+}
+
+fn mark_zone(
+    session: &mut Session,
+    member: usize,
+    header: &SegmentHeader,
+    is_empty: bool,
+) -> Result<(), MountError> {
+    let zone = header.zones[member];
+    let mut frame = Frame::zeroed();
+    header.encode(u8::try_from(member).expect("at most 32 members"), &mut frame.data);
+    let reset = (!is_empty).then_some(Op::Reset);
+    // The zone is not to stay active.
+    for op in reset.into_iter().chain([Op::Write { offset: 0, frames: vec![frame] }, Op::Finish]) {
+        let completion = session.drives.execute(session.now, command(member, zone, op));
+        expect_success(completion, member, "mark of a zone that is lacking")?;
+    }
+    Ok(())
+}
