@@ -14,6 +14,7 @@ pub mod run;
 pub mod scratch;
 pub mod server;
 pub mod stamp;
+pub mod writer;
 
 use base::random::Random;
 use std::path::Path;

@@ -63,7 +63,13 @@ impl Server {
     /// `zoneweave serve`.
     #[track_caller]
     pub fn serve(dir: &Path) -> Server {
-        Server::start(dir, &["serve", text(dir)])
+        Server::serve_with(dir, &[])
+    }
+
+    /// `zoneweave serve`, with options.
+    #[track_caller]
+    pub fn serve_with(dir: &Path, options: &[&str]) -> Server {
+        Server::start(dir, &[&["serve", text(dir)], options].concat())
     }
 
     #[track_caller]

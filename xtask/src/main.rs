@@ -15,6 +15,7 @@ mod fuzz;
 mod mutants;
 mod phase;
 mod sanitize;
+mod siege;
 mod sim;
 mod test;
 mod tidy;
@@ -73,6 +74,14 @@ const COMMANDS: &[Command] = &[
                day and is printed,\nand the same event-log hash from a build with debug assertions. 100000 runs \
                take less than half an hour on 2 cores.",
         run: Run::With("RUNS", sim::run),
+    },
+    Command {
+        name: "siege",
+        line: "a served array through host troubles, with an oracle on every block: 600 seconds, or as many as said",
+        help: "kill -9, stops, frozen servers, drives that are lost, unlinked, truncated, failed, rotten or put back as they \
+               were, drawn at random,\nwhile clients write (tests/siege.rs). ZONEWEAVE_SEED repeats a run. CI does each \
+               trouble once, among the end-to-end tests.",
+        run: Run::With("SECONDS", siege::run),
     },
     Command {
         name: "bench",

@@ -1,0 +1,236 @@
+//! A siege: one array, writers that never pause, and one trouble after the other, drawn at random. After each, every block is
+//! what was acknowledged last or what was on its way, and the array is brought back to full redundancy before the next.
+//!
+//! `cargo xtask siege --seconds 600` for long, a few troubles in CI. `ZONEWEAVE_SEED` repeats a run.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use base::random::Random;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::run::{SOON, run_for, until};
+use support::scratch::Scratch;
+use support::server::{Server, ask, let_run, status, zoneweave};
+use support::writer::{Oracle, Writers};
+use support::{number_from, random, text};
+
+const DRIVES: u64 = 4;
+/// How long an array without a drive may take to be whole again.
+const REBUILT_WITHIN: Duration = Duration::from_secs(120);
+
+/// What happens to the array or its host.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// The server dies at any instant.
+    Kill,
+    /// An operator stops it.
+    Stop,
+    /// It is frozen for a moment, as by a debugger or a suspended machine.
+    Freeze,
+    /// A drive's file is removed while it is not served.
+    DriveLost,
+    /// A drive's file is what it was some time ago.
+    OlderCopy,
+    /// A drive's file is removed under the server.
+    DriveUnlinked,
+    /// A drive's file is cut to nothing under the server.
+    DriveTruncated,
+    /// An operator fails a drive.
+    DriveFailed,
+    /// Bits flip in a drive's file while it is not served.
+    Rot,
+}
+
+const TROUBLES: [Trouble; 9] = [
+    Trouble::Kill,
+    Trouble::Stop,
+    Trouble::Freeze,
+    Trouble::DriveLost,
+    Trouble::OlderCopy,
+    Trouble::DriveUnlinked,
+    Trouble::DriveTruncated,
+    Trouble::DriveFailed,
+    Trouble::Rot,
+];
+
+struct Siege {
+    scratch: Scratch,
+    random: Random,
+    oracle: Oracle,
+}
+
+impl Siege {
+    fn dir(&self) -> PathBuf {
+        self.scratch.join("array")
+    }
+
+    fn drive_file(&self, drive: u64) -> PathBuf {
+        let report = status(&self.dir());
+        self.dir().join(report["members"][usize::try_from(drive).unwrap()]["path"].as_str().unwrap())
+    }
+
+    fn state(&self) -> String {
+        status(&self.dir())["state"].as_str().unwrap_or("unknown").to_owned()
+    }
+
+    fn let_write(&mut self) {
+        let_run(Duration::from_millis(50 + self.random.below(400)));
+    }
+
+    /// A trouble, with writers on their way before it; afterwards all is verified, and the array whole.
+    fn suffer(&mut self, trouble: Trouble) {
+        let server = Server::serve(&self.dir());
+        let writers = self.oracle.write(&server, &mut self.random);
+        self.let_write();
+        let drive = self.random.below(DRIVES);
+        match trouble {
+            Trouble::Kill => self.end(server, writers),
+            Trouble::Stop => {
+                server.stop();
+                self.oracle.join(writers);
+            }
+            Trouble::Freeze => {
+                signal(&server, "-STOP");
+                let_run(Duration::from_millis(self.random.below(500)));
+                signal(&server, "-CONT");
+                self.let_write();
+                self.end(server, writers);
+            }
+            Trouble::DriveLost => {
+                let file = self.drive_file(drive);
+                self.end(server, writers);
+                std::fs::remove_file(file).unwrap();
+                let refused = ask(&["serve", text(&self.dir())]);
+                assert!(
+                    !refused.succeeded(),
+                    "a drive is missing, and nobody said that it may be: {refused}"
+                );
+                return self.recover(&["--degraded"], "degraded");
+            }
+            Trouble::OlderCopy => return self.suffer_older_copy(drive, server, writers),
+            Trouble::DriveUnlinked | Trouble::DriveTruncated | Trouble::DriveFailed => {
+                return self.suffer_loss_in_service(trouble, drive, server, writers);
+            }
+            Trouble::Rot => {
+                let file = self.drive_file(drive);
+                self.end(server, writers);
+                self.flip_bits(&file);
+                let server = Server::serve(&self.dir());
+                self.oracle.verify(&server);
+                ask(&["scrub", text(&self.dir()), "--repair"]).expect("scrub --repair");
+                return server.stop();
+            }
+        }
+        self.recover(&[], "clean");
+    }
+
+    fn end(&mut self, server: Server, writers: Writers) {
+        server.kill_9();
+        self.oracle.join(writers);
+    }
+
+    fn suffer_older_copy(&mut self, drive: u64, server: Server, writers: Writers) {
+        self.end(server, writers);
+        let (file, older) = (self.drive_file(drive), self.scratch.join("older"));
+        std::fs::copy(&file, &older).unwrap();
+        for _ in 0..=self.random.below(2) {
+            let server = Server::serve(&self.dir());
+            let writers = self.oracle.write(&server, &mut self.random);
+            self.let_write();
+            self.end(server, writers);
+        }
+        std::fs::copy(&older, &file).unwrap();
+        self.recover(&[], "degraded");
+    }
+
+    fn suffer_loss_in_service(&mut self, trouble: Trouble, drive: u64, server: Server, writers: Writers) {
+        let file = self.drive_file(drive);
+        match trouble {
+            Trouble::DriveUnlinked => std::fs::remove_file(&file).unwrap(),
+            Trouble::DriveTruncated => drop(File::create(&file).unwrap()),
+            _ => drop(ask(&["drive", "fail", text(&self.dir()), &drive.to_string()]).expect("drive fail")),
+        }
+        assert!(
+            until(SOON, || self.state() == "degraded"),
+            "drive {drive}, {trouble:?}: nobody noticed\n{}",
+            server.log()
+        );
+        self.let_write();
+        self.end(server, writers);
+        self.recover(&[], "degraded");
+    }
+
+    /// Serves, compares every block, and replaces what was lost.
+    fn recover(&mut self, options: &[&str], expected: &str) {
+        let server = Server::serve_with(&self.dir(), options);
+        assert_eq!(self.state(), expected, "{}", server.log());
+        self.oracle.verify(&server);
+        let report = status(&self.dir());
+        let failed =
+            report["members"].as_array().unwrap().iter().position(|member| member["state"] == "failed");
+        if let Some(drive) = failed {
+            let dir = self.dir();
+            let mut replace = zoneweave();
+            replace.args([
+                "drive",
+                "replace",
+                text(&dir),
+                &drive.to_string(),
+                "--rebuild-rate",
+                "0",
+                "--wait",
+            ]);
+            run_for(REBUILT_WITHIN, &mut replace).expect("drive replace --wait");
+            assert_eq!(self.state(), "clean", "{}", server.log());
+            self.oracle.verify(&server);
+        }
+        server.stop();
+    }
+
+    /// One bit in each of some blocks, behind what describes the drive and its first zones.
+    fn flip_bits(&mut self, path: &std::path::Path) {
+        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        for _ in 0..20 {
+            let at = bytes / 8 + self.random.below(bytes - bytes / 8);
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            byte[0] ^= 1 << self.random.below(8);
+            // Holes stay holes.
+            if byte[0].count_ones() > 1 {
+                file.write_all_at(&byte, at).unwrap();
+            }
+        }
+    }
+}
+
+fn signal(server: &Server, signal: &str) {
+    run_for(SOON, Command::new("kill").args([signal, &server.process().to_string()])).expect("kill");
+}
+
+#[test]
+fn an_array_under_siege_keeps_every_promise() {
+    let seconds = number_from("ZONEWEAVE_SIEGE_SECONDS", 20);
+    let scratch = Scratch::new("siege");
+    let mut siege = Siege { scratch, random: random(11), oracle: Oracle::new() };
+    Server::up(&siege.dir(), &["--size", "64MiB"]).stop();
+    let begun = Instant::now();
+    let mut order: Vec<Trouble> = Vec::new();
+    let mut count = 0;
+    while begun.elapsed() < Duration::from_secs(seconds) || count < TROUBLES.len() {
+        if order.is_empty() {
+            order = TROUBLES.to_vec();
+            (1..order.len()).rev().for_each(|last| order.swap(last, siege.random.index(last + 1)));
+        }
+        let trouble = order.pop().unwrap();
+        println!("{:>5} s: {trouble:?}", begun.elapsed().as_secs());
+        siege.suffer(trouble);
+        count += 1;
+    }
+    println!("{count} troubles");
+}
