@@ -4,6 +4,7 @@
 //! in any order. Buffers travel with the command and come home with its completion. Every block
 //! carries 64 bytes of out-of-band metadata, written and read with its data.
 
+use crate::condition::Condition;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, ZoneIndex};
@@ -247,4 +248,14 @@ pub trait ZonedDevice: Send {
     fn next_event(&self) -> Option<Instant> {
         None
     }
+
+    /// How the drive is, for drives that know more than their answers say. Asked now and then.
+    fn condition(&mut self, _now: Instant) -> Condition {
+        Condition::default()
+    }
+
+    /// Gives the drive up: what is outstanding is answered with [`Status::DeviceGone`] by the next poll, and so is
+    /// every later command. Frames that the drive does not give back are replaced by others. Does nothing to drives
+    /// that always answer.
+    fn abandon(&mut self) {}
 }

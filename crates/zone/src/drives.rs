@@ -1,6 +1,7 @@
 //! The drives of one array: where commands go by member, and a way to run commands to their end
 //! for the parts that are straight-line code (format, mount, check).
 
+use crate::condition::Condition;
 use crate::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -65,6 +66,18 @@ impl DriveSet {
     #[must_use]
     pub fn in_flight(&self, drive: DriveIndex) -> u32 {
         self.in_flight[drive.index()]
+    }
+
+    /// How a member is; `None` when it is missing.
+    pub fn condition(&mut self, now: Instant, drive: DriveIndex) -> Option<Condition> {
+        self.drives[drive.index()].as_mut().map(|device| device.condition(now))
+    }
+
+    /// Gives a member up: whatever it was asked and will be asked is answered with [`Status::DeviceGone`].
+    pub fn abandon(&mut self, drive: DriveIndex) {
+        if let Some(device) = &mut self.drives[drive.index()] {
+            device.abandon();
+        }
     }
 
     /// Another drive takes the place of a member.

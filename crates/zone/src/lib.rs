@@ -6,6 +6,7 @@
 //!
 //! No clock, thread, file, socket or lock: a device is told the time and answers when polled.
 
+pub mod condition;
 pub mod device;
 pub mod drives;
 pub mod format;

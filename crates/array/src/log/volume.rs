@@ -9,6 +9,7 @@ use base::frame::FramePool;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
+use zone::condition::Condition;
 use zone::device::{Completion, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::format::superblock::Uuid;
@@ -120,6 +121,18 @@ impl LogVolume {
 
     /// A member is no longer to be believed, because an operator says so.
     pub fn fail_member(&mut self, drive: DriveIndex) {
+        self.shard.fail_member(drive.index(), &mut self.effects);
+    }
+
+    /// How a member's drive is; `None` when it is missing.
+    pub fn condition(&mut self, now: Instant, drive: DriveIndex) -> Option<Condition> {
+        self.drives.condition(now, drive)
+    }
+
+    /// A member whose drive does not answer, or is lost to the host, is handled as one that died: what it was asked
+    /// comes back unanswered with the next turn, and it is no longer believed.
+    pub fn give_up_member(&mut self, drive: DriveIndex) {
+        self.drives.abandon(drive);
         self.shard.fail_member(drive.index(), &mut self.effects);
     }
 

@@ -1,0 +1,67 @@
+//! How a drive is, beyond the answers to its commands: what its host knows of it.
+//!
+//! A drive answers commands with a [`crate::device::Status`]. Some troubles are not answers: a command that is not
+//! answered at all, a file that is gone while nobody asks for anything, a file system without room. An owner that
+//! knows the time asks for the [`Condition`] now and then, and decides.
+
+use base::time::{Instant, Nanos};
+use base::units::ZoneIndex;
+use std::fmt;
+
+/// Why a drive is lost to its host. Every command is answered with `DeviceGone` from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// No name leads to its file any more: what is written is gone with the process.
+    Unlinked,
+    /// Its file is shorter than it was.
+    CutShort,
+    /// Its file no longer begins with the drive's header.
+    Overwritten,
+    /// Its file cannot be read any more, not even the header.
+    Unreadable,
+    /// Its owner has given it up.
+    Abandoned,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Loss::Unlinked => "its file was removed while in use",
+            Loss::CutShort => "its file was cut short while in use",
+            Loss::Overwritten => "its file was overwritten while in use: the drive's header is gone",
+            Loss::Unreadable => "its file cannot be read any more: the device below it has failed or is gone",
+            Loss::Abandoned => "it did not answer and was given up",
+        })
+    }
+}
+
+/// A command that was not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outstanding {
+    /// The command's zone; meaningless for a flush.
+    pub zone: ZoneIndex,
+    /// When it was submitted.
+    pub since: Instant,
+}
+
+/// How long commands took of late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Commands that were answered.
+    pub count: u64,
+    /// The time within which 99 % of them were; at most twice too high.
+    pub p99: Nanos,
+}
+
+/// How a drive is. The default is a drive that is well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// The drive is lost, and why.
+    pub loss: Option<Loss>,
+    /// Writes wait for room on the drive's file system, since then. They are not among those in `oldest`.
+    pub waits_for_room_since: Option<Instant>,
+    /// The command that has waited longest for its answer.
+    pub oldest: Option<Outstanding>,
+    /// How long commands took of late.
+    pub latency: Latency,
+}
