@@ -8,9 +8,10 @@
 //! A write first brings data and metadata into the file, then moves the write pointer with one
 //! 8-byte store, then completes. A process killed at any instant therefore leaves every completed
 //! command in effect, and of an incomplete one either all or nothing: what lies at or beyond the
-//! write pointer reads as zeros, whatever the file holds there. A reset only moves the write
-//! pointer: the zone keeps its space, as on a drive, and a block that was ever written is never a
-//! hole again.
+//! write pointer reads as zeros, whatever the file holds there. A reset moves the write pointer. On
+//! a disk it is answered when that is on the disk and the zone's space was given back to the file
+//! system: so no table ever points to a hole, and the next write of a page need not read the old one
+//! (`helper.rs`). What changes the zone meanwhile waits (`held.rs`).
 //!
 //! Killing the process and losing power are different things. On a disk the file is a drive with a
 //! volatile cache: what a flush has covered survives a power failure, and of the rest the kernel
@@ -51,6 +52,7 @@ mod file_setup;
 pub mod fuzzing;
 mod header;
 mod heap;
+mod held;
 mod helper;
 mod map;
 mod mapped;
@@ -62,6 +64,7 @@ mod sparse;
 mod surgery;
 mod timed;
 pub mod timing;
+mod watch;
 
 pub use entry::EntryError;
 pub use error::{DriveError, DriveProblem, GeometryError, ZONES_MIN, check_geometry};
@@ -76,7 +79,8 @@ use base::time::Instant;
 use base::units::ZoneIndex;
 use faults::Faults;
 use file_setup::{OpenedFile, unpack_zones};
-use helper::Helper;
+use held::Held;
+use helper::{Answer, Helper, Task};
 use media::Media;
 use order::Order;
 use queue::{Followers, Queue};
@@ -84,7 +88,9 @@ use run::Run;
 use rustix::fd::BorrowedFd;
 use sparse::SparseMedia;
 use std::path::Path;
-use zone::device::{Command, Completion, Geometry, Op, Status, ZoneState, ZonedDevice};
+use watch::Watch;
+use zone::condition::{Condition, Loss};
+use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 use zone::rules::{Zone, ZoneTable};
 
 /// A zoned drive made of memory or of a file.
@@ -101,6 +107,10 @@ pub struct EmulatedDrive {
     order: Order,
     /// Present when there is a disk to wait for.
     helper: Option<Helper>,
+    held: Held,
+    /// Present when there is a file.
+    watch: Option<Box<Watch>>,
+    loss: Option<Loss>,
     faults: Option<Box<Faults>>,
 }
 
@@ -161,14 +171,14 @@ impl EmulatedDrive {
     /// What is wrong with the file and what to do about it.
     pub fn open(path: &Path) -> Result<EmulatedDrive, DriveError> {
         let in_file = |problem| DriveError::new(path, problem);
-        let OpenedFile { media, header, zones } = file_setup::open(path).map_err(in_file)?;
+        let OpenedFile { media, header, zones, watch } = file_setup::open(path).map_err(in_file)?;
         let helper = match &media {
             Media::Heap(_) | Media::Sparse(_) | Media::Mapped(_) => Ok(None),
             Media::File(file) => Helper::start(file).map(Some),
         };
         let helper = helper.map_err(DriveProblem::io("start the helper thread")).map_err(in_file)?;
         let drive = EmulatedDrive::new(header.geometry, header.uuid, zones, media);
-        Ok(EmulatedDrive { helper, ..drive })
+        Ok(EmulatedDrive { helper, watch: Some(Box::new(watch)), ..drive })
     }
 
     /// Changes the order in which appends in flight are executed, from the next poll on.
@@ -192,12 +202,36 @@ impl EmulatedDrive {
         }
     }
 
-    /// An eventfd that is readable while the completion of a flush waits to be polled; `None` for
-    /// drives in memory, whose flushes do not wait. All other commands complete in the poll after
+    /// An eventfd that is readable while the completion of a flush or reset waits to be polled; `None` for
+    /// drives in memory, which have nothing to wait for. All other commands complete in the poll after
     /// their submission, so an owner polls before it sleeps on this.
     #[must_use]
     pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         self.helper.as_ref().map(Helper::wake_fd)
+    }
+
+    /// From now on a write that finds its file system full is held until there is room, and so is what follows it in
+    /// its zone. Somebody calls [`EmulatedDrive::try_again`] now and then.
+    pub fn wait_for_room(&mut self) {
+        self.held.waits_for_room = true;
+    }
+
+    /// The next poll tries again what was held for lack of room.
+    pub fn try_again(&mut self) {
+        self.held.try_again();
+    }
+
+    /// Commands that are held for lack of room.
+    pub fn waiting_for_room(&self) -> impl Iterator<Item = Token> {
+        self.held.waiting_for_room()
+    }
+
+    /// Looks whether the drive's file is still there, which may wait for a disk. A drive that is lost stays lost.
+    pub fn look(&mut self) -> Option<Loss> {
+        if self.loss.is_none() {
+            self.loss = self.watch.as_mut().and_then(|watch| watch.look());
+        }
+        self.loss
     }
 
     fn new(geometry: Geometry, uuid: [u8; 16], zones: Vec<Zone>, media: Media) -> EmulatedDrive {
@@ -210,22 +244,31 @@ impl EmulatedDrive {
             run: Run::default(),
             order: Order::Submission,
             helper: None,
+            held: Held::default(),
+            watch: None,
+            loss: None,
             faults: None,
         }
     }
 
     /// Executes a command; a transfer takes those of its `followers` along that continue it.
     fn execute(&mut self, command: Command, followers: Followers, completions: &mut Vec<Completion>) {
+        if self.held.stops(&command) {
+            return self.held.push(command);
+        }
         let Command { token, zone, op } = command;
         let asked = Asked::of(token, zone, &op);
         completions.push(match op {
-            Op::Reset => asked.plain(self.reset(zone)),
+            Op::Reset => match self.reset(asked) {
+                Some(outcome) => asked.plain(outcome),
+                None => return,
+            },
             Op::Finish => asked.plain(self.transition(zone, ZoneTable::finish)),
             Op::Open => asked.plain(self.transition(zone, ZoneTable::open)),
             Op::Close => asked.plain(self.transition(zone, ZoneTable::close)),
             Op::Report { count } => asked.report(self.table.report(zone, count)),
             Op::Flush => match &mut self.helper {
-                Some(helper) => return helper.flush(asked),
+                Some(helper) => return helper.ask(asked, Task::Flush),
                 None => asked.plain(Ok(())),
             },
             op @ (Op::Read { .. } | Op::Write { .. } | Op::Append { .. }) => {
@@ -234,12 +277,21 @@ impl EmulatedDrive {
         });
     }
 
-    fn reset(&mut self, zone: ZoneIndex) -> Result<(), Status> {
-        self.transition(zone, ZoneTable::reset)?;
+    /// Empties a zone; `None` when the answer comes later, with the zone's space given back.
+    fn reset(&mut self, asked: Asked) -> Option<Result<(), Status>> {
+        let zone = asked.zone;
+        let had_blocks = zone.0 < self.geometry.zones && self.table.zone(zone).write_pointer > 0;
+        if let Err(status) = self.transition(zone, ZoneTable::reset) {
+            return Some(Err(status));
+        }
         if let Some(faults) = &mut self.faults {
             faults.zone_was_reset(zone);
         }
-        Ok(())
+        let bytes = self.media.bytes_to_give_back(zone).filter(|_| had_blocks);
+        let (Some(helper), Some(bytes)) = (&mut self.helper, bytes) else { return Some(Ok(())) };
+        helper.ask(asked, Task::GiveBack(bytes));
+        self.held.begin(zone);
+        None
     }
 
     fn transition(
@@ -255,7 +307,10 @@ impl EmulatedDrive {
     fn collect_answers(&mut self, completions: &mut Vec<Completion>) {
         let dead = self.is_dead();
         let Some(helper) = &mut self.helper else { return };
-        helper.collect(|asked, status| {
+        helper.collect(|Answer { asked, status, gave_back }| {
+            if gave_back {
+                self.held.end(asked.zone);
+            }
             let outcome = match status {
                 _ if dead => Err(Status::DeviceGone),
                 Status::Success => Ok(()),
@@ -265,12 +320,19 @@ impl EmulatedDrive {
         });
     }
 
+    /// The file was cut short or its device failed under what is mapped of it: nothing of this poll counts.
+    #[cold]
+    fn on_torn(&mut self, completions: &mut [Completion]) {
+        self.loss = self.look().or(Some(Loss::Unreadable));
+        completions.iter_mut().for_each(|completion| completion.status = Status::DeviceGone);
+    }
+
     fn store(&mut self, zone: ZoneIndex) {
         self.media.store(zone, self.table.zone(zone));
     }
 
     fn is_dead(&self) -> bool {
-        self.faults.as_ref().is_some_and(|faults| faults.is_dead())
+        self.loss.is_some() || self.faults.as_ref().is_some_and(|faults| faults.is_dead())
     }
 }
 
@@ -288,7 +350,11 @@ impl ZonedDevice for EmulatedDrive {
         self.collect_answers(completions);
         self.order.arrange(self.queue.commands_mut());
         let mut queue = std::mem::take(&mut self.queue);
+        if let Some(due) = self.held.take_due() {
+            queue.put_first(due);
+        }
         if self.is_dead() {
+            completions.extend(self.held.take_all().into_iter().map(gone));
             completions.extend(queue.commands_mut().iter_mut().filter_map(Option::take).map(gone));
         } else {
             queue.link();
@@ -300,7 +366,16 @@ impl ZonedDevice for EmulatedDrive {
         }
         queue.clear();
         self.queue = queue;
+        if self.media.is_torn() && self.loss.is_none() {
+            self.on_torn(&mut completions[delivered..]);
+        }
         self.order.deliver(&mut completions[delivered..]);
+    }
+
+    /// Asks for the file of a drive in memory; of one on a disk that could wait, so whoever may wait for it looks.
+    fn condition(&mut self, _now: Instant) -> Condition {
+        let loss = if self.helper.is_some() { self.loss } else { self.look() };
+        Condition { loss, ..Condition::default() }
     }
 }
 

@@ -215,7 +215,11 @@ impl Writer {
             self.drive.submit(Instant(0), Command { token: Token(0), zone, op });
         }
         say(&begun);
-        self.drive.poll(Instant(0), &mut self.completions);
+        // A reset is answered when its space was given back; a kill may come before, in between or after.
+        let count = begun.lines().count();
+        while self.completions.len() < count {
+            self.drive.poll(Instant(0), &mut self.completions);
+        }
         let mut completed = String::new();
         for completion in self.completions.drain(..) {
             assert_eq!(completion.status, Status::Success);

@@ -144,6 +144,10 @@ impl Request {
     fn is_flush(&self) -> bool {
         matches!(self.what, What::Plain(Plain::Flush))
     }
+
+    fn is_reset(&self) -> bool {
+        matches!(self.what, What::Plain(Plain::Reset))
+    }
 }
 
 /// What the drives should do.
@@ -387,8 +391,15 @@ impl World {
 
     fn batch(&mut self, wishes: &[Wish]) {
         let requests = self.plan(wishes);
+        // On a disk a reset is answered later, and what changes its zone meanwhile waits, so that it ends a batch here;
+        // `reset.rs` has what is in flight behind one.
+        requests.split_inclusive(Request::is_reset).for_each(|requests| self.in_flight(requests));
+    }
+
+    /// Requests that are in flight together.
+    fn in_flight(&mut self, requests: &[Request]) {
         let answers: Vec<Vec<Completion>> =
-            self.drives.iter_mut().map(|drive| run(drive, &requests)).collect();
+            self.drives.iter_mut().map(|drive| run(drive, requests)).collect();
         // A flush of a disk takes its time and concerns no zone.
         let executed = |answer: &[Completion]| -> Vec<usize> {
             answer.iter().map(place).filter(|place| !requests[*place].is_flush()).collect()

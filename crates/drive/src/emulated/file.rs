@@ -29,6 +29,8 @@ pub(super) struct FileMedia {
     pub(super) layout: FileLayout,
     /// The zone table.
     pub(super) map: SharedMap,
+    /// The last write found the file system full.
+    pub(super) lacks_room: bool,
 }
 
 impl FileMedia {
@@ -38,14 +40,22 @@ impl FileMedia {
     }
 
     pub(super) fn write<'a>(
-        &self,
+        &mut self,
         zone: ZoneIndex,
         offset: u32,
         frames: impl Iterator<Item = &'a Frame>,
     ) -> Result<(), Status> {
         let at = self.layout.block_at(zone, offset);
-        write_frames(&self.file, at, frames).map_err(|error| {
-            log::warn!("drive {}: zone {zone}, block {offset}: write failed: {error}", self.path.display());
+        let written = write_frames(&self.file, at, frames);
+        self.lacks_room = matches!(written, Err(Errno::NOSPC | Errno::DQUOT));
+        written.map_err(|error| {
+            // Who writes again later would fill the log with it.
+            let level = if self.lacks_room { log::Level::Debug } else { log::Level::Warn };
+            log::log!(
+                level,
+                "drive {}: zone {zone}, block {offset}: write failed: {error}",
+                self.path.display()
+            );
             Status::WriteFault
         })
     }
@@ -61,6 +71,11 @@ impl FileMedia {
             log::warn!("drive {}: zone {zone}, block {offset}: read failed: {error}", self.path.display());
             Status::UnrecoveredReadError
         })
+    }
+
+    /// The bytes of a zone in the file.
+    pub(super) fn bytes_of(&self, zone: ZoneIndex) -> std::ops::Range<u64> {
+        self.layout.block_at(zone, 0)..self.layout.block_at(zone, self.layout.capacity_blocks())
     }
 
     pub(super) fn flip(&self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {

@@ -14,6 +14,7 @@ use super::header::{FileLayout, Header, PAGE_BYTES, check_block_format};
 use super::map::SharedMap;
 use super::mapped::MappedMedia;
 use super::media::Media;
+use super::watch::Watch;
 use base::units::ZoneIndex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -97,6 +98,7 @@ pub(super) struct OpenedFile {
     pub(super) media: Media,
     pub(super) header: Header,
     pub(super) zones: Vec<Zone>,
+    pub(super) watch: Watch,
 }
 
 /// Opens the file of a drive for this process alone.
@@ -115,12 +117,13 @@ pub(super) fn open(path: &Path) -> Result<OpenedFile, DriveProblem> {
     let map = map(&file, layout).map_err(DriveProblem::io("map the file"))?;
     let words = (0..header.geometry.zones).map(|zone| map.load(ZoneIndex(zone)));
     let zones = unpack_zones(&header.geometry, words)?;
+    let watch = Watch::new(&file, path, !in_memory)?;
     let media = if in_memory {
         Media::Mapped(MappedMedia::new(file, map))
     } else {
-        Media::File(FileMedia { file, path: path.to_owned(), layout, map })
+        Media::File(FileMedia { file, path: path.to_owned(), layout, map, lacks_room: false })
     };
-    Ok(OpenedFile { media, header, zones })
+    Ok(OpenedFile { media, header, zones, watch })
 }
 
 /// The zones that the words of a zone table keep. Open ones come back closed.

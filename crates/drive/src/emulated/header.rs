@@ -126,6 +126,10 @@ impl FileLayout {
         self.zones
     }
 
+    pub(super) fn capacity_blocks(&self) -> u32 {
+        self.capacity_blocks
+    }
+
     /// Bytes of the zone table, in whole pages.
     pub(super) fn table_bytes(&self) -> u64 {
         (u64::from(self.zones) * ENTRY_BYTES).next_multiple_of(PAGE_BYTES as u64)

@@ -1,29 +1,59 @@
-//! The thread that flushes to the disk, which takes long, so that the drive's owner does not wait.
+//! The thread that flushes to the disk and gives space back to it, both of which take long, so that
+//! the drive's owner does not wait.
 //!
 //! ```text
-//!   poll --flush--> channel --> thread: fdatasync --> channel --answer--> a later poll
-//!                                                \-> eventfd, for owners that sleep
+//!   poll --task--> channel --> thread: fdatasync, holes --> channel --answer--> a later poll
+//!                                                      \-> eventfd, for owners that sleep
 //! ```
-//! One `fdatasync` serves every flush that was waiting when it began. After one has failed, all
+//! One `fdatasync` serves every task that was waiting when it began. After one has failed, all
 //! later ones fail: the kernel forgets that pages it could not write are not on the disk, and a
 //! second attempt would succeed without them.
+//!
+//! A zone that was reset gives its space back only after the zone table that says so is on the
+//! disk: otherwise a power failure could leave a table that points to holes. Without its space the
+//! next write of a page need not read the old one first.
 
 use super::file::FileMedia;
 use crate::answer::Asked;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use zone::device::Status;
 
+/// Holes begin and end at multiples of this, the block of every file system that matters: at other
+/// places the kernel would have to read what is around them.
+const HOLE_ALIGNMENT: u64 = 4096;
+
+/// What the thread is asked for.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Whatever was written before is to be on the disk.
+    Flush,
+    /// A zone was reset, and these bytes of the file hold nothing any more.
+    GiveBack(Range<u64>),
+}
+
+/// How a task went.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) asked: Asked,
+    pub(super) status: Status,
+    /// The task was to give back the space of the command's zone.
+    pub(super) gave_back: bool,
+}
+
 /// A helper thread with a file handle of its own.
 #[derive(Debug)]
 pub(super) struct Helper {
     /// `None` only while the helper is being dropped.
-    flushes: Option<Sender<Asked>>,
-    answers: Receiver<(Asked, Status)>,
+    tasks: Option<Sender<(Asked, Task)>>,
+    answers: Receiver<Answer>,
     wake: OwnedFd,
     pending_count: usize,
     thread: Option<JoinHandle<()>>,
@@ -33,18 +63,19 @@ impl Helper {
     /// Starts the thread for the file of `media`, which it duplicates.
     pub(super) fn start(media: &FileMedia) -> std::io::Result<Helper> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let (flushes, flushes_out) = channel();
+        let (tasks, tasks_out) = channel();
         let (answers_in, answers) = channel();
         let worker = Worker {
             file: media.file.try_clone()?,
             path: media.path.clone(),
-            flushes: flushes_out,
+            tasks: tasks_out,
             answers: answers_in,
             wake: wake.try_clone()?,
             flush_failed: false,
+            keeps_space: false,
         };
         let thread = std::thread::Builder::new().name("drive-helper".into()).spawn(move || worker.run())?;
-        Ok(Helper { flushes: Some(flushes), answers, wake, pending_count: 0, thread: Some(thread) })
+        Ok(Helper { tasks: Some(tasks), answers, wake, pending_count: 0, thread: Some(thread) })
     }
 
     /// Readable while answers wait.
@@ -52,15 +83,15 @@ impl Helper {
         self.wake.as_fd()
     }
 
-    /// Asks for a flush; its answer comes out of [`Helper::collect`].
-    pub(super) fn flush(&mut self, asked: Asked) {
-        let flushes = self.flushes.as_ref().expect("present until dropped");
-        flushes.send(asked).expect("the thread lives until the channel closes");
+    /// Asks for something; the answer comes out of [`Helper::collect`].
+    pub(super) fn ask(&mut self, asked: Asked, task: Task) {
+        let tasks = self.tasks.as_ref().expect("present until dropped");
+        tasks.send((asked, task)).expect("the thread lives until the channel closes");
         self.pending_count += 1;
     }
 
-    /// Hands over the answers that have come in. Costs nothing while no flush is pending.
-    pub(super) fn collect(&mut self, mut each: impl FnMut(Asked, Status)) {
+    /// Hands over the answers that have come in. Costs nothing while none is pending.
+    pub(super) fn collect(&mut self, mut each: impl FnMut(Answer)) {
         if self.pending_count == 0 {
             return;
         }
@@ -70,18 +101,18 @@ impl Helper {
             return;
         }
         for _ in 0..u64::from_ne_bytes(count) {
-            let (asked, status) = self.answers.try_recv().expect("an answer is sent before it is counted");
+            let answer = self.answers.try_recv().expect("an answer is sent before it is counted");
             assert!(self.pending_count > 0);
             self.pending_count -= 1;
-            each(asked, status);
+            each(answer);
         }
     }
 }
 
-/// Waits for the flush in progress: the file stays locked as long as the thread holds it.
+/// Waits for the task in progress: the file stays locked as long as the thread holds it.
 impl Drop for Helper {
     fn drop(&mut self) {
-        drop(self.flushes.take());
+        drop(self.tasks.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -94,20 +125,35 @@ impl Drop for Helper {
 struct Worker {
     file: File,
     path: PathBuf,
-    flushes: Receiver<Asked>,
-    answers: Sender<(Asked, Status)>,
+    tasks: Receiver<(Asked, Task)>,
+    answers: Sender<Answer>,
     wake: OwnedFd,
     flush_failed: bool,
+    /// The file system makes no holes.
+    keeps_space: bool,
 }
 
 impl Worker {
     fn run(mut self) {
         let mut waiting = Vec::new();
-        while let Ok(first) = self.flushes.recv() {
+        while let Ok(first) = self.tasks.recv() {
             waiting.push(first);
-            waiting.extend(self.flushes.try_iter());
-            let status = self.sync();
-            waiting.drain(..).for_each(|asked| self.answer(asked, status));
+            waiting.extend(self.tasks.try_iter());
+            let is_needed = waiting.iter().any(|(_, task)| matches!(task, Task::Flush)) || !self.keeps_space;
+            let status = if is_needed { self.sync() } else { Status::Success };
+            for (asked, task) in waiting.drain(..) {
+                let answer = match task {
+                    Task::Flush => Answer { asked, status, gave_back: false },
+                    Task::GiveBack(bytes) => {
+                        if status == Status::Success && !self.keeps_space {
+                            self.give_back(&bytes);
+                        }
+                        // The zone is empty all the same; that its space stays is no fault of the drive.
+                        Answer { asked, status: Status::Success, gave_back: true }
+                    }
+                };
+                self.answer(answer);
+            }
         }
     }
 
@@ -128,9 +174,30 @@ impl Worker {
         }
     }
 
+    /// Makes a hole. One that cannot be made costs speed and space, and nothing else.
+    fn give_back(&mut self, bytes: &Range<u64>) {
+        let start = bytes.start.next_multiple_of(HOLE_ALIGNMENT);
+        let end = bytes.end - bytes.end % HOLE_ALIGNMENT;
+        if start >= end {
+            return;
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        loop {
+            match rustix::fs::fallocate(&self.file, flags, start, end - start) {
+                Ok(()) => return,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    log::info!("drive {}: zones keep their space when reset: {error}", self.path.display());
+                    self.keeps_space = true;
+                    return;
+                }
+            }
+        }
+    }
+
     /// A drive that is being dropped no longer listens, which is no error.
-    fn answer(&self, asked: Asked, status: Status) {
-        if self.answers.send((asked, status)).is_ok() {
+    fn answer(&self, answer: Answer) {
+        if self.answers.send(answer).is_ok() {
             let counted = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
             assert!(counted == Ok(8), "an eventfd counts to 2^64");
         }

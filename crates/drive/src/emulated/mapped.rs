@@ -23,6 +23,11 @@ impl MappedMedia {
     }
 
     #[inline]
+    pub(super) fn is_torn(&self) -> bool {
+        self.map.is_torn()
+    }
+
+    #[inline]
     pub(super) fn store(&mut self, zone: ZoneIndex, word: u64) {
         self.map.store(zone, word);
     }

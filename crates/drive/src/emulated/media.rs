@@ -10,6 +10,7 @@ use super::mapped::MappedMedia;
 use super::sparse::SparseMedia;
 use base::frame::Frame;
 use base::units::ZoneIndex;
+use std::ops::Range;
 use zone::device::Status;
 use zone::rules::Zone;
 
@@ -68,6 +69,33 @@ impl Media {
             Media::File(file) => file.read(zone, offset, frames)?,
         }
         Ok(())
+    }
+
+    /// The bytes of a zone, where a file system can take them back.
+    pub(super) fn bytes_to_give_back(&self, zone: ZoneIndex) -> Option<Range<u64>> {
+        match self {
+            // All of a drive in memory is taken in advance, so that no store can find it full.
+            Media::Heap(_) | Media::Sparse(_) | Media::Mapped(_) => None,
+            Media::File(file) => Some(file.bytes_of(zone)),
+        }
+    }
+
+    /// Whether the last write failed because its file system is full.
+    pub(super) fn lacks_room(&self) -> bool {
+        match self {
+            Media::Heap(_) | Media::Sparse(_) | Media::Mapped(_) => false,
+            Media::File(file) => file.lacks_room,
+        }
+    }
+
+    /// Whether the file was found cut short, or its device gone, by a store to what is mapped of it.
+    #[inline]
+    pub(super) fn is_torn(&self) -> bool {
+        match self {
+            Media::Heap(_) | Media::Sparse(_) => false,
+            Media::Mapped(mapped) => mapped.is_torn(),
+            Media::File(file) => file.map.is_torn(),
+        }
     }
 
     /// Flips bits of a stored byte.

@@ -44,6 +44,11 @@ impl Queue {
         &mut self.commands
     }
 
+    /// Puts commands before those that are there, before they are linked.
+    pub(super) fn put_first(&mut self, commands: Vec<Command>) {
+        self.commands.splice(0..0, commands.into_iter().map(Some));
+    }
+
     /// Draws the chains. From here on commands are only taken.
     pub(super) fn link(&mut self) {
         self.next.clear();

@@ -104,11 +104,24 @@ impl EmulatedDrive {
         }
         match self.move_run(zone, before, &mut run) {
             Err(_) if run.commands.len() > 1 => {
-                run.commands.drain(..).for_each(|command| self.transfer(command, None, completions));
+                run.commands.drain(..).for_each(|command| self.transfer_alone(command, completions));
+            }
+            Err(_) if self.held.waits_for_room && self.media.lacks_room() => {
+                run.commands.drain(..).for_each(|command| self.held.push_for_room(command));
             }
             outcome => run.complete(outcome, completions),
         }
         self.run = run;
+    }
+
+    /// Executes a transfer that failed together with others, unless one of those waits now.
+    #[cold]
+    fn transfer_alone(&mut self, command: Command, completions: &mut Vec<Completion>) {
+        if self.held.stops(&command) {
+            self.held.push(command);
+        } else {
+            self.transfer(command, None, completions);
+        }
     }
 
     fn move_run(&mut self, zone: ZoneIndex, before: Zone, run: &mut Run) -> Result<(), Status> {

@@ -110,7 +110,7 @@ fn one_of_each() -> (Vec<tempfile::TempDir>, Vec<(&'static str, EmulatedDrive)>)
 }
 
 #[test]
-fn a_file_keeps_everything_and_its_space() {
+fn a_file_keeps_everything_and_gives_the_space_of_a_reset_zone_back() {
     for directory in ["/dev/shm", "/tmp"] {
         let place = tempfile::tempdir_in(directory).unwrap();
         let path = place.path().join("drive");
@@ -130,7 +130,16 @@ fn a_file_keeps_everything_and_its_space() {
         assert_eq!((before.uuid, before.zones), (UUID, counted));
         assert_eq!(run(&mut drive, A, Op::Reset).status, Status::Success);
         assert!(same(&read(&mut drive, A, 0, 1).frames, &[Frame::zeroed()]), "no hole, but zeros");
-        assert!(describe(&path).unwrap().allocated_bytes >= before.allocated_bytes, "a zone keeps its space");
+        let after = describe(&path).unwrap();
+        match after.geometry.volatile_cache {
+            // 128 blocks, but for the pages at the ends that are shared with what is around them.
+            true => {
+                assert!(after.allocated_bytes + 126 * 4160 <= before.allocated_bytes, "{after:?} {before:?}")
+            }
+            false => {
+                assert!(after.allocated_bytes >= before.allocated_bytes, "what is mapped keeps its space")
+            }
+        }
         assert!(same(&read(&mut drive, B, 0, 1).frames, &frames(7, 1)), "the neighbour is untouched");
     }
 }

@@ -38,7 +38,7 @@ const LAG_WINDOW: Nanos = Nanos(1_000_000_000);
 #[derive(Debug)]
 struct Held {
     token: Token,
-    /// What it did; `None` while a disk is being flushed.
+    /// What it did; `None` while a disk is being flushed or a zone's space given back.
     completion: Option<Completion>,
     /// The model's time, once that has come.
     done: Option<Instant>,
@@ -83,7 +83,7 @@ pub struct TimedDrive {
     /// Kept for their memory.
     executed: Vec<Completion>,
     done: Vec<Done>,
-    /// Flushes of a disk whose time has come before the disk's answer.
+    /// Commands whose time has come before the disk's answer.
     late: Vec<u32>,
     /// Worst lag of the window that began then, and of the one before.
     lag_since: Instant,
@@ -221,7 +221,6 @@ impl ZonedDevice for TimedDrive {
 
     fn submit(&mut self, now: Instant, command: Command) {
         let Command { token, zone, op } = command;
-        let flushes = matches!(op, Op::Flush);
         let access = Access::of(zone, &op);
         let untimed = !self.pace.runs();
         if !untimed && self.model_is_behind {
@@ -236,7 +235,8 @@ impl ZonedDevice for TimedDrive {
         }
         let succeeds = match &self.held.get(slot).completion {
             Some(completion) => completion.status == Status::Success,
-            None => flushes,
+            // A flush, a reset that gives space back, and what comes after that in its zone.
+            None => true,
         };
         self.model.submit(now, u64::from(slot), if succeeds { access } else { Access::Refused });
     }
