@@ -8,6 +8,8 @@
 
 mod answer;
 pub mod emulated;
+mod hosted;
 pub mod null;
 
 pub use emulated::{TimedDrive, timing};
+pub use hosted::{Bell, HostedDrive, Room, Works};
