@@ -7,6 +7,7 @@ use crate::probe::Probe;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
 use base::erasure::{PARITIES_MAX, PIECES_MAX};
+use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
 use clap::{Args, Parser, Subcommand};
 use lab::array_run::Pattern;
@@ -156,6 +157,9 @@ pub struct ServiceOptions {
     /// Most MiB per second that a rebuild may write to its drive, 0 for no limit [default: no limit]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
+    /// Seconds after which a command that a drive has not answered is reported; after twice that the drive is failed
+    #[arg(long, default_value = "30", value_parser = parse_drive_timeout, value_name = "SECONDS")]
+    pub drive_timeout: Nanos,
     /// How stripe tables are packed in memory: bits (least memory), or bytes (more memory, entries of whole bytes)
     #[arg(long, default_value = "bits", value_parser = parse_packing)]
     pub stripe_table: Packing,
@@ -468,6 +472,16 @@ impl Rate {
     pub fn bytes_per_second(self) -> Option<u64> {
         (self.mib_per_second > 0).then_some(self.mib_per_second << 20)
     }
+}
+
+/// More than a day: whoever wants that wants no limit.
+const DRIVE_TIMEOUT_MAX: u64 = 100_000;
+
+fn parse_drive_timeout(text: &str) -> Result<Nanos, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=DRIVE_TIMEOUT_MAX).contains(seconds));
+    let seconds: u64 =
+        seconds.ok_or_else(|| format!("`{text}`: use whole seconds from 1 to {DRIVE_TIMEOUT_MAX}"))?;
+    Ok(Nanos(seconds * 1_000_000_000))
 }
 
 /// A rate as it is typed.

@@ -1,8 +1,8 @@
 //! An array's directory: `array.toml` says where the drives are, the drives say all the rest.
 
+use crate::hosting::Hosting;
 use anyhow::{Context, Result, bail, ensure};
-use drive::emulated::{EmulatedDrive, Pace, TimedDrive};
-use drive::timing::{ModelOptions, Profile};
+use drive::emulated::{EmulatedDrive, Pace};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -197,27 +197,25 @@ impl Directory {
     /// Opens the drives. One that is missing or damaged is left out, with a warning; one that is in
     /// use by another process is an error.
     pub fn open_drives(&self) -> Result<OpenDrives> {
-        self.open_drives_as(None)
+        let devices = (0..self.file.drive.len()).map(|index| {
+            let drive = self.open_drive(index)?;
+            Ok(drive.map(|drive| Box::new(drive) as Box<dyn ZonedDevice>))
+        });
+        Ok(OpenDrives { devices: devices.collect::<Result<_>>()?, wake_fds: Vec::new(), paces: Vec::new() })
     }
 
-    /// The same, with the timing of a profile, which begins when their paces are started.
-    pub fn open_drives_as(&self, profile: Option<&Profile>) -> Result<OpenDrives> {
+    /// The same, as drives of an array that is served. The time of a profile begins when their paces are started.
+    pub fn open_drives_as(&self, hosting: &Hosting) -> Result<OpenDrives> {
         let mut open = OpenDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new() };
         for index in 0..self.file.drive.len() {
-            let device = self.open_drive(index)?;
-            if let Some(fd) = device.as_ref().and_then(EmulatedDrive::wake_fd) {
-                open.wake_fds.push(fd.try_clone_to_owned().context("event descriptor of a drive")?);
-            }
-            open.devices.push(match (device, profile) {
-                (None, _) => None,
-                (Some(device), None) => Some(Box::new(device)),
-                (Some(device), Some(profile)) => {
-                    let options = ModelOptions { seed: index as u64, ..ModelOptions::default() };
-                    let (device, pace) = TimedDrive::paced(device, profile, options);
-                    open.paces.push(pace);
-                    Some(Box::new(device))
-                }
-            });
+            let Some(drive) = self.open_drive(index)? else {
+                open.devices.push(None);
+                continue;
+            };
+            let hosted = hosting.host(drive, index as u64)?;
+            open.devices.push(Some(hosted.device));
+            open.wake_fds.extend(hosted.wake_fd);
+            open.paces.extend(hosted.pace);
         }
         Ok(open)
     }

@@ -8,9 +8,12 @@ mod check;
 mod cli;
 mod create;
 mod directory;
+mod drive_watch;
 mod experiment;
 mod fail;
+mod hosting;
 mod lab_commands;
+mod lines;
 mod probe;
 mod progress;
 mod rebuild;
@@ -24,6 +27,8 @@ mod steps;
 
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};
+use lines::Lines;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -33,19 +38,37 @@ use std::sync::atomic::AtomicBool;
 static ALLOCATOR: lab::allocations::Counting = lab::allocations::Counting;
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     abort_on_panic();
     let cli = Cli::parse();
-    if !matches!(cli.command, Command::Up(_) | Command::Serve(_)) {
+    let serves = matches!(cli.command, Command::Up(_) | Command::Serve(_));
+    let log = log_to_stderr(serves);
+    if !serves {
         end_when_nobody_reads();
     }
-    match run(cli) {
+    let code = match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("zoneweave: {error:#}");
+            let text = format!("zoneweave: {error:#}\n").into_bytes();
+            match &log {
+                Some(log) => log.say(text),
+                None => drop(std::io::stderr().write_all(&text)),
+            }
             ExitCode::FAILURE
         }
+    };
+    log.iter().for_each(Lines::finish);
+    code
+}
+
+/// Where the log goes. A server hands it to a thread: nobody who reads it, or does not, may hold up the service.
+fn log_to_stderr(serves: bool) -> Option<Lines> {
+    let mut logger = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info"));
+    let lines = if serves { Lines::start(std::io::stderr()).ok() } else { None };
+    if let Some(lines) = &lines {
+        logger.target(env_logger::Target::Pipe(Box::new(lines.clone())));
     }
+    logger.init();
+    lines
 }
 
 /// A broken invariant stops the process, whichever thread it is met in (docs/adr/0001). The simulator alone

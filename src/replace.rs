@@ -5,6 +5,7 @@
 
 use crate::cli::Replace;
 use crate::directory::{Directory, DriveTable};
+use crate::hosting::Hosting;
 use crate::{rebuild, status};
 use anyhow::{Context, Result, bail};
 use array::log::config::Tuning;
@@ -12,8 +13,7 @@ use array::log::volume::LogVolume;
 use array::log::{ReplaceError, mount, mount_read_only};
 use base::time::Instant;
 use base::units::DriveIndex;
-use drive::emulated::{CreateOptions, EmulatedDrive, Pace, TimedDrive};
-use drive::timing::{ModelOptions, Profile};
+use drive::emulated::{CreateOptions, EmulatedDrive, Pace};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,13 +136,13 @@ fn check_drive(status: &array::log::status::Status, drive: u8) -> Result<()> {
     Ok(())
 }
 
-/// Puts an empty drive into the place of a failed one; with a profile, one that takes its time.
+/// Puts an empty drive into the place of a failed one, hosted where the array is served.
 pub fn install(
     directory: &mut Directory,
     volume: &mut LogVolume,
     now: Instant,
     (member, with): (u8, Option<&Path>),
-    profile: Option<&Profile>,
+    hosting: Option<&Hosting>,
 ) -> Result<(Attempt, Option<Pace>)> {
     let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
     match volume.shard().can_replace(usize::from(member), [0; 16]) {
@@ -159,12 +159,11 @@ pub fn install(
     let old_path = directory.path.join(&old.path);
     directory.save()?;
     let uuid = newcomer.drive.uuid();
-    let (device, pace): (Box<dyn ZonedDevice>, Option<Pace>) = match profile {
+    let (device, pace): (Box<dyn ZonedDevice>, Option<Pace>) = match hosting {
         None => (Box::new(newcomer.drive), None),
-        Some(profile) => {
-            let options = ModelOptions { seed: u64::from(member), ..ModelOptions::default() };
-            let (device, pace) = TimedDrive::paced(newcomer.drive, profile, options);
-            (Box::new(device), Some(pace))
+        Some(hosting) => {
+            let hosted = hosting.host(newcomer.drive, u64::from(member))?;
+            (hosted.device, hosted.pace)
         }
     };
     let accepted = volume.replace_member(now, DriveIndex(member), device, uuid);

@@ -3,6 +3,9 @@
 use crate::cli::{RATE_MIB_MAX, Rate, Serve, ServiceOptions, Up};
 use crate::create;
 use crate::directory::{self, Directory, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
+use crate::drive_watch::DriveWatch;
+use crate::hosting::Hosting;
+use crate::lines::{self, Lines};
 use crate::progress::Speed;
 use crate::replace::{self, Attempt};
 use crate::scrub::{self, ScrubReport};
@@ -74,7 +77,9 @@ pub fn run(options: &Serve) -> Result<()> {
 fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
-    let drives = directory.open_drives_as(profile.as_ref())?;
+    let hosting = Hosting::new(profile)?;
+    let mut drives = directory.open_drives_as(&hosting)?;
+    drives.wake_fds.push(hosting.bell_descriptor()?);
     let tuning = tuning_of(options, directory.file.engine);
     let volume = recover(&directory, drives.devices, tuning, clock)?;
     let listen = match &options.listen {
@@ -86,8 +91,8 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     warn_of_missing_cores(options.cores);
-    announce(&listen, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64);
-    if let Some(profile) = &profile {
+    let announced = announce(&listen, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64)?;
+    if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
         drives.paces.iter().for_each(Pace::start);
     }
@@ -97,13 +102,14 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
             description: format!("Zoneweave array {}", directory.file.uuid),
         }],
         cores: options.cores,
-        spin: if profile.is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
+        spin: if hosting.profile().is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
         ..ServerConfig::default()
     };
     let service =
         Service { listeners: vec![listener], control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let mut served = ServedArray {
-        profile,
+        watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
+        hosting,
         rebuild_speed: Speed::default(),
         rebuilding: None,
         scrub_speed: Speed::default(),
@@ -121,6 +127,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
         directory,
         volume,
     };
+    served.hosting.listen();
     let result = server::run(&config, service, &mut served);
     if result.is_ok() {
         served.write_last_checkpoint(clock);
@@ -128,6 +135,7 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     served.save_counters();
     result?;
     log::info!("stopped; everything written is on the drives");
+    announced.finish();
     Ok(())
 }
 
@@ -207,14 +215,17 @@ fn warn_of_missing_cores(asked: usize) {
     }
 }
 
-fn announce(listen: &Listen, export: &str, bytes: u64) {
+/// Says where clients find the volume; nobody waits for a reader of that.
+fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     let uri = listen.uri(export);
-    println!("serving {} at {uri}", human_bytes(bytes));
-    println!("  nbdinfo '{uri}'");
-    println!(
-        "  fio --name=verify --ioengine=nbd --uri='{uri}' --rw=randwrite --bs=4k --iodepth=64 --size=256m \
-         --verify=crc32c"
+    let text = format!(
+        "serving {} at {uri}\n  nbdinfo '{uri}'\n  fio --name=verify --ioengine=nbd --uri='{uri}' --rw=randwrite --bs=4k \
+         --iodepth=64 --size=256m --verify=crc32c\n",
+        human_bytes(bytes)
     );
+    let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
+    lines.say(text.into_bytes());
+    Ok(lines)
 }
 
 /// The volume with what an operator may ask of it.
@@ -227,8 +238,9 @@ struct ServedArray {
     /// The clocks of drives that take the time of a profile.
     paces: Vec<Pace>,
     pace_checked_at: Instant,
-    /// What drives that come later take the time of.
-    profile: Option<Profile>,
+    /// How drives that come later work.
+    hosting: Hosting,
+    watch: DriveWatch,
     rebuild_speed: Speed,
     /// The drive that was being rebuilt at the last turn.
     rebuilding: Option<DriveIndex>,
@@ -325,7 +337,12 @@ impl ServedArray {
             rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate(),
             scrub: self.scrub_report(now),
         };
-        status::report(&self.directory, &self.volume.shard().status(), &total, Some(served))
+        let mut report = status::report(&self.directory, &self.volume.shard().status(), &total, Some(served));
+        for member in &mut report.members {
+            member.trouble = self.watch.trouble(now, member.index);
+        }
+        report.log_lines_lost = lines::lost_count();
+        report
     }
 
     fn scrub_report(&self, now: Instant) -> Option<ScrubReport> {
@@ -362,10 +379,13 @@ impl ServedArray {
     fn install(&mut self, now: Instant, drive: u8, path: Option<&Path>) -> Result<Attempt> {
         let place = (drive, path);
         let (attempt, pace) =
-            replace::install(&mut self.directory, &mut self.volume, now, place, self.profile.as_ref())?;
+            replace::install(&mut self.directory, &mut self.volume, now, place, Some(&self.hosting))?;
         if let Attempt::Done(replaced) = &attempt {
             log::info!("drive {drive} is now {} and is being rebuilt", replaced.path.display());
-            self.newcomers.insert(DriveIndex(drive));
+            // With a profile, what a disk has flushed is heard by nobody.
+            if pace.is_some() {
+                self.newcomers.insert(DriveIndex(drive));
+            }
             self.paces.extend(pace);
         }
         Ok(attempt)
@@ -442,12 +462,16 @@ impl Volume for ServedArray {
         self.watch_rebuild(now);
         self.watch_scrub(now);
         self.call_spare(now);
+        let directory = &self.directory;
+        self.watch.look(now, &mut self.volume, |drive| directory.drive_path(drive));
         self.now = now;
         self.volume.turn(now, replies)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [self.volume.next_deadline(), self.newcomers_deadline(), self.spare_due].into_iter().flatten().min()
+        let look = Some(self.watch.next_look());
+        let dues = [self.volume.next_deadline(), self.newcomers_deadline(), self.spare_due, look];
+        dues.into_iter().flatten().min()
     }
 
     fn control(&mut self, now: Instant, line: &str) -> String {

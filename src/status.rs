@@ -3,6 +3,7 @@
 
 use crate::cli::Query;
 use crate::directory::{Directory, DriveTable};
+use crate::drive_watch::Trouble;
 use crate::progress::Progress;
 use crate::scrub::ScrubReport;
 use anyhow::{Context, Result, bail, ensure};
@@ -79,6 +80,9 @@ pub struct StatusReport {
     /// How much of the index is in memory; null when all of it is.
     #[serde(default)]
     pub index: Option<IndexReport>,
+    /// Lines of the server's log that nobody took.
+    #[serde(default)]
+    pub log_lines_lost: u64,
     /// What was counted since the array was created.
     pub counters: LifetimeCounters,
 }
@@ -147,6 +151,9 @@ pub struct MemberReport {
     pub path: String,
     /// active, failed or rebuilding.
     pub state: String,
+    /// What troubles the drive, as the server sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
 }
 
 /// Counters over the life of an array, in 4-KiB blocks. Saved every ten seconds and at the end of
@@ -311,6 +318,7 @@ pub fn report(
             MemberState::Failed => "failed".to_owned(),
             MemberState::Rebuilding => "rebuilding".to_owned(),
         },
+        trouble: None,
     };
     let spare = |spare: &DriveTable| SpareReport {
         path: spare.path.display().to_string(),
@@ -363,6 +371,7 @@ pub fn report(
             hits: counters.groups_used.saturating_sub(counters.groups_loaded),
             misses: counters.groups_loaded,
         }),
+        log_lines_lost: 0,
         counters: *counters,
     }
 }
@@ -416,6 +425,12 @@ fn print(report: &StatusReport) {
     println!("lost for good    {}", report.lost_blocks);
     for member in &report.members {
         println!("drive {:<2}         {:<10} {}", member.index, member.state, member.path);
+        if let Some(trouble) = &member.trouble {
+            println!("                 {trouble}");
+        }
+    }
+    if report.log_lines_lost > 0 {
+        println!("lost log lines   {}", report.log_lines_lost);
     }
     for spare in &report.spares {
         println!("spare            {:<10} {}", spare.state, spare.path);

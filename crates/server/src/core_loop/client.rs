@@ -250,7 +250,7 @@ impl Client {
             Progress::NeedMore => {}
             Progress::Agreed(agreement) => {
                 let export = &config.exports[agreement.export_index].name;
-                log::info!("client {}: export `{export}`, structured {}", self.number, agreement.structured);
+                log::debug!("client {}: export `{export}`, structured {}", self.number, agreement.structured);
                 self.structured = agreement.structured;
                 self.handshake_due = None;
                 self.stage = Stage::Header;
@@ -276,7 +276,7 @@ impl Client {
     /// The client will send no more.
     pub(crate) fn on_end_of_stream(&mut self, desk: &mut Desk<'_>) {
         if !matches!(self.stage, Stage::Header | Stage::Closing) || !self.inbox.staged().is_empty() {
-            log::info!("client {}: hung up in the middle of a message", self.number);
+            log::debug!("client {}: hung up in the middle of a message", self.number);
         }
         self.abandon_stage(desk);
         self.stage = Stage::Closing;

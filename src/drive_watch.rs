@@ -1,0 +1,213 @@
+//! Watching over drives in service: what is not answered, what is lost, what waits and what is slow.
+//!
+//! ```text
+//!   age of the oldest command    0 .......... limit .............. 2 x limit
+//!                                             logged, in status    given up, handled as a drive that died
+//! ```
+//! Writes that wait for room on a full file system do not count: that is no trouble of the drive, and ends by itself.
+
+use array::log::volume::LogVolume;
+use base::time::{Instant, Nanos};
+use base::units::DriveIndex;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use zone::condition::{Condition, Loss, Outstanding};
+use zone::format::superblock::MemberState;
+
+const SECOND: Nanos = Nanos(1_000_000_000);
+
+/// How often the drives are looked at.
+const LOOK_EVERY: Nanos = SECOND;
+
+/// A drive is slow when its 99th percentile is this many times the middle one of all drives.
+const SLOW_FACTOR: u64 = 8;
+/// Below this, nobody is slow.
+const SLOW_MIN: Nanos = Nanos(20_000_000);
+/// Fewer commands say nothing about a drive.
+const SLOW_COMMANDS_MIN: u64 = 50;
+
+/// What troubles a drive, as `status` has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Trouble {
+    /// The drive is lost to this server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+    /// Writes have been waiting for room on the drive's file system for so many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for_room_s: Option<u64>,
+    /// A command was not answered for so many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered_s: Option<u64>,
+    /// Of commands of late, 99 % were answered within this time, far more than the other drives take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_p99_us: Option<u64>,
+}
+
+impl Trouble {
+    fn is_none(&self) -> bool {
+        *self == Trouble::default()
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [
+            self.lost.as_ref().map(|lost| format!("lost: {lost}")),
+            self.waits_for_room_s.map(|s| format!("waits for room on its file system since {s} s")),
+            self.unanswered_s.map(|s| format!("has not answered a command for {s} s")),
+            self.slow_p99_us.map(|us| format!("slow: {us} us for 99 % of commands")),
+        ];
+        f.write_str(&words.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// What was said of a drive already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    is_lost: bool,
+    unanswered: Option<Outstanding>,
+    waits_for_room: bool,
+    slow: bool,
+}
+
+/// See the module.
+pub struct DriveWatch {
+    /// The first limit; the second is twice that.
+    limit: Nanos,
+    looked_at: Instant,
+    drives: Vec<(Condition, Said)>,
+    is_slow: Vec<bool>,
+}
+
+impl DriveWatch {
+    /// Watches over so many drives.
+    pub fn new(limit: Nanos, drives: usize, now: Instant) -> DriveWatch {
+        let nothing = (Condition::default(), Said::default());
+        DriveWatch { limit, looked_at: now, drives: vec![nothing; drives], is_slow: vec![false; drives] }
+    }
+
+    /// When to look next.
+    pub fn next_look(&self) -> Instant {
+        self.looked_at + LOOK_EVERY.min(self.limit)
+    }
+
+    /// Looks, if it is time to: says what has changed, and gives up drives that are lost or do not answer.
+    pub fn look(&mut self, now: Instant, volume: &mut LogVolume, path_of: impl Fn(usize) -> PathBuf) {
+        if now < self.next_look() {
+            return;
+        }
+        self.looked_at = now;
+        for index in 0..self.drives.len() {
+            let drive = DriveIndex::at(index);
+            let condition = volume.condition(now, drive).unwrap_or_default();
+            let is_present = volume.shard().member_state(drive) != MemberState::Failed;
+            let name = Name { index, path: path_of(index) };
+            self.drives[index].0 = condition;
+            if is_present && self.must_be_given_up(now, index, &name) {
+                volume.give_up_member(drive);
+            }
+            self.note_room(index, &name);
+        }
+        self.compare(&path_of);
+    }
+
+    /// Says what is wrong with answers; true when the drive is to be handled as one that died.
+    fn must_be_given_up(&mut self, now: Instant, index: usize, name: &Name) -> bool {
+        let (condition, said) = &mut self.drives[index];
+        if let Some(loss) = condition.loss {
+            if !std::mem::replace(&mut said.is_lost, true) {
+                log::error!("{name}: {loss}; it is handled as a failed drive");
+            }
+            return true;
+        }
+        said.is_lost = false;
+        let Some(oldest) = condition.oldest.filter(|oldest| now.since(oldest.since) >= self.limit) else {
+            if said.unanswered.take().is_some() {
+                log::warn!("{name}: answers again");
+            }
+            return false;
+        };
+        let (zone, seconds) = (oldest.zone, now.since(oldest.since).0 / SECOND.0);
+        if said.unanswered.is_none() {
+            said.unanswered = Some(oldest);
+            log::error!("{name}: a command to zone {zone} has not been answered for {seconds} s");
+        }
+        let is_over = now.since(oldest.since).0 >= 2 * self.limit.0;
+        if is_over {
+            said.unanswered = None;
+            said.is_lost = true;
+            condition.loss = Some(Loss::Abandoned);
+            log::error!(
+                "{name}: a command to zone {zone} has not been answered for {seconds} s; the drive is given up and \
+                 handled as a failed one"
+            );
+        }
+        is_over
+    }
+
+    fn note_room(&mut self, index: usize, name: &Name) {
+        let (condition, said) = &mut self.drives[index];
+        let waits = condition.waits_for_room_since.is_some();
+        match (std::mem::replace(&mut said.waits_for_room, waits), waits) {
+            (false, true) => log::error!(
+                "{name}: its file system is full; writes wait, and go on by themselves when there is room"
+            ),
+            (true, false) => log::warn!("{name}: there is room again, writes go on"),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Compares the drives with each other.
+    fn compare(&mut self, path_of: &impl Fn(usize) -> PathBuf) {
+        let latencies: Vec<_> = self.drives.iter().map(|(condition, _)| condition.latency).collect();
+        let mut p99: Vec<Nanos> = latencies
+            .iter()
+            .filter(|latency| latency.count >= SLOW_COMMANDS_MIN)
+            .map(|latency| latency.p99)
+            .collect();
+        p99.sort_unstable();
+        // Of an even number the lower one: with two drives, one can still be slow.
+        let middle = p99.len().checked_sub(1).map_or(Nanos(0), |last| p99[last / 2]);
+        for (index, latency) in latencies.iter().enumerate() {
+            let is_slow = latency.count >= SLOW_COMMANDS_MIN
+                && latency.p99 >= SLOW_MIN
+                && latency.p99.0 / SLOW_FACTOR >= middle.0;
+            self.is_slow[index] = is_slow;
+            if is_slow && !std::mem::replace(&mut self.drives[index].1.slow, is_slow) {
+                let name = Name { index, path: path_of(index) };
+                log::warn!(
+                    "{name}: slow: 99 % of its commands take up to {} us, those of the other drives {} us",
+                    latency.p99.0 / 1000,
+                    middle.0 / 1000
+                );
+            }
+            self.drives[index].1.slow = is_slow;
+        }
+    }
+
+    /// What troubles a drive now.
+    pub fn trouble(&self, now: Instant, drive: usize) -> Option<Trouble> {
+        let (condition, said) = self.drives.get(drive)?;
+        let seconds = |since: Instant| now.since(since).0 / SECOND.0;
+        let trouble = Trouble {
+            lost: condition.loss.map(|loss| loss.to_string()),
+            waits_for_room_s: condition.waits_for_room_since.map(seconds),
+            unanswered_s: said.unanswered.map(|oldest| seconds(oldest.since)),
+            slow_p99_us: self.is_slow[drive].then_some(condition.latency.p99.0 / 1000),
+        };
+        (!trouble.is_none()).then_some(trouble)
+    }
+}
+
+/// A drive as the log names it.
+struct Name {
+    index: usize,
+    path: PathBuf,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "drive {} ({})", self.index, self.path.display())
+    }
+}

@@ -1,0 +1,66 @@
+//! How the drives of a served array work: in a thread of their own where they lie on a disk, in the time of a profile
+//! where one is given.
+
+use anyhow::{Context, Result};
+use drive::emulated::{EmulatedDrive, Pace, TimedDrive};
+use drive::timing::{ModelOptions, Profile};
+use drive::{Bell, HostedDrive};
+use std::os::fd::OwnedFd;
+use zone::device::ZonedDevice;
+
+/// See the module.
+pub struct Hosting {
+    /// What drives take the time of. Those are not hosted: their time is that of the loop.
+    profile: Option<Profile>,
+    /// What rings when a hosted drive has answers.
+    bell: Bell,
+}
+
+/// A drive as it goes into an array.
+pub struct Hosted {
+    /// The drive.
+    pub device: Box<dyn ZonedDevice>,
+    /// Its clock, with a profile.
+    pub pace: Option<Pace>,
+    /// Readable when it has something to say, where that is not the bell.
+    pub wake_fd: Option<OwnedFd>,
+}
+
+impl Hosting {
+    /// Drives as they are, or as a profile has them.
+    pub fn new(profile: Option<Profile>) -> Result<Hosting> {
+        Ok(Hosting { profile, bell: Bell::new().context("event descriptor of the drives")? })
+    }
+
+    /// What drives take the time of.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
+    }
+
+    /// The bell of all drives, for the loop.
+    pub fn bell_descriptor(&self) -> Result<OwnedFd> {
+        self.bell.descriptor().context("event descriptor of the drives")
+    }
+
+    /// From now on somebody sleeps until drives have something to say.
+    pub fn listen(&self) {
+        self.bell.listen();
+    }
+
+    /// Prepares a drive; the seed is for its profile.
+    pub fn host(&self, drive: EmulatedDrive, seed: u64) -> Result<Hosted> {
+        let wake_fd = drive.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose();
+        let wake_fd = wake_fd.context("event descriptor of a drive")?;
+        if let Some(profile) = &self.profile {
+            let options = ModelOptions { seed, ..ModelOptions::default() };
+            let (device, pace) = TimedDrive::paced(drive, profile, options);
+            return Ok(Hosted { device: Box::new(device), pace: Some(pace), wake_fd });
+        }
+        // A drive in memory never waits, so it needs no thread and no bell.
+        let device: Box<dyn ZonedDevice> = match wake_fd {
+            Some(_) => Box::new(HostedDrive::start(drive, &self.bell).context("the thread of a drive")?),
+            None => Box::new(drive),
+        };
+        Ok(Hosted { device, pace: None, wake_fd: None })
+    }
+}
