@@ -4,9 +4,14 @@
 //!   age of the oldest command    0 .......... limit .............. 2 x limit
 //!                                             logged, in status    given up, handled as a drive that died
 //! ```
+//! When more drives than the array can do without do not answer, what they all lie on is in trouble. None of them is
+//! given up then, and clients wait: afterwards all of them are as they were.
+//!
 //! Writes that wait for room on a full file system do not count: that is no trouble of the drive, and ends by itself.
+//! Nor does time in which nobody looked, because the process was stopped or its machine was: drives had none either.
 
 use array::log::volume::LogVolume;
+use base::erasure::PieceSet;
 use base::time::{Instant, Nanos};
 use base::units::DriveIndex;
 use serde::{Deserialize, Serialize};
@@ -19,6 +24,9 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 
 /// How often the drives are looked at.
 const LOOK_EVERY: Nanos = SECOND;
+
+/// Whoever has not looked for so long was stopped meanwhile.
+const BLIND_AFTER: Nanos = Nanos(5 * SECOND.0);
 
 /// A drive is slow when its 99th percentile is this many times the middle one of all drives.
 const SLOW_FACTOR: u64 = 8;
@@ -71,11 +79,25 @@ struct Said {
     slow: bool,
 }
 
+/// What is to become of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Well,
+    /// It died, and that is certain.
+    Lost,
+    /// It does not answer, and its time is over.
+    Overdue,
+}
+
 /// See the module.
 pub struct DriveWatch {
     /// The first limit; the second is twice that.
     limit: Nanos,
     looked_at: Instant,
+    /// What was submitted before counts from then on.
+    blind_until: Instant,
+    /// It was said that too many drives do not answer.
+    host_hangs: bool,
     drives: Vec<(Condition, Said)>,
     is_slow: Vec<bool>,
 }
@@ -84,7 +106,9 @@ impl DriveWatch {
     /// Watches over so many drives.
     pub fn new(limit: Nanos, drives: usize, now: Instant) -> DriveWatch {
         let nothing = (Condition::default(), Said::default());
-        DriveWatch { limit, looked_at: now, drives: vec![nothing; drives], is_slow: vec![false; drives] }
+        let (looked_at, blind_until) = (now, now);
+        let (drives, is_slow) = (vec![nothing; drives], vec![false; drives]);
+        DriveWatch { limit, looked_at, blind_until, host_hangs: false, drives, is_slow }
     }
 
     /// When to look next.
@@ -97,53 +121,82 @@ impl DriveWatch {
         if now < self.next_look() {
             return;
         }
+        if now.since(self.looked_at) >= BLIND_AFTER {
+            self.blind_until = now;
+        }
         self.looked_at = now;
+        let mut overdue = Vec::new();
         for index in 0..self.drives.len() {
             let drive = DriveIndex::at(index);
-            let condition = volume.condition(now, drive).unwrap_or_default();
-            let is_present = volume.shard().member_state(drive) != MemberState::Failed;
-            let name = Name { index, path: path_of(index) };
-            self.drives[index].0 = condition;
-            if is_present && self.must_be_given_up(now, index, &name) {
-                volume.give_up_member(drive);
+            let name = name_of(&path_of, index);
+            self.drives[index].0 = volume.condition(now, drive).unwrap_or_default();
+            // The engine may know already, but not why.
+            match self.judge(now, index, &name) {
+                Verdict::Well => {}
+                Verdict::Lost => volume.give_up_member(drive),
+                Verdict::Overdue => overdue.push(name),
             }
-            self.note_room(index, &name);
+            self.note_room(index, &name_of(&path_of, index));
+        }
+        match overdue.is_empty() {
+            true => self.host_hangs = false,
+            false => self.give_up(volume, &overdue),
         }
         self.compare(&path_of);
     }
 
-    /// Says what is wrong with answers; true when the drive is to be handled as one that died.
-    fn must_be_given_up(&mut self, now: Instant, index: usize, name: &Name) -> bool {
+    /// Says what is wrong with a drive's answers.
+    fn judge(&mut self, now: Instant, index: usize, name: &Name) -> Verdict {
+        let blind_until = self.blind_until;
         let (condition, said) = &mut self.drives[index];
         if let Some(loss) = condition.loss {
             if !std::mem::replace(&mut said.is_lost, true) {
                 log::error!("{name}: {loss}; it is handled as a failed drive");
             }
-            return true;
+            return Verdict::Lost;
         }
         said.is_lost = false;
-        let Some(oldest) = condition.oldest.filter(|oldest| now.since(oldest.since) >= self.limit) else {
+        let age = |oldest: &Outstanding| now.since(oldest.since.max(blind_until));
+        let Some(oldest) = condition.oldest.filter(|oldest| age(oldest) >= self.limit) else {
             if said.unanswered.take().is_some() {
                 log::warn!("{name}: answers again");
             }
-            return false;
+            return Verdict::Well;
         };
-        let (zone, seconds) = (oldest.zone, now.since(oldest.since).0 / SECOND.0);
-        if said.unanswered.is_none() {
-            said.unanswered = Some(oldest);
-            log::error!("{name}: a command to zone {zone} has not been answered for {seconds} s");
+        if said.unanswered.replace(oldest).is_none() {
+            let seconds = now.since(oldest.since).0 / SECOND.0;
+            log::error!("{name}: a command to zone {} has not been answered for {seconds} s", oldest.zone);
         }
-        let is_over = now.since(oldest.since).0 >= 2 * self.limit.0;
-        if is_over {
-            said.unanswered = None;
-            said.is_lost = true;
+        if age(&oldest).0 >= 2 * self.limit.0 { Verdict::Overdue } else { Verdict::Well }
+    }
+
+    /// Gives up drives whose time is over. When they are more than the array can do without, what they lie on is in
+    /// trouble, and not they: then their commands wait until that is over.
+    fn give_up(&mut self, volume: &mut LogVolume, overdue: &[Name]) {
+        let is_overdue = |drive: usize| overdue.iter().any(|name| name.index == drive);
+        let status = volume.shard().status();
+        let count = status.members.len();
+        let is_left = |drive: &usize| status.members[*drive] == MemberState::Active && !is_overdue(*drive);
+        let left: PieceSet = (0..count).filter(is_left).collect();
+        let suffices = status.level.erasure_code(count).is_some_and(|code| code.can_decode(left));
+        if !suffices {
+            if !std::mem::replace(&mut self.host_hangs, true) {
+                let names: Vec<String> = overdue.iter().map(Name::to_string).collect();
+                log::error!(
+                    "{}: more drives than the array can do without do not answer, so none is given up and clients wait",
+                    names.join(", ")
+                );
+            }
+            return;
+        }
+        self.host_hangs = false;
+        for name in overdue {
+            let (condition, said) = &mut self.drives[name.index];
+            *said = Said { is_lost: true, ..Said::default() };
             condition.loss = Some(Loss::Abandoned);
-            log::error!(
-                "{name}: a command to zone {zone} has not been answered for {seconds} s; the drive is given up and \
-                 handled as a failed one"
-            );
+            log::error!("{name}: the drive is given up and handled as a failed one");
+            volume.give_up_member(DriveIndex::at(name.index));
         }
-        is_over
     }
 
     fn note_room(&mut self, index: usize, name: &Name) {
@@ -175,7 +228,7 @@ impl DriveWatch {
                 && latency.p99.0 / SLOW_FACTOR >= middle.0;
             self.is_slow[index] = is_slow;
             if is_slow && !std::mem::replace(&mut self.drives[index].1.slow, is_slow) {
-                let name = Name { index, path: path_of(index) };
+                let name = name_of(path_of, index);
                 log::warn!(
                     "{name}: slow: 99 % of its commands take up to {} us, those of the other drives {} us",
                     latency.p99.0 / 1000,
@@ -204,6 +257,10 @@ impl DriveWatch {
 struct Name {
     index: usize,
     path: PathBuf,
+}
+
+fn name_of(path_of: &impl Fn(usize) -> PathBuf, index: usize) -> Name {
+    Name { index, path: path_of(index) }
 }
 
 impl fmt::Display for Name {

@@ -71,11 +71,19 @@ fn log_to_stderr(serves: bool) -> Option<Lines> {
     lines
 }
 
+/// How long a process that has met a broken invariant may take to say so.
+const LAST_WORDS_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// A broken invariant stops the process, whichever thread it is met in (docs/adr/0001). The simulator alone
 /// lives on, to report it.
 fn abort_on_panic() {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        // Nobody may read what is said.
+        let _watchdog = std::thread::Builder::new().spawn(|| {
+            std::thread::sleep(LAST_WORDS_MAX);
+            std::process::abort();
+        });
         say(info);
         std::process::abort();
     }));

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use support::nbd::Client;
 use support::run::{SOON, command, kill, run_for, until, wait_for};
 use support::scratch::Scratch;
-use support::server::{Server, assert_clean, status, zoneweave};
+use support::server::{Server, assert_clean, check, status, zoneweave};
 use support::{have, is_root, skip, text};
 
 const MIB: u64 = 1 << 20;
@@ -108,12 +108,12 @@ fn a_drive_file_that_is_removed_is_a_failed_drive() {
         std::fs::remove_file(dir.join("drive-1.zns")).unwrap();
         // Nobody writes or reads meanwhile.
         assert!(until(SOON, || is_failed(&dir, 1)), "{place}: {}", server.log());
-        assert!(server.log().contains("drive-1.zns): its file was removed while in use"), "{}", server.log());
+        let named = || server.log().contains("drive-1.zns): its file was removed while in use");
+        assert!(until(SOON, named), "{}", server.log());
         assert!(client.read(0, 4096).unwrap() == [1; 4096]);
         exercise(&mut client, MIB, 2);
         server.assert_alive();
-        let trouble = member(&dir, 1)["trouble"]["lost"].clone();
-        assert!(trouble.is_string(), "status says why: {trouble}");
+        assert_eq!(member(&dir, 1)["trouble"]["lost"], "its file was removed while in use");
         server.stop();
         let server = Server::serve(&dir);
         assert!(server.client().read(MIB, 4096).unwrap() == [2; 4096]);
@@ -137,7 +137,8 @@ fn a_drive_file_that_is_cut_short_is_a_failed_drive() {
         assert!(until(SOON, || is_failed(&dir, 2)), "{place}: {}", server.log());
         exercise(&mut client, 0, 4);
         server.assert_alive();
-        assert!(server.log().contains("drive 2 ("), "{}", server.log());
+        let named = || server.log().contains("drive-2.zns): its file was cut short while in use");
+        assert!(until(SOON, named), "{}", server.log());
         server.stop();
     }
 }
@@ -163,7 +164,10 @@ fn a_frozen_file_system_fails_its_drive_and_stops_nothing_else() {
     write.join().unwrap();
     exercise(&mut client, 16 * MIB, 5);
     let log = server.log();
-    assert!(log.contains("has not been answered for") && log.contains("the drive is given up"), "{log}");
+    assert!(
+        log.contains("has not been answered for") && log.contains("the drive is given up and handled"),
+        "{log}"
+    );
     // What comes late does no harm.
     disk.freeze("-u");
     exercise(&mut client, 24 * MIB, 6);
@@ -173,6 +177,30 @@ fn a_frozen_file_system_fails_its_drive_and_stops_nothing_else() {
     let mut client = server.client();
     assert!(client.read(8 * MIB, 256 << 10).unwrap() == [9; 256 << 10]);
     assert!(client.read(16 * MIB, 256 << 10).unwrap() == [5; 256 << 10]);
+    server.stop();
+    let (_, report) = check(&dir);
+    let problems = report["problems"].as_array().unwrap();
+    assert!(problems.iter().all(|problem| problem["kind"] == "member_missing"), "{report:#}");
+}
+
+#[test]
+fn a_frozen_file_system_of_all_drives_fails_none() {
+    let scratch = Scratch::new("all");
+    let Some(disk) = SmallDisk::make(&scratch, 128) else { return };
+    let dir = scratch.join("a");
+    Server::up(&dir, &["--size", "64MiB"]).stop();
+    (0..4).for_each(|drive| disk.take_drive(&dir, drive));
+    let server = Server::up(&dir, &["--drive-timeout", "1"]);
+    let mut client = server.client();
+    disk.freeze("-f");
+    let writing = std::thread::spawn(move || exercise(&mut client, 0, 9));
+    let waits = || server.log().contains("so none is given up");
+    assert!(until(SOON, waits), "{}", server.log());
+    assert!((0..4).all(|drive| member(&dir, drive)["state"] == "active"), "{}", server.log());
+    disk.freeze("-u");
+    writing.join().unwrap();
+    assert!(until(SOON, || (0..4).all(|drive| member(&dir, drive)["trouble"]["unanswered_s"].is_null())));
+    assert_eq!(status(&dir)["state"], "clean");
     server.stop();
     assert_clean(&dir);
 }
@@ -238,6 +266,30 @@ fn a_full_file_system_makes_writes_wait_and_fails_no_drive() {
         assert!(reader.read(u64::from(round) * MIB, 256 << 10).unwrap() == vec![round; 256 << 10]);
     }
     server.assert_alive();
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn a_server_that_was_stopped_for_a_while_blames_no_drive() {
+    let folder = Place::new("/tmp", "stopped");
+    let dir = folder.0.join("a");
+    let server = Server::up(&dir, &["--size", "64MiB", "--drive-timeout", "1"]);
+    let signal = |name: &str| {
+        run_for(SOON, command("kill").args([name, &server.process().to_string()])).expect("kill");
+    };
+    let mut writer = server.client();
+    let writing =
+        std::thread::spawn(move || (0..400).for_each(|round| exercise(&mut writer, round % 60 * MIB, 3)));
+    for _ in 0..2 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        signal("-STOP");
+        // Longer than a drive is given time, and than nobody may look without having been stopped.
+        std::thread::sleep(std::time::Duration::from_secs(6));
+        signal("-CONT");
+    }
+    writing.join().unwrap();
+    assert!((0..4).all(|drive| member(&dir, drive)["state"] == "active"), "{}", server.log());
     server.stop();
     assert_clean(&dir);
 }

@@ -114,6 +114,8 @@ pub struct HostedDrive {
     /// Answered in the thread's stead.
     refused: Vec<Completion>,
     loss: Option<Loss>,
+    /// The thread is left to itself.
+    is_abandoned: bool,
     waits_for_room_since: Option<Instant>,
     histogram: Histogram,
     thread: Option<JoinHandle<()>>,
@@ -138,6 +140,7 @@ impl HostedDrive {
             answers: Vec::new(),
             refused: Vec::new(),
             loss: None,
+            is_abandoned: false,
             waits_for_room_since: None,
             histogram: Histogram::new(),
             thread: Some(thread),
@@ -200,7 +203,7 @@ impl ZonedDevice for HostedDrive {
     fn submit(&mut self, now: Instant, command: Command) {
         let Command { token, zone, op } = command;
         let asked = Asked::of(token, zone, &op);
-        if self.loss == Some(Loss::Abandoned) {
+        if self.is_abandoned {
             return self.refused.push(asked.done(Err(Status::DeviceGone), frames_of(op)));
         }
         let slot = self.pending.insert(Pending { asked, frames: frame_count(&op), since: now });
@@ -209,14 +212,14 @@ impl ZonedDevice for HostedDrive {
 
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
         completions.append(&mut self.refused);
-        if self.loss != Some(Loss::Abandoned) {
+        if !self.is_abandoned {
             self.ask();
             self.take_answers(now, completions);
         }
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        if self.loss != Some(Loss::Abandoned) {
+        if !self.is_abandoned {
             self.note_room(now);
         }
         Condition {
@@ -228,10 +231,10 @@ impl ZonedDevice for HostedDrive {
     }
 
     fn abandon(&mut self) {
-        if self.loss == Some(Loss::Abandoned) {
+        if std::mem::replace(&mut self.is_abandoned, true) {
             return;
         }
-        self.loss = Some(Loss::Abandoned);
+        self.loss.get_or_insert(Loss::Abandoned);
         self.waits_for_room_since = None;
         self.shared.end();
         self.commands.clear();
@@ -247,7 +250,7 @@ impl ZonedDevice for HostedDrive {
 impl Drop for HostedDrive {
     fn drop(&mut self) {
         self.shared.end();
-        let patience = if self.loss == Some(Loss::Abandoned) { Duration::ZERO } else { END_MAX };
+        let patience = if self.is_abandoned { Duration::ZERO } else { END_MAX };
         let waited =
             self.shared.changed.wait_timeout_while(self.shared.desk(), patience, |desk| !desk.has_ended);
         let has_ended = waited.expect("nobody panics while the desk is locked").0.has_ended;

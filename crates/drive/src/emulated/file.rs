@@ -47,15 +47,14 @@ impl FileMedia {
     ) -> Result<(), Status> {
         let at = self.layout.block_at(zone, offset);
         let written = write_frames(&self.file, at, frames);
+        let lacked_room = self.lacks_room;
         self.lacks_room = matches!(written, Err(Errno::NOSPC | Errno::DQUOT));
         written.map_err(|error| {
-            // Who writes again later would fill the log with it.
-            let level = if self.lacks_room { log::Level::Debug } else { log::Level::Warn };
-            log::log!(
-                level,
-                "drive {}: zone {zone}, block {offset}: write failed: {error}",
-                self.path.display()
-            );
+            // Who waits for room tries again and again.
+            let is_known = lacked_room && self.lacks_room;
+            let level = if is_known { log::Level::Debug } else { log::Level::Warn };
+            let path = self.path.display();
+            log::log!(level, "drive {path}: zone {zone}, block {offset}: write failed: {error}");
             Status::WriteFault
         })
     }

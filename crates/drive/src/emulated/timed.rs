@@ -29,6 +29,7 @@ use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use zone::condition::Condition;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 
 /// For how long a late completion is remembered, at least; at most twice as long.
@@ -259,6 +260,10 @@ impl ZonedDevice for TimedDrive {
 
     fn next_event(&self) -> Option<Instant> {
         self.model.next_event()
+    }
+
+    fn condition(&mut self, now: Instant) -> Condition {
+        self.drive.condition(now)
     }
 }
 

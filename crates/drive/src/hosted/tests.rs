@@ -1,3 +1,5 @@
+//! A hosted drive against the same drive in place, one whose thread is stuck, and one whose file goes away.
+
 use super::*;
 use crate::emulated::CreateOptions;
 use base::units::ZoneIndex;

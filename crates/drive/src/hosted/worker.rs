@@ -172,14 +172,17 @@ impl<D: Works> Worker<D> {
         let longest = if self.drive.has_waiting() { TRY_AGAIN_EVERY } else { LOOK_EVERY };
         let longest =
             Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: longest.subsec_nanos().into() };
-        let own = PollFd::new(&self.shared.wake, PollFlags::IN);
+        let mut ready =
+            [PollFd::new(&self.shared.wake, PollFlags::IN), PollFd::new(&self.shared.wake, PollFlags::IN)];
+        if let Some(fd) = self.drive.wake_fd() {
+            ready[1] = PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        }
         // An interrupted sleep is a short one.
-        let _woken = match self.drive.wake_fd() {
-            Some(fd) => poll(&mut [own, PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&longest)),
-            None => poll(&mut [own], Some(&longest)),
-        };
+        let _woken = poll(&mut ready, Some(&longest));
+        if ready[0].revents().contains(PollFlags::IN) {
+            let mut count = [0; 8];
+            let _rung = rustix::io::read(&self.shared.wake, &mut count);
+        }
         self.shared.desk().sleeps = false;
-        let mut count = [0; 8];
-        let _none_when_not_rung = rustix::io::read(&self.shared.wake, &mut count);
     }
 }
