@@ -58,6 +58,7 @@ mod map;
 mod mapped;
 mod media;
 mod order;
+mod peek;
 mod queue;
 mod run;
 mod sparse;
@@ -68,9 +69,10 @@ mod watch;
 
 pub use entry::EntryError;
 pub use error::{DriveError, DriveProblem, GeometryError, ZONES_MIN, check_geometry};
-pub use file_setup::{CreateOptions, Description, ZoneCounts, create, describe};
+pub use file_setup::{CreateOptions, Description, HostRoom, ZoneCounts, create, describe, host_room};
 pub use heap::HeapMedia;
 pub use order::AppendOrder;
+pub use peek::{Peek, file_bytes};
 pub use sparse::FullZones;
 pub use timed::{Pace, TimedDrive};
 

@@ -20,7 +20,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use zone::device::{Geometry, ZoneState};
 use zone::rules::Zone;
@@ -149,14 +149,13 @@ pub(super) fn unpack_zones(
 fn create_checked(path: &Path, options: &CreateOptions) -> Result<(), DriveProblem> {
     check_block_format(options.block_bytes, options.oob_bytes)?;
     check_geometry(&options.geometry)?;
-    let file =
-        OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|error| match error
-            .kind()
-        {
-            ErrorKind::AlreadyExists => DriveProblem::AlreadyExists,
-            ErrorKind::NotFound => DriveProblem::NoDirectory,
-            _ => DriveProblem::io("create the file")(error),
-        })?;
+    // What clients write is for the owner alone.
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+    let file = file.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => DriveProblem::AlreadyExists,
+        ErrorKind::NotFound => DriveProblem::NoDirectory,
+        _ => DriveProblem::io("create the file")(error),
+    })?;
     let filled = fill_new_file(&file, options).and_then(|()| sync_directory_of(path));
     if filled.is_err()
         && let Err(error) = std::fs::remove_file(path)
@@ -214,7 +213,7 @@ fn no_memory(file: &File, bytes: u64) -> Result<DriveProblem, DriveProblem> {
     Ok(DriveProblem::NoMemory { bytes_needed: bytes.saturating_sub(bytes_allocated), bytes_free })
 }
 
-fn open_file(path: &Path, options: &OpenOptions) -> Result<File, DriveProblem> {
+pub(super) fn open_file(path: &Path, options: &OpenOptions) -> Result<File, DriveProblem> {
     // Opening a pipe would wait for its other end, so what it is comes first.
     let metadata = std::fs::metadata(path).map_err(not_found_or("open the file"))?;
     if !metadata.is_file() {
@@ -230,7 +229,7 @@ fn not_found_or(doing: &'static str) -> impl FnOnce(std::io::Error) -> DriveProb
     }
 }
 
-fn read_header(file: &File) -> Result<Header, DriveProblem> {
+pub(super) fn read_header(file: &File) -> Result<Header, DriveProblem> {
     let bytes = file.metadata().map_err(DriveProblem::io("read the length of the file"))?.len();
     let check_length = |bytes_needed| {
         if bytes < bytes_needed { Err(DriveProblem::TooShort { bytes, bytes_needed }) } else { Ok(()) }
@@ -242,6 +241,32 @@ fn read_header(file: &File) -> Result<Header, DriveProblem> {
     check_length(FileLayout::new(&header.geometry).file_bytes())?;
     header.geometry.volatile_cache = !lies_in_memory(file)?;
     Ok(header)
+}
+
+/// A file system as far as new drives are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostRoom {
+    /// Its device number: the same for all directories on it.
+    pub device: u64,
+    /// Bytes that it has left.
+    pub bytes_free: u64,
+    /// It lies in memory, where drives take all of their room at once.
+    pub in_memory: bool,
+}
+
+/// The file system that a directory lies on.
+///
+/// # Errors
+/// When the directory cannot be opened.
+pub fn host_room(directory: &Path) -> Result<HostRoom, DriveError> {
+    let look = || {
+        let folder = File::open(directory).map_err(DriveProblem::io("open the directory"))?;
+        let device = folder.metadata().map_err(DriveProblem::io("open the directory"))?.dev();
+        let statfs = rustix::fs::fstatfs(&folder).map_err(DriveProblem::io("ask for the file system"))?;
+        let bytes_free = statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(0));
+        Ok(HostRoom { device, bytes_free, in_memory: lies_in_memory(&folder)? })
+    };
+    look().map_err(|problem| DriveError::new(directory, problem))
 }
 
 /// Whether a power failure takes the whole file and a flush can change nothing about it.
