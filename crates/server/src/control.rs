@@ -3,7 +3,7 @@
 //! The server hands the line to `Volume::control` between two turns, so an answer is a consistent
 //! view of the engine. [`ask`] is the client's side, for the command line.
 
-use crate::listen::{BindError, Listen, Listener};
+use crate::listen::{BindError, Listen, Listener, ShortPath};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -54,8 +54,8 @@ pub fn ask(path: &Path, line: &str) -> Result<String, AskError> {
     if line.len() >= LINE_BYTES_MAX || line.contains('\n') {
         return Err(AskError::BadLine);
     }
-    let mut stream =
-        UnixStream::connect(path).map_err(|source| AskError::NoServer { path: path.to_owned(), source })?;
+    let connected = ShortPath::of(path).and_then(|short| UnixStream::connect(short.path()));
+    let mut stream = connected.map_err(|source| AskError::NoServer { path: path.to_owned(), source })?;
     stream.set_read_timeout(Some(ASK_LIMIT))?;
     stream.set_write_timeout(Some(ASK_LIMIT))?;
     stream.write_all(format!("{line}\n").as_bytes())?;

@@ -4,11 +4,11 @@
 //! a host, TCP means loopback: NBD has no authentication, so serving the network has to be asked
 //! for by name.
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Longest path of a Unix socket (`sun_path` without its final zero).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// How long to wait for the kernel to close the socket of a dead server.
 const DYING_LIMIT: Duration = Duration::from_secs(10);
@@ -204,18 +204,42 @@ impl Drop for Listener {
     }
 }
 
+/// A way to a socket that fits its address: long paths go through a descriptor of their directory.
+pub(crate) struct ShortPath {
+    path: PathBuf,
+    /// Kept open while the path is used.
+    _directory: Option<OwnedFd>,
+}
+
+impl ShortPath {
+    pub(crate) fn of(path: &Path) -> io::Result<ShortPath> {
+        let name = path.file_name().filter(|_| path.as_os_str().len() > SOCKET_PATH_BYTES_MAX);
+        let Some(name) = name else { return Ok(ShortPath { path: path.to_owned(), _directory: None }) };
+        let parent = path.parent().unwrap_or(Path::new("."));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(parent, flags, Mode::empty())?;
+        let path = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+        Ok(ShortPath { path, _directory: Some(directory) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Binds a Unix socket of mode 0600, replacing a file on which nobody answers.
 fn bind_unix(path: &Path) -> Result<OwnedFd, BindError> {
     let io_error = |source| BindError::Io { place: format!("unix:{}", path.display()), source };
-    remove_stale(path)?;
+    let short = ShortPath::of(path).map_err(io_error)?;
+    remove_stale(path, short.path())?;
     // The mask makes the socket private from its first moment; a chmod afterwards would be late.
     let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
+    let bound = UnixListener::bind(short.path());
     rustix::process::umask(before);
     bound.map(OwnedFd::from).map_err(io_error)
 }
 
-fn remove_stale(path: &Path) -> Result<(), BindError> {
+fn remove_stale(path: &Path, short: &Path) -> Result<(), BindError> {
     let io_error = |source| BindError::Io { place: format!("unix:{}", path.display()), source };
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -227,7 +251,7 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
     }
     let patience_ends = Instant::now() + DYING_LIMIT;
     loop {
-        match UnixStream::connect(path) {
+        match UnixStream::connect(short) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 log::info!("removing the socket {}, on which nobody answers", path.display());
                 return std::fs::remove_file(path).map_err(io_error);
@@ -273,6 +297,20 @@ mod tests {
         }
         let long = format!("unix:/{}", "x".repeat(200));
         assert_eq!(long.parse::<Listen>(), Err(ListenParseError::LongPath(201)));
+    }
+
+    #[test]
+    fn a_long_path_is_bound_through_its_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("x".repeat(120));
+        std::fs::create_dir(&deep).unwrap();
+        let path = deep.join("control.sock");
+        let listener = Listen::Unix(path.clone()).bind().unwrap();
+        let short = ShortPath::of(&path).unwrap();
+        UnixStream::connect(short.path()).unwrap();
+        assert!(matches!(Listen::Unix(path.clone()).bind(), Err(BindError::InUse(_))));
+        drop(listener);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub enum HandshakeError {
     #[error("the client announced an option of {0} bytes; the limit is {OPTION_SKIP_BYTES_MAX}")]
     OptionLength(u32),
     /// `EXPORT_NAME` has no way to say no but hanging up.
-    #[error("the client asked for the export `{0}`, which does not exist (EXPORT_NAME can only hang up)")]
+    #[error("the client asked for the export {}, which does not exist (EXPORT_NAME can only hang up)", quoted(.0))]
     NoSuchExport(String),
 }
 
@@ -227,7 +227,7 @@ impl Handshake {
             return Progress::NeedMore;
         };
         let Some(export_index) = find(offer, &request.name) else {
-            let text = format!("there is no export named `{}`", request.name);
+            let text = format!("there is no export named {}", quoted(&request.name));
             codec::push_option_reply(out, kind, option_reply::ERR_UNKNOWN, text.as_bytes());
             return Progress::NeedMore;
         };
@@ -256,6 +256,19 @@ fn find(offer: Offer<'_>, name: &str) -> Option<usize> {
         return Some(0);
     }
     offer.exports.iter().position(|export| export.name == name)
+}
+
+/// Bytes of a name that are repeated to whoever gave it: a string of NBD has at most 4,096 in all.
+const NAME_BYTES_SHOWN: usize = 256;
+
+/// A name in quotes, cut short where it is long.
+fn quoted(name: &str) -> String {
+    let mut end = name.len().min(NAME_BYTES_SHOWN);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let more = if end < name.len() { "..." } else { "" };
+    format!("`{}{more}`", &name[..end])
 }
 
 fn push_invalid(out: &mut Vec<u8>, kind: OptionKind) {
@@ -367,6 +380,21 @@ mod tests {
         let mut old = 3_u32.to_be_bytes().to_vec();
         old.extend(option(1, b"x"));
         assert_eq!(feed(old.chunks(64)).0, Err(HandshakeError::NoSuchExport("x".to_owned())));
+    }
+
+    /// `feed` allows no answer of 1,024 bytes, where strings of the protocol may have 4,096.
+    #[test]
+    fn a_refusal_repeats_no_more_of_a_name_than_fits() {
+        let name = "\u{e9}".repeat(2048);
+        let mut data = u32::try_from(name.len()).unwrap().to_be_bytes().to_vec();
+        data.extend(name.as_bytes());
+        data.extend([0, 0]);
+        let mut bytes = 3_u32.to_be_bytes().to_vec();
+        bytes.extend(option(7, &data));
+        let (progress, out) = feed(std::iter::once(&bytes[..]));
+        assert_eq!(progress, Ok(Progress::NeedMore));
+        assert!(String::from_utf8_lossy(&out).contains("\u{e9}...`"));
+        assert!(HandshakeError::NoSuchExport(name).to_string().len() < 400);
     }
 
     #[test]
