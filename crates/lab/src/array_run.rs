@@ -26,6 +26,12 @@ const ZONE_CAPACITY_BLOCKS: u32 = 4096;
 /// Turns at one instant after which the engine is stuck.
 const TURNS_MAX: u32 = 1_000_000;
 
+/// Virtual time in which a drive answers, and more than anybody waits for.
+const SECONDS_MIN: f64 = 0.0001;
+const SECONDS_MAX: f64 = 86_400.0;
+/// The drives lie in memory.
+const SIZE_BYTES_MAX: u64 = 1 << 36;
+
 /// What clients do, in fio's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -88,6 +94,11 @@ pub fn run(options: &ArrayRun) -> Result<ArrayRunReport> {
         clients.fill()?;
     }
     let measured = clients.measure()?;
+    ensure!(
+        !measured.latencies_us.is_empty(),
+        "no request was answered within --seconds {}: give more",
+        options.seconds
+    );
     Ok(ArrayRunReport {
         profile: options.profile.name().to_owned(),
         figures: measured.figures(),
@@ -116,7 +127,23 @@ impl<'a> Clients<'a> {
             "sizes must be multiples of 4096 and not zero"
         );
         ensure!(options.profile.has_zones(), "profile {} has no zones", options.profile.name());
-        ensure!(options.queue_depth > 0, "--queue-depth is at least 1");
+        ensure!(options.queue_depth > 0, "--iodepth is at least 1");
+        ensure!(
+            (SECONDS_MIN..=SECONDS_MAX).contains(&options.seconds),
+            "--seconds {}: give at least {SECONDS_MIN}, and at most {SECONDS_MAX}",
+            options.seconds
+        );
+        ensure!(
+            options.block_bytes <= options.size_bytes,
+            "--bs {} exceeds --size {}",
+            options.block_bytes,
+            options.size_bytes
+        );
+        ensure!(
+            options.size_bytes <= SIZE_BYTES_MAX,
+            "--size {}: the drives lie in memory, so at most {SIZE_BYTES_MAX}",
+            options.size_bytes
+        );
         let config = config_of(options)?;
         let members: Vec<[u8; 16]> =
             (1..=options.drives).map(|member| [u8::try_from(member).unwrap_or(u8::MAX); 16]).collect();
@@ -131,6 +158,15 @@ impl<'a> Clients<'a> {
         // Drives in virtual time have been busy until some instant; mounting waits for them from there.
         let now = Instant(1_000_000_000);
         let (shard, drives, _) = mount(drives.into_inner(), Tuning::default(), now)?;
+        let frames = u64::from(options.queue_depth).saturating_mul(options.block_bytes / BLOCK_BYTES_U64);
+        let frames_max = shard.client_frames_available() as u64;
+        ensure!(
+            frames <= frames_max,
+            "--iodepth {} requests of --bs {} hold {frames} blocks of 4096 bytes at a time; the engine has {frames_max} for \
+             clients",
+            options.queue_depth,
+            options.block_bytes
+        );
         Ok(Clients {
             options,
             volume: LogVolume::new(shard, drives),
@@ -153,10 +189,10 @@ impl<'a> Clients<'a> {
 
     /// Writes the whole volume once.
     fn fill(&mut self) -> Result<()> {
-        let mut left = self.places();
-        for _ in 0..self.options.queue_depth {
+        let first = self.places().min(u64::from(self.options.queue_depth));
+        let mut left = self.places() - first;
+        for _ in 0..first {
             self.submit(Pattern::Write);
-            left -= 1;
         }
         while !self.submitted.is_empty() {
             for _ in 0..self.wait(None)? {
