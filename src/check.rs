@@ -2,22 +2,21 @@
 
 use crate::cli::Query;
 use crate::directory::Directory;
+use crate::exit::Exit;
+use crate::roster::{Absence, Roster};
 use crate::status;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use array::log::check::{CheckReport, Problem, Record, check};
 use array::log::mount_read_only;
 use base::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::process::ExitCode;
 
-/// Checks and reports; exit code 1 when something is wrong.
-pub fn run(options: &Query) -> Result<ExitCode> {
-    let directory = Directory::open(&options.dir)?;
-    if status::ask(&directory, "status")?.is_some() {
-        bail!("{}: the array is being served; stop the server first", options.dir.display());
-    }
-    let drives = directory.open_drives()?;
+/// Checks and reports.
+pub fn run(options: &Query) -> Result<Exit> {
+    let mut directory = Directory::open(&options.dir)?;
+    status::expect_unserved(&directory)?;
+    let drives = Roster::find(&mut directory)?.open(Absence::Accepted, None)?;
     let (shard, mut drives, mount) = mount_read_only(drives.devices, Instant(0))?;
     let bar = ProgressBar::new(1_000);
     bar.set_style(ProgressStyle::with_template("checking {wide_bar} {percent} % ({eta})")?);
@@ -28,7 +27,20 @@ pub fn run(options: &Query) -> Result<ExitCode> {
     } else {
         print(&report);
     }
-    Ok(if report.problems_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_of(&report))
+}
+
+/// Drives that are not there are no damage.
+fn exit_of(report: &CheckReport) -> Exit {
+    let is_of_member = |problem: &&Problem| {
+        matches!(problem, Problem::MemberMissing { .. } | Problem::MemberRebuilding { .. })
+    };
+    let of_members = report.problems.iter().filter(is_of_member).count() as u64;
+    match (report.problems_count, report.problems_count - of_members) {
+        (0, _) => Exit::Well,
+        (_, 0) => Exit::Degraded,
+        _ => Exit::Damage,
+    }
 }
 
 fn as_json(report: &CheckReport) -> Value {

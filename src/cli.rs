@@ -2,6 +2,7 @@
 
 use crate::characterise::Characterise;
 use crate::directory::{GcChoice, GcStreamsChoice, PolicyChoice};
+use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::probe::Probe;
 use crate::sim::Sim;
@@ -19,7 +20,7 @@ use zone::stripe::table::Packing;
 
 /// Fault-tolerant block storage over zoned flash drives, in user space.
 #[derive(Debug, Parser)]
-#[command(name = "zoneweave", version, about)]
+#[command(name = "zoneweave", version, about, after_help = exit::TABLE)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -33,10 +34,20 @@ pub enum Command {
     Create(Create),
     /// Serve an array in the foreground
     Serve(Serve),
-    /// Show the state of an array, served or not
+    /// Ask the server of an array to stop, and wait until it has
+    Stop(StopServer),
+    /// Show the state of an array, served or not (exit 3 if degraded, 4 if it cannot be mounted)
     Status(Query),
     /// Verify an array that is not served: every checksum, parity, the index (exit 1 if inconsistent)
     Check(Query),
+    /// Print what drives say of themselves and their array, in use or not, and whether they agree
+    Examine(Examine),
+    /// List the arrays whose drives lie in directories
+    Scan(Scan),
+    /// Write an array's array.toml anew from what its drives say, wherever they are
+    Assemble(Assemble),
+    /// Remove an array that is not served, with all its data; asks first on a terminal
+    Destroy(Destroy),
     /// Act on a drive of an array
     Drive {
         #[command(subcommand)]
@@ -121,6 +132,9 @@ pub struct Create {
     /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
+    /// Replace what an interrupted `create` left, and make an array that this host cannot hold when it is full
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// What an array is.
@@ -170,6 +184,9 @@ pub struct ServiceOptions {
     /// [default: all stay]
     #[arg(long, value_parser = parse_size, value_name = "BYTES", conflicts_with = "index_memory")]
     pub stripe_tables_memory: Option<u64>,
+    /// Start without drives that cannot be had: they are recorded as failed, and not believed again
+    #[arg(long)]
+    pub degraded: bool,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -184,6 +201,56 @@ pub struct Query {
     pub json: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct StopServer {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Seconds to wait for its end
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub timeout: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct Examine {
+    /// Drives, or directories of drives
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Scan {
+    /// Directories to look in, and directly below [default: .]
+    #[arg(value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Assemble {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// The array, where drives of several are found
+    #[arg(long, value_name = "UUID")]
+    pub array: Option<uuid::Uuid>,
+    /// Drives, or directories of drives, to be looked at besides the array's directory
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Destroy {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum DriveCommand {
     /// Mark a drive as failed: the array goes on without it and never believes it again
@@ -195,6 +262,8 @@ pub enum DriveCommand {
     Replace(Replace),
     /// Add a blank drive that takes the place of the next that fails, served or not
     AddSpare(AddSpare),
+    /// Take a spare away, served or not; its file stays
+    RemoveSpare(RemoveSpare),
     /// Measure one operation on a modelled drive in virtual time, or on a real one
     Probe(Probe),
     /// Create the file of an emulated drive that is in no array, for measuring
@@ -253,6 +322,17 @@ pub struct AddSpare {
     pub dir: PathBuf,
     /// A file that does not exist, or a blank drive made like the others [default: DIR/spare-K.zns]
     pub path: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RemoveSpare {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Its file, as `zoneweave status` names it
+    pub path: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -560,7 +640,9 @@ impl LevelChoice {
     pub fn over(self, drives: Option<usize>, default: usize) -> Result<(Level, usize)> {
         match (self.drives, drives) {
             (Some(wanted), Some(drives)) if wanted != drives => {
-                bail!("--level {} is {wanted} drives, not {drives}: leave one out", self.level.name(wanted))
+                let level = self.level.name(wanted);
+                Err(Exit::Usage
+                    .error(format!("--level {level} is {wanted} drives, not {drives}: leave one out")))
             }
             (wanted, drives) => Ok((self.level, wanted.or(drives).unwrap_or(default))),
         }

@@ -3,9 +3,14 @@
 
 use crate::cli::{Create, CreateDrive, Scheme};
 use crate::directory::{
-    self, ArrayFile, Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice, SchemeTable,
+    ArrayFile, Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice, SchemeTable,
 };
-use anyhow::{Context, Result, bail, ensure};
+use crate::exit::Exit;
+use crate::leftover;
+use crate::room::Room;
+use crate::signals::Interruption;
+use crate::steps::Steps;
+use anyhow::{Context, Result};
 use array::log::adaptive::DriveTraits;
 use array::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use base::units::{BLOCK_BYTES_U64, human_bytes};
@@ -35,18 +40,20 @@ const APPEND_BLOCKS_MAX: u32 = 32;
 const TRANSFER_BLOCKS_MAX: u32 = 64;
 
 /// Creates an array and says so.
-pub fn run(options: &Create) -> Result<()> {
-    let directory = create(options)?;
+pub fn run(options: &Create) -> Result<Exit> {
+    let (directory, room) = create(options)?;
     let scheme = &directory.file.scheme;
+    let dir = directory.path.display();
+    println!("created {dir}: {} of {} over {} drives", scheme.size, scheme.level, room.drives);
     println!(
-        "created {}: {} of {} over {} drives; serve it with `zoneweave serve {}`",
-        directory.path.display(),
-        scheme.size,
-        scheme.level,
-        directory.file.drive.len(),
-        directory.path.display()
+        "  on disk  {} when all of it was written: {} files of {}",
+        human_bytes(room.drive_bytes.saturating_mul(room.drives)),
+        room.drives,
+        human_bytes(room.drive_bytes)
     );
-    Ok(())
+    println!("  memory   {} for the index while it is served", human_bytes(room.index_bytes));
+    println!("serve it with `zoneweave serve {dir}`");
+    Ok(Exit::Well)
 }
 
 /// The options of `create` that `up` leaves at their defaults.
@@ -68,31 +75,108 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
         gc: GcChoice::default(),
         gc_streams: GcStreamsChoice::default(),
         drives_path: Vec::new(),
+        force: false,
     }
 }
 
-/// Creates an array.
-pub fn create(options: &Create) -> Result<Directory> {
-    if directory::exists(&options.dir) {
-        bail!(
-            "{}: holds an array already; use another directory, or remove this one to give up its data",
-            options.dir.display()
-        );
-    }
+/// Creates an array, or leaves nothing behind.
+pub fn create(options: &Create) -> Result<(Directory, Room)> {
+    expect_none(options)?;
     let config = config(options)?;
     let paths = drive_paths(options, config.members)?;
-    std::fs::create_dir_all(&options.dir).with_context(|| format!("{}", options.dir.display()))?;
+    let full: Vec<PathBuf> = paths.iter().map(|path| options.dir.join(path)).collect();
+    leftover::clear(&full, options.force)?;
+    let room = Room::of(&config);
+    room.expect_on_host(&full, options.force)?;
     let uuids: Vec<uuid::Uuid> = paths.iter().map(|_| uuid::Uuid::new_v4()).collect();
-    let mut created = Vec::new();
-    let made = make_drives(&options.dir, &config, &paths, &uuids, &mut created);
-    if let Err(error) = made {
-        // What was made for an array that will not be is removed; what was there before is not.
-        for path in created {
+    let file = file_of(options, &config, paths, &uuids);
+    let mut made = Made::default();
+    match make(options, &config, (&full, &uuids), file, &mut made) {
+        Ok(directory) => Ok((directory, room)),
+        Err(error) => {
+            made.undo();
+            Err(error)
+        }
+    }
+}
+
+/// Refuses where an array is already, whatever can be told of it.
+fn expect_none(options: &Create) -> Result<()> {
+    let dir = options.dir.display();
+    match Directory::open(&options.dir) {
+        Ok(_) => Err(Exit::Failed.error(format!(
+            "{dir}: holds an array already; use another directory, or give up its data with `zoneweave destroy {dir}`"
+        ))),
+        Err(error) if Exit::of(&error) == Exit::Absent => Ok(()),
+        // An interrupted `create` has drives and no array.toml.
+        Err(_) if options.force && !options.dir.join("array.toml").exists() => Ok(()),
+        Err(error) if !options.dir.join("array.toml").exists() => {
+            let said = crate::exit::in_words(&error);
+            Err(Exit::Failed.error(format!(
+                "{said}; if an interrupted `create` left them, `zoneweave create {dir} --force` begins anew"
+            )))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What was made of an array that may not come to be.
+#[derive(Default)]
+struct Made {
+    folder: Option<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+impl Made {
+    /// Removes what was made; what was there before stays.
+    fn undo(self) {
+        for path in self.files {
             let _ = std::fs::remove_file(path);
         }
-        return Err(error);
+        if let Some(folder) = self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
-    let file = ArrayFile {
+}
+
+/// Drives, superblocks, `array.toml`.
+fn make(
+    options: &Create,
+    config: &ArrayConfig,
+    (paths, uuids): (&[PathBuf], &[uuid::Uuid]),
+    file: ArrayFile,
+    made: &mut Made,
+) -> Result<Directory> {
+    let interruption = Interruption::watch().context("signal handling")?;
+    let go_on = || match interruption.is_asked() {
+        true => Err(Exit::Failed.error("interrupted: what was made is removed")),
+        false => Ok(()),
+    };
+    if !options.dir.exists() {
+        std::fs::create_dir_all(&options.dir).with_context(|| format!("{}", options.dir.display()))?;
+        made.folder = Some(options.dir.clone());
+    }
+    let steps = Steps::new("drives made");
+    let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
+    for (index, (path, uuid)) in paths.iter().zip(uuids).enumerate() {
+        go_on()?;
+        steps.show(index, paths.len(), "");
+        drive::emulated::create(path, &CreateOptions::new(config.geometry, *uuid.as_bytes()))?;
+        made.files.push(path.clone());
+        devices.push(Some(Box::new(EmulatedDrive::open(path)?)));
+    }
+    go_on()?;
+    let members: Vec<[u8; 16]> = uuids.iter().map(|uuid| *uuid.as_bytes()).collect();
+    array::log::format(&mut DriveSet::new(devices), config, &members)?;
+    go_on()?;
+    steps.end();
+    made.files.extend(["array.toml.new", "array.toml"].map(|name| options.dir.join(name)));
+    Directory::create(&options.dir, file)
+}
+
+/// `array.toml` of a new array.
+fn file_of(options: &Create, config: &ArrayConfig, paths: Vec<PathBuf>, uuids: &[uuid::Uuid]) -> ArrayFile {
+    ArrayFile {
         version: 1,
         uuid: uuid::Uuid::from_bytes(config.array),
         export: "zoneweave".to_owned(),
@@ -110,46 +194,26 @@ pub fn create(options: &Create) -> Result<Directory> {
             gc: options.gc,
             gc_streams: options.gc_streams,
         },
-        drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid }).collect(),
+        drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid: *uuid }).collect(),
         spare: Vec::new(),
-    };
-    Directory::create(&options.dir, file)
-}
-
-fn make_drives(
-    dir: &Path,
-    config: &ArrayConfig,
-    paths: &[PathBuf],
-    uuids: &[uuid::Uuid],
-    created: &mut Vec<PathBuf>,
-) -> Result<()> {
-    let mut devices: Vec<Option<Box<dyn ZonedDevice>>> = Vec::new();
-    for (path, uuid) in paths.iter().zip(uuids) {
-        let path = dir.join(path);
-        let drive = EmulatedDrive::create(&path, &CreateOptions::new(config.geometry, *uuid.as_bytes()))?;
-        created.push(path);
-        devices.push(Some(Box::new(drive)));
     }
-    let members: Vec<[u8; 16]> = uuids.iter().map(|uuid| *uuid.as_bytes()).collect();
-    array::log::format(&mut DriveSet::new(devices), config, &members)?;
-    Ok(())
 }
 
 fn drive_paths(options: &Create, members: usize) -> Result<Vec<PathBuf>> {
     if options.drives_path.is_empty() {
         return Ok((0..members).map(|index| PathBuf::from(format!("drive-{index}.zns"))).collect());
     }
-    ensure!(
-        options.drives_path.len() == members,
-        "--drives-path names {} files, --drives asks for {members}",
-        options.drives_path.len()
-    );
+    if options.drives_path.len() != members {
+        let count = options.drives_path.len();
+        let said = format!("--drives-path names {count} files, --drives asks for {members}");
+        return Err(Exit::Usage.error(said));
+    }
     // array.toml must stay right when the command is run from elsewhere.
     options.drives_path.iter().map(|path| std::path::absolute(path).context("--drives-path")).collect()
 }
 
 /// Creates the file of a drive that is in no array.
-pub fn drive(options: &CreateDrive) -> Result<()> {
+pub fn drive(options: &CreateDrive) -> Result<Exit> {
     let geometry = Geometry {
         zones: options.zones,
         zone_size_blocks: options.zone_size.unwrap_or_else(|| options.zone_capacity.next_power_of_two()),
@@ -161,15 +225,14 @@ pub fn drive(options: &CreateDrive) -> Result<()> {
         volatile_cache: false,
     };
     let uuid = *uuid::Uuid::new_v4().as_bytes();
-    drive::emulated::create(&options.path, &CreateOptions::new(geometry, uuid))
-        .map_err(|error| anyhow::anyhow!("{error}"))?;
+    drive::emulated::create(&options.path, &CreateOptions::new(geometry, uuid))?;
     println!(
         "created {}: {} zones of {}",
         options.path.display(),
         geometry.zones,
         human_bytes(u64::from(geometry.zone_capacity_blocks) * BLOCK_BYTES_U64)
     );
-    Ok(())
+    Ok(Exit::Well)
 }
 
 /// The array's configuration: what was asked, and what follows from it.
@@ -187,12 +250,11 @@ fn config(options: &Create) -> Result<ArrayConfig> {
         None => options.zone_size.map_or_else(|| capacity_for(size, data_count), |size| size / 4 * 3),
     };
     let zone_size = options.zone_size.unwrap_or_else(|| capacity.next_power_of_two());
-    ensure!(
-        capacity > 0 && capacity <= zone_size,
-        "--zone-capacity {} exceeds --zone-size {}",
-        human_bytes(u64::from(capacity) * BLOCK_BYTES_U64),
-        human_bytes(u64::from(zone_size) * BLOCK_BYTES_U64)
-    );
+    if capacity == 0 || capacity > zone_size {
+        let (capacity, zone_size) =
+            [capacity, zone_size].map(|blocks| human_bytes(u64::from(blocks) * BLOCK_BYTES_U64)).into();
+        return Err(Exit::Usage.error(format!("--zone-capacity {capacity} exceeds --zone-size {zone_size}")));
+    }
     let mut config = ArrayConfig {
         array: *uuid::Uuid::new_v4().as_bytes(),
         level,
@@ -213,7 +275,7 @@ fn config(options: &Create) -> Result<ArrayConfig> {
         },
     };
     settle_zones(&mut config, options)?;
-    config.validate()?;
+    config.validate().map_err(|error| Exit::Usage.because(error))?;
     if !names_segments(options) {
         config = config.adaptive(DriveTraits::default());
     }
@@ -245,7 +307,7 @@ fn settle_zones(config: &mut ArrayConfig, options: &Create) -> Result<()> {
         geometry: Geometry { zones: 64, ..config.geometry },
         ..config.clone()
     };
-    shape.validate()?;
+    shape.validate().map_err(|error| Exit::Usage.because(error))?;
     if options.zones.is_some() {
         if options.scheme.size.is_none() {
             config.volume_blocks = config.volume_blocks_max();
@@ -254,14 +316,14 @@ fn settle_zones(config: &mut ArrayConfig, options: &Create) -> Result<()> {
     }
     let per_segment = u64::from(shape.user_layout().segment_data_blocks());
     let guess = config.volume_blocks / per_segment;
-    config.geometry.zones =
-        u32::try_from(guess).context("--size needs too many zones: raise --zone-capacity")?;
+    let too_many =
+        || Exit::Usage.error(format!("--size needs more than {ZONES_MAX} zones: raise --zone-capacity"));
+    config.geometry.zones = u32::try_from(guess).map_err(|_| too_many())?;
     let wanted = config.volume_blocks + config.volume_blocks * SPARE_PERCENT / 100;
     while config.volume_blocks_max() < wanted {
-        ensure!(
-            config.geometry.zones < ZONES_MAX,
-            "--size needs more than {ZONES_MAX} zones: raise --zone-capacity"
-        );
+        if config.geometry.zones >= ZONES_MAX {
+            return Err(too_many());
+        }
         config.geometry.zones += 1;
     }
     Ok(())

@@ -2,6 +2,8 @@
 
 use crate::cli::Fail;
 use crate::directory::Directory;
+use crate::exit::Exit;
+use crate::roster::{Absence, Place, Roster};
 use crate::status;
 use anyhow::Result;
 use array::log::config::Tuning;
@@ -9,17 +11,20 @@ use array::log::{mount, mount_read_only};
 use base::time::Instant;
 
 /// Tells the server, or when there is none, the superblocks of the other drives.
-pub fn run(options: &Fail) -> Result<()> {
-    let directory = Directory::open(&options.dir)?;
+pub fn run(options: &Fail) -> Result<Exit> {
+    let mut directory = Directory::open(&options.dir)?;
     if status::ask(&directory, &format!("fail {}", options.drive))?.is_none() {
-        let looked = mount_read_only(directory.open_drives()?.devices, Instant(0))?;
-        status::check_can_fail(&looked.0.status(), options.drive)?;
+        let mut roster = Roster::find(&mut directory)?;
+        let absence = Absence::OnlyOf(options.drive);
+        let looked = mount_read_only(roster.open(absence, None)?.devices, Instant(0))?;
+        let is_missing = roster.places.get(usize::from(options.drive)).is_some_and(Place::is_missing);
+        status::check_can_fail(&looked.0.status(), options.drive, is_missing)?;
         drop(looked);
-        let mut drives = directory.open_drives()?;
+        let mut drives = roster.open(absence, None)?;
         // A member that is not there when the array is mounted is recorded as failed.
         drives.devices[usize::from(options.drive)] = None;
         mount(drives.devices, Tuning::default(), Instant(0))?;
     }
     println!("drive {} is marked failed; the array runs without it", options.drive);
-    Ok(())
+    Ok(Exit::Well)
 }

@@ -3,30 +3,43 @@
 //! `cli` is what can be typed, one module per command does it, `directory` is an array's directory
 //! on disk: `array.toml`, its drives, its sockets.
 
+mod array_file;
+mod assemble;
 mod characterise;
 mod check;
 mod cli;
 mod create;
+mod destroy;
 mod directory;
 mod drive_watch;
+mod examine;
+mod exit;
 mod experiment;
 mod fail;
 mod hosting;
 mod lab_commands;
+mod leftover;
 mod lines;
 mod probe;
 mod progress;
 mod rebuild;
 mod replace;
+mod room;
+mod roster;
+mod scan;
 mod scrub;
 mod serve;
+mod sighting;
+mod signals;
 mod sim;
 mod spare;
 mod status;
 mod steps;
+mod stop;
 
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};
+use exit::Exit;
 use lines::Lines;
 use std::io::Write;
 use std::process::ExitCode;
@@ -48,12 +61,12 @@ fn main() -> ExitCode {
     let code = match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            let text = format!("zoneweave: {error:#}\n").into_bytes();
+            let text = format!("zoneweave: {}\n", exit::in_words(&error)).into_bytes();
             match &log {
                 Some(log) => log.say(text),
                 None => drop(std::io::stderr().write_all(&text)),
             }
-            ExitCode::FAILURE
+            Exit::of(&error).into()
         }
     };
     log.iter().for_each(Lines::finish);
@@ -100,21 +113,33 @@ fn end_when_nobody_reads() {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    match cli.command {
+    let exit = match cli.command {
+        Command::Lab { command } => return lab_commands::run(&command),
+        Command::Sim(options) => return sim::run(&options),
+        Command::Drive { command } => drive_command(command)?,
         Command::Up(options) => serve::up(&options)?,
         Command::Create(options) => create::run(&options)?,
         Command::Serve(options) => serve::run(&options)?,
+        Command::Stop(options) => stop::run(&options)?,
         Command::Status(options) => status::run(&options)?,
-        Command::Check(options) => return check::run(&options),
-        Command::Drive { command: DriveCommand::Fail(options) } => fail::run(&options)?,
-        Command::Drive { command: DriveCommand::Create(options) } => create::drive(&options)?,
-        Command::Drive { command: DriveCommand::Replace(options) } => replace::run(&options)?,
-        Command::Scrub(options) => return scrub::run(&options),
+        Command::Check(options) => check::run(&options)?,
+        Command::Examine(options) => examine::run(&options)?,
+        Command::Scan(options) => scan::run(&options)?,
+        Command::Assemble(options) => assemble::run(&options)?,
+        Command::Destroy(options) => destroy::run(&options)?,
+        Command::Scrub(options) => scrub::run(&options)?,
         Command::Rebuild(options) => rebuild::run(&options)?,
-        Command::Drive { command: DriveCommand::AddSpare(options) } => spare::run(&options)?,
-        Command::Drive { command: DriveCommand::Probe(options) } => probe::run(&options)?,
-        Command::Lab { command } => return lab_commands::run(&command),
-        Command::Sim(options) => return sim::run(&options),
+    };
+    Ok(exit.into())
+}
+
+fn drive_command(command: DriveCommand) -> anyhow::Result<Exit> {
+    match command {
+        DriveCommand::Fail(options) => fail::run(&options),
+        DriveCommand::Create(options) => create::drive(&options),
+        DriveCommand::Replace(options) => replace::run(&options),
+        DriveCommand::AddSpare(options) => spare::run(&options),
+        DriveCommand::RemoveSpare(options) => spare::remove(&options),
+        DriveCommand::Probe(options) => probe::run(&options).map(|()| Exit::Well),
     }
-    Ok(ExitCode::SUCCESS)
 }

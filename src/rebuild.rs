@@ -2,27 +2,30 @@
 
 use crate::cli::{Rate, Rebuild};
 use crate::directory::Directory;
+use crate::exit::Exit;
 use crate::progress::Display;
 use crate::status::{self, StatusReport};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Between two questions to the server.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Shows, or follows.
-pub fn run(options: &Rebuild) -> Result<()> {
-    let directory = Directory::open(&options.dir)?;
+pub fn run(options: &Rebuild) -> Result<Exit> {
+    let mut directory = Directory::open(&options.dir)?;
     if let Some(rate) = options.rate {
         set_rate(&directory, rate)?;
     }
-    if options.wait {
-        follow(&directory, options.json)?;
-    }
-    let report = status::current(&directory)?;
+    let exit = match options.wait {
+        true => follow(&directory, None, options.json)?,
+        false => Exit::Well,
+    };
+    let report = status::current(&mut directory)?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report.rebuild)?);
-        return Ok(());
+        return Ok(exit);
     }
     match &report.rebuild {
         Some(rebuild) => println!("drive {} is being rebuilt: {}", rebuild.drive, rebuild.progress),
@@ -34,31 +37,48 @@ pub fn run(options: &Rebuild) -> Result<()> {
             options.dir.display()
         );
     }
-    Ok(())
+    if report.state == "degraded" {
+        println!(
+            "`zoneweave drive replace {} N` gives it a new drive for one that failed",
+            options.dir.display()
+        );
+    }
+    Ok(exit)
 }
 
 /// Changes the limit of rebuilds until the server stops.
 pub fn set_rate(directory: &Directory, rate: Rate) -> Result<()> {
     let line = format!("rebuild-rate {}", rate.mib_per_second);
     let answer = status::ask(directory, &line)?;
-    answer.map(|_| ()).context("nobody serves the array: give --rebuild-rate to `zoneweave serve`")
+    let nobody = || Exit::Absent.error("nobody serves the array: give --rebuild-rate to `zoneweave serve`");
+    answer.map(|_| ()).ok_or_else(nobody)
 }
 
-/// Waits until the server has rebuilt what it is rebuilding.
-pub fn follow(directory: &Directory, is_quiet: bool) -> Result<()> {
+/// Waits until the server has rebuilt what it is rebuilding, and what spares are about to take the place of. A rebuild may
+/// be over before it is asked for the first time: that of `begun`, if any.
+pub fn follow(directory: &Directory, begun: Option<usize>, is_quiet: bool) -> Result<Exit> {
+    let mut lacking: BTreeSet<usize> = begun.into_iter().collect();
     let mut shown: Option<(usize, Display)> = None;
     loop {
         let report = ask(directory)?;
-        let Some(rebuild) = &report.rebuild else {
-            let Some((drive, display)) = shown else { return Ok(()) };
+        let drive = report.rebuild.as_ref().map(|rebuild| rebuild.drive);
+        if let Some((before, display)) = shown.take_if(|(before, _)| drive != Some(*before)) {
             display.end();
-            return match report.members[drive].state.as_str() {
-                "active" => Ok(()),
-                state => bail!("drive {drive} was not rebuilt: it is {state} now; replace it by another"),
-            };
-        };
-        let new = || (rebuild.drive, Display::new(&format!("rebuilding drive {}", rebuild.drive), is_quiet));
-        shown.get_or_insert_with(new).1.show(&rebuild.progress);
+            let state = &report.members[before].state;
+            if state != "active" {
+                bail!("drive {before} was not rebuilt: it is {state} now; replace it by another");
+            }
+        }
+        note_rebuilt(&report, &mut lacking, is_quiet);
+        match &report.rebuild {
+            Some(rebuild) => {
+                let what = format!("rebuilding drive {}", rebuild.drive);
+                let new = || (rebuild.drive, Display::new(&what, is_quiet));
+                shown.get_or_insert_with(new).1.show(&rebuild.progress);
+            }
+            None if report.rebuild_due => {}
+            None => return Ok(status::exit_of(&report)),
+        }
         if report.state == "failed" {
             bail!("too many drives have failed: the rebuild cannot go on until they are back");
         }
@@ -66,10 +86,22 @@ pub fn follow(directory: &Directory, is_quiet: bool) -> Result<()> {
     }
 }
 
+/// Says which drives have been rebuilt, on a terminal and without.
+fn note_rebuilt(report: &StatusReport, lacking: &mut BTreeSet<usize>, is_quiet: bool) {
+    for member in &report.members {
+        if member.state != "active" {
+            lacking.insert(member.index);
+        } else if lacking.remove(&member.index) && !is_quiet {
+            println!("drive {} is rebuilt", member.index);
+        }
+    }
+}
+
 fn ask(directory: &Directory) -> Result<StatusReport> {
     let dir = directory.path.display();
-    let answer = status::ask(directory, "status")?.with_context(|| {
-        format!("nobody serves the array: the rebuild goes on where it was with `zoneweave serve {dir}`")
+    let answer = status::ask(directory, "status")?.ok_or_else(|| {
+        let said = "nobody serves the array: the rebuild goes on where it was with";
+        Exit::Absent.error(format!("{said} `zoneweave serve {dir}`"))
     })?;
     serde_json::from_str(&answer).context("the server's answer")
 }

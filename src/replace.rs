@@ -5,7 +5,9 @@
 
 use crate::cli::Replace;
 use crate::directory::{Directory, DriveTable};
+use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::roster::{Absence, Roster};
 use crate::{rebuild, status};
 use anyhow::{Context, Result, bail};
 use array::log::config::Tuning;
@@ -49,7 +51,7 @@ pub enum Attempt {
 }
 
 /// Replaces a drive, through the server if there is one.
-pub fn run(options: &Replace) -> Result<()> {
+pub fn run(options: &Replace) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     let with = options.with.as_ref().map(std::path::absolute).transpose().context("--with")?;
     let is_served = status::ask(&directory, "status")?.is_some();
@@ -65,10 +67,11 @@ pub fn run(options: &Replace) -> Result<()> {
     } else {
         print(options, &replaced);
     }
-    if options.wait && replaced.served {
-        rebuild::follow(&directory, options.json)?;
+    match (options.wait, replaced.served) {
+        (false, _) => Ok(Exit::Well),
+        (true, true) => rebuild::follow(&directory, Some(usize::from(replaced.drive)), options.json),
+        (true, false) => Ok(Exit::Degraded),
     }
-    Ok(())
 }
 
 fn print(options: &Replace, replaced: &Replaced) {
@@ -99,15 +102,20 @@ fn ask_server(directory: &Directory, drive: u8, with: Option<&Path>) -> Result<O
         }
         std::thread::sleep(ASK_AGAIN_EVERY);
     }
-    bail!("drive {drive} cannot be replaced: the array has been changing for a minute; try again later")
+    let said = format!(
+        "drive {drive} cannot be replaced: the array has been changing for a minute; try again later"
+    );
+    Err(Exit::Busy.error(said))
 }
 
 /// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
 fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) -> Result<Replaced> {
-    let (looked, ..) = mount_read_only(directory.open_drives()?.devices, Instant(0))?;
+    let mut roster = Roster::find(directory)?;
+    let absence = Absence::OnlyOf(drive);
+    let (looked, ..) = mount_read_only(roster.open(absence, None)?.devices, Instant(0))?;
     check_drive(&looked.status(), drive)?;
     drop(looked);
-    let (shard, drives, _) = mount(directory.open_drives()?.devices, Tuning::default(), Instant(0))?;
+    let (shard, drives, _) = mount(roster.open(absence, None)?.devices, Tuning::default(), Instant(0))?;
     let mut volume = LogVolume::new(shard, drives);
     let mut replies = Vec::new();
     let mut replaced = None;
@@ -132,7 +140,9 @@ fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) ->
 
 fn check_drive(status: &array::log::status::Status, drive: u8) -> Result<()> {
     let count = status.members.len();
-    anyhow::ensure!(usize::from(drive) < count, "drive {drive}: the array has drives 0 to {}", count - 1);
+    if usize::from(drive) >= count {
+        return Err(Exit::Usage.error(format!("drive {drive}: the array has drives 0 to {}", count - 1)));
+    }
     Ok(())
 }
 

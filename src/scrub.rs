@@ -2,6 +2,7 @@
 
 use crate::cli::Scrub;
 use crate::directory::Directory;
+use crate::exit::Exit;
 use crate::progress::{Display, Progress};
 use crate::status::{self, StatusReport};
 use anyhow::{Context, Result, bail, ensure};
@@ -9,7 +10,6 @@ use array::log::scrub::{ScrubOptions, ScrubState, ScrubStatus};
 use array::log::volume::LogVolume;
 use base::units::BLOCK_BYTES_U64;
 use serde::{Deserialize, Serialize};
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Between two questions to the server.
@@ -113,7 +113,7 @@ impl std::fmt::Display for ScrubReport {
 }
 
 /// Begins a scrub, or joins the one that is running, and follows it; exit code 1 when damage is left.
-pub fn run(options: &Scrub) -> Result<ExitCode> {
+pub fn run(options: &Scrub) -> Result<Exit> {
     let directory = Directory::open(&options.dir)?;
     let line = match (options.stop, options.rate, options.repair) {
         (true, ..) => "scrub-stop".to_owned(),
@@ -123,10 +123,10 @@ pub fn run(options: &Scrub) -> Result<ExitCode> {
         }
     };
     let dir = options.dir.display();
-    status::ask(&directory, &line)?.with_context(|| {
-        format!(
+    status::ask(&directory, &line)?.ok_or_else(|| {
+        Exit::Absent.error(format!(
             "nobody serves the array: `zoneweave check {dir}` verifies it, `zoneweave serve {dir}` serves it"
-        )
+        ))
     })?;
     let is_followed = !options.stop && !options.background;
     let report = if is_followed { follow(&directory, options.json)? } else { ask(&directory)? };
@@ -141,7 +141,7 @@ pub fn run(options: &Scrub) -> Result<ExitCode> {
         println!("scrubbing; `zoneweave status {dir}` tells how far it is");
     }
     let is_well = !is_followed || report.is_clean();
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_well { Exit::Well } else { Exit::Damage })
 }
 
 fn ask(directory: &Directory) -> Result<ScrubReport> {
@@ -198,4 +198,13 @@ pub fn start(volume: &mut LogVolume, rest: &str) -> Result<()> {
 pub fn bytes_read(volume: &LogVolume) -> Option<u64> {
     let shard = volume.shard();
     shard.is_scrubbing().then(|| shard.scrub_findings().blocks_read * BLOCK_BYTES_U64)
+}
+
+/// `scrub-stop`: what the server does about it.
+pub fn stop(volume: &mut LogVolume) -> Result<()> {
+    if !volume.shard().is_scrubbing() {
+        return Err(Exit::Absent.error("no scrub is running"));
+    }
+    volume.stop_scrub();
+    Ok(())
 }

@@ -1,14 +1,18 @@
 //! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
 
-use crate::cli::{RATE_MIB_MAX, Rate, Serve, ServiceOptions, Up};
+use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up};
 use crate::create;
-use crate::directory::{self, Directory, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
+use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_watch::DriveWatch;
+use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
 use crate::replace::{self, Attempt};
+use crate::room;
+use crate::roster::{Absence, OpenDrives, Roster};
 use crate::scrub::{self, ScrubReport};
+use crate::signals::Impatience;
 use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
@@ -24,7 +28,8 @@ use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use drive::emulated::Pace;
 use drive::timing::Profile;
-use server::{ExportConfig, Listen, ServerConfig, Service, Stop, WallClock, control};
+use server::listen::SOCKET_PATH_BYTES_MAX;
+use server::{ExportConfig, Listen, Listener, ServerConfig, Service, Stop, StopHandle, WallClock, control};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
@@ -49,67 +54,61 @@ const LAST_CHECKPOINT_MAX: Nanos = Nanos(10_000_000_000);
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
 
 /// Creates the array if there is none, then serves it.
-pub fn up(options: &Up) -> Result<()> {
-    let directory = if directory::exists(&options.dir) {
-        let asked = options.scheme.drives.is_some()
-            || options.scheme.level.is_some()
-            || options.scheme.size.is_some();
-        if asked {
-            log::info!(
-                "{} holds an array already: --drives, --level and --size are for new ones",
-                options.dir.display()
-            );
+pub fn up(options: &Up) -> Result<Exit> {
+    let directory = match Directory::open(&options.dir) {
+        Ok(directory) => {
+            let Scheme { drives, level, size } = &options.scheme;
+            if drives.is_some() || level.is_some() || size.is_some() {
+                log::info!(
+                    "{} holds an array already: --drives, --level and --size are for new ones",
+                    options.dir.display()
+                );
+            }
+            directory
         }
-        Directory::open(&options.dir)?
-    } else {
-        let directory = create::create(&create::with_defaults(&options.dir, &options.scheme))?;
-        log::info!("created an array in {}", options.dir.display());
-        directory
+        Err(error) if Exit::of(&error) == Exit::Absent => {
+            let (directory, _) = create::create(&create::with_defaults(&options.dir, &options.scheme))?;
+            log::info!("created an array in {}", options.dir.display());
+            directory
+        }
+        Err(error) => return Err(error),
     };
     serve(directory, &options.service)
 }
 
 /// Serves an array.
-pub fn run(options: &Serve) -> Result<()> {
+pub fn run(options: &Serve) -> Result<Exit> {
     serve(Directory::open(&options.dir)?, &options.service)
 }
 
-fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
+/// Nothing is recorded on a drive before all drives are there and both sockets listen.
+fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
+    let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;
     let hosting = Hosting::new(profile)?;
-    let mut drives = directory.open_drives_as(&hosting)?;
+    let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
+    let (listener, control) = listen(&directory, options)?;
+    let place = listener.place().clone();
     let tuning = tuning_of(options, directory.file.engine);
     let volume = recover(&directory, drives.devices, tuning, clock)?;
-    let listen = match &options.listen {
-        Some(listen) => listen.clone(),
-        None => Listen::Unix(std::path::absolute(directory.nbd_path()).context("the array's directory")?),
-    };
-    let listener = listen.bind()?;
-    let control = control::bind(&directory.control_path())?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
+    drop(impatience);
     warn_of_missing_cores(options.cores);
-    let announced = announce(&listen, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64)?;
+    let announced = announce(&place, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64)?;
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
         drives.paces.iter().for_each(Pace::start);
     }
-    let config = ServerConfig {
-        exports: vec![ExportConfig {
-            name: directory.file.export.clone(),
-            description: format!("Zoneweave array {}", directory.file.uuid),
-        }],
-        cores: options.cores,
-        spin: if hosting.profile().is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
-        ..ServerConfig::default()
-    };
+    let config = config_of(&directory, options);
     let service =
         Service { listeners: vec![listener], control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let mut served = ServedArray {
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
         hosting,
+        stop: handle,
         rebuild_speed: Speed::default(),
         rebuilding: None,
         scrub_speed: Speed::default(),
@@ -136,7 +135,46 @@ fn serve(directory: Directory, options: &ServiceOptions) -> Result<()> {
     result?;
     log::info!("stopped; everything written is on the drives");
     announced.finish();
-    Ok(())
+    Ok(Exit::Well)
+}
+
+/// Finds and opens the drives, and writes down where they are now.
+fn open_drives(directory: &mut Directory, degraded: bool, hosting: &Hosting) -> Result<OpenDrives> {
+    let before = directory.file.clone();
+    let mut roster = Roster::find(directory)?;
+    if let Some(record) = &roster.record {
+        room::expect_index_fits(record)?;
+    }
+    let absence = if degraded { Absence::Accepted } else { Absence::Refused };
+    let drives = roster.open(absence, Some(hosting))?;
+    if directory.file != before
+        && let Err(error) = directory.save()
+    {
+        log::warn!("array.toml is not up to date, which does no harm: {}", exit::in_words(&error));
+    }
+    Ok(drives)
+}
+
+/// Begins to listen for clients and for questions. Who comes before the array is mounted, waits.
+fn listen(directory: &Directory, options: &ServiceOptions) -> Result<(Listener, Listener)> {
+    let listen = match &options.listen {
+        Some(listen) => listen.clone(),
+        None => Listen::Unix(std::path::absolute(directory.nbd_path()).context("the array's directory")?),
+    };
+    let control = control::bind(&directory.control_path())?;
+    Ok((listen.bind()?, control))
+}
+
+fn config_of(directory: &Directory, options: &ServiceOptions) -> ServerConfig {
+    ServerConfig {
+        exports: vec![ExportConfig {
+            name: directory.file.export.clone(),
+            description: format!("Zoneweave array {}", directory.file.uuid),
+        }],
+        cores: options.cores,
+        spin: if options.profile.is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
+        ..ServerConfig::default()
+    }
 }
 
 fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
@@ -218,10 +256,20 @@ fn warn_of_missing_cores(asked: usize) {
 /// Says where clients find the volume; nobody waits for a reader of that.
 fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     let uri = listen.uri(export);
-    let text = format!(
-        "serving {} at {uri}\n  nbdinfo '{uri}'\n  fio --name=verify --ioengine=nbd --uri='{uri}' --rw=randwrite --bs=4k \
-         --iodepth=64 --size=256m --verify=crc32c\n",
-        human_bytes(bytes)
+    let mut text = format!("serving {} at {uri}\n", human_bytes(bytes));
+    if let Listen::Unix(path) = listen
+        && path.as_os_str().len() > SOCKET_PATH_BYTES_MAX
+        && let (Some(folder), Some(name)) = (path.parent(), path.file_name())
+    {
+        text += &format!(
+            "  the socket's path is longer than most clients can take: run them in {}, with socket={}\n",
+            folder.display(),
+            name.to_string_lossy()
+        );
+    }
+    text += &format!(
+        "  nbdinfo '{uri}'\n  fio --name=verify --ioengine=nbd --uri='{uri}' --rw=randwrite --bs=4k --iodepth=64 \
+         --size=256m --verify=crc32c --verify_state_save=0\n"
     );
     let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
     lines.say(text.into_bytes());
@@ -241,6 +289,8 @@ struct ServedArray {
     /// How drives that come later work.
     hosting: Hosting,
     watch: DriveWatch,
+    /// Ends the service when it is asked to.
+    stop: StopHandle,
     rebuild_speed: Speed,
     /// The drive that was being rebuilt at the last turn.
     rebuilding: Option<DriveIndex>,
@@ -298,7 +348,7 @@ impl ServedArray {
             "status" => Ok(serde_json::to_string(&self.status(now))?),
             "fail" => {
                 let drive: u8 = rest.parse().context("the drive's number")?;
-                status::check_can_fail(&self.volume.shard().status(), drive)?;
+                status::check_can_fail(&self.volume.shard().status(), drive, false)?;
                 self.volume.fail_member(DriveIndex(drive));
                 log::warn!("drive {drive} was marked failed");
                 Ok("{}".to_owned())
@@ -310,9 +360,16 @@ impl ServedArray {
                 Ok("{}".to_owned())
             }
             "scrub" => scrub::start(&mut self.volume, rest).map(|()| "{}".to_owned()),
-            "scrub-stop" => {
-                self.volume.stop_scrub();
-                Ok("{}".to_owned())
+            "scrub-stop" => scrub::stop(&mut self.volume).map(|()| "{}".to_owned()),
+            "stop" => {
+                log::info!("stopping, as asked");
+                self.stop.request();
+                Ok(serde_json::json!({ "pid": std::process::id() }).to_string())
+            }
+            "remove-spare" => {
+                let removed = spare::take_away(&mut self.directory, Path::new(rest))?;
+                log::info!("{} is no spare any more", removed.path.display());
+                Ok(serde_json::to_string(&removed)?)
             }
             "add-spare" => {
                 let path = Some(rest).filter(|path| !path.is_empty()).map(Path::new);
@@ -323,7 +380,7 @@ impl ServedArray {
             "replace" => Ok(serde_json::to_string(&self.replace(now, rest)?)?),
             _ => anyhow::bail!(
                 "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, \
-                 `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `add-spare [PATH]`"
+                 `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [PATH]`, `remove-spare PATH` or `stop`"
             ),
         }
     }
@@ -335,6 +392,7 @@ impl ServedArray {
         let served = Served {
             rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
             rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate(),
+            rebuild_due: self.next_spare().is_some(),
             scrub: self.scrub_report(now),
         };
         let mut report = status::report(&self.directory, &self.volume.shard().status(), &total, Some(served));
@@ -391,23 +449,28 @@ impl ServedArray {
         Ok(attempt)
     }
 
+    /// The drive that has failed, and the spare that is to take its place.
+    fn next_spare(&self) -> Option<(DriveIndex, &DriveTable)> {
+        let shard = self.volume.shard();
+        let failed = shard.failed_member().filter(|_| shard.rebuilding().is_none())?;
+        Some((failed, spare::next(&self.directory.file.spare, &self.spares_refused)?))
+    }
+
     /// Gives the place of a drive that has failed to a spare, if there is one.
     fn call_spare(&mut self, now: Instant) {
         self.spare_due = None;
-        let shard = self.volume.shard();
-        let Some(failed) = shard.failed_member().filter(|_| shard.rebuilding().is_none()) else { return };
-        let Some(spare) = spare::next(&self.directory.file.spare, &self.spares_refused) else { return };
+        let Some((failed, spare)) = self.next_spare() else { return };
+        let (uuid, path) = (spare.uuid, spare.path.clone());
         self.spare_due = Some(now + CALL_SPARE_EVERY);
         if now.since(self.spare_called_at) < CALL_SPARE_EVERY {
             return;
         }
         self.spare_called_at = now;
-        let (uuid, path) = (spare.uuid, spare.path.clone());
         match self.install(now, failed.0, Some(&path)) {
             Ok(Attempt::Busy) => {}
             Ok(Attempt::Done(_)) => log::warn!("drive {failed} has failed; a spare takes its place"),
             Err(error) => {
-                log::error!("spare {}: {error:#}", path.display());
+                log::error!("spare {}: {}", path.display(), exit::in_words(&error));
                 self.spares_refused.push(uuid);
             }
         }
@@ -463,7 +526,8 @@ impl Volume for ServedArray {
         self.watch_scrub(now);
         self.call_spare(now);
         let directory = &self.directory;
-        self.watch.look(now, &mut self.volume, |drive| directory.drive_path(drive));
+        self.watch
+            .look(now, &mut self.volume, |drive| directory.path.join(&directory.file.drive[drive].path));
         self.now = now;
         self.volume.turn(now, replies)
     }
@@ -477,7 +541,10 @@ impl Volume for ServedArray {
     fn control(&mut self, now: Instant, line: &str) -> String {
         match self.answer(now, line) {
             Ok(answer) => answer,
-            Err(error) => serde_json::json!({ "error": format!("{error:#}") }).to_string(),
+            Err(error) => {
+                let exit = Exit::of(&error).number();
+                serde_json::json!({ "error": exit::in_words(&error), "exit": exit }).to_string()
+            }
         }
     }
 }

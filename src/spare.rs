@@ -1,11 +1,13 @@
-//! `zoneweave drive add-spare`: a blank drive that takes the place of the next that fails.
+//! `zoneweave drive add-spare` and `remove-spare`: blank drives that take the place of the next that fails.
 //!
 //! Spares are named in `array.toml` and nowhere else. A spare is opened when it is needed, by a server that finds a
 //! member failed; one that cannot be used then is passed over, with a word in the log.
 
-use crate::cli::AddSpare;
+use crate::cli::{AddSpare, RemoveSpare};
 use crate::directory::{Directory, DriveTable};
+use crate::exit::Exit;
 use crate::replace::Newcomer;
+use crate::roster::{Absence, Roster};
 use crate::status;
 use anyhow::{Context, Result, ensure};
 use array::log::mount_read_only;
@@ -25,14 +27,15 @@ pub struct Added {
 }
 
 /// Adds a spare, through the server if there is one.
-pub fn run(options: &AddSpare) -> Result<()> {
+pub fn run(options: &AddSpare) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     let path = options.path.as_ref().map(std::path::absolute).transpose().context("PATH")?;
     let line = path.as_ref().map_or("add-spare".to_owned(), |path| format!("add-spare {}", path.display()));
     let added = match status::ask(&directory, &line)? {
         Some(answer) => serde_json::from_str(&answer).context("the server's answer")?,
         None => {
-            let (looked, ..) = mount_read_only(directory.open_drives()?.devices, Instant(0))?;
+            let drives = Roster::find(&mut directory)?.open(Absence::Accepted, None)?;
+            let (looked, ..) = mount_read_only(drives.devices, Instant(0))?;
             add(&mut directory, path.as_deref(), looked.geometry())?
         }
     };
@@ -41,7 +44,49 @@ pub fn run(options: &AddSpare) -> Result<()> {
     } else {
         println!("{} is a spare: it takes the place of the next drive that fails", added.path.display());
     }
-    Ok(())
+    Ok(Exit::Well)
+}
+
+/// The JSON object of `zoneweave drive remove-spare --json`.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Removed {
+    /// File of the drive that is no spare any more; it stays.
+    pub path: PathBuf,
+    /// Spares there are now.
+    pub spares: usize,
+}
+
+/// Takes a spare away, through the server if there is one.
+pub fn remove(options: &RemoveSpare) -> Result<Exit> {
+    let mut directory = Directory::open(&options.dir)?;
+    let given = options.path.to_str().context("PATH is not text")?;
+    let removed: Removed = match status::ask(&directory, &format!("remove-spare {given}"))? {
+        Some(answer) => serde_json::from_str(&answer).context("the server's answer")?,
+        None => take_away(&mut directory, &options.path)?,
+    };
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&removed)?);
+    } else {
+        println!("{} is no spare any more; the file is yours to remove", removed.path.display());
+    }
+    Ok(Exit::Well)
+}
+
+/// Forgets a spare: named as `zoneweave status` has it, or by a path.
+pub fn take_away(directory: &mut Directory, path: &Path) -> Result<Removed> {
+    let wanted = directory.path.join(path);
+    let absolute = std::path::absolute(path).context("PATH")?;
+    let is_it = |spare: &DriveTable| {
+        let full = directory.path.join(&spare.path);
+        spare.path == path || full == wanted || std::path::absolute(&full).is_ok_and(|full| full == absolute)
+    };
+    let Some(index) = directory.file.spare.iter().position(is_it) else {
+        let said = format!("{}: is no spare of the array; `zoneweave status` lists them", path.display());
+        return Err(Exit::Absent.error(said));
+    };
+    let removed = directory.file.spare.remove(index);
+    directory.save()?;
+    Ok(Removed { path: directory.path.join(removed.path), spares: directory.file.spare.len() })
 }
 
 /// Names a drive as a spare, and makes it if it does not exist.

@@ -4,9 +4,12 @@
 use crate::cli::Query;
 use crate::directory::{Directory, DriveTable};
 use crate::drive_watch::Trouble;
+use crate::exit::{self, Exit};
 use crate::progress::Progress;
+use crate::room;
+use crate::roster::{Absence, Place, Roster};
 use crate::scrub::ScrubReport;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
 use array::log::{Counters, MountReport, mount_read_only};
@@ -14,9 +17,10 @@ use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
 use serde::{Deserialize, Serialize};
-use server::control;
+use server::control::{self, AskError};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use zone::format::superblock::MemberState;
 
 /// The JSON object of `zoneweave status --json`.
@@ -31,6 +35,9 @@ pub struct StatusReport {
     /// While a drive is being rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<RebuildReport>,
+    /// A spare is about to take the place of a drive that failed.
+    #[serde(default)]
+    pub rebuild_due: bool,
     /// The scrub that is running, or the last one since the server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubReport>,
@@ -149,11 +156,14 @@ pub struct MemberReport {
     pub index: usize,
     /// Its file.
     pub path: String,
-    /// active, failed or rebuilding.
+    /// active, failed, rebuilding, or missing: of a drive that the array counts on and that cannot be had.
     pub state: String,
     /// What troubles the drive, as the server sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
+    /// Why it cannot be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Counters over the life of an array, in 4-KiB blocks. Saved every ten seconds and at the end of
@@ -239,53 +249,144 @@ impl LifetimeCounters {
     }
 }
 
-/// Prints the status of an array.
-pub fn run(options: &Query) -> Result<()> {
-    let directory = Directory::open(&options.dir)?;
-    let report = current(&directory)?;
+/// Prints the status of an array, or why it cannot be had.
+pub fn run(options: &Query) -> Result<Exit> {
+    let mut opened = Directory::open(&options.dir);
+    let result = match &mut opened {
+        Ok(directory) => current(directory),
+        Err(error) => Err(Exit::of(error).error(exit::in_words(error))),
+    };
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => {
+            if options.json {
+                println!("{}", serde_json::to_string_pretty(&without_mount(opened.ok(), &error))?);
+            }
+            return Err(error);
+        }
+    };
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&report);
     }
-    Ok(())
+    Ok(exit_of(&report))
+}
+
+/// The exit code that tells the state of an array.
+pub fn exit_of(report: &StatusReport) -> Exit {
+    match report.state.as_str() {
+        "clean" => Exit::Well,
+        "degraded" | "rebuilding" => Exit::Degraded,
+        _ => Exit::Failed,
+    }
+}
+
+/// An array whose state cannot be told: why, and what can be told of its drives.
+fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_json::Value {
+    let Some(mut directory) = directory else {
+        return serde_json::json!({ "served": false, "state": "failed", "error": exit::in_words(error) });
+    };
+    let places = Roster::find(&mut directory).map(|roster| roster.places).unwrap_or_default();
+    let member = |(index, place): (usize, &Place)| MemberReport {
+        index,
+        path: place.path.display().to_string(),
+        state: match (place.is_missing(), place.state) {
+            (true, _) => "missing".to_owned(),
+            (false, Some(state)) => state_in_words(state).to_owned(),
+            (false, None) => "unknown".to_owned(),
+        },
+        problem: place.problem.clone(),
+        trouble: None,
+    };
+    serde_json::json!({
+        "array": directory.file.uuid.to_string(),
+        "served": false,
+        "state": "failed",
+        "error": exit::in_words(error),
+        "level": directory.file.scheme.level,
+        "members": places.iter().enumerate().map(member).collect::<Vec<MemberReport>>(),
+    })
 }
 
 /// The status of an array, from the server if there is one, else from the drives.
-pub fn current(directory: &Directory) -> Result<StatusReport> {
-    match ask_server(directory)? {
-        Some(report) => Ok(report),
-        None => look(directory),
+pub fn current(directory: &mut Directory) -> Result<StatusReport> {
+    let read = |answer: String| serde_json::from_str(&answer).context("the server's answer");
+    if let Some(answer) = ask(directory, "status")? {
+        return read(answer);
     }
+    let looked = look(directory);
+    if looked.as_ref().is_err_and(|error| Exit::of(error) == Exit::Busy)
+        && let Some(answer) = ask(directory, "status")?
+    {
+        // A server that was about to start.
+        return read(answer);
+    }
+    looked
 }
 
-/// Asks the server; `None` when there is none.
-fn ask_server(directory: &Directory) -> Result<Option<StatusReport>> {
-    match ask(directory, "status")? {
-        Some(answer) => Ok(Some(serde_json::from_str(&answer).context("the server's answer")?)),
-        None => Ok(None),
+/// Refuses while the array is being served.
+pub fn expect_unserved(directory: &Directory) -> Result<()> {
+    if ask(directory, "status")?.is_some() {
+        let said = format!("{}: the array is being served; stop the server first", directory.path.display());
+        return Err(Exit::Busy.error(said));
     }
+    Ok(())
 }
 
 /// One question to the server; `None` when there is none.
 pub fn ask(directory: &Directory, line: &str) -> Result<Option<String>> {
-    let path = directory.control_path();
-    if !path.exists() {
+    let answer = match control::ask(&directory.control_path(), line) {
+        Ok(answer) => answer,
+        Err(AskError::NoServer { source, .. })
+            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            return Ok(None);
+        }
+        // It ended while it was asked.
+        Err(AskError::Io(error))
+            if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
+        {
+            return Ok(None);
+        }
+        Err(error @ AskError::BadLine) => return Err(Exit::Usage.because(error)),
+        Err(error) => return Err(Exit::Busy.because(error)),
+    };
+    if answer.is_empty() {
         return Ok(None);
     }
-    let Ok(answer) = control::ask(&path, line) else { return Ok(None) };
-    if let Some(error) = serde_json::from_str::<serde_json::Value>(&answer)?.get("error") {
-        bail!("{}", error.as_str().unwrap_or("the server refused"));
-    }
-    Ok(Some(answer))
+    let parsed: serde_json::Value = serde_json::from_str(&answer).context("the server's answer")?;
+    let Some(error) = parsed.get("error") else { return Ok(Some(answer)) };
+    let exit = parsed.get("exit").and_then(serde_json::Value::as_u64).map_or(Exit::Failed, Exit::from_number);
+    Err(exit.error(error.as_str().unwrap_or("the server refused")))
 }
 
 /// Looks at the drives of an array that is not served. Writes nothing.
-fn look(directory: &Directory) -> Result<StatusReport> {
-    let drives = directory.open_drives()?;
-    let (shard, _, _) = mount_read_only(drives.devices, Instant(0))?;
+fn look(directory: &mut Directory) -> Result<StatusReport> {
+    let mut roster = Roster::find(directory)?;
+    let drives = roster.open(Absence::Looking, None)?;
+    if let Some(record) = &roster.record {
+        room::expect_index_fits(record)?;
+    }
+    let mounted = mount_read_only(drives.devices, Instant(0));
+    let (shard, _, _) = mounted.map_err(|error| roster.explain(error))?;
     let counters = LifetimeCounters::load(&directory.counters_path());
-    Ok(report(directory, &shard.status(), &counters, None))
+    let mut report = report(directory, &shard.status(), &counters, None);
+    for (member, place) in report.members.iter_mut().zip(&roster.places) {
+        if place.is_missing() {
+            member.state = "missing".to_owned();
+        }
+        member.problem.clone_from(&place.problem);
+    }
+    Ok(report)
+}
+
+fn state_in_words(state: MemberState) -> &'static str {
+    match state {
+        MemberState::Active => "active",
+        MemberState::Failed => "failed",
+        MemberState::Rebuilding => "rebuilding",
+    }
 }
 
 /// What only a server knows.
@@ -295,6 +396,8 @@ pub struct Served {
     pub rebuild_bytes_per_second: Option<u64>,
     /// Its limit.
     pub rebuild_bytes_per_second_max: Option<u64>,
+    /// A spare is about to take the place of a drive that failed.
+    pub rebuild_due: bool,
     /// The scrub that is running, or the last one.
     pub scrub: Option<ScrubReport>,
 }
@@ -313,11 +416,8 @@ pub fn report(
             .drive
             .get(index)
             .map_or_else(String::new, |drive| drive.path.display().to_string()),
-        state: match state {
-            MemberState::Active => "active".to_owned(),
-            MemberState::Failed => "failed".to_owned(),
-            MemberState::Rebuilding => "rebuilding".to_owned(),
-        },
+        state: state_in_words(*state).to_owned(),
+        problem: None,
         trouble: None,
     };
     let spare = |spare: &DriveTable| SpareReport {
@@ -342,6 +442,7 @@ pub fn report(
             ),
             bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_bytes_per_second_max),
         }),
+        rebuild_due: served.as_ref().is_some_and(|served| served.rebuild_due),
         scrub: served.and_then(|served| served.scrub),
         level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
@@ -424,7 +525,8 @@ fn print(report: &StatusReport) {
     println!("unreadable       {}", report.unreadable_blocks);
     println!("lost for good    {}", report.lost_blocks);
     for member in &report.members {
-        println!("drive {:<2}         {:<10} {}", member.index, member.state, member.path);
+        let problem = member.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+        println!("drive {:<2}         {:<10} {}{problem}", member.index, member.state, member.path);
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
         }
@@ -443,7 +545,12 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
         if *state == MemberState::Failed {
             log::warn!(
                 "drive {index} ({}) is not part of the array any more: running degraded",
-                directory.drive_path(index).display()
+                directory
+                    .file
+                    .drive
+                    .get(index)
+                    .map_or_else(PathBuf::new, |drive| drive.path.clone())
+                    .display()
             );
         }
     }
@@ -477,12 +584,16 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
     }
 }
 
-/// Refuses to fail a drive that does not exist, or that the array needs.
-pub fn check_can_fail(status: &Status, drive: u8) -> Result<()> {
+/// Refuses to fail a drive that does not exist, or that the array needs. One that is missing looks like one that has
+/// failed, though it is not recorded.
+pub fn check_can_fail(status: &Status, drive: u8, is_missing: bool) -> Result<()> {
     let drive = usize::from(drive);
     let count = status.members.len();
-    ensure!(drive < count, "drive {drive}: the array has drives 0 to {}", count - 1);
-    ensure!(status.members[drive] != MemberState::Failed, "drive {drive} is marked failed already");
+    if drive >= count {
+        return Err(Exit::Usage.error(format!("drive {drive}: the array has drives 0 to {}", count - 1)));
+    }
+    let is_failed = status.members[drive] == MemberState::Failed && !is_missing;
+    ensure!(!is_failed, "drive {drive} is marked failed already");
     let others = || status.members.iter().enumerate().filter(|(other, _)| *other != drive);
     let active: PieceSet =
         others().filter(|(_, state)| **state == MemberState::Active).map(|(other, _)| other).collect();

@@ -179,7 +179,7 @@ fn a_scrub_finds_rot_and_repairs_it_while_clients_go_on() {
     server.stop();
     assert_clean(&dir);
     std::fs::remove_file(dir.join("drive-0.zns")).unwrap();
-    let server = Server::serve(&dir);
+    let server = Server::serve_degraded(&dir);
     assert_eq!(contents.count_unreadable(&mut server.client()), 0, "all is there without another drive");
     server.stop();
 }
@@ -215,7 +215,7 @@ fn rot_beside_a_missing_drive_is_never_wrong_data() {
     assert_eq!(code, Some(1), "{report:#}");
     assert!(report["problems"].as_array().unwrap().iter().any(|problem| problem["kind"] == "member_missing"));
     assert_places(&report, 3, &spoiled);
-    let mut server = Server::serve(&dir);
+    let mut server = Server::serve_degraded(&dir);
     let unreadable = contents.count_unreadable(&mut server.client());
     println!("{unreadable} of {BLOCKS} blocks fail");
     assert!(unreadable > 0, "{} blocks were beyond rescue", spoiled.count);

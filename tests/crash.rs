@@ -198,7 +198,7 @@ impl Crash {
 
     /// Serves what the crash left and looks at all of it.
     fn verify(&mut self) {
-        let server = Server::serve(&self.dir());
+        let server = Server::serve_degraded(&self.dir());
         let mut block = self.attach(&server);
         block.check_file_system();
         block.mount(&self.mountpoint());

@@ -107,7 +107,7 @@ fn a_file_is_measured_on_the_wall_clock() {
     let report = probe(&format!("--device {} --op read --seconds 0.2", text(&drive)));
     assert!(report["kiops"].as_f64().unwrap() > 0.0);
     let refused = ran(&format!("drive probe --device {} --op write --seconds 0.2", text(&drive)));
-    assert_eq!(refused.code(), Some(1), "{refused}");
+    assert_eq!(refused.code(), Some(4), "{refused}");
     assert!(refused.stderr.contains("would destroy data"), "{refused}");
 }
 
@@ -170,7 +170,7 @@ fn a_profile_slows_drives_and_changes_nothing_else() {
     assert!(server.log().contains("zn540-4tb"), "{}", server.log());
     server.stop();
     let refused = run_for(SOON, zoneweave().args(["serve", text(&dir), "--profile", "nosuch"]));
-    assert_eq!(refused.code(), Some(1), "{refused}");
+    assert_eq!(refused.code(), Some(4), "{refused}");
     assert!(refused.stderr.contains("zn540-1tb"), "the profiles are named: {refused}");
 }
 

@@ -104,7 +104,7 @@ fn an_interrupted_run_leaves_nothing_behind() {
     let group = format!("-{}", lab.id());
     run_for(SOON, command("kill").args(["-INT", "--", &group])).expect("kill -INT");
     let status = wait_for(LIMIT, &mut lab).expect("it ends");
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(4));
     assert_nothing_left(scratch.path());
 }
 
@@ -114,7 +114,7 @@ fn what_is_missing_is_named_with_its_package() {
     let mut lab = zoneweave();
     lab.args(["lab", "run", "exp12", "exp11", "--scratch", text(scratch.path())]).env("PATH", "/nowhere");
     let ran = run_for(SOON, &mut lab);
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(4), "{ran}");
     for words in ["sysbench", "fio", "apt-get install", "mariadb-server"] {
         assert!(ran.stderr.contains(words), "{words}: {ran}");
     }
@@ -129,6 +129,6 @@ fn too_little_room_is_said_before_anything_begins() {
     let mut lab = zoneweave();
     lab.args(["lab", "run", "exp11", "--scratch", "/proc"]);
     let ran = run_for(SOON, &mut lab);
-    assert_eq!(ran.code(), Some(1), "{ran}");
+    assert_eq!(ran.code(), Some(4), "{ran}");
     assert!(ran.stderr.contains("--scratch /proc") && ran.stderr.contains("MiB are free"), "{ran}");
 }

@@ -26,7 +26,9 @@ pub fn ask(arguments: &[&str]) -> Finished {
 /// `zoneweave status --json`.
 #[track_caller]
 pub fn status(dir: &Path) -> Value {
-    let output = ask(&["status", text(dir), "--json"]).expect("status");
+    let finished = ask(&["status", text(dir), "--json"]);
+    assert!(matches!(finished.code(), Some(0 | 3)), "{finished}");
+    let output = finished.stdout;
     serde_json::from_str(&output).unwrap_or_else(|error| panic!("status is not JSON: {error}\n{output}"))
 }
 
@@ -70,6 +72,12 @@ impl Server {
     #[track_caller]
     pub fn serve_with(dir: &Path, options: &[&str]) -> Server {
         Server::start(dir, &[&["serve", text(dir)], options].concat())
+    }
+
+    /// `zoneweave serve --degraded`: without the drives that are gone.
+    #[track_caller]
+    pub fn serve_degraded(dir: &Path) -> Server {
+        Server::start(dir, &["serve", text(dir), "--degraded"])
     }
 
     #[track_caller]
@@ -146,6 +154,11 @@ impl Server {
     pub fn assert_alive(&mut self) {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_none(), "the server ended: {ended:?}\n{}", self.log());
+    }
+
+    /// True when it is not there any more.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// The end of its log, for messages.

@@ -11,7 +11,8 @@ const SECONDS: u64 = 600;
 /// # Errors
 /// When a promise was broken.
 pub fn run(seconds: Option<&str>) -> Result<()> {
-    let seconds = seconds.map(|text| text.parse().with_context(|| format!("`{text}` is no number of seconds")));
+    let seconds =
+        seconds.map(|text| text.parse().with_context(|| format!("`{text}` is no number of seconds")));
     let seconds: u64 = seconds.transpose()?.unwrap_or(SECONDS);
     run_program(
         cargo()

@@ -1,0 +1,342 @@
+//! The drives of an array, found: `array.toml` says where they were, their superblocks say who they are.
+//!
+//! `array.toml` is a cache: a drive that is not where it says is looked for in the array's directory and in those of
+//! the other drives, and the order is that of the superblocks. A drive that the superblocks count on and that cannot be
+//! had is trouble of this host until the operator says otherwise: whoever would write refuses to go on without it.
+
+use crate::directory::{Directory, DriveTable};
+use crate::exit::Exit;
+use crate::hosting::Hosting;
+use crate::sighting::{self, Sighting};
+use anyhow::{Context, Result};
+use array::log::MountError;
+use base::erasure::PieceSet;
+use drive::emulated::{DriveError, DriveProblem, EmulatedDrive, Pace};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use zone::device::ZonedDevice;
+use zone::format::superblock::{MemberState, Superblock};
+use zone::stripe::Level;
+
+/// How long to wait for the drives of a server that was killed: the kernel closes its files a little later.
+const IN_USE_LIMIT: Duration = Duration::from_secs(2);
+const IN_USE_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What is done about a drive that the array counts on and that cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// Refused.
+    Refused,
+    /// Refused, but of this drive, which is to be given up anyway.
+    OnlyOf(u8),
+    /// The operator said so (`--degraded`).
+    Accepted,
+    /// Nothing will be written.
+    Looking,
+}
+
+/// One drive of the array.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its file, or where it should be.
+    pub path: PathBuf,
+    /// Its state as the superblocks have it; none when no superblock was found.
+    pub state: Option<MemberState>,
+    /// Why it cannot be had.
+    pub problem: Option<String>,
+}
+
+impl Place {
+    /// True of a drive that the array counts on and that cannot be had.
+    pub fn is_missing(&self) -> bool {
+        self.problem.is_some() && self.state != Some(MemberState::Failed)
+    }
+}
+
+/// The drives of an array by number.
+pub struct Roster {
+    /// The array's directory.
+    dir: PathBuf,
+    /// The superblock that speaks for the array.
+    pub record: Option<Superblock>,
+    /// The drives.
+    pub places: Vec<Place>,
+}
+
+/// The drives as they could be opened.
+pub struct OpenDrives {
+    /// By number; `None` where one is missing or unusable.
+    pub devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    /// Readable when a drive has something to say.
+    pub wake_fds: Vec<OwnedFd>,
+    /// The clocks of drives that take the time of a profile.
+    pub paces: Vec<Pace>,
+}
+
+/// Files that were looked at.
+struct Looked {
+    /// Each `[[drive]]` of `array.toml`, in its order.
+    listed: Vec<Result<Sighting, DriveError>>,
+    /// All drives that were seen.
+    seen: Vec<Sighting>,
+}
+
+impl Roster {
+    /// Finds the drives, and corrects what `directory.file` says of them. Nothing is opened or written.
+    ///
+    /// # Errors
+    /// When a drive is there twice.
+    pub fn find(directory: &mut Directory) -> Result<Roster> {
+        let looked = look(directory);
+        let array = array_of(directory, &looked);
+        let of_array = |sighting: &&Sighting| sighting.array() == Some(array);
+        let own = || looked.seen.iter().filter(of_array);
+        if let Some((one, other)) = sighting::clone_among(own()) {
+            return Err(sighting::clone_error(one, other));
+        }
+        let record = sighting::speaker(own().filter_map(|sighting| sighting.record.as_ref()));
+        let places = match &record {
+            Some(record) => places_of(directory, &looked, record),
+            None => directory
+                .file
+                .drive
+                .iter()
+                .zip(&looked.listed)
+                .map(|(table, look)| {
+                    let problem = look.as_ref().err().map(|error| error.problem.to_string());
+                    Place { path: directory.path.join(&table.path), state: None, problem }
+                })
+                .collect(),
+        };
+        Ok(Roster { dir: directory.path.clone(), record, places })
+    }
+
+    /// Opens the drives, for this process alone.
+    ///
+    /// # Errors
+    /// When one is in use, or cannot be had and `absence` does not allow for that.
+    pub fn open(&mut self, absence: Absence, hosting: Option<&Hosting>) -> Result<OpenDrives> {
+        let patience_ends = Instant::now() + IN_USE_LIMIT;
+        let mut drives = Vec::new();
+        for (index, place) in self.places.iter_mut().enumerate() {
+            let drive = match place.problem {
+                Some(_) => None,
+                None => open_one(place, patience_ends).with_context(|| format!("drive {index}"))?,
+            };
+            drives.push(drive);
+        }
+        self.judge(absence)?;
+        let mut open = OpenDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new() };
+        for (index, drive) in drives.into_iter().enumerate() {
+            let device = drive.map(|drive| open.host(drive, index, hosting)).transpose()?;
+            open.devices.push(device);
+        }
+        Ok(open)
+    }
+
+    /// Refuses to go on without drives that the array counts on.
+    fn judge(&self, absence: Absence) -> Result<()> {
+        let excused = |index: usize| match absence {
+            Absence::Refused => false,
+            Absence::OnlyOf(drive) => usize::from(drive) == index,
+            Absence::Accepted | Absence::Looking => true,
+        };
+        let missing = || self.places.iter().enumerate().filter(|(_, place)| place.problem.is_some());
+        let refused: Vec<String> = missing()
+            .filter(|(index, place)| place.is_missing() && !excused(*index))
+            .map(|(index, place)| {
+                let problem = place.problem.as_deref().unwrap_or_default();
+                format!("drive {index} ({}) is not there or cannot be read: {problem}", place.path.display())
+            })
+            .collect();
+        if refused.is_empty() {
+            for (index, place) in missing() {
+                if let Some(problem) = place.problem.as_ref().filter(|_| absence != Absence::Looking) {
+                    log::warn!("drive {index} is left out: {}: {problem}", place.path.display());
+                }
+            }
+            return Ok(());
+        }
+        Err(Exit::Failed.error(format!("{}\n{}", refused.join("\n"), self.remedy())))
+    }
+
+    /// A refusal to mount, with what is known of the drives that are not there.
+    pub fn explain(&self, error: MountError) -> anyhow::Error {
+        let problems: Vec<String> = self
+            .places
+            .iter()
+            .enumerate()
+            .filter_map(|(index, place)| Some((index, place, place.problem.as_ref()?)))
+            .map(|(index, place, problem)| format!("\n  drive {index} ({}): {problem}", place.path.display()))
+            .collect();
+        Exit::Failed.error(format!("{error}{}", problems.concat()))
+    }
+
+    fn remedy(&self) -> String {
+        let dir = self.dir.display();
+        let bring_back = "nothing was recorded on any drive; bring it back (is its file system mounted? is its path in \
+                          array.toml right?)";
+        if self.can_go_on() {
+            format!(
+                "{bring_back}, or go on without it: `zoneweave serve {dir} --degraded`; it is not believed again after \
+                 that, and has to be replaced"
+            )
+        } else {
+            format!("{bring_back}: too few drives are left to go on without")
+        }
+    }
+
+    /// True when the drives that are there hold all data.
+    fn can_go_on(&self) -> bool {
+        let Some(record) = &self.record else { return false };
+        let there = |place: &Place| place.problem.is_none() && place.state == Some(MemberState::Active);
+        let active: PieceSet = self
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| there(place))
+            .map(|(index, _)| index)
+            .collect();
+        let code = Level::from_code(record.level).and_then(|level| level.erasure_code(record.members.len()));
+        code.is_some_and(|code| code.can_decode(active))
+    }
+}
+
+impl OpenDrives {
+    /// Takes a drive: as one of an array that is served, or as it is.
+    fn host(
+        &mut self,
+        drive: EmulatedDrive,
+        index: usize,
+        hosting: Option<&Hosting>,
+    ) -> Result<Box<dyn ZonedDevice>> {
+        let Some(hosting) = hosting else { return Ok(Box::new(drive)) };
+        let hosted = hosting.host(drive, index as u64)?;
+        self.wake_fds.extend(hosted.wake_fd);
+        self.paces.extend(hosted.pace);
+        Ok(hosted.device)
+    }
+}
+
+/// Looks at every file that may be a drive of the array.
+fn look(directory: &Directory) -> Looked {
+    let path_of = |table: &DriveTable| directory.path.join(&table.path);
+    let listed: Vec<Result<Sighting, DriveError>> =
+        directory.file.drive.iter().map(|table| Sighting::of(&path_of(table))).collect();
+    let mut seen = Vec::new();
+    sighting::add_new(&mut seen, listed.iter().filter_map(|look| look.as_ref().ok()).cloned().collect());
+    let mut folders: BTreeSet<PathBuf> = BTreeSet::from([directory.path.clone()]);
+    folders
+        .extend(directory.file.drive.iter().filter_map(|table| path_of(table).parent().map(Path::to_owned)));
+    for folder in folders {
+        match sighting::in_folder(&folder) {
+            Ok(more) => sighting::add_new(&mut seen, more),
+            Err(error) => log::debug!("{}: {error}", folder.display()),
+        }
+    }
+    Looked { listed, seen }
+}
+
+/// The array that `array.toml` names, or when no drive knows it, that of most drives it lists.
+fn array_of(directory: &Directory, looked: &Looked) -> uuid::Uuid {
+    let named = directory.file.uuid;
+    if looked.seen.iter().any(|sighting| sighting.array() == Some(named)) {
+        return named;
+    }
+    let arrays = || looked.listed.iter().flatten().filter_map(Sighting::array);
+    let votes = |array: &uuid::Uuid| arrays().filter(|other| other == array).count();
+    arrays().max_by_key(votes).unwrap_or(named)
+}
+
+/// Finds each member among what was seen, and corrects the list of drives.
+fn places_of(directory: &mut Directory, looked: &Looked, record: &Superblock) -> Vec<Place> {
+    let before = directory.file.drive.clone();
+    directory.file.uuid = uuid::Uuid::from_bytes(record.array);
+    directory.file.drive.clear();
+    let mut places = Vec::new();
+    for (index, member) in record.members.iter().enumerate() {
+        let uuid = uuid::Uuid::from_bytes(member.uuid);
+        let mut found = looked.seen.iter().filter(|sighting| sighting.uuid == uuid);
+        let (table, problem) = match found.next() {
+            Some(sighting) => {
+                let was = before.iter().position(|table| directory.path.join(&table.path) == sighting.path);
+                let path = was
+                    .map_or_else(|| within(&directory.path, &sighting.path), |was| before[was].path.clone());
+                if was != Some(index) {
+                    log::info!("drive {index} is {}, which array.toml did not say", sighting.path.display());
+                }
+                let is_blank = sighting.record.is_none() && member.state == MemberState::Active;
+                let problem = is_blank.then(|| "the drive holds no superblock that is whole".to_owned());
+                (DriveTable { path, uuid }, problem)
+            }
+            None => not_found(&before, looked, record, index),
+        };
+        places.push(Place { path: directory.path.join(&table.path), state: Some(member.state), problem });
+        directory.file.drive.push(table);
+    }
+    places
+}
+
+/// What `array.toml` says of a drive that was not seen, and why it was not.
+fn not_found(
+    before: &[DriveTable],
+    looked: &Looked,
+    record: &Superblock,
+    index: usize,
+) -> (DriveTable, Option<String>) {
+    let uuid = uuid::Uuid::from_bytes(record.members[index].uuid);
+    let others =
+        |table: &DriveTable| record.members.iter().any(|member| member.uuid == *table.uuid.as_bytes());
+    let by_uuid = before.iter().position(|table| table.uuid == uuid);
+    let by_place = || before.get(index).filter(|table| !others(table)).map(|_| index);
+    let Some(listed) = by_uuid.or_else(by_place) else {
+        let path = PathBuf::from(format!("drive-{index}.zns"));
+        let problem =
+            format!("array.toml has no [[drive]] for it (uuid {uuid}), and no file beside the others is it");
+        return (DriveTable { path, uuid }, Some(problem));
+    };
+    let problem = match &looked.listed[listed] {
+        Err(error) => Some(error.problem.to_string()),
+        // A failed drive whose replacement is not in the superblocks yet.
+        Ok(sighting) if sighting.uuid == before[listed].uuid => None,
+        Ok(sighting) => {
+            Some(format!("the file is another drive (uuid {}), not the one of uuid {uuid}", sighting.uuid))
+        }
+    };
+    let problem = problem.or_else(|| {
+        let is_needed = record.members[index].state != MemberState::Failed;
+        is_needed.then(|| format!("the file is not the drive of uuid {uuid}"))
+    });
+    (before[listed].clone(), problem)
+}
+
+/// A path as `array.toml` has it: relative within the array's directory.
+pub fn within(dir: &Path, path: &Path) -> PathBuf {
+    match path.strip_prefix(dir) {
+        Ok(inside) => inside.to_owned(),
+        Err(_) => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+    }
+}
+
+/// Opens a drive; notes why it cannot be had.
+fn open_one(place: &mut Place, patience_ends: Instant) -> Result<Option<EmulatedDrive>> {
+    loop {
+        let error = match EmulatedDrive::open(&place.path) {
+            Ok(drive) => return Ok(Some(drive)),
+            Err(error) => error,
+        };
+        match error.problem {
+            DriveProblem::InUse if Instant::now() < patience_ends => std::thread::sleep(IN_USE_LOOK_EVERY),
+            DriveProblem::InUse => {
+                let said = format!("{error} (is the array being served, or checked?)");
+                return Err(Exit::Busy.error(said));
+            }
+            problem => {
+                place.problem = Some(problem.to_string());
+                return Ok(None);
+            }
+        }
+    }
+}
