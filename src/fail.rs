@@ -15,12 +15,12 @@ pub fn run(options: &Fail) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
     if status::ask(&directory, &format!("fail {}", options.drive))?.is_none() {
         let mut roster = Roster::find(&mut directory)?;
-        let absence = Absence::OnlyOf(options.drive);
-        let looked = mount_read_only(roster.open(absence, None)?.devices, Instant(0))?;
+        let looked = mount_read_only(roster.open(Absence::Looking, None)?.devices, Instant(0));
+        let looked = looked.map_err(|error| roster.explain(error))?;
         let is_missing = roster.places.get(usize::from(options.drive)).is_some_and(Place::is_missing);
         status::check_can_fail(&looked.0.status(), options.drive, is_missing)?;
         drop(looked);
-        let mut drives = roster.open(absence, None)?;
+        let mut drives = roster.open(Absence::OnlyOf(options.drive), None)?;
         // A member that is not there when the array is mounted is recorded as failed.
         drives.devices[usize::from(options.drive)] = None;
         mount(drives.devices, Tuning::default(), Instant(0))?;

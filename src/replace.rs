@@ -111,11 +111,12 @@ fn ask_server(directory: &Directory, drive: u8, with: Option<&Path>) -> Result<O
 /// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
 fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) -> Result<Replaced> {
     let mut roster = Roster::find(directory)?;
-    let absence = Absence::OnlyOf(drive);
-    let (looked, ..) = mount_read_only(roster.open(absence, None)?.devices, Instant(0))?;
+    let looked = mount_read_only(roster.open(Absence::Looking, None)?.devices, Instant(0));
+    let (looked, ..) = looked.map_err(|error| roster.explain(error))?;
     check_drive(&looked.status(), drive)?;
     drop(looked);
-    let (shard, drives, _) = mount(roster.open(absence, None)?.devices, Tuning::default(), Instant(0))?;
+    let (shard, drives, _) =
+        mount(roster.open(Absence::OnlyOf(drive), None)?.devices, Tuning::default(), Instant(0))?;
     let mut volume = LogVolume::new(shard, drives);
     let mut replies = Vec::new();
     let mut replaced = None;

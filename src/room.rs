@@ -54,7 +54,7 @@ impl Room {
                     match room.in_memory {
                         true => "use a smaller --size, enlarge or clean up this file system, or put drives on a disk",
                         false => "use a smaller --size, put drives elsewhere with --drives-path, or let them take room as \
-                                  it is written, and fail when there is none, with --force",
+                                  it is written, and fail when there is none, with `zoneweave create --force`",
                     }
                 )));
             }
@@ -63,7 +63,7 @@ impl Room {
         if self.index_bytes > memory && !force {
             return Err(Exit::Failed.error(format!(
                 "the index of this volume takes {} of memory while it is served, and this host has {}: use a smaller \
-                 --size, or --force to serve it elsewhere",
+                 --size, or `zoneweave create --force` to serve it elsewhere",
                 human_bytes(self.index_bytes),
                 human_bytes(memory)
             )));
