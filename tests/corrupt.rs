@@ -243,7 +243,10 @@ fn a_spoiled_header_makes_a_drive_missing_not_wrong() {
     let mut bytes = std::fs::read(&path).unwrap();
     random.fill(&mut bytes[..PAGE_BYTES]);
     std::fs::write(&path, bytes).unwrap();
-    let server = Server::serve(&dir);
+    let refused = run_for(SOON, zoneweave().args(["serve", text(&dir)]));
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    assert!(refused.stderr.contains("drive 1") && refused.stderr.contains("--degraded"), "{refused}");
+    let server = Server::serve_degraded(&dir);
     assert_eq!(status(&dir)["state"], "degraded");
     assert_eq!(contents.count_unreadable(&mut server.client()), 0);
     server.stop();
