@@ -18,10 +18,10 @@ use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
 use array::log::adaptive::Policy;
 use array::log::config::{CheckpointEvery, Tuning};
-use array::log::mount;
 use array::log::survivors::GcStreams;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
+use array::log::{MountReport, OlderCopy, mount};
 use array::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
@@ -92,7 +92,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let (listener, control) = listen(&directory, options)?;
     let place = listener.place().clone();
     let tuning = tuning_of(options, directory.file.engine);
-    let volume = recover(&directory, drives.devices, tuning, clock)?;
+    let (volume, mounted) = recover(&directory, drives.devices, tuning, clock)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -106,6 +106,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let service =
         Service { listeners: vec![listener], control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let mut served = ServedArray {
+        older_copies: mounted.older_copies,
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
         hosting,
         stop: handle,
@@ -209,7 +210,7 @@ fn recover(
     mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
     tuning: Tuning,
     clock: WallClock,
-) -> Result<LogVolume> {
+) -> Result<(LogVolume, MountReport)> {
     loop {
         let (shard, set, report) = mount(devices, tuning, clock.now())?;
         let status = shard.status();
@@ -227,7 +228,7 @@ fn recover(
         let mut volume = LogVolume::new(shard, set);
         turn_until(&mut volume, clock, |volume| !volume.shard().has_recovery_debt());
         if !volume.shard().must_mount_again() {
-            return Ok(volume);
+            return Ok((volume, report));
         }
         log::warn!("a drive failed during recovery, which begins anew without it");
         turn_until(&mut volume, clock, LogVolume::is_at_rest);
@@ -289,6 +290,8 @@ struct ServedArray {
     /// How drives that come later work.
     hosting: Hosting,
     watch: DriveWatch,
+    /// Drives that the mount left out because they are older than what the others know of them.
+    older_copies: Vec<OlderCopy>,
     /// Ends the service when it is asked to.
     stop: StopHandle,
     rebuild_speed: Speed,
@@ -399,6 +402,7 @@ impl ServedArray {
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, member.index);
         }
+        status::name_older_copies(&mut report, &self.older_copies);
         report.log_lines_lost = lines::lost_count();
         report
     }

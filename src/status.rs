@@ -12,7 +12,7 @@ use crate::scrub::ScrubReport;
 use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
-use array::log::{Counters, MountReport, mount_read_only};
+use array::log::{Counters, MountReport, OlderCopy, mount_read_only};
 use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
@@ -161,7 +161,7 @@ pub struct MemberReport {
     /// What troubles the drive, as the server sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
-    /// Why it cannot be had.
+    /// Why it cannot be had, or is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -369,7 +369,7 @@ fn look(directory: &mut Directory) -> Result<StatusReport> {
         room::expect_index_fits(record)?;
     }
     let mounted = mount_read_only(drives.devices, Instant(0));
-    let (shard, _, _) = mounted.map_err(|error| roster.explain(error))?;
+    let (shard, _, mounted) = mounted.map_err(|error| roster.explain(error))?;
     let counters = LifetimeCounters::load(&directory.counters_path());
     let mut report = report(directory, &shard.status(), &counters, None);
     for (member, place) in report.members.iter_mut().zip(&roster.places) {
@@ -378,7 +378,18 @@ fn look(directory: &mut Directory) -> Result<StatusReport> {
         }
         member.problem.clone_from(&place.problem);
     }
+    name_older_copies(&mut report, &mounted.older_copies);
     Ok(report)
+}
+
+/// Says of drives that failed what they lack, as long as they are not replaced.
+pub fn name_older_copies(report: &mut StatusReport, older_copies: &[OlderCopy]) {
+    for older in older_copies {
+        let failed = report.members.get_mut(older.member).filter(|member| member.state == "failed");
+        if let Some(member) = failed {
+            member.problem.get_or_insert_with(|| older.to_string());
+        }
+    }
 }
 
 fn state_in_words(state: MemberState) -> &'static str {
