@@ -34,6 +34,8 @@ struct ArrayReport {
 struct FoundDrive {
     member: usize,
     path: String,
+    /// Another drive has its place now.
+    replaced: bool,
 }
 
 /// Lists arrays.
@@ -130,7 +132,12 @@ fn report_of(drives: &[&Sighting]) -> Option<ArrayReport> {
         },
         drives: drives
             .iter()
-            .filter_map(|drive| Some(FoundDrive { member: drive.member()?, path: path_of(drive) }))
+            .filter_map(|drive| {
+                let member = drive.member()?;
+                let replaced =
+                    record.members.get(member).is_none_or(|known| known.uuid != *drive.uuid.as_bytes());
+                Some(FoundDrive { member, path: path_of(drive), replaced })
+            })
             .collect(),
         failed,
         missing,
@@ -153,7 +160,8 @@ fn print(report: &ArrayReport) {
         report.state
     );
     for drive in &report.drives {
-        println!("  drive {:<2} {}", drive.member, drive.path);
+        let more = if drive.replaced { " (was replaced, and is not needed)" } else { "" };
+        println!("  drive {:<2} {}{more}", drive.member, drive.path);
     }
     for member in &report.missing {
         println!("  drive {member:<2} was not found");
