@@ -234,7 +234,7 @@ impl Shard {
             Waiter::Reset { slot, .. } => self.on_reset(slot, drive.index(), &completion, fx),
             Waiter::Read { slot, part } => self.on_read(slot, part, drive.index(), completion, fx),
             Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
-            Waiter::Flush { .. } => self.on_device_flush(drive.index(), &completion, fx),
+            Waiter::Flush { slot, .. } => self.on_device_flush(slot, drive.index(), &completion, fx),
             Waiter::Sweep { slot, part } => self.on_sweep(slot, part, drive.index(), completion, fx),
             Waiter::Scrub { slot, part } => self.on_scrub(slot, part, drive.index(), completion, fx),
             Waiter::Table { slot, .. } => self.on_table(slot, drive.index(), completion, fx),

@@ -3,6 +3,14 @@
 //! A flush first waits until every write and trim that arrived before it is durable on the drives,
 //! then empties the drives' volatile caches. Device flushes are shared: requests that arrive while
 //! one is under way wait together for the next.
+//!
+//! ```text
+//!  clients   ──flush──┐──flush──┐                 a round of theirs never waits for one of the engine's
+//!  engine    ─────────flush of all───────┐        seals, collection, checkpoints, rebuilds
+//! ```
+//! A drive that is being rebuilt is full of what the rebuild wrote, and counts as lost until all of it is there. What
+//! clients were told is safe without it, so their rounds leave it out; the flush that comes before it counts covers what
+//! they left behind.
 
 use crate::log::segment::SegmentSlot;
 use crate::log::summary::SummaryDue;
@@ -36,15 +44,50 @@ pub enum RecoveryFlush {
     Done,
 }
 
-/// The device flush under way and those who wait for the next.
+/// For whom drives are flushed: each party has one round under way at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Party {
+    /// Flushes and FUA of clients.
+    Clients,
+    /// Whatever the engine needs durable before it goes on.
+    Engine,
+}
+
+impl Party {
+    const ALL: [Party; 2] = [Party::Clients, Party::Engine];
+
+    fn index(self) -> usize {
+        usize::from(self == Party::Engine)
+    }
+}
+
+/// A flush of the drives for one party, and those who wait for its next.
 #[derive(Debug, Default)]
-pub struct DeviceFlush {
+struct Round {
     drives_pending: u32,
     /// Generation of the newest record of members that was durable on the drives when it began; zero when one
     /// was being written.
     covers: u64,
+    /// A member was left out.
+    is_partial: bool,
+    /// It is over but for a record that tells of a member's failure.
+    awaits_record: bool,
     current: Vec<FlushWaiter>,
     next: Vec<FlushWaiter>,
+}
+
+/// The device flushes under way.
+#[derive(Debug, Default)]
+pub struct DeviceFlush {
+    rounds: [Round; 2],
+    /// Generation of the newest record of members that has left the cache of every drive.
+    generation_durable: u64,
+}
+
+impl DeviceFlush {
+    fn round(&mut self, party: Party) -> &mut Round {
+        &mut self.rounds[party.index()]
+    }
 }
 
 impl Shard {
@@ -85,11 +128,12 @@ impl Shard {
         if mutant::is(Mutant::FlushNotSent) {
             return self.answer(slot, fx);
         }
-        if mutant::is(Mutant::FlushJoinsAnother) && self.device_flush.drives_pending > 0 {
-            return self.device_flush.current.push(FlushWaiter::Request(slot));
+        let round = self.device_flush.round(Party::Clients);
+        if mutant::is(Mutant::FlushJoinsAnother) && round.drives_pending > 0 {
+            return round.current.push(FlushWaiter::Request(slot));
         }
-        self.device_flush.next.push(FlushWaiter::Request(slot));
-        self.start_device_flush(fx);
+        round.next.push(FlushWaiter::Request(slot));
+        self.start_device_flush(Party::Clients, fx);
     }
 
     /// Tells the collector after a device flush.
@@ -97,8 +141,7 @@ impl Shard {
         if mutant::is(Mutant::ErasedWithoutFlush) {
             return self.gc_flushed();
         }
-        self.device_flush.next.push(FlushWaiter::Gc);
-        self.start_device_flush(fx);
+        self.flush_for_engine(FlushWaiter::Gc, fx);
     }
 
     /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
@@ -110,8 +153,7 @@ impl Shard {
                 return;
             }
             self.recovery_flush = RecoveryFlush::Flushing;
-            self.device_flush.next.push(FlushWaiter::Recovery);
-            self.start_device_flush(fx);
+            self.flush_for_engine(FlushWaiter::Recovery, fx);
             if self.recovery_flush == RecoveryFlush::Done {
                 self.advance_checkpoint(now, fx);
             }
@@ -120,15 +162,13 @@ impl Shard {
 
     /// Seals a segment after a device flush: what a full zone holds is durable, whatever becomes of caches.
     pub(super) fn flush_devices_to_seal(&mut self, segment: SegmentSlot, fx: &mut Effects) {
-        self.device_flush.next.push(FlushWaiter::Seal(segment));
-        self.start_device_flush(fx);
+        self.flush_for_engine(FlushWaiter::Seal(segment), fx);
     }
 
     /// Makes durable what a rebuilt zone holds and whatever its table takes for durable, or the record that a member
     /// is whole again.
     pub(super) fn flush_devices_for_rebuild(&mut self, lane: usize, fx: &mut Effects) {
-        self.device_flush.next.push(FlushWaiter::Rebuild(lane));
-        self.start_device_flush(fx);
+        self.flush_for_engine(FlushWaiter::Rebuild(lane), fx);
     }
 
     /// Makes durable what a checkpoint says and what it says it of: a volatile cache may lose the newer copy of a
@@ -137,80 +177,119 @@ impl Shard {
         if mutant::is(Mutant::CheckpointNotFlushed) {
             return self.checkpoints.flushed(number);
         }
-        self.device_flush.next.push(FlushWaiter::Checkpoint(number));
-        self.start_device_flush(fx);
+        self.flush_for_engine(FlushWaiter::Checkpoint(number), fx);
     }
 
     /// Makes durable what a summary is about to say: a volatile cache may lose a chunk and keep the summary.
     pub(super) fn flush_devices_for_summary(&mut self, due: SummaryDue, fx: &mut Effects) {
-        self.device_flush.next.push(FlushWaiter::Summary(due));
-        self.start_device_flush(fx);
+        self.flush_for_engine(FlushWaiter::Summary(due), fx);
     }
 
-    fn start_device_flush(&mut self, fx: &mut Effects) {
-        let busy = self.device_flush.drives_pending > 0 || !self.device_flush.current.is_empty();
-        if busy || self.device_flush.next.is_empty() {
+    fn flush_for_engine(&mut self, waiter: FlushWaiter, fx: &mut Effects) {
+        self.device_flush.round(Party::Engine).next.push(waiter);
+        self.start_device_flush(Party::Engine, fx);
+    }
+
+    fn start_device_flush(&mut self, party: Party, fx: &mut Effects) {
+        let round = self.device_flush.round(party);
+        let busy = round.drives_pending > 0 || !round.current.is_empty();
+        if busy || round.next.is_empty() {
             return;
         }
-        std::mem::swap(&mut self.device_flush.current, &mut self.device_flush.next);
-        self.flush_all_devices(fx);
+        std::mem::swap(&mut round.current, &mut round.next);
+        self.flush_drives(party, fx);
     }
 
-    fn flush_all_devices(&mut self, fx: &mut Effects) {
+    /// The member that a round does without: one that counts as lost until it is rebuilt, once it knows as much of the
+    /// members as the others do.
+    fn left_out_of_flush(&self, party: Party) -> Option<usize> {
+        let knows_members = self.device_flush.generation_durable == self.membership.record().generation;
+        let may_lack = party == Party::Clients && knows_members;
+        self.membership.rebuilding().filter(|_| may_lack && self.rebuild_flushes_before_it_counts())
+    }
+
+    fn flush_drives(&mut self, party: Party, fx: &mut Effects) {
         let settled = u64::from(!self.membership.is_changing());
-        self.device_flush.covers = self.membership.record().generation * settled;
+        let covers = self.membership.record().generation * settled;
+        let left_out = self.left_out_of_flush(party);
+        let round = self.device_flush.round(party);
+        assert!(round.drives_pending == 0);
+        round.covers = covers;
+        round.is_partial = left_out.is_some();
         if self.config.geometry.volatile_cache {
-            for drive in 0..self.config.members {
+            let slot = u32::try_from(party.index()).expect("two parties");
+            for drive in (0..self.config.members).filter(|drive| left_out != Some(*drive)) {
                 if self.membership.is_present(drive) {
                     let part = u32::try_from(drive).expect("at most 32 members");
-                    fx.command(drive, ZoneIndex(0), Waiter::Flush { slot: 0, part }, Op::Flush);
-                    self.device_flush.drives_pending += 1;
+                    fx.command(drive, ZoneIndex(0), Waiter::Flush { slot, part }, Op::Flush);
+                    self.device_flush.round(party).drives_pending += 1;
                 }
             }
         }
-        if self.device_flush.drives_pending == 0 {
-            self.device_flush_done(fx);
+        if self.device_flush.round(party).drives_pending == 0 {
+            self.device_flush_done(party, fx);
         }
     }
 
     /// A drive has emptied its cache, or failed to: then it may have lost what it acknowledged.
-    pub(super) fn on_device_flush(&mut self, drive: usize, completion: &Completion, fx: &mut Effects) {
+    pub(super) fn on_device_flush(
+        &mut self,
+        slot: u32,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) {
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        self.device_flush.drives_pending -= 1;
-        if self.device_flush.drives_pending == 0 {
-            self.device_flush_done(fx);
+        let party = Party::ALL[slot as usize];
+        let round = self.device_flush.round(party);
+        assert!(round.drives_pending > 0);
+        round.drives_pending -= 1;
+        if round.drives_pending == 0 {
+            self.device_flush_done(party, fx);
         }
     }
 
-    /// The flush that lost a drive is repeated on the others once their superblocks say so: those must be
+    /// Flushes that lost a drive are repeated on the others once their superblocks say so: those must be
     /// durable too.
     pub(super) fn repeat_device_flush(&mut self, fx: &mut Effects) {
-        if mutant::is(Mutant::FlushNotRepeated) {
-            return self.answer_flush(fx);
+        for party in Party::ALL {
+            if std::mem::take(&mut self.device_flush.round(party).awaits_record) {
+                self.repeat_round(party, fx);
+            }
         }
-        self.flush_all_devices(fx);
     }
 
-    fn device_flush_done(&mut self, fx: &mut Effects) {
+    fn repeat_round(&mut self, party: Party, fx: &mut Effects) {
+        if mutant::is(Mutant::FlushNotRepeated) {
+            return self.answer_flush(party, fx);
+        }
+        self.flush_drives(party, fx);
+    }
+
+    fn device_flush_done(&mut self, party: Party, fx: &mut Effects) {
         if self.membership.is_changing() {
+            self.device_flush.round(party).awaits_record = true;
             self.membership.flush_waiting = true;
             return;
         }
+        let round = self.device_flush.round(party);
+        let (covers, is_partial) = (round.covers, round.is_partial);
         // The record of a drive that was lost meanwhile may have come to the others after they were flushed.
-        if self.config.geometry.volatile_cache
-            && self.device_flush.covers != self.membership.record().generation
-        {
-            return self.repeat_device_flush(fx);
+        if self.config.geometry.volatile_cache && covers != self.membership.record().generation {
+            return self.repeat_round(party, fx);
         }
-        self.membership.settle(self.device_flush.covers);
-        self.answer_flush(fx);
+        if !is_partial {
+            self.device_flush.generation_durable = covers;
+            self.membership.settle(covers);
+        }
+        self.answer_flush(party, fx);
     }
 
-    /// Answers everyone who waited for the device flush and starts the next.
-    fn answer_flush(&mut self, fx: &mut Effects) {
-        let mut waiters = std::mem::take(&mut self.device_flush.current);
+    /// Answers everyone who waited for a round and starts the next.
+    fn answer_flush(&mut self, party: Party, fx: &mut Effects) {
+        let mut waiters = std::mem::take(&mut self.device_flush.round(party).current);
         for waiter in waiters.drain(..) {
             match waiter {
                 FlushWaiter::Request(slot) => {
@@ -227,7 +306,7 @@ impl Shard {
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,
             }
         }
-        self.device_flush.current = waiters;
-        self.start_device_flush(fx);
+        self.device_flush.round(party).current = waiters;
+        self.start_device_flush(party, fx);
     }
 }

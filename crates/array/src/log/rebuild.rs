@@ -51,6 +51,14 @@ pub const REBUILD_SWEEPS_MAX: u32 = 3;
 /// being sealed.
 const ACTIVE_ZONES_LEFT: u32 = 3;
 
+/// Blocks that a rebuild leaves in the volatile cache of its drive at most: whoever flushes that drive, or shares a disk
+/// with it, waits for these. 8 MiB take less than a tenth of a second on a disk.
+const UNFLUSHED_BLOCKS_MAX: u32 = 2048;
+/// With so many the drive is flushed, while as many again are written.
+const UNFLUSHED_BLOCKS_TO_FLUSH: u32 = UNFLUSHED_BLOCKS_MAX / 2;
+/// Slot of such a flush, next to those of the lanes.
+const FLUSH_SLOT: usize = REBUILD_ZONES_MAX;
+
 /// What the rebuild is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
@@ -121,12 +129,22 @@ impl Lane {
     }
 }
 
+/// Blocks of a rebuild that have not left the volatile cache of its drive.
+#[derive(Debug, Default)]
+struct Unflushed {
+    /// All of them.
+    blocks: u32,
+    /// While the drive is being flushed: those that were written before.
+    flushing: Option<u32>,
+}
+
 /// The rebuild of a member.
 #[derive(Debug, Default)]
 pub struct MemberRebuild {
     stage: Stage,
     member: usize,
     lanes: [Lane; REBUILD_ZONES_MAX],
+    unflushed: Unflushed,
     /// Bytes written to the new drive.
     pub pacer: Pacer,
 }
@@ -138,6 +156,7 @@ impl Shard {
         assert!(self.rebuild_is_over());
         self.member_rebuild.stage = Stage::Zones;
         self.member_rebuild.member = member;
+        self.member_rebuild.unflushed = Unflushed::default();
         let open: Vec<SegmentSlot> = self
             .segments
             .iter()
@@ -155,8 +174,18 @@ impl Shard {
 
     /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
     pub(super) fn rebuild_is_over(&self) -> bool {
-        let MemberRebuild { stage, lanes, .. } = &self.member_rebuild;
-        *stage == Stage::Idle && lanes.iter().all(Lane::is_free)
+        self.member_rebuild.stage == Stage::Idle && self.lanes_are_free()
+    }
+
+    /// True when no lane has anything to do, nor the drive for them.
+    fn lanes_are_free(&self) -> bool {
+        let MemberRebuild { lanes, unflushed, .. } = &self.member_rebuild;
+        lanes.iter().all(Lane::is_free) && unflushed.flushing.is_none()
+    }
+
+    /// True while all drives are yet to be flushed before the member that is being rebuilt counts.
+    pub(super) fn rebuild_flushes_before_it_counts(&self) -> bool {
+        self.member_rebuild.stage == Stage::Zones
     }
 
     /// True until every zone of every member is there and the superblocks say so.
@@ -197,7 +226,8 @@ impl Shard {
         for lane in 0..REBUILD_ZONES_MAX {
             self.advance_lane(now, lane, fx);
         }
-        while self.member_rebuild.lanes.iter().all(Lane::is_free) {
+        self.flush_what_was_rebuilt(fx);
+        while self.lanes_are_free() {
             match self.member_rebuild.stage {
                 Stage::Idle => return,
                 Stage::Zones
@@ -338,7 +368,27 @@ impl Shard {
     }
 
     fn write_rebuilt(&mut self, lane: usize, offset: u32, frames: Vec<Frame>, fx: &mut Effects) {
+        self.member_rebuild.unflushed.blocks += u32::try_from(frames.len()).expect("one command");
         self.rebuild_command(lane, self.rebuilt_zone(lane), Op::Write { offset, frames }, fx);
+    }
+
+    /// Empties the cache of the drive now and then, so that nobody else has to wait for all of it.
+    fn flush_what_was_rebuilt(&mut self, fx: &mut Effects) {
+        let Unflushed { blocks, flushing } = self.member_rebuild.unflushed;
+        let is_due = blocks >= UNFLUSHED_BLOCKS_TO_FLUSH && flushing.is_none();
+        if !is_due || self.member_rebuild.stage != Stage::Zones || !self.config.geometry.volatile_cache {
+            return;
+        }
+        self.member_rebuild.unflushed.flushing = Some(blocks);
+        let member = self.member_rebuild.member;
+        let part = u32::try_from(member).expect("at most 32 members");
+        let slot = u32::try_from(FLUSH_SLOT).expect("few lanes");
+        fx.command(member, ZoneIndex(0), Waiter::Rebuild { slot, part }, Op::Flush);
+    }
+
+    /// True while the cache of the drive holds as much of the rebuild as it may.
+    fn must_flush_first(&self) -> bool {
+        self.config.geometry.volatile_cache && self.member_rebuild.unflushed.blocks >= UNFLUSHED_BLOCKS_MAX
     }
 
     fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
@@ -363,7 +413,13 @@ impl Shard {
 
     /// The drive has answered a lane.
     pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
-        self.member_rebuild.lanes[lane as usize].is_busy = false;
+        match self.member_rebuild.lanes.get_mut(lane as usize) {
+            Some(lane) => lane.is_busy = false,
+            None => {
+                let Unflushed { blocks, flushing } = &mut self.member_rebuild.unflushed;
+                *blocks -= flushing.take().expect("the drive is being flushed");
+            }
+        }
         if !completion.frames.is_empty() {
             self.frames.give_vec(completion.frames);
         }
@@ -481,6 +537,10 @@ impl Shard {
             rebuild.stage = LaneStage::Footer;
             return true;
         }
+        if self.must_flush_first() {
+            return false;
+        }
+        let rebuild = &mut self.member_rebuild.lanes[lane];
         let offset = layout.slot_offset(rebuild.slot_to_write);
         let chunks_max = (self.config.geometry.transfer_blocks_max / layout.chunk_blocks) as usize;
         let ready = rebuild.chunks.iter().take_while(|chunk| chunk.is_some()).count().min(chunks_max);

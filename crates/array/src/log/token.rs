@@ -56,7 +56,7 @@ pub enum Waiter {
     },
     /// Flush of drive `part`.
     Flush {
-        /// Unused.
+        /// For whom.
         slot: u32,
         /// Drive.
         part: u32,
