@@ -188,6 +188,8 @@ mutants! {
         OlderCopyBelieved = "older-copy-believed",
         /// A segment is dropped when one drive's zone of it is empty, though the others hold data.
         EmptyZoneDropsSegment = "empty-zone-drops-segment",
+        /// A checkpoint is used though a drive went back to before a segment was sealed that it describes.
+        CheckpointOutlivesRollback = "checkpoint-outlives-rollback",
         /// Under Zone Append, a zone is completed in place that ends before what a summary says of it.
         CompletedBehindSummary = "completed-behind-summary",
     }

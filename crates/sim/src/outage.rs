@@ -280,6 +280,8 @@ impl World {
         self.rack.lock().drives[drive].go_back(snapshot);
         if mounts < self.tally.mounts {
             self.outdated.insert(member);
+        } else {
+            self.outdated.remove(&member);
         }
         self.ledger.blame(member, "drive goes back");
     }

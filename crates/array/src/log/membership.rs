@@ -9,7 +9,7 @@ use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::checkpoint::Checkpoint;
-use zone::format::superblock::{MemberState, Superblock, Uuid};
+use zone::format::superblock::{MemberState, Superblock, Uuid, Version};
 
 /// Where the next superblock record of a drive goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Membership {
     record: Superblock,
     code: ErasureCode,
     /// Generation that all members that are there hold durably.
-    settled: u64,
+    settled: Version,
     positions: Vec<LogPosition>,
     /// A member has failed since the array was mounted: one that was being rebuilt counts too, for it held stripes.
     has_lost_since_mount: bool,
@@ -153,7 +153,7 @@ impl Membership {
     /// All members that are there hold the record of a generation durably: the next record says so.
     pub fn settle(&mut self, generation: u64) {
         assert!(generation <= self.record.generation);
-        self.settled = self.settled.max(generation);
+        self.settled = self.settled.max(Version { epoch: self.record.epoch, generation });
     }
 
     /// A new generation of the record.
@@ -217,7 +217,7 @@ impl Shard {
     }
 
     fn write_superblocks(&mut self, fx: &mut Effects) {
-        assert!(self.membership.record.settled < self.membership.record.generation);
+        assert!(self.membership.record.settled < self.membership.record.version());
         for drive in 0..self.config.members {
             if !self.membership.is_present(drive) {
                 continue;

@@ -395,6 +395,12 @@ impl Session {
         found: Vec<FoundSegment>,
         tuning: &Tuning,
     ) -> Result<Recovered, MountError> {
+        // What was sealed when it began stays so: a drive went back to before, and its chunks may go elsewhere now.
+        let went_back = |segment: &FoundSegment| !segment.sealed && checkpoint.covers(segment.header.segment);
+        if found.iter().any(went_back) && !mutant::is(Mutant::CheckpointOutlivesRollback) {
+            self.give_up_checkpoint()?;
+            return self.recover_all(Vec::new(), found, tuning.stripe_table);
+        }
         let (covered, mut found): (Vec<_>, Vec<_>) = found.into_iter().partition(|segment| segment.covered);
         entries::read_all(self, &mut found);
         self.expect_all_there()?;

@@ -46,8 +46,9 @@ record_fields! { BLOCK_BYTES;
     CHECKPOINT_UNSEALED: 680, 4, "segments that were there and not sealed";
     RESERVED_2: 684, 4, "zero";
     CHECKPOINT_STRIPES: 688, 768, "of each of those: segment id (8), stripes that were durable (4)";
-    SETTLED: 1456, 8, "every member that this record does not call failed holds a record of this generation or a newer one, and keeps it when the power fails; zero when nobody knows of one";
-    RESERVED_3: 1464, 2632, "zero";
+    SETTLED: 1456, 8, "generation: every member that this record does not call failed holds a record of this generation or a newer one, and keeps it when the power fails; zero when nobody knows of one";
+    SETTLED_EPOCH: 1464, 4, "the epoch of that record: generations may be used twice where a volatile cache lost the first";
+    RESERVED_3: 1468, 2628, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSUPER1";
@@ -74,6 +75,15 @@ pub struct Member {
     pub uuid: Uuid,
     /// Whether it is believed.
     pub state: MemberState,
+}
+
+/// Which of the records of an array one is: those of later mounts are newer, whatever their generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Mounts.
+    pub epoch: u32,
+    /// Records.
+    pub generation: u64,
 }
 
 /// A superblock record.
@@ -117,9 +127,9 @@ pub struct Superblock {
     pub rebuild_from: u64,
     /// The checkpoint that counts.
     pub checkpoint: Option<Checkpoint>,
-    /// Generation that every member held durably, but for failed ones, when this record was made. A drive
-    /// whose own newest record is older is an older copy of itself (ADR 19).
-    pub settled: u64,
+    /// The record that every member held durably, but for failed ones, when this one was made. A drive whose own
+    /// newest record is older is an older copy of itself (ADR 19).
+    pub settled: Version,
     /// All members, in order.
     pub members: Vec<Member>,
 }
@@ -137,6 +147,12 @@ impl Superblock {
             MemberState::Rebuilding => segment >= self.rebuild_from,
             MemberState::Failed => false,
         }
+    }
+
+    /// Which record it is.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        Version { epoch: self.epoch, generation: self.generation }
     }
 
     /// The record as member `member` holds it.
@@ -185,7 +201,8 @@ impl Superblock {
         if let Some(checkpoint) = &self.checkpoint {
             put_checkpoint(checkpoint, block);
         }
-        put(block, at::SETTLED, &self.settled.to_le_bytes());
+        put(block, at::SETTLED, &self.settled.generation.to_le_bytes());
+        put(block, at::SETTLED_EPOCH, &self.settled.epoch.to_le_bytes());
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
     }
@@ -228,7 +245,10 @@ impl Superblock {
             append: block[at::APPEND],
             rebuild_from: u64_at(block, at::REBUILD_FROM),
             checkpoint: checkpoint_at(block),
-            settled: u64_at(block, at::SETTLED),
+            settled: Version {
+                epoch: u32_at(block, at::SETTLED_EPOCH),
+                generation: u64_at(block, at::SETTLED),
+            },
             members: members?,
         })
     }
@@ -316,7 +336,7 @@ mod tests {
                     Unsealed { segment: 1, stripes: 0 },
                 ],
             }),
-            settled: 11,
+            settled: Version { epoch: 3, generation: 11 },
             members: vec![
                 Member { uuid: [1; 16], state: MemberState::Active },
                 Member { uuid: [2; 16], state: MemberState::Failed },

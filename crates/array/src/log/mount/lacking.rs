@@ -21,7 +21,6 @@ use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
-use base::units::ZoneIndex;
 use std::collections::BTreeMap;
 use zone::device::{Op, ZoneDescriptor, ZoneState};
 use zone::format::HEADER_BLOCKS;
@@ -158,22 +157,17 @@ pub fn mark(
     if !session.writable || mutant::is(Mutant::LackingZoneNotMarked) {
         return Ok(());
     }
-    let mut marked = PieceSet::EMPTY;
     for FoundSegment { header, is_unproven, .. } in segments {
         let blank = if *is_unproven { Blank::Unproven } else { Blank::Proven };
         let header = SegmentHeader { blank, ..header.clone() };
         for member in lacking.of(header.segment).iter() {
             let zone = header.zones[member].index();
-            if own[member][zone].as_ref().is_none_or(|own| own.blank == Blank::No) {
-                let is_empty = descriptors[member][zone].state == ZoneState::Empty;
-                mark_zone(session, member, &header, is_empty)?;
-                marked.insert(member);
+            let state = descriptors[member][zone].state;
+            let is_marked = own[member][zone].as_ref().is_some_and(|own| own.blank != Blank::No);
+            if !(is_marked && state == ZoneState::Full) {
+                mark_zone(session, member, &header, state)?;
             }
         }
-    }
-    for member in marked.iter() {
-        let flush = command(member, ZoneIndex(0), Op::Flush);
-        expect_success(session.drives.execute(session.now, flush), member, "flush")?;
     }
     Ok(())
 }
@@ -182,14 +176,15 @@ fn mark_zone(
     session: &mut Session,
     member: usize,
     header: &SegmentHeader,
-    is_empty: bool,
+    state: ZoneState,
 ) -> Result<(), MountError> {
     let zone = header.zones[member];
     let mut frame = Frame::zeroed();
     header.encode(u8::try_from(member).expect("at most 32 members"), &mut frame.data);
-    let reset = (!is_empty).then_some(Op::Reset);
-    // The zone is not to stay active.
-    for op in reset.into_iter().chain([Op::Write { offset: 0, frames: vec![frame] }, Op::Finish]) {
+    let reset = (state != ZoneState::Empty).then_some(Op::Reset);
+    // What a full zone holds is durable. And the zone is not to stay active.
+    let mark = [Op::Write { offset: 0, frames: vec![frame] }, Op::Flush, Op::Finish];
+    for op in reset.into_iter().chain(mark) {
         let completion = session.drives.execute(session.now, command(member, zone, op));
         expect_success(completion, member, "mark of a zone that is lacking")?;
     }

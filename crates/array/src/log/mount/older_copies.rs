@@ -69,17 +69,18 @@ pub fn find<'a>(record: &Superblock, all: impl Iterator<Item = &'a Superblock> +
         judged.is_some_and(|judged| judged.uuid == uuid && judged.state != MemberState::Failed)
     };
     let count = if mutant::is(Mutant::OlderCopyComparedOnce) { 1 } else { usize::MAX };
-    let generation_held = all.clone().filter(vouches).take(count).map(|judge| judge.settled).max()?;
+    let held = all.clone().filter(vouches).take(count).map(|judge| judge.settled).max()?;
     let is_degraded =
         || all.clone().any(|judge| judge.members.iter().any(|other| other.state == MemberState::Failed));
     let is_older = match () {
         () if mutant::is(Mutant::OlderCopyBelieved) => false,
         () if mutant::is(Mutant::OlderCopyBelievedWhenDegraded) && is_degraded() => false,
-        () if mutant::is(Mutant::EqualCopyIsOlder) => record.generation <= generation_held,
-        () => record.generation < generation_held,
+        () if mutant::is(Mutant::EqualCopyIsOlder) => record.version() <= held,
+        () => record.version() < held,
     };
     let epoch_newest = all.map(|judge| judge.epoch).max().unwrap_or(record.epoch);
     let Superblock { epoch, generation, .. } = *record;
+    let generation_held = held.generation;
     let older = OlderCopy { member, epoch, epoch_newest, generation, generation_held, is_recorded: false };
     is_older.then_some(older)
 }
@@ -87,7 +88,7 @@ pub fn find<'a>(record: &Superblock, all: impl Iterator<Item = &'a Superblock> +
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zone::format::superblock::Member;
+    use zone::format::superblock::{Member, Version};
 
     fn record(member: u8, generation: u64, settled: u64, states: [MemberState; 3]) -> Superblock {
         let mut identity = 0;
@@ -115,7 +116,7 @@ mod tests {
             append: 0,
             rebuild_from: 0,
             checkpoint: None,
-            settled,
+            settled: Version { epoch: u32::try_from(settled / 2).expect("small"), generation: settled },
             members: members.to_vec(),
         }
     }

@@ -12,7 +12,7 @@ use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Command, Completion, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice};
 use zone::drives::{DriveCommand, DriveSet};
 use zone::format::SUPERBLOCK_ZONES;
-use zone::format::superblock::{Member, MemberState, Superblock, Uuid};
+use zone::format::superblock::{Member, MemberState, Superblock, Uuid, Version};
 use zone::stripe::Level;
 
 /// The state of one drive's superblock log.
@@ -263,7 +263,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         append: config.open.append.code(),
         rebuild_from: 0,
         checkpoint: None,
-        settled: 0,
+        settled: Version::default(),
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };
     for member in 0..config.members {
@@ -284,7 +284,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     if mutant::is(Mutant::SettledTooEarly) {
-        session.record.settled = session.record.generation;
+        session.record.settled = session.record.version();
     }
     let mut record = session.record.clone();
     if mutant::is(Mutant::AbsenceNotRecorded) {
@@ -309,7 +309,7 @@ pub fn write_record(session: &mut Session) -> Result<(), MountError> {
         session.log_positions[member] = Some(state);
         run(session, member, ZoneIndex(0), Op::Flush, "flush")?;
     }
-    session.record.settled = record.generation;
+    session.record.settled = record.version();
     Ok(())
 }
 
