@@ -3,7 +3,6 @@
 
 pub mod allocations;
 pub mod array_run;
-mod cached_drive;
 pub mod characterise;
 pub mod compare;
 pub mod experiment;

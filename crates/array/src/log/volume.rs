@@ -160,8 +160,7 @@ impl LogVolume {
         Ok(())
     }
 
-    /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do: zero is no limit,
-    /// and `None` what they leave.
+    /// From now on a rebuild writes at most so many bytes a second to its drive; `None` and zero are no limit.
     pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
         self.shard.set_rebuild_rate(bytes_per_second);
     }
