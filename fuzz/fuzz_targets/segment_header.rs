@@ -4,7 +4,7 @@
 use base::units::ZoneIndex;
 use fuzz::{assert_same_fields, block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
-use zone::format::header::{FIELDS, SegmentHeader, Stream, WriteMode};
+use zone::format::header::{Blank, FIELDS, SegmentHeader, Stream, WriteMode};
 use zone::stripe::table::{Packing, StripeTable};
 use zone::stripe::{Layout, LayoutSizes, Level};
 
@@ -14,6 +14,7 @@ fn seeds() {
         segment: 9,
         sequence: 1 << 40,
         member: 1,
+        blank: Blank::No,
         data_count: 2,
         parity_count: 1,
         level: 5,

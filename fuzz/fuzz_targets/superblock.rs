@@ -3,7 +3,7 @@
 
 use fuzz::{assert_same_fields, block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
-use zone::format::superblock::{FIELDS, Member, MemberState, Superblock};
+use zone::format::superblock::{FIELDS, Member, MemberState, Superblock, Version};
 
 fn record() -> Superblock {
     let member = |uuid, state| Member { uuid: [uuid; 16], state };
@@ -26,6 +26,7 @@ fn record() -> Superblock {
         segments_large: 3,
         append: 1,
         checkpoint: None,
+        settled: Version { epoch: 3, generation: 11 },
         rebuild_from: 0,
         members: vec![
             member(1, MemberState::Active),
