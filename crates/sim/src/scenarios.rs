@@ -83,7 +83,6 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "lost-mapping-block-dead-segment",
     "memory-pressure",
     "misdirected-read-in-rescue",
-    "misdirected-read-of-a-filler",
     "misdirected-read-of-the-right-one",
     "misdirected-reads",
     "misdirected-reads-in-recovery",
