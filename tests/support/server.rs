@@ -77,7 +77,7 @@ impl Server {
     /// `zoneweave serve --degraded`: without the drives that are gone.
     #[track_caller]
     pub fn serve_degraded(dir: &Path) -> Server {
-        Server::start(dir, &["serve", text(dir), "--degraded"])
+        Server::serve_with(dir, &["--degraded"])
     }
 
     #[track_caller]

@@ -32,7 +32,7 @@ use zone::format::header::Stream;
 
 /// Sequences and segment ids start anew in each epoch, above all of earlier ones.
 const EPOCH_SHIFT_SEQUENCE: u32 = 40;
-const EPOCH_SHIFT_SEGMENT: u32 = 32;
+pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
 
 /// Builds the engine.
 ///

@@ -15,6 +15,7 @@
 //! be decoded counts and is moved before clients are served, with full redundancy; what cannot, should another drive be
 //! lost before that, was never promised.
 
+use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::scan::{FoundSegment, SegmentHeaders, read_blocks, read_header};
 use crate::log::mount::superblocks::{self, command, expect_success, written_blocks};
 use crate::log::mount::{MountError, Session};
@@ -80,9 +81,9 @@ pub fn find(
         && members.values().any(|lacking| lacking.contains(rebuilding))
     {
         // Whatever is there by now is older than what this mount will write.
-        session.record.rebuild_from = u64::from(session.record.epoch + 1) << 32;
+        session.record.rebuild_from = u64::from(session.record.epoch + 1) << EPOCH_SHIFT_SEGMENT;
         if session.writable {
-            session.record.rebuild_from = u64::from(session.record.epoch) << 32;
+            session.record.rebuild_from = u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT;
             session.record.generation += 1;
             superblocks::write_record(session)?;
         }
