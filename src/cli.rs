@@ -168,7 +168,8 @@ pub struct ServiceOptions {
     /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,
-    /// Most MiB per second that a rebuild may write to its drive, 0 for no limit [default: no limit]
+    /// Most MiB per second that a rebuild may write to its drive whatever clients do, 0 for no limit [default: what clients
+    /// leave, at least 10]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
     /// Seconds after which a command that a drive has not answered is reported; after twice that the drive is failed
@@ -532,6 +533,12 @@ pub struct RebuildRun {
     /// Most MiB per second that the rebuild may write [default: no limit]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rate: Option<Rate>,
+    /// The rebuild takes what the client leaves
+    #[arg(long, conflicts_with = "rate")]
+    pub by_load: bool,
+    /// A client writes 4 KiB and flushes in turn, to drives with volatile caches
+    #[arg(long)]
+    pub client: bool,
     /// Seed of the drives; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -551,6 +558,11 @@ impl Rate {
     /// In bytes; `None` without limit.
     pub fn bytes_per_second(self) -> Option<u64> {
         (self.mib_per_second > 0).then_some(self.mib_per_second << 20)
+    }
+
+    /// In bytes, zero included.
+    pub fn bytes_asked_for(self) -> u64 {
+        self.mib_per_second << 20
     }
 }
 

@@ -143,7 +143,8 @@ fn rebuild_run(options: &RebuildRun) -> Result<()> {
         chunk_bytes: options.chunk,
         group_stripes: options.group,
         size_bytes: options.size,
-        rate: options.rate.and_then(Rate::bytes_per_second),
+        rate: Some(options.rate.map_or(0, Rate::bytes_asked_for)).filter(|_| !options.by_load),
+        client: options.client,
         seed: options.seed,
     })?;
     if options.json {
@@ -154,6 +155,15 @@ fn rebuild_run(options: &RebuildRun) -> Result<()> {
     println!("{:.0} MiB/s onto the new drive", report.mib_per_second);
     println!("{:.0} MiB/s is what such a drive takes", report.limit_mib_per_second);
     println!("{:.1} % of it", 100.0 * report.share);
+    if let Some(client) = &report.client {
+        println!(
+            "flushes of a client: {:.0} us at most without it ({} of them), {:.0} us beside it ({})",
+            client.flush_us_max_alone,
+            client.flushes_alone,
+            client.flush_us_max_beside,
+            client.flushes_beside
+        );
+    }
     Ok(())
 }
 

@@ -181,7 +181,7 @@ fn config_of(directory: &Directory, options: &ServiceOptions) -> ServerConfig {
 fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
     let EngineTable { policy, gc, gc_streams } = engine;
     Tuning {
-        rebuild_rate: options.rebuild_rate.and_then(Rate::bytes_per_second),
+        rebuild_rate: options.rebuild_rate.map(Rate::bytes_asked_for),
         stripe_table: options.stripe_table,
         stripe_tables_bytes_max: options.stripe_tables_memory,
         policy: match policy {
@@ -394,7 +394,7 @@ impl ServedArray {
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
         let served = Served {
             rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
-            rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate(),
+            rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate().filter(|rate| *rate > 0),
             rebuild_due: self.next_spare().is_some(),
             scrub: self.scrub_report(now),
         };

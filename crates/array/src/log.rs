@@ -273,7 +273,7 @@ impl Shard {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
-        let paced = [self.member_rebuild.pacer.wakes_at(), self.scrub_wakes_at()];
+        let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub_wakes_at()];
         let reaction = self.demand.reaction_until();
         stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
     }

@@ -3,6 +3,7 @@
 
 pub mod allocations;
 pub mod array_run;
+mod cached_drive;
 pub mod characterise;
 pub mod compare;
 pub mod experiment;

@@ -400,13 +400,19 @@ impl Plan {
         Some(config)
     }
 
+    /// Without a limit, a rebuild goes as fast as it can or as clients let it.
+    fn rebuild_rate(&self) -> Option<u64> {
+        let by_load = self.rebuild_kib_per_second == 0 && self.depth == 2;
+        (!by_load).then_some(self.rebuild_kib_per_second << 10)
+    }
+
     /// What the engine may choose.
     #[must_use]
     pub fn tuning(&self) -> Tuning {
         Tuning {
             stripe_deadline: Nanos::from_micros(self.stripe_deadline_us),
             client_frames_max: self.client_frames,
-            rebuild_rate: Some(self.rebuild_kib_per_second << 10),
+            rebuild_rate: self.rebuild_rate(),
             stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
             stripe_tables_bytes_max: self.stripe_tables_bytes,
             bursts: self.burst_times.map_or(Bursts::Auto, Bursts::Always),

@@ -119,7 +119,8 @@ pub struct Tuning {
     pub stripe_deadline: Nanos,
     /// Frames clients may hold: the memory of requests in flight.
     pub client_frames_max: usize,
-    /// Most bytes a second that the rebuild of a member writes; `None` and zero are no limit.
+    /// Most bytes a second that the rebuild of a member writes, whatever clients do: zero is no limit, and `None` what
+    /// clients leave.
     pub rebuild_rate: Option<u64>,
     /// How stripe tables are packed in memory.
     pub stripe_table: Packing,

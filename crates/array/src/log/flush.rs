@@ -21,12 +21,17 @@ use base::time::Instant;
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 
+/// Blocks of fillers for each drive that may be written from one flush to the next: a quarter of a MiB is a millisecond of a
+/// disk, no more than the flush takes anyway.
+const FILLERS_UNFLUSHED_MAX: usize = 64;
+
 /// Who waits for a device flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FlushWaiter {
     Request(u32),
     Gc,
     Seal(SegmentSlot),
+    Fillers { segment: SegmentSlot, drive: usize },
     Recovery,
     Rebuild(usize),
     Checkpoint(u32),
@@ -82,6 +87,8 @@ pub struct DeviceFlush {
     rounds: [Round; 2],
     /// Generation of the newest record of members that has left the cache of every drive.
     generation_durable: u64,
+    /// Blocks of fillers written since the engine's last round began.
+    fillers_unflushed: usize,
 }
 
 impl DeviceFlush {
@@ -165,6 +172,17 @@ impl Shard {
         self.flush_for_engine(FlushWaiter::Seal(segment), fx);
     }
 
+    /// Fillers were written to a zone that is closed early: the next are, once not too many are in volatile caches, where
+    /// flushes of clients would wait for them. A replacement closes all segments that are open, whole zones of each drive.
+    pub(super) fn seal_on(&mut self, segment: SegmentSlot, drive: usize, blocks: usize, fx: &mut Effects) {
+        self.device_flush.fillers_unflushed += blocks;
+        let most = FILLERS_UNFLUSHED_MAX * self.config.members;
+        if !self.config.geometry.volatile_cache || self.device_flush.fillers_unflushed < most {
+            return self.seal_zone(segment, drive, fx);
+        }
+        self.flush_for_engine(FlushWaiter::Fillers { segment, drive }, fx);
+    }
+
     /// Makes durable what a rebuilt zone holds and whatever its table takes for durable, or the record that a member
     /// is whole again.
     pub(super) fn flush_devices_for_rebuild(&mut self, lane: usize, fx: &mut Effects) {
@@ -200,12 +218,14 @@ impl Shard {
         self.flush_drives(party, fx);
     }
 
-    /// The member that a round does without: one that counts as lost until it is rebuilt, once it knows as much of the
-    /// members as the others do.
+    /// True when the record of members of a generation, or a newer one, has left the cache of every drive.
+    pub(super) fn generation_is_durable(&self, generation: u64) -> bool {
+        self.device_flush.generation_durable >= generation
+    }
+
+    /// The member that a round does without.
     fn left_out_of_flush(&self, party: Party) -> Option<usize> {
-        let knows_members = self.device_flush.generation_durable == self.membership.record().generation;
-        let may_lack = party == Party::Clients && knows_members;
-        self.membership.rebuilding().filter(|_| may_lack && self.rebuild_flushes_before_it_counts())
+        self.member_not_counted_yet().filter(|_| party == Party::Clients)
     }
 
     fn flush_drives(&mut self, party: Party, fx: &mut Effects) {
@@ -215,6 +235,10 @@ impl Shard {
         let round = self.device_flush.round(party);
         assert!(round.drives_pending == 0);
         round.covers = covers;
+        if party == Party::Engine {
+            self.device_flush.fillers_unflushed = 0;
+        }
+        let round = self.device_flush.round(party);
         round.is_partial = left_out.is_some();
         if self.config.geometry.volatile_cache {
             let slot = u32::try_from(party.index()).expect("two parties");
@@ -300,7 +324,8 @@ impl Shard {
                 }
                 FlushWaiter::Gc => self.gc_flushed(),
                 FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
-                FlushWaiter::Rebuild(lane) => self.rebuild_flushed(lane),
+                FlushWaiter::Fillers { segment, drive } => self.seal_zone(segment, drive, fx),
+                FlushWaiter::Rebuild(lane) => self.rebuild_answered(lane),
                 FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
                 FlushWaiter::Summary(due) => self.summary_flushed(due),
                 FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,

@@ -2,6 +2,14 @@
 //!
 //! Bytes are paid for when they are begun: the next may begin when the time is over that these take at the
 //! rate. So the rate holds from the first byte on, and nothing is saved up while there is nothing to do.
+//!
+//! A *throttle* is a pacer that looks at what clients do. Left alone by the operator it takes what they leave:
+//! ```text
+//!  clients   ▪▪ ▪ ▪▪▪ ▪          ▪▪ ▪▪          at work until nothing was heard of them for 10 ms
+//!  rebuild   floor       ███████ floor  ███     10 MiB/s, else whatever the drives give
+//! ```
+//! The floor makes the rebuild end whatever clients do: 4 TB in under five days, without the array being degraded for ever
+//! because somebody always writes. Under it a client shares its drives with one read and one write of 256 KiB every 25 ms.
 
 use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
@@ -21,12 +29,6 @@ impl Pacer {
     pub fn set_rate(&mut self, bytes_per_second: Option<u64>) {
         self.bytes_per_second = bytes_per_second.filter(|rate| *rate > 0);
         self.free_at = Instant(0);
-    }
-
-    /// The rate that is allowed; `None` without limit.
-    #[must_use]
-    pub fn rate(&self) -> Option<u64> {
-        self.bytes_per_second
     }
 
     /// Nobody waits, until [`Pacer::may_begin`] says so.
@@ -55,9 +57,192 @@ impl Pacer {
     }
 }
 
+/// Bytes a second that a rebuild takes while clients are at work, and the operator has not said otherwise.
+pub const FLOOR_BYTES_PER_SECOND: u64 = 10 << 20;
+/// Clients that were not heard of for so long leave the drives to others: longer than one thinks between two requests,
+/// shorter than a rebuild would notice.
+pub const CLIENTS_QUIET_AFTER: Nanos = Nanos::from_micros(10_000);
+
+/// How fast a rebuild may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// As fast as clients leave it, and at the floor while they leave nothing.
+    #[default]
+    ByLoad,
+    /// At most so many bytes a second, whatever clients do.
+    AtMost(u64),
+    /// As fast as it can, whatever clients do.
+    Unlimited,
+}
+
+impl Limit {
+    /// The limit that an operator asked for: none is by load, and zero is no limit.
+    #[must_use]
+    pub fn asked_for(bytes_per_second: Option<u64>) -> Limit {
+        match bytes_per_second {
+            None => Limit::ByLoad,
+            Some(0) => Limit::Unlimited,
+            Some(rate) => Limit::AtMost(rate),
+        }
+    }
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientLoad {
+    /// Requests that are not answered.
+    pub in_flight: usize,
+    /// Grows with every request.
+    pub begun: u64,
+}
+
+/// A limit that gives way to clients.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Throttle {
+    limit: Limit,
+    pacer: Pacer,
+    /// Requests there had been when clients were looked at last.
+    begun: u64,
+    /// Until then they count as being at work.
+    quiet_at: Instant,
+    wakes_at: Option<Instant>,
+}
+
+impl Throttle {
+    /// Another limit counts from now on.
+    pub fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+        self.pacer.set_rate(match limit {
+            Limit::ByLoad => Some(FLOOR_BYTES_PER_SECOND),
+            Limit::AtMost(rate) => Some(rate),
+            Limit::Unlimited => None,
+        });
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// Takes note of what clients do. Nobody waits until [`Throttle::may_begin`] says so.
+    pub fn notice(&mut self, now: Instant, clients: ClientLoad) {
+        assert!(clients.begun >= self.begun, "requests are counted upwards");
+        if clients.in_flight > 0 || clients.begun > self.begun {
+            self.quiet_at = now + CLIENTS_QUIET_AFTER;
+        }
+        self.begun = clients.begun;
+        self.wakes_at = None;
+    }
+
+    fn is_held(&self, now: Instant) -> bool {
+        self.limit != Limit::ByLoad || now < self.quiet_at
+    }
+
+    /// True when more bytes may be begun. If not, [`Throttle::wakes_at`] tells when.
+    pub fn may_begin(&mut self, now: Instant) -> bool {
+        if !self.is_held(now) || self.pacer.may_begin(now) {
+            return true;
+        }
+        let quiet_at = (self.limit == Limit::ByLoad).then_some(self.quiet_at);
+        self.wakes_at = self.pacer.wakes_at().into_iter().chain(quiet_at).min();
+        false
+    }
+
+    /// Bytes are begun. What clients left is for nothing.
+    pub fn begin(&mut self, now: Instant, bytes: u64) {
+        if self.is_held(now) {
+            self.pacer.begin(now, bytes);
+        }
+    }
+
+    /// When somebody who had to wait may go on, or is to ask again.
+    #[must_use]
+    pub fn wakes_at(&self) -> Option<Instant> {
+        self.wakes_at
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STEP: u64 = 256 << 10;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at_work(begun: u64) -> ClientLoad {
+        ClientLoad { in_flight: 1, begun }
+    }
+
+    /// Bytes begun in a second by one who asks whenever he is told to, with a client that sends a request now and then.
+    fn bytes_in_a_second(limit: Limit, client_every: u64) -> u64 {
+        let mut throttle = Throttle::default();
+        throttle.set_limit(limit);
+        let (mut now, mut bytes, mut begun, mut client_at) = (Instant(SECOND), 0, 0, Instant(SECOND));
+        while now < Instant(2 * SECOND) {
+            if client_at <= now {
+                begun += 1;
+                client_at = client_at + Nanos(client_every);
+            }
+            throttle.notice(now, ClientLoad { in_flight: 0, begun });
+            if throttle.may_begin(now) {
+                throttle.begin(now, STEP);
+                bytes += STEP;
+                // As fast as the drive takes it.
+                now = now + Nanos(100_000);
+            } else {
+                let wakes_at = throttle.wakes_at().expect("whoever waits is woken");
+                assert!(wakes_at > now);
+                now = wakes_at.min(client_at);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn clients_that_never_rest_leave_the_floor() {
+        let bytes = bytes_in_a_second(Limit::ByLoad, 500_000);
+        assert!((FLOOR_BYTES_PER_SECOND..=FLOOR_BYTES_PER_SECOND + STEP).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn what_clients_leave_is_taken() {
+        let alone = bytes_in_a_second(Limit::Unlimited, SECOND);
+        // One request every 100 ms keeps a tenth of the time.
+        let beside = bytes_in_a_second(Limit::ByLoad, 100_000_000);
+        assert!(beside > alone / 5 * 4, "{beside} of {alone}");
+        assert!(beside < alone / 100 * 95, "{beside} of {alone}");
+    }
+
+    #[test]
+    fn what_an_operator_says_counts_whatever_clients_do() {
+        assert_eq!(Limit::asked_for(Some(0)), Limit::Unlimited);
+        let rate = 50 << 20;
+        for client_every in [500_000, SECOND] {
+            let bytes = bytes_in_a_second(Limit::asked_for(Some(rate)), client_every);
+            assert!((rate..=rate + STEP).contains(&bytes), "{bytes}");
+            let bytes = bytes_in_a_second(Limit::Unlimited, client_every);
+            assert!(bytes >= 9_000 * STEP, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_never_answered_leaves_the_floor() {
+        let mut throttle = Throttle::default();
+        throttle.set_limit(Limit::ByLoad);
+        let (mut now, mut bytes) = (Instant(SECOND), 0);
+        while now < Instant(2 * SECOND) {
+            throttle.notice(now, at_work(1));
+            match throttle.may_begin(now) {
+                true => {
+                    throttle.begin(now, STEP);
+                    bytes += STEP;
+                }
+                false => now = throttle.wakes_at().expect("whoever waits is woken"),
+            }
+        }
+        assert!((FLOOR_BYTES_PER_SECOND..=FLOOR_BYTES_PER_SECOND + STEP).contains(&bytes), "{bytes}");
+    }
 
     #[test]
     fn the_rate_holds_whatever_the_size_of_a_step() {

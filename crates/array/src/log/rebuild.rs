@@ -25,7 +25,7 @@
 //! member's, and not even what they held would be known if a third one were lost: so the segment is collected, which
 //! moves the rest and writes off what is lost, before the member counts as whole.
 
-use crate::log::pacer::Pacer;
+use crate::log::pacer::{ClientLoad, Throttle};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::sweep::{RestoredRow, Sweep, SweepPurpose, stripes_per_sweep};
@@ -129,11 +129,13 @@ impl Lane {
     }
 }
 
-/// Blocks of a rebuild that have not left the volatile cache of its drive.
+/// What has not left volatile caches.
 #[derive(Debug, Default)]
 struct Unflushed {
-    /// All of them.
+    /// Blocks that the rebuild has written to its drive.
     blocks: u32,
+    /// Generation of the record that the drive is a member: nothing is written before that is durable.
+    generation: u64,
     /// While the drive is being flushed: those that were written before.
     flushing: Option<u32>,
 }
@@ -145,8 +147,8 @@ pub struct MemberRebuild {
     member: usize,
     lanes: [Lane; REBUILD_ZONES_MAX],
     unflushed: Unflushed,
-    /// Bytes written to the new drive.
-    pub pacer: Pacer,
+    /// How fast the new drive is written.
+    pub throttle: Throttle,
 }
 
 impl Shard {
@@ -156,7 +158,8 @@ impl Shard {
         assert!(self.rebuild_is_over());
         self.member_rebuild.stage = Stage::Zones;
         self.member_rebuild.member = member;
-        self.member_rebuild.unflushed = Unflushed::default();
+        let generation = self.membership.record().generation;
+        self.member_rebuild.unflushed = Unflushed { generation, ..Unflushed::default() };
         let open: Vec<SegmentSlot> = self
             .segments
             .iter()
@@ -183,9 +186,12 @@ impl Shard {
         lanes.iter().all(Lane::is_free) && unflushed.flushing.is_none()
     }
 
-    /// True while all drives are yet to be flushed before the member that is being rebuilt counts.
-    pub(super) fn rebuild_flushes_before_it_counts(&self) -> bool {
-        self.member_rebuild.stage == Stage::Zones
+    /// The member that clients can do without: all drives are yet to be flushed before it counts.
+    pub(super) fn member_not_counted_yet(&self) -> Option<usize> {
+        let is_before_flush = self.member_rebuild.stage == Stage::Zones;
+        let is_member = self.generation_is_durable(self.member_rebuild.unflushed.generation);
+        (is_before_flush && is_member && self.membership.rebuilding().is_some())
+            .then_some(self.member_rebuild.member)
     }
 
     /// True until every zone of every member is there and the superblocks say so.
@@ -222,7 +228,9 @@ impl Shard {
         if self.membership.is_broken() {
             self.abandon_rebuild();
         }
-        self.member_rebuild.pacer.forget_waiting();
+        let in_flight = self.reads.len() + self.requests.len();
+        let begun = self.next_arrival + self.counters.user_blocks_read;
+        self.member_rebuild.throttle.notice(now, ClientLoad { in_flight, begun });
         for lane in 0..REBUILD_ZONES_MAX {
             self.advance_lane(now, lane, fx);
         }
@@ -372,23 +380,32 @@ impl Shard {
         self.rebuild_command(lane, self.rebuilt_zone(lane), Op::Write { offset, frames }, fx);
     }
 
-    /// Empties the cache of the drive now and then, so that nobody else has to wait for all of it.
+    /// Empties the cache of the drive now and then, and when nothing more will be written, so that nobody else has to
+    /// wait for all of it. Before that come the records of all members.
     fn flush_what_was_rebuilt(&mut self, fx: &mut Effects) {
-        let Unflushed { blocks, flushing } = self.member_rebuild.unflushed;
-        let is_due = blocks >= UNFLUSHED_BLOCKS_TO_FLUSH && flushing.is_none();
-        if !is_due || self.member_rebuild.stage != Stage::Zones || !self.config.geometry.volatile_cache {
+        let Unflushed { blocks, generation, flushing } = self.member_rebuild.unflushed;
+        let is_idle = self.member_rebuild.stage != Stage::Zones || flushing.is_some();
+        if is_idle || self.membership.is_changing() || !self.config.geometry.volatile_cache {
             return;
         }
-        self.member_rebuild.unflushed.flushing = Some(blocks);
-        let member = self.member_rebuild.member;
-        let part = u32::try_from(member).expect("at most 32 members");
-        let slot = u32::try_from(FLUSH_SLOT).expect("few lanes");
-        fx.command(member, ZoneIndex(0), Waiter::Rebuild { slot, part }, Op::Flush);
+        let is_over = self.lanes_are_free() && !self.has_zones_to_rebuild();
+        if !self.generation_is_durable(generation) {
+            self.member_rebuild.unflushed.flushing = Some(blocks);
+            self.flush_devices_for_rebuild(FLUSH_SLOT, fx);
+        } else if blocks >= UNFLUSHED_BLOCKS_TO_FLUSH || is_over && blocks > 0 {
+            self.member_rebuild.unflushed.flushing = Some(blocks);
+            let member = self.member_rebuild.member;
+            let part = u32::try_from(member).expect("at most 32 members");
+            let slot = u32::try_from(FLUSH_SLOT).expect("few lanes");
+            fx.command(member, ZoneIndex(0), Waiter::Rebuild { slot, part }, Op::Flush);
+        }
     }
 
     /// True while the cache of the drive holds as much of the rebuild as it may.
     fn must_flush_first(&self) -> bool {
-        self.config.geometry.volatile_cache && self.member_rebuild.unflushed.blocks >= UNFLUSHED_BLOCKS_MAX
+        let Unflushed { blocks, generation, .. } = self.member_rebuild.unflushed;
+        let is_full = blocks >= UNFLUSHED_BLOCKS_MAX || !self.generation_is_durable(generation);
+        self.config.geometry.volatile_cache && is_full
     }
 
     fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
@@ -406,20 +423,20 @@ impl Shard {
         self.flush_devices_for_rebuild(lane, fx);
     }
 
-    /// The drives' caches are empty.
-    pub(super) fn rebuild_flushed(&mut self, lane: usize) {
-        self.member_rebuild.lanes[lane].is_busy = false;
+    /// The drives' caches are empty, or the drive has done what a lane wanted.
+    pub(super) fn rebuild_answered(&mut self, lane: usize) {
+        match self.member_rebuild.lanes.get_mut(lane) {
+            Some(lane) => lane.is_busy = false,
+            None => {
+                let Unflushed { blocks, flushing, .. } = &mut self.member_rebuild.unflushed;
+                *blocks -= flushing.take().expect("the drive is being flushed");
+            }
+        }
     }
 
     /// The drive has answered a lane.
     pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
-        match self.member_rebuild.lanes.get_mut(lane as usize) {
-            Some(lane) => lane.is_busy = false,
-            None => {
-                let Unflushed { blocks, flushing } = &mut self.member_rebuild.unflushed;
-                *blocks -= flushing.take().expect("the drive is being flushed");
-            }
-        }
+        self.rebuild_answered(lane as usize);
         if !completion.frames.is_empty() {
             self.frames.give_vec(completion.frames);
         }
@@ -428,7 +445,7 @@ impl Shard {
         }
     }
 
-    /// Loads stripes ahead, in the order of their slots, as the pacer allows.
+    /// Loads stripes ahead, in the order of their slots, as the throttle allows.
     fn load_chunks(&mut self, now: Instant, lane: usize, fx: &mut Effects) {
         let member = self.member_rebuild.member;
         let segment = self.member_rebuild.lanes[lane].segment;
@@ -439,14 +456,14 @@ impl Shard {
             let waiting = u32::try_from(state.chunks.len()).expect("few chunks");
             let slots = state.slot_to_load..(state.slot_to_load + batch).min(layout.stripes);
             let has_room = waiting + batch <= REBUILD_SWEEPS_MAX * batch;
-            if slots.is_empty() || !has_room || !self.member_rebuild.pacer.may_begin(now) {
+            if slots.is_empty() || !has_room || !self.member_rebuild.throttle.may_begin(now) {
                 return;
             }
             if !self.has_tables(segment, slots.clone(), fx) {
                 return;
             }
             let blocks = u64::from(slots.end - slots.start) * u64::from(layout.chunk_blocks);
-            self.member_rebuild.pacer.begin(now, blocks * BLOCK_BYTES_U64);
+            self.member_rebuild.throttle.begin(now, blocks * BLOCK_BYTES_U64);
             let mut stripes = Vec::with_capacity(slots.len());
             for slot in slots.clone() {
                 let stripe = self.segments.get(segment).stripe_in_slot(member, slot);

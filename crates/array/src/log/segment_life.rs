@@ -329,7 +329,7 @@ impl Shard {
     }
 
     /// The next step of sealing one zone: fillers where it was closed early, footer blocks, then finish.
-    fn seal_zone(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+    pub(super) fn seal_zone(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         let part = u32::try_from(drive).expect("at most 32 members");
         let capacity = self.config.geometry.zone_capacity_blocks;
         let segment = self.segments.get(slot);
@@ -417,11 +417,12 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
+        let blocks = completion.frames.len();
         self.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        self.seal_zone(slot, drive, fx);
+        self.seal_on(slot, drive, blocks, fx);
     }
 
     /// A zone is full.

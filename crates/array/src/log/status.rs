@@ -1,6 +1,7 @@
 //! What an operator wants to know of a volume.
 
 use crate::log::memory::Memory;
+use crate::log::pacer::Limit;
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
@@ -153,15 +154,20 @@ impl Shard {
         })
     }
 
-    /// From now on a rebuild writes at most so many bytes a second to its drive; `None` and zero are no limit.
+    /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do; zero is no limit,
+    /// and `None` what they leave.
     pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
-        self.member_rebuild.pacer.set_rate(bytes_per_second);
+        self.member_rebuild.throttle.set_limit(Limit::asked_for(bytes_per_second));
     }
 
-    /// Bytes a second that a rebuild may write; `None` without limit.
+    /// Bytes a second that an operator lets a rebuild write; zero is no limit, and `None` what clients leave.
     #[must_use]
     pub fn rebuild_rate(&self) -> Option<u64> {
-        self.member_rebuild.pacer.rate()
+        match self.member_rebuild.throttle.limit() {
+            Limit::ByLoad => None,
+            Limit::AtMost(rate) => Some(rate),
+            Limit::Unlimited => Some(0),
+        }
     }
 
     /// The member that is being rebuilt.

@@ -160,7 +160,8 @@ impl LogVolume {
         Ok(())
     }
 
-    /// From now on a rebuild writes at most so many bytes a second to its drive; `None` and zero are no limit.
+    /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do: zero is no limit,
+    /// and `None` what they leave.
     pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
         self.shard.set_rebuild_rate(bytes_per_second);
     }
