@@ -256,7 +256,8 @@ fn damaged_headers_and_footers_pass_a_check() {
     let zone = (2..12).find(|zone| rig.zones(1)[*zone].state == ZoneState::Full).unwrap();
     let zone = ZoneIndex(zone as u32);
     let footer = rig.config.user_layout().footer_offset();
-    let damage = [(0, ZoneIndex(0), 0), (1, zone, 0), (1, zone, footer)];
+    let newest = rig.zones(0)[0].write_pointer - 1;
+    let damage = [(0, ZoneIndex(0), newest), (1, zone, 0), (1, zone, footer)];
     for (member, zone, offset) in damage {
         rig.device(member).with(|drive| drive.corrupt(zone, offset, 100, 1));
     }
@@ -272,4 +273,10 @@ fn damaged_headers_and_footers_pass_a_check() {
     }
     rig.remount();
     rig.verify();
+    let problems = rig.check().problems;
+    assert!(
+        !problems.contains(&problem(Record::Superblock, damage[0])),
+        "the mount wrote a newer one: {problems:?}"
+    );
+    assert!(problems.contains(&problem(Record::Header, damage[1])), "{problems:?}");
 }

@@ -8,23 +8,47 @@ use zone::format::footer::{self, FooterId};
 use zone::format::header::SegmentHeader;
 use zone::format::superblock::Superblock;
 
+/// What one zone of a superblock log holds.
+#[derive(Debug, Default)]
+struct SuperblockLog {
+    /// Generation of its last whole record.
+    newest: Option<u64>,
+    /// Blocks behind that record that are damaged.
+    damaged: Vec<u32>,
+}
+
 impl Check<'_> {
-    /// Every record of a member's superblock log must be whole; the newest alone counts, but the others
-    /// are what is left if it rots.
+    /// The newest record of a member's superblock log must be whole. One that is damaged and has a whole newer one on
+    /// the same drive is history: nothing can be written in its place, and every mount writes a newer one.
     pub(super) fn check_superblocks(&mut self, drive: usize) {
-        for zone in (0..SUPERBLOCK_ZONES).map(ZoneIndex) {
-            let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
-            for offset in 0..written {
-                let block = self.read_block(drive, zone, offset);
-                let is_blank = block.as_ref().is_some_and(|frame| frame.data.iter().all(|byte| *byte == 0));
-                if is_blank {
-                    // The rest of a zone that was finished.
-                    break;
-                }
-                let whole = block.is_some_and(|frame| Superblock::decode(&frame.data).is_some());
-                self.expect_record(whole, Record::Superblock, (drive, zone, offset));
+        let logs: Vec<SuperblockLog> =
+            (0..SUPERBLOCK_ZONES).map(|zone| self.read_superblocks(drive, ZoneIndex(zone))).collect();
+        for (zone, log) in (0..).map(ZoneIndex).zip(&logs) {
+            let newest = logs.iter().filter_map(|log| log.newest).max();
+            let is_old = log.newest.is_some_and(|own| newest.is_some_and(|newest| own < newest));
+            for offset in log.damaged.iter().filter(|_| !is_old) {
+                self.expect_record(false, Record::Superblock, (drive, zone, *offset));
             }
         }
+    }
+
+    /// Reads one zone of a superblock log.
+    fn read_superblocks(&mut self, drive: usize, zone: ZoneIndex) -> SuperblockLog {
+        let mut log = SuperblockLog::default();
+        let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
+        for offset in 0..written {
+            let block = self.read_block(drive, zone, offset);
+            let is_blank = block.as_ref().is_some_and(|frame| frame.data.iter().all(|byte| *byte == 0));
+            if is_blank {
+                // The rest of a zone that was finished.
+                break;
+            }
+            match block.and_then(|frame| Superblock::decode(&frame.data)) {
+                Some(record) => log = SuperblockLog { newest: Some(record.generation), damaged: Vec::new() },
+                None => log.damaged.push(offset),
+            }
+        }
+        log
     }
 
     /// The header of every zone of a segment, and the footers once it is sealed.
