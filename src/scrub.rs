@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::progress::{Display, Progress};
 use crate::status::{self, StatusReport};
 use anyhow::{Context, Result, bail, ensure};
+use array::log::rot::DamagedPlace;
 use array::log::scrub::{ScrubOptions, ScrubState, ScrubStatus};
 use array::log::volume::LogVolume;
 use base::units::BLOCK_BYTES_U64;
@@ -45,11 +46,38 @@ pub struct ScrubReport {
     pub blocks_repaired: u64,
     /// Blocks that were written off: lost for good until they are written or trimmed.
     pub blocks_lost: u64,
+    /// Where damage was found: the first hundred places.
+    #[serde(default)]
+    pub damage: Vec<PlaceReport>,
+}
+
+/// A damaged block.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PlaceReport {
+    /// Drive.
+    pub drive: usize,
+    /// Zone.
+    pub zone: u32,
+    /// Block within the zone.
+    pub block: u32,
+    /// The same in words, and how it is damaged.
+    pub text: String,
+}
+
+impl From<&DamagedPlace> for PlaceReport {
+    fn from(place: &DamagedPlace) -> PlaceReport {
+        PlaceReport {
+            drive: place.drive.index(),
+            zone: place.zone.0,
+            block: place.block,
+            text: place.to_string(),
+        }
+    }
 }
 
 impl ScrubReport {
     /// Puts the state of a scrub into words; the speed is what the server measured.
-    pub fn new(status: &ScrubStatus, bytes_per_second: Option<u64>) -> ScrubReport {
+    pub fn new(status: &ScrubStatus, places: &[DamagedPlace], bytes_per_second: Option<u64>) -> ScrubReport {
         let ScrubStatus { state, options, bytes_done, bytes_total, findings, segments_left, blocks_lost } =
             *status;
         let is_repaired = options.repair && state == ScrubState::Done && segments_left == 0;
@@ -74,6 +102,7 @@ impl ScrubReport {
             segments_left,
             blocks_repaired: if is_repaired { repaired } else { 0 },
             blocks_lost,
+            damage: places.iter().map(PlaceReport::from).collect(),
         }
     }
 
@@ -133,6 +162,7 @@ pub fn run(options: &Scrub) -> Result<Exit> {
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else if is_followed || options.stop {
+        report.damage.iter().for_each(|place| println!("{}", place.text));
         println!("{report}");
         if report.segments_left > 0 && !report.repair {
             println!("`zoneweave scrub {dir} --repair` writes elsewhere what is damaged");

@@ -50,6 +50,8 @@ const CALL_SPARE_EVERY: Nanos = Nanos(50_000_000);
 /// How long the last checkpoint may take.
 const LAST_CHECKPOINT_MAX: Nanos = Nanos(10_000_000_000);
 
+/// How often damage is spoken of.
+const DAMAGE_NAMED_EVERY: Nanos = Nanos(10_000_000_000);
 /// How often counters are saved, so that a killed server loses few of them.
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
 
@@ -117,6 +119,9 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         spare_called_at: Instant(0),
         spares_refused: Vec::new(),
         was_scrubbing: false,
+        damage_named: Vec::new(),
+        damage_named_blocks: 0,
+        damage_named_at: None,
         newcomers: BTreeSet::new(),
         now: clock.now(),
         lifetime: LifetimeCounters::load(&directory.counters_path()),
@@ -305,6 +310,10 @@ struct ServedArray {
     spares_refused: Vec<uuid::Uuid>,
     /// A scrub was running at the last turn.
     was_scrubbing: bool,
+    /// Damaged blocks that were spoken of, by drive; of all drives; and when.
+    damage_named: Vec<u64>,
+    damage_named_blocks: u64,
+    damage_named_at: Option<Instant>,
     /// Drives that came while the array is served.
     newcomers: BTreeSet<DriveIndex>,
     /// The last turn.
@@ -322,7 +331,8 @@ impl ServedArray {
     }
 
     fn save_counters(&self) {
-        let total = self.lifetime.plus(self.volume.shard().counters());
+        let shard = self.volume.shard();
+        let total = self.lifetime.plus(shard.counters(), &shard.drive_damage());
         if let Err(error) = total.save(&self.counters_path) {
             log::warn!("{}: {error}", self.counters_path.display());
         }
@@ -390,7 +400,7 @@ impl ServedArray {
 
     fn status(&self, now: Instant) -> StatusReport {
         let counters = self.volume.shard().counters();
-        let total = self.lifetime.plus(counters);
+        let total = self.lifetime.plus(counters, &self.volume.shard().drive_damage());
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
         let served = Served {
             rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
@@ -410,7 +420,33 @@ impl ServedArray {
     fn scrub_report(&self, now: Instant) -> Option<ScrubReport> {
         let speed =
             scrub::bytes_read(&self.volume).and_then(|bytes| self.scrub_speed.bytes_per_second(now, bytes));
-        Some(ScrubReport::new(&self.volume.shard().scrub_status()?, speed))
+        let shard = self.volume.shard();
+        Some(ScrubReport::new(&shard.scrub_status()?, shard.scrubbed_damage(), speed))
+    }
+
+    /// Names the drives on which damage was found since the last line about them, and keeps the count over whatever
+    /// becomes of the server.
+    fn watch_damage(&mut self, now: Instant) {
+        let blocks = self.volume.shard().damaged_blocks();
+        let is_due = self.damage_named_at.is_none_or(|at| now.since(at) >= DAMAGE_NAMED_EVERY);
+        if blocks == self.damage_named_blocks || !is_due {
+            return;
+        }
+        let damage = self.volume.shard().drive_damage();
+        self.damage_named.resize(damage.len(), 0);
+        for ((drive, damage), named) in damage.iter().enumerate().zip(&mut self.damage_named) {
+            let blocks = damage.blocks();
+            if let Some(last) = damage.last.filter(|_| blocks > *named) {
+                let found = blocks - *named;
+                log::warn!(
+                    "drive {drive} is damaged: {found} blocks since it was last said, the last in {last}"
+                );
+            }
+            *named = blocks;
+        }
+        self.damage_named_blocks = blocks;
+        self.damage_named_at = Some(now);
+        self.save_counters();
     }
 
     /// Measures the scrub's speed, and says what became of it.
@@ -528,6 +564,7 @@ impl Volume for ServedArray {
         self.check_pace(now);
         self.watch_rebuild(now);
         self.watch_scrub(now);
+        self.watch_damage(now);
         self.call_spare(now);
         let directory = &self.directory;
         self.watch

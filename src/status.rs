@@ -11,6 +11,7 @@ use crate::roster::{Absence, Place, Roster};
 use crate::scrub::ScrubReport;
 use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
+use array::log::rot::DriveDamage;
 use array::log::status::{Health, Status};
 use array::log::{Counters, MountReport, OlderCopy, mount_read_only};
 use base::erasure::PieceSet;
@@ -164,11 +165,51 @@ pub struct MemberReport {
     /// Why it cannot be had, or is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Blocks of it that were found damaged since it was created.
+    #[serde(default)]
+    pub damage: DamageCounts,
+}
+
+/// Blocks of a drive that were found damaged, and rebuilt where that was possible.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct DamageCounts {
+    /// The drive could not return them.
+    pub unreadable: u64,
+    /// Their data failed the checksum.
+    pub data: u64,
+    /// Their metadata did; headers and footers.
+    pub metadata: u64,
+}
+
+impl DamageCounts {
+    /// All of them.
+    pub fn blocks(&self) -> u64 {
+        self.unreadable + self.data + self.metadata
+    }
+
+    fn in_words(&self) -> Option<String> {
+        let blocks = self.blocks();
+        (blocks > 0).then(|| {
+            let DamageCounts { unreadable, data, metadata } = self;
+            format!(
+                "{blocks} blocks were damaged ({data} data, {metadata} metadata, {unreadable} unreadable)"
+            )
+        })
+    }
+
+    fn plus(self, now: &DriveDamage) -> DamageCounts {
+        DamageCounts {
+            unreadable: self.unreadable + now.unreadable,
+            data: self.data + now.data,
+            metadata: self.metadata + now.metadata,
+        }
+    }
 }
 
 /// Counters over the life of an array, in 4-KiB blocks. Saved every ten seconds and at the end of
 /// service.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LifetimeCounters {
     user_blocks_written: u64,
@@ -190,6 +231,8 @@ pub struct LifetimeCounters {
     blocks_read_degraded: u64,
     blocks_unreadable: u64,
     blocks_lost: u64,
+    /// Damage of each drive there ever was, by its UUID.
+    drives: BTreeMap<String, DamageCounts>,
 }
 
 impl LifetimeCounters {
@@ -209,7 +252,12 @@ impl LifetimeCounters {
 
     /// These and those of the current service.
     #[must_use]
-    pub fn plus(&self, now: &Counters) -> LifetimeCounters {
+    pub fn plus(&self, now: &Counters, damage: &[DriveDamage]) -> LifetimeCounters {
+        let mut drives = self.drives.clone();
+        for damage in damage.iter().filter(|damage| damage.blocks() > 0) {
+            let counts = drives.entry(uuid_of(damage)).or_default();
+            *counts = counts.plus(damage);
+        }
         LifetimeCounters {
             user_blocks_written: self.user_blocks_written + now.user_blocks_written,
             user_blocks_read: self.user_blocks_read + now.user_blocks_read,
@@ -230,7 +278,12 @@ impl LifetimeCounters {
             blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
             blocks_unreadable: self.blocks_unreadable + now.blocks_unreadable,
             blocks_lost: self.blocks_lost + now.blocks_lost,
+            drives,
         }
+    }
+
+    fn damage_of(&self, drive: Option<&DriveDamage>) -> DamageCounts {
+        drive.and_then(|drive| self.drives.get(&uuid_of(drive))).copied().unwrap_or_default()
     }
 
     fn write_amplification(&self) -> Option<f64> {
@@ -247,6 +300,10 @@ impl LifetimeCounters {
         };
         counters.write_amplification()
     }
+}
+
+fn uuid_of(drive: &DriveDamage) -> String {
+    uuid::Uuid::from_bytes(drive.uuid).to_string()
 }
 
 /// Prints the status of an array, or why it cannot be had.
@@ -298,6 +355,7 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         },
         problem: place.problem.clone(),
         trouble: None,
+        damage: DamageCounts::default(),
     };
     serde_json::json!({
         "array": directory.file.uuid.to_string(),
@@ -430,6 +488,7 @@ pub fn report(
         state: state_in_words(*state).to_owned(),
         problem: None,
         trouble: None,
+        damage: counters.damage_of(status.damage.get(index)),
     };
     let spare = |spare: &DriveTable| SpareReport {
         path: spare.path.display().to_string(),
@@ -484,7 +543,7 @@ pub fn report(
             misses: counters.groups_loaded,
         }),
         log_lines_lost: 0,
-        counters: *counters,
+        counters: counters.clone(),
     }
 }
 
@@ -536,8 +595,12 @@ fn print(report: &StatusReport) {
     println!("unreadable       {}", report.unreadable_blocks);
     println!("lost for good    {}", report.lost_blocks);
     for member in &report.members {
-        let problem = member.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
-        println!("drive {:<2}         {:<10} {}{problem}", member.index, member.state, member.path);
+        let mut notes = member.problem.iter().map(|problem| format!(": {problem}")).collect::<String>();
+        if let Some(found) = member.damage.in_words() {
+            notes.push_str(", ");
+            notes.push_str(&found);
+        }
+        println!("drive {:<2}         {:<10} {}{notes}", member.index, member.state, member.path);
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
         }

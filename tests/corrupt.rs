@@ -138,6 +138,41 @@ fn one_rotten_drive_is_corrected() {
     assert!(status(&dir)["corrected_errors"].as_u64().unwrap() > 0);
 }
 
+/// Blocks of a drive that were found damaged since it was created.
+fn damaged(report: &serde_json::Value, drive: usize) -> u64 {
+    let damage = &report["members"][drive]["damage"];
+    ["unreadable", "data", "metadata"].map(|kind| damage[kind].as_u64().unwrap()).iter().sum()
+}
+
+#[test]
+fn rot_names_its_drive() {
+    let mut random = random(26);
+    let scratch = Scratch::new("rotnamed");
+    let dir = scratch.join("array");
+    let contents = filled_array(&dir, &mut random);
+    let spoiled = spoil(&dir.join("drive-2.zns"), 20, &mut random);
+    let server = Server::serve(&dir);
+    let (code, found) = scrub(&dir, &[]);
+    assert_eq!(code, Some(1), "{found:#}");
+    let places = found["damage"].as_array().unwrap();
+    assert!(!places.is_empty(), "{found:#}");
+    for place in places {
+        assert_eq!(place["drive"], 2, "{place}");
+        assert!(spoiled.zones.contains(&place["zone"].as_u64().unwrap()), "{place}");
+    }
+    assert_eq!(contents.count_unreadable(&mut server.client()), 0, "all can be rebuilt");
+    let report = status(&dir);
+    assert!(damaged(&report, 2) > 0, "{report:#}");
+    assert!([0, 1, 3].iter().all(|drive| damaged(&report, *drive) == 0), "{report:#}");
+    let lines = server.log().matches("drive 2 is damaged").count();
+    assert!((1..=2).contains(&lines), "{lines} lines\n{}", server.log());
+    server.kill_9();
+    let report = status(&dir);
+    assert!(damaged(&report, 2) > 0, "it is kept: {report:#}");
+    let words = run_for(SOON, zoneweave().args(["status", text(&dir)]));
+    assert!(words.stdout.contains("blocks were damaged"), "{words}");
+}
+
 /// `zoneweave scrub --json`: exit code and answer.
 #[track_caller]
 fn scrub(dir: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) {

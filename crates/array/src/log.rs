@@ -38,6 +38,7 @@ mod pba;
 mod read;
 mod rebuild;
 pub(crate) mod replace;
+pub mod rot;
 mod row;
 pub mod scrub;
 mod segment;
@@ -88,6 +89,7 @@ use off_load::{GROUP_LOADS_MAX, OffLoad};
 use pba::PbaFormat;
 use read::ReadRequest;
 use rebuild::{MemberRebuild, REBUILD_SWEEPS_MAX, REBUILD_ZONES_MAX};
+use rot::DamageLog;
 use scrub::{SCRUB_RECORD_BLOCKS, SCRUB_SWEEPS_MAX, Scrub};
 use segment::{SegmentSlot, SegmentTable};
 use skew::Skew;
@@ -191,6 +193,7 @@ pub struct Shard {
     next_segment_id: u64,
     next_arrival: u64,
     counters: Counters,
+    damage: DamageLog,
 }
 
 impl Shard {

@@ -353,13 +353,19 @@ impl Shard {
         }
         let Load { segment, row: first, rows, .. } = *self.loads.get(slot);
         let layout = self.segments.get(segment).layout;
+        // What a crash tore is no damage.
+        let counts = !matches!(self.loads.get(slot).purpose, Purpose::Rescue);
         let mut piece = std::mem::take(&mut self.loads.get_mut(slot).pieces[part as usize]);
+        let is_first = piece.frames.is_empty();
         for (offset, frame) in (offset..).zip(&frames) {
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
             let good = whole && status == Status::Success || mutant::is(Mutant::LoadsNotVerified);
             piece.rows_good |= u32::from(good) << (row - first);
+            if !good && is_first && counts {
+                self.note_damage(segment, location, frame, status);
+            }
         }
         if piece.frames.is_empty() {
             assert!(frames.len() == rows as usize, "the first answer is for all rows");

@@ -221,6 +221,7 @@ impl Shard {
             if status == Status::Success && self.is_copy_of(&frame, segment, location, lba) {
                 self.reads.get_mut(slot).frames[block as usize] = Some(frame);
             } else {
+                self.note_damage(segment, location, &frame, status);
                 self.reads.get_mut(slot).stock.push(frame);
                 self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks: 1 });
             }

@@ -158,6 +158,7 @@ impl Shard {
         assert!(self.rebuild_is_over());
         self.member_rebuild.stage = Stage::Zones;
         self.member_rebuild.member = member;
+        self.damage.forget(member);
         let generation = self.membership.record().generation;
         self.member_rebuild.unflushed = Unflushed { generation, ..Unflushed::default() };
         let open: Vec<SegmentSlot> = self

@@ -17,12 +17,12 @@
 use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
-use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter, row};
+use crate::log::{Effects, GC_RESERVE_SEGMENTS, Location, Shard, Waiter, row};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
-use base::units::BLOCK_BYTES_U64;
+use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use std::fmt;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
@@ -189,6 +189,7 @@ impl Shard {
             ..Scrub::default()
         };
         self.scrub.pacer.set_rate(options.rate);
+        self.damage.forget_scrubbed();
         Ok(())
     }
 
@@ -426,6 +427,7 @@ impl Shard {
             self.frames.give(frame);
             self.scrub.findings.blocks_read += u64::from(is_there);
             if !whole && is_there {
+                self.note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
                 self.scrub.findings.records_damaged += 1;
                 self.scrub.is_damaged = true;
             }

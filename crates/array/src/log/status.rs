@@ -2,6 +2,7 @@
 
 use crate::log::memory::Memory;
 use crate::log::pacer::Limit;
+use crate::log::rot::DriveDamage;
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
@@ -91,6 +92,8 @@ pub struct Status {
     pub index: Option<IndexStatus>,
     /// What was counted since the volume was mounted.
     pub counters: Counters,
+    /// What was found damaged on each drive since then.
+    pub damage: Vec<DriveDamage>,
 }
 
 impl Shard {
@@ -121,6 +124,7 @@ impl Shard {
             memory: self.memory(),
             index: self.index_status(),
             counters: self.counters,
+            damage: self.drive_damage(),
         }
     }
 

@@ -155,6 +155,11 @@ impl Shard {
                 self.sweeps.get_mut(slot).commands_pending += 1;
                 fx.command(drive, zone, Waiter::Sweep { slot, part: 1 }, Op::Read { offset, frames });
             } else {
+                let is_scrub = matches!(self.sweeps.get(slot).purpose, SweepPurpose::Scrub);
+                if is_scrub && is_there {
+                    self.name_scrubbed(segment, location, &frame, status);
+                }
+                self.note_damage(segment, location, &frame, status);
                 self.frames.give(frame);
             }
         }

@@ -14,6 +14,7 @@ use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
 use crate::log::rebuild::MemberRebuild;
+use crate::log::rot::DamageLog;
 use crate::log::scrub::Scrub;
 use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
 use crate::log::skew::Skew;
@@ -105,6 +106,7 @@ pub fn run(
         next_segment_id: (u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT) + 1,
         next_arrival: 0,
         counters: Counters::default(),
+        damage: DamageLog::default(),
         index,
         config,
         tuning,

@@ -1,0 +1,208 @@
+//! Which drive is rotting: what was found damaged, by drive and place, so that an operator replaces the right one.
+//!
+//! A block counts when a client, the collector, a rebuild or a scrub read it and it was not what was written there: the
+//! first time of two where the second reading is for the same reader. Blocks of zeros were never written (ADR 11),
+//! and what recovery finds torn by a crash is no damage.
+
+use crate::log::segment::SegmentSlot;
+use crate::log::{Location, Shard};
+use base::frame::Frame;
+use base::units::{DriveIndex, ZoneIndex};
+use std::fmt;
+use zone::device::Status;
+use zone::format::oob;
+use zone::format::superblock::Uuid;
+
+/// Places of damage that a scrub names; further ones are only counted.
+pub const PLACES_NAMED_MAX: usize = 100;
+
+/// How a block was damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamageKind {
+    /// The drive could not return it.
+    Unreadable,
+    /// Its data are not those of its checksum.
+    Data,
+    /// Its metadata are damaged or those of another block; or it is a damaged header or footer.
+    Metadata,
+}
+
+/// A damaged block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamagedPlace {
+    /// Member.
+    pub drive: DriveIndex,
+    /// Zone.
+    pub zone: ZoneIndex,
+    /// Block within the zone.
+    pub block: u32,
+    /// How.
+    pub kind: DamageKind,
+}
+
+/// What was found damaged on a drive since it was mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveDamage {
+    /// Identity of the drive.
+    pub uuid: Uuid,
+    /// Blocks that it could not return.
+    pub unreadable: u64,
+    /// Blocks whose data failed their checksum.
+    pub data: u64,
+    /// Blocks whose metadata did, headers and footers.
+    pub metadata: u64,
+    /// The last of them.
+    pub last: Option<DamagedPlace>,
+}
+
+impl fmt::Display for DamagedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DamagedPlace { drive, zone, block, kind } = self;
+        let how = match kind {
+            DamageKind::Unreadable => "unreadable",
+            DamageKind::Data => "data fail their checksum",
+            DamageKind::Metadata => "metadata damaged",
+        };
+        write!(f, "drive {drive}, zone {zone}, block {block}: {how}")
+    }
+}
+
+impl DriveDamage {
+    /// All of it.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.unreadable + self.data + self.metadata
+    }
+
+    fn add(&mut self, place: DamagedPlace) {
+        match place.kind {
+            DamageKind::Unreadable => self.unreadable += 1,
+            DamageKind::Data => self.data += 1,
+            DamageKind::Metadata => self.metadata += 1,
+        }
+        self.last = Some(place);
+    }
+}
+
+/// Damage by drive, and what the last scrub found.
+#[derive(Debug, Default)]
+pub struct DamageLog {
+    drives: Vec<DriveDamage>,
+    scrubbed: Vec<DamagedPlace>,
+}
+
+impl DamageLog {
+    /// Another drive is in the place of a member.
+    pub fn forget(&mut self, drive: usize) {
+        if let Some(damage) = self.drives.get_mut(drive) {
+            *damage = DriveDamage::default();
+        }
+    }
+
+    /// A scrub begins.
+    pub fn forget_scrubbed(&mut self) {
+        self.scrubbed.clear();
+    }
+
+    fn name(&mut self, place: DamagedPlace) {
+        if self.scrubbed.len() < PLACES_NAMED_MAX {
+            self.scrubbed.push(place);
+        }
+    }
+
+    fn add(&mut self, place: DamagedPlace) {
+        let drive = place.drive.index();
+        if self.drives.len() <= drive {
+            self.drives.resize_with(drive + 1, DriveDamage::default);
+        }
+        self.drives[drive].add(place);
+    }
+}
+
+impl Shard {
+    /// A block of a segment was read, and it is not what was written there.
+    pub(super) fn note_damage(
+        &mut self,
+        segment: SegmentSlot,
+        location: Location,
+        frame: &Frame,
+        status: Status,
+    ) {
+        let is_hole = status == Status::Success && frame.is_blank();
+        if status == Status::DeviceGone || is_hole {
+            return;
+        }
+        let kind = self.damage_of(segment, location, frame, status);
+        self.damage.add(place_of(location, kind));
+    }
+
+    fn damage_of(
+        &self,
+        segment: SegmentSlot,
+        location: Location,
+        frame: &Frame,
+        status: Status,
+    ) -> DamageKind {
+        if status != Status::Success {
+            return DamageKind::Unreadable;
+        }
+        let Some(place) = self.place_at(segment, location) else { return DamageKind::Metadata };
+        match oob::open(&frame.oob, &place.bound()) {
+            Some(found) if found.place == place => DamageKind::Data,
+            _ => DamageKind::Metadata,
+        }
+    }
+
+    /// A scrub found a header or footer damaged.
+    pub(super) fn note_damaged_record(&mut self, location: Location, status: Status) {
+        if status == Status::DeviceGone {
+            return;
+        }
+        let kind = match status {
+            Status::Success => DamageKind::Metadata,
+            _ => DamageKind::Unreadable,
+        };
+        self.damage.add(place_of(location, kind));
+        self.damage.name(place_of(location, kind));
+    }
+
+    /// A scrub counts a damaged block: it names the place.
+    pub(super) fn name_scrubbed(
+        &mut self,
+        segment: SegmentSlot,
+        location: Location,
+        frame: &Frame,
+        status: Status,
+    ) {
+        let kind = self.damage_of(segment, location, frame, status);
+        self.damage.name(place_of(location, kind));
+    }
+
+    /// What was found damaged on each drive since the mount.
+    #[must_use]
+    pub fn drive_damage(&self) -> Vec<DriveDamage> {
+        let members = self.membership.record().members.iter().take(self.config.members).zip(0..);
+        let damage = |(member, drive): (&zone::format::superblock::Member, usize)| DriveDamage {
+            uuid: member.uuid,
+            ..self.damage.drives.get(drive).copied().unwrap_or_default()
+        };
+        members.map(damage).collect()
+    }
+
+    /// Blocks found damaged since the mount, on all drives together: cheap enough to ask all the time.
+    #[must_use]
+    pub fn damaged_blocks(&self) -> u64 {
+        self.damage.drives.iter().map(DriveDamage::blocks).sum()
+    }
+
+    /// Places that the scrub, or the last one, found damaged: the first of them.
+    #[must_use]
+    pub fn scrubbed_damage(&self) -> &[DamagedPlace] {
+        &self.damage.scrubbed
+    }
+}
+
+fn place_of(location: Location, kind: DamageKind) -> DamagedPlace {
+    let Location { drive, zone, offset } = location;
+    DamagedPlace { drive, zone, block: offset, kind }
+}
