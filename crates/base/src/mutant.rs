@@ -130,6 +130,8 @@ mutants! {
         VoidRecoverySeals = "void-recovery-seals",
         /// Segments are collected while recovery may have to begin anew without what superseded them.
         CollectsBeforeRescue = "collects-before-rescue",
+        /// A member that was being rebuilt and fails during recovery takes nothing along.
+        RebuiltIsLostAlready = "rebuilt-is-lost-already",
         /// To a checkpoint, a segment that was closed early has given out all its stripes.
         ClosedCountsAsFull = "closed-counts-as-full",
         /// Segments that a crash left with room stay open, though other streams need their active zones.
@@ -144,6 +146,8 @@ mutants! {
         LaggingIsDamage = "lagging-is-damage",
         /// A write after a trim is lost with a cache, and the trim with it: later tombstones no longer name it.
         OnlyNewestTombstone = "only-newest-tombstone",
+        /// A filler that was read in place of another block is believed at once.
+        AnyFillerBelieved = "any-filler-believed",
         /// An older header in a zone, read by mistake, speaks against the newer ones of the segment.
         OlderHeaderWins = "older-header-wins",
         /// The baseline's flush does not wait for resets of zones before it.
@@ -152,8 +156,12 @@ mutants! {
         RaiznFailedLogAwaited = "raizn-failed-log-awaited",
         /// A mount of the baseline goes on when a drive fails beside one that is missing, and erases the old logs.
         RaiznRecoversBroken = "raizn-recovers-broken",
+        /// A check calls the index wrong that points to a hole whose stripe recovery has yet to move.
+        CheckKnowsNoWeak = "check-knows-no-weak",
         /// A stripe table that is read again has the stripes that recovery found void.
         VoidStripesInTables = "void-stripes-in-tables",
+        /// A mount tells blocks apart that say the same, but not those that say it once one of them was asked again.
+        ToldApartOnce = "told-apart-once",
         /// A mount of the baseline acts upon an epoch that one log alone may know to be complete.
         RaiznEpochNotAgreed = "raizn-epoch-not-agreed",
         /// A mount of the baseline finishes a reset that one log alone may know of.
@@ -164,8 +172,18 @@ mutants! {
         DeadAwaitNobody = "dead-await-nobody",
         /// A mapping block that cannot be read keeps its place, and its segment can never be collected.
         LostGroupKeepsItsPlace = "lost-group-keeps-its-place",
+        /// A block that a stripe table is read from, for want of footers, is believed at once.
+        TableBlocksReadOnce = "table-blocks-read-once",
+        /// To a stripe table that is read again, a chunk that was torn and filled up is a chunk.
+        TornChunkInTable = "torn-chunk-in-table",
+        /// A read that waits for a stripe table and goes on for another reason is still thought to wait.
+        ReadAwaitsForEver = "read-awaits-for-ever",
         /// A summary is believed of a zone that a rebuild wrote since, in another order.
         SummarySpeaksForRebuilt = "summary-speaks-for-rebuilt",
+        /// A rebuilt zone becomes full while what made its chunks dead is in the caches of other drives.
+        RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
+        /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
+        FailureAwaitsEvent = "failure-awaits-event",
         /// A drive whose media went back to an earlier moment is believed.
         OlderCopyBelieved = "older-copy-believed",
         /// A segment is dropped when one drive's zone of it is empty, though the others hold data.
@@ -176,24 +194,6 @@ mutants! {
         CompletedBehindSummary = "completed-behind-summary",
     }
     Ours {
-        /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
-        FailureAwaitsEvent = "failure-awaits-event",
-        /// A rebuilt zone becomes full while what made its chunks dead is in the caches of other drives.
-        RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
-        /// A read that waits for a stripe table and goes on for another reason is still thought to wait.
-        ReadAwaitsForEver = "read-awaits-for-ever",
-        /// To a stripe table that is read again, a chunk that was torn and filled up is a chunk.
-        TornChunkInTable = "torn-chunk-in-table",
-        /// A mount tells blocks apart that say the same, but not those that say it once one of them was asked again.
-        ToldApartOnce = "told-apart-once",
-        /// A block that a stripe table is read from, for want of footers, is believed at once.
-        TableBlocksReadOnce = "table-blocks-read-once",
-        /// A check calls the index wrong that points to a hole whose stripe recovery has yet to move.
-        CheckKnowsNoWeak = "check-knows-no-weak",
-        /// A filler that was read in place of another block is believed at once.
-        AnyFillerBelieved = "any-filler-believed",
-        /// A member that was being rebuilt and fails during recovery takes nothing along.
-        RebuiltIsLostAlready = "rebuilt-is-lost-already",
         /// What a drive once held is asked of one other drive only.
         OlderCopyComparedOnce = "older-copy-compared-once",
         /// An older copy of a drive is believed when another member is missing.

@@ -45,6 +45,7 @@ const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.zone_capacity_blocks = plan.zone_capacity_blocks.saturating_sub(4),
     |plan| plan.open_zones = plan.open_zones.min(4),
     |plan| plan.rebuild_kib_per_second = 0,
+    |plan| plan.rebuild_by_load = false,
     |plan| plan.checkpoint_blocks = 0,
     |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { write_blocks: plan.chunk_blocks, ..raizn }),
     |plan| plan.raizn = plan.raizn.map(|raizn| Baseline { stripes_in_flight: 1, ..raizn }),

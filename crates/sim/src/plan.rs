@@ -124,6 +124,9 @@ pub struct Plan {
     /// Most KiB a second that a rebuild writes; zero is no limit.
     #[serde(default)]
     pub rebuild_kib_per_second: u64,
+    /// A rebuild without a limit takes what clients leave.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebuild_by_load: bool,
     /// A checkpoint is written whenever so many blocks were; zero is never.
     #[serde(default)]
     pub checkpoint_blocks: u64,
@@ -194,7 +197,8 @@ impl Plan {
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let burst_times = Plan::draw_bursts(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, burst_times, ..plan };
-                return plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
+                let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
+                return plan.or_rebuild_by_load();
             }
         }
     }
@@ -227,6 +231,13 @@ impl Plan {
         });
         assert!(plan.array().is_some(), "such a baseline works");
         plan
+    }
+
+    /// The plan, or one whose rebuilds take what clients leave.
+    fn or_rebuild_by_load(mut self) -> Plan {
+        let random = &mut Random::from_seed(self.seed ^ 0x6C6F_6164);
+        self.rebuild_by_load = self.raizn.is_none() && self.rebuild_kib_per_second == 0 && random.chance(1, 3);
+        self
     }
 
     /// The plan, or one with several open segments.
@@ -345,6 +356,7 @@ impl Plan {
             summary_rows: 0,
             stripe_tables_bytes: None,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
+            rebuild_by_load: false,
             latency,
         }
     }
@@ -400,10 +412,9 @@ impl Plan {
         Some(config)
     }
 
-    /// Without a limit, a rebuild goes as fast as it can or as clients let it.
+    /// What the operator asks for: `None` leaves the pace to the engine.
     fn rebuild_rate(&self) -> Option<u64> {
-        let by_load = self.rebuild_kib_per_second == 0 && self.depth == 2;
-        (!by_load).then_some(self.rebuild_kib_per_second << 10)
+        (!self.rebuild_by_load).then_some(self.rebuild_kib_per_second << 10)
     }
 
     /// What the engine may choose.
