@@ -1,11 +1,12 @@
 //! A drive as its file shows it: looked at, not opened, so that it may be in use or not ours to write.
 
+use array::log::spokesman;
 use drive::emulated::{DriveError, DriveProblem, Peek};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use zone::device::Geometry;
 use zone::format::SUPERBLOCK_ZONES;
-use zone::format::superblock::{MemberState, Superblock};
+use zone::format::superblock::Superblock;
 
 /// Files of a folder that are looked at; a folder with more of them is no place for drives.
 const FILES_MAX: usize = 10_000;
@@ -155,30 +156,87 @@ pub fn clone_error(one: &Sighting, other: &Sighting) -> anyhow::Error {
     ))
 }
 
-/// The record that speaks for an array, of those of its drives: the newest of a drive that no other calls failed or
-/// replaced, with everything that such drives call failed. As the engine chooses, which has the last word.
-pub fn speaker<'a>(records: impl Iterator<Item = &'a Superblock> + Clone) -> Option<Superblock> {
-    let denies = |judge: &Superblock, record: &Superblock| {
-        let index = usize::from(record.member);
-        let (judged, itself) = (judge.members.get(index), record.members.get(index));
-        judged.is_some_and(|judged| {
-            judged.state == MemberState::Failed || itself.is_some_and(|itself| itself.uuid != judged.uuid)
-        })
-    };
-    // The file of a drive that was replaced may lie about still, and deny who replaced it.
-    let age = |record: &Superblock| (record.epoch, record.generation);
-    let is_heard =
-        |judge: &Superblock, record: &Superblock| age(judge) >= age(record) || !denies(record, judge);
-    let accused =
-        |record: &Superblock| records.clone().any(|judge| denies(judge, record) && is_heard(judge, record));
-    let trusted = || records.clone().filter(|record| !accused(record));
-    let mut speaker = trusted().max_by_key(|record| record.generation)?.clone();
-    for judge in trusted() {
-        for (member, said) in speaker.members.iter_mut().zip(&judge.members) {
-            if said.state == MemberState::Failed && said.uuid == member.uuid {
-                member.state = MemberState::Failed;
-            }
+/// The record that speaks for an array, as the engine chooses. The files of drives that were replaced may lie about still,
+/// and deny who replaced them: where nobody is left to speak, those whom the newest record names are asked alone.
+pub fn speaker<'a>(records: impl Iterator<Item = &'a Superblock>) -> Option<Superblock> {
+    let records: Vec<&Superblock> = records.collect();
+    let newest = *records.iter().max_by_key(|record| record.version())?;
+    let uuid_in =
+        |record: &Superblock, member: u8| record.members.get(usize::from(member)).map(|member| member.uuid);
+    let is_named = |record: &&Superblock| uuid_in(newest, record.member) == uuid_in(record, record.member);
+    spokesman(&records).or_else(|| {
+        let named: Vec<&Superblock> = records.into_iter().filter(is_named).collect();
+        spokesman(&named)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zone::format::superblock::{Member, MemberState, Version};
+
+    /// The record of a drive: its number, generation, what had settled, and who the members are.
+    fn record(member: u8, generation: u64, settled: u64, members: [(u8, MemberState); 3]) -> Superblock {
+        Superblock {
+            array: [7; 16],
+            member,
+            generation,
+            epoch: 1,
+            data_count: 2,
+            parity_count: 1,
+            level: 5,
+            chunk_blocks: 1,
+            group_stripes: 1,
+            zones: 20,
+            zone_size_blocks: 64,
+            zone_capacity_blocks: 64,
+            volume_blocks: 100,
+            large_chunk_blocks: 0,
+            segments_small: 1,
+            segments_large: 0,
+            append: 0,
+            rebuild_from: 0,
+            checkpoint: None,
+            settled: Version { epoch: 1, generation: settled },
+            members: members.map(|(uuid, state)| Member { uuid: [uuid; 16], state }).to_vec(),
         }
     }
-    Some(speaker)
+
+    const ALL: [(u8, MemberState); 3] =
+        [(0, MemberState::Active), (1, MemberState::Active), (2, MemberState::Active)];
+
+    fn generation_of_speaker(records: &[Superblock]) -> Option<u64> {
+        speaker(records.iter()).map(|record| record.generation)
+    }
+
+    #[test]
+    fn an_older_copy_accuses_nobody() {
+        // As it was before drive 0 came back from a failure; it has settled since that all are there.
+        let failed = [(0, MemberState::Failed), ALL[1], ALL[2]];
+        let records = [record(0, 9, 8, ALL), record(1, 9, 8, ALL), record(2, 5, 4, failed)];
+        let speaker = speaker(records.iter()).expect("two agree");
+        assert_eq!((speaker.generation, speaker.members[0].state), (9, MemberState::Active));
+    }
+
+    #[test]
+    fn drives_that_were_replaced_are_not_asked_when_all_accuse_one_another() {
+        let [a, b, c] = ALL;
+        let (d, e, f) = ((3, a.1), (4, a.1), (5, a.1));
+        let records = [
+            record(0, 3, 0, [a, b, c]),
+            record(1, 5, 0, [d, b, c]),
+            record(2, 7, 0, [d, e, c]),
+            record(0, 9, 0, [d, e, f]),
+            record(1, 9, 0, [d, e, f]),
+            record(2, 9, 0, [d, e, f]),
+        ];
+        assert_eq!(generation_of_speaker(&records), Some(9));
+        // Parts that were used apart: no age decides between them.
+        let apart = [
+            record(0, 9, 0, [a, (1, MemberState::Failed), (2, MemberState::Failed)]),
+            record(1, 5, 0, [(0, MemberState::Failed), b, c]),
+            record(2, 5, 0, [(0, MemberState::Failed), b, c]),
+        ];
+        assert_eq!(generation_of_speaker(&apart), None);
+    }
 }

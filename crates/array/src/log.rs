@@ -62,7 +62,7 @@ pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
     Compared, DamagedChunk, MountError, MountReport, OlderCopy, compare_checkpoint, format, identify, mount,
-    mount_read_only,
+    mount_read_only, spokesman,
 };
 pub use pba::{Location, Pba};
 pub use replace::ReplaceError;

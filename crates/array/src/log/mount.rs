@@ -1,7 +1,7 @@
 //! Mounting: from what the drives hold to a running engine. Straight-line code that runs before
 //! service; every step may itself crash and be repeated.
 //!
-//! 1. `superblocks`: who belongs to the array, who is missing or stale; `older_copies`: whose drive went back to an earlier
+//! 1. `superblocks`: who belongs to the array, who is missing or stale, by the word of the `spokesman`; `older_copies`: whose drive went back to an earlier
 //!    moment. Recorded before anything else is written, so that a member that missed this mount is never believed again, and
 //!    once more when all hold that record, so that one that goes back behind it is noticed.
 //! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks; `entries`: what each block says of itself, some segments at a time.
@@ -29,6 +29,7 @@ mod reader;
 mod repair;
 mod scan;
 mod settled;
+mod spokesman;
 mod summaries;
 mod superblocks;
 mod witness;
@@ -56,6 +57,7 @@ use zone::stripe::table::Packing;
 const BATCH_BLOCKS_MAX: usize = 1 << 22;
 
 pub use older_copies::OlderCopy;
+pub use spokesman::spokesman;
 pub use superblocks::identify;
 
 /// What mounting found out beside the volume itself; for status and check.

@@ -46,7 +46,6 @@ pub fn run(
     tuning: Tuning,
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
-    let pba = PbaFormat::new(config.members, &config.geometry).expect("validated");
     let Recovered { index, doubtful, segments, checkpoint, sequence_max } = recovered;
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
     let (zones, segments_max) = (config.geometry.zones, config.segments());
@@ -61,7 +60,7 @@ pub fn run(
     let frames_internal_max = internal_frames_max(&config, slots);
     let mut shard = Shard {
         array_tag: session.array_tag(),
-        pba,
+        pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
         in_flight: InFlight::new(slots.iter().zip(&streams).map(blocks_of).sum()),
         demand: Demand::default(),
         segments: table,

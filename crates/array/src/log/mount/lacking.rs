@@ -16,14 +16,14 @@
 //! lost before that, was never promised.
 
 use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
-use crate::log::mount::scan::{FoundSegment, SegmentHeaders, read_blocks, read_header};
-use crate::log::mount::superblocks::{self, command, expect_success, written_blocks};
+use crate::log::mount::scan::{FoundSegment, Zones, read_blocks, read_header};
+use crate::log::mount::superblocks::{self, command, expect_success};
 use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use std::collections::BTreeMap;
-use zone::device::{Op, ZoneDescriptor, ZoneState};
+use zone::device::{Op, ZoneState};
 use zone::format::HEADER_BLOCKS;
 use zone::format::header::{Blank, SegmentHeader};
 use zone::format::oob::{self, Bound};
@@ -38,14 +38,8 @@ pub struct Lacking {
 impl Lacking {
     /// True when what a segment's lacking members held may never have been promised: the segment was open, and their caches
     /// are volatile. Mounts before this one may have marked them so.
-    pub fn is_unproven(
-        &self,
-        session: &Session,
-        own: &SegmentHeaders,
-        header: &SegmentHeader,
-        sealed: bool,
-    ) -> bool {
-        let blank = |member: usize| own[member][header.zones[member].index()].as_ref().map(|own| own.blank);
+    pub fn is_unproven(&self, session: &Session, read: &Zones, header: &SegmentHeader, sealed: bool) -> bool {
+        let blank = |member: usize| read.own_header(header, member).map(|own| own.blank);
         self.of(header.segment).iter().any(|member| match blank(member) {
             Some(Blank::Proven) => false,
             Some(Blank::Unproven) => true,
@@ -62,8 +56,7 @@ impl Lacking {
 /// Finds out who lacks what. A rebuild that lost what it had written begins anew, which is recorded.
 pub fn find(
     session: &mut Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
+    read: &Zones,
     headers: &BTreeMap<u64, SegmentHeader>,
 ) -> Result<Lacking, MountError> {
     if mutant::is(Mutant::EmptyZoneDropsSegment) {
@@ -71,7 +64,7 @@ pub fn find(
     }
     let mut members = BTreeMap::new();
     for header in headers.values() {
-        let lacking = lacking_members(session, descriptors, own, header);
+        let lacking = lacking_members(session, read, header);
         if !lacking.is_empty() {
             members.insert(header.segment, lacking);
         }
@@ -94,28 +87,21 @@ pub fn find(
 }
 
 /// Members that wrote their zone of a segment and hold nothing of it, where the others suffice to decode it.
-fn lacking_members(
-    session: &mut Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
-    header: &SegmentHeader,
-) -> PieceSet {
-    let capacity = session.config.geometry.zone_capacity_blocks;
+fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) -> PieceSet {
     let (mut holding, mut lacking, mut marked) = (PieceSet::EMPTY, PieceSet::EMPTY, PieceSet::EMPTY);
     let mut has_data = false;
     for member in 0..session.config.members {
         if !session.is_present(member) {
             continue;
         }
-        let zone = header.zones[member];
-        let descriptor = &descriptors[member][zone.index()];
-        let own_header = own[member][zone.index()].as_ref();
+        let descriptor = read.descriptor(header, member);
+        let own_header = read.own_header(header, member);
         let was_there = session.record.was_written_with(member, header.segment);
-        let written = written_blocks(descriptor, capacity);
+        let written = read.written(header, member);
         if own_header.is_some_and(|own| own.segment == header.segment && own.blank != Blank::No) {
             marked.insert(member);
         } else if was_there
-            && newest_of(own, member) < header.segment
+            && read.newest[member] < header.segment
             && descriptor.state != ZoneState::Offline
             && (written == 0 || own_header.is_some() && holds_older(session, member, header))
         {
@@ -128,11 +114,6 @@ fn lacking_members(
     }
     let suffices = has_data && session.config.code().can_decode(holding);
     if suffices { lacking.iter().chain(marked.iter()).collect() } else { marked }
-}
-
-/// The newest segment that a member holds a header of.
-fn newest_of(own: &SegmentHeaders, member: usize) -> u64 {
-    own[member].iter().flatten().map(|header| header.segment).max().unwrap_or(0)
 }
 
 /// True when a member's zone of a segment holds an older one and nothing of the segment: its header was not just read
@@ -150,8 +131,7 @@ fn holds_older(session: &mut Session, member: usize, header: &SegmentHeader) -> 
 /// Marks zones that active members lack, so that later mounts decide the same. Segments are in order of age.
 pub fn mark(
     session: &mut Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
+    read: &Zones,
     segments: &[FoundSegment],
     lacking: &Lacking,
 ) -> Result<(), MountError> {
@@ -162,9 +142,8 @@ pub fn mark(
         let blank = if *is_unproven { Blank::Unproven } else { Blank::Proven };
         let header = SegmentHeader { blank, ..header.clone() };
         for member in lacking.of(header.segment).iter() {
-            let zone = header.zones[member].index();
-            let state = descriptors[member][zone].state;
-            let is_marked = own[member][zone].as_ref().is_some_and(|own| own.blank != Blank::No);
+            let state = read.descriptor(&header, member).state;
+            let is_marked = read.own_header(&header, member).is_some_and(|own| own.blank != Blank::No);
             if !(is_marked && state == ZoneState::Full) {
                 mark_zone(session, member, &header, state)?;
             }

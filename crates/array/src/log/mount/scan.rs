@@ -32,8 +32,49 @@ pub const READ_BLOCKS_MAX: u32 = 64;
 /// still has several.
 pub const READS_IN_FLIGHT_MAX: usize = 128;
 
-/// The own header of every zone that has a good one, by member and zone.
-pub type SegmentHeaders = Vec<Vec<Option<SegmentHeader>>>;
+/// What a scan read of every zone, by member and zone.
+pub struct Zones {
+    /// What the drive says of it; nothing of members that are not there.
+    pub descriptors: Vec<Vec<ZoneDescriptor>>,
+    /// Its own header, if that is whole.
+    pub own: Vec<Vec<Option<SegmentHeader>>>,
+    /// The newest segment that a member holds a header of.
+    pub newest: Vec<u64>,
+    /// Blocks of a zone.
+    capacity: u32,
+}
+
+impl Zones {
+    fn read(session: &mut Session) -> Result<Zones, MountError> {
+        let descriptors = report_all(session)?;
+        let own = read_headers(session, &descriptors);
+        let newest_of = |zones: &Vec<Option<SegmentHeader>>| {
+            zones.iter().flatten().map(|header| header.segment).max().unwrap_or(0)
+        };
+        let newest = own.iter().map(newest_of).collect();
+        Ok(Zones { descriptors, own, newest, capacity: session.config.geometry.zone_capacity_blocks })
+    }
+
+    /// The own header of a member's zone of a segment.
+    pub fn own_header(&self, header: &SegmentHeader, member: usize) -> Option<&SegmentHeader> {
+        self.own[member][header.zones[member].index()].as_ref()
+    }
+
+    /// What the drive says of a member's zone of a segment.
+    pub fn descriptor(&self, header: &SegmentHeader, member: usize) -> &ZoneDescriptor {
+        &self.descriptors[member][header.zones[member].index()]
+    }
+
+    /// Blocks of a member's zone of a segment that may hold data.
+    pub fn written(&self, header: &SegmentHeader, member: usize) -> u32 {
+        written_blocks(self.descriptor(header, member), self.capacity)
+    }
+
+    /// The segment whose header a member holds in its zone of a segment.
+    fn owner(&self, header: &SegmentHeader, member: usize) -> Option<u64> {
+        self.own_header(header, member).map(|own| own.segment)
+    }
+}
 
 /// A zone of a segment as it was found.
 pub struct FoundZone {
@@ -83,13 +124,12 @@ pub struct Scan {
 
 /// Scans all zones.
 pub fn run(session: &mut Session) -> Result<Scan, MountError> {
-    let descriptors = report_all(session)?;
-    let own = read_headers(session, &descriptors);
+    let read = Zones::read(session)?;
     let mut headers: BTreeMap<u64, SegmentHeader> = BTreeMap::new();
-    for header in own.iter().flatten().flatten() {
+    for header in read.own.iter().flatten().flatten() {
         headers.entry(header.segment).or_insert_with(|| header.clone());
     }
-    let lacking = lacking::find(session, &descriptors, &own, &headers)?;
+    let lacking = lacking::find(session, &read, &headers)?;
     let zones = session.config.geometry.zones as usize;
     let mut scan = Scan {
         segments: Vec::new(),
@@ -98,11 +138,11 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     };
     // Newest first: a zone whose own header is damaged belongs to the newest segment that names it.
     for header in headers.into_values().rev() {
-        claim(session, &descriptors, &own, header, &lacking, &mut scan);
+        claim(session, &read, header, &lacking, &mut scan);
     }
     scan.segments.reverse();
-    lacking::mark(session, &descriptors, &own, &scan.segments, &lacking)?;
-    find_orphans(session, &descriptors, &own, &mut scan);
+    lacking::mark(session, &read, &scan.segments, &lacking)?;
+    find_orphans(session, &read, &mut scan);
     Ok(scan)
 }
 
@@ -124,7 +164,10 @@ fn report_all(session: &mut Session) -> Result<Vec<Vec<ZoneDescriptor>>, MountEr
 }
 
 /// Reads headers from all drives at once.
-fn read_headers(session: &mut Session, descriptors: &[Vec<ZoneDescriptor>]) -> SegmentHeaders {
+fn read_headers(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+) -> Vec<Vec<Option<SegmentHeader>>> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     let zones = session.config.geometry.zones;
     let places: Vec<(usize, ZoneIndex)> = (SUPERBLOCK_ZONES..zones)
@@ -176,14 +219,7 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
 }
 
 /// Decides whether a segment counts, and takes its zones.
-fn claim(
-    session: &mut Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
-    header: SegmentHeader,
-    all_lacking: &Lacking,
-    scan: &mut Scan,
-) {
+fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking: &Lacking, scan: &mut Scan) {
     let sizes = LayoutSizes {
         chunk_blocks: header.chunk_blocks,
         group_stripes: header.group_stripes,
@@ -193,31 +229,31 @@ fn claim(
     let layout = layout.filter(|layout| layout.stripes == header.stripes);
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_present(*member)).collect();
-    let headerless = members.iter().any(|member| owner(own, &header, *member) != Some(header.segment));
+    let headerless = members.iter().any(|member| read.owner(&header, *member) != Some(header.segment));
     if headerless && mutant::is(Mutant::OneHeaderDropsSegment) {
         return;
     }
     let lacking = all_lacking.of(header.segment);
-    let torn = headerless && is_torn(session, descriptors, own, &header);
+    let torn = headerless && is_torn(session, read, &header);
     let layout = layout.filter(|_| {
         let is_whole = |member: &usize| {
             !scan.zones_in_use[*member][header.zones[*member].index()]
-                && holds_segment(session, descriptors, own, &header, *member, lacking.contains(*member))
+                && holds_segment(session, read, &header, *member, lacking.contains(*member))
         };
         let is_dropped = torn || headerless && mutant::is(Mutant::GoodZonesReset);
         !is_dropped && members.iter().all(is_whole)
     });
     let Some(layout) = layout else {
         session.report.segments_discarded += 1;
-        members.into_iter().for_each(|member| discard_zone(descriptors, own, &header, member, scan));
+        members.into_iter().for_each(|member| discard_zone(read, &header, member, scan));
         return;
     };
-    let (zones, zones_missing) = take_zones(session, descriptors, &header, lacking, scan);
+    let (zones, zones_missing) = take_zones(session, read, &header, lacking, scan);
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     if mutant::is(Mutant::OneOpenSegment) && !sealed && scan.segments.iter().any(|other| !other.sealed) {
         return;
     }
-    let is_unproven = all_lacking.is_unproven(session, own, &header, sealed);
+    let is_unproven = all_lacking.is_unproven(session, read, &header, sealed);
     let covered = sealed && session.covers(header.segment);
     scan.segments.push(FoundSegment {
         header,
@@ -232,24 +268,12 @@ fn claim(
     });
 }
 
-/// The segment whose header a member holds in its zone of a segment.
-fn owner(own: &SegmentHeaders, header: &SegmentHeader, member: usize) -> Option<u64> {
-    own[member][header.zones[member].index()].as_ref().map(|own| own.segment)
-}
-
 /// Data follows only when every header is durable: without data, a header that is not there may have been torn, and the
 /// other copies are not to be relied on.
-fn is_torn(
-    session: &Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
-    header: &SegmentHeader,
-) -> bool {
-    let capacity = session.config.geometry.zone_capacity_blocks;
+fn is_torn(session: &Session, read: &Zones, header: &SegmentHeader) -> bool {
     let has_data = |member: usize| {
-        let descriptor = &descriptors[member][header.zones[member].index()];
-        owner(own, header, member).is_none_or(|owner| owner == header.segment)
-            && written_blocks(descriptor, capacity) > HEADER_BLOCKS
+        read.owner(header, member).is_none_or(|owner| owner == header.segment)
+            && read.written(header, member) > HEADER_BLOCKS
     };
     let mut members = (0..session.config.members).filter(|member| session.is_present(*member));
     !members.any(has_data) && !mutant::is(Mutant::TornHeadersCount)
@@ -259,30 +283,28 @@ fn is_torn(
 /// nor is being rebuilt, or has been used again.
 fn holds_segment(
     session: &Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
+    read: &Zones,
     header: &SegmentHeader,
     member: usize,
     is_lacking: bool,
 ) -> bool {
-    let capacity = session.config.geometry.zone_capacity_blocks;
     // A zone is reset on every drive before any of them is used again, so an older header is none: the drive returned
     // what was there before.
-    let was_used_again = owner(own, header, member).is_some_and(|other| {
+    let was_used_again = read.owner(header, member).is_some_and(|other| {
         let differs = other != header.segment;
         differs && (other > header.segment || mutant::is(Mutant::OlderHeaderWins))
     });
-    let descriptor = &descriptors[member][header.zones[member].index()];
-    let offline = descriptor.state == ZoneState::Offline && !mutant::is(Mutant::OfflineIsEmpty);
+    let offline =
+        read.descriptor(header, member).state == ZoneState::Offline && !mutant::is(Mutant::OfflineIsEmpty);
     let was_there = session.record.was_written_with(member, header.segment);
-    let empty = was_there && !offline && written_blocks(descriptor, capacity) == 0;
+    let empty = was_there && !offline && read.written(header, member) == 0;
     !was_used_again && (!empty || is_lacking)
 }
 
 /// Takes the zones of a segment that counts; the second says which ones are missing, one bit each.
 fn take_zones(
     session: &Session,
-    descriptors: &[Vec<ZoneDescriptor>],
+    read: &Zones,
     header: &SegmentHeader,
     lacking: PieceSet,
     scan: &mut Scan,
@@ -293,7 +315,7 @@ fn take_zones(
         // The zone is taken on missing members too: a rebuild will write it.
         let zone = header.zones[member];
         scan.zones_in_use[member][zone.index()] = true;
-        let descriptor = descriptors[member].get(zone.index())?;
+        let descriptor = read.descriptors[member].get(zone.index())?;
         if !lacking.contains(member) && is_rebuilt(session, member, header.segment, descriptor) {
             return found_zone(descriptor, capacity);
         }
@@ -307,20 +329,13 @@ fn take_zones(
 }
 
 /// A zone of a segment that does not count is erased, if it is its own.
-fn discard_zone(
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
-    header: &SegmentHeader,
-    member: usize,
-    scan: &mut Scan,
-) {
+fn discard_zone(read: &Zones, header: &SegmentHeader, member: usize, scan: &mut Scan) {
     let zone = header.zones[member];
-    let is_its_own = own[member][zone.index()].as_ref().is_some_and(|own| own.segment == header.segment);
-    if !is_its_own || scan.zones_in_use[member][zone.index()] {
+    if read.owner(header, member) != Some(header.segment) || scan.zones_in_use[member][zone.index()] {
         return;
     }
     // A zone that was given up when its segment was erased stays given up.
-    if is_resettable(descriptors[member][zone.index()].state) {
+    if is_resettable(read.descriptor(header, member).state) {
         scan.zones_to_reset.push((member, zone));
     } else {
         scan.zones_in_use[member][zone.index()] = true;
@@ -358,18 +373,13 @@ fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
 /// Zones with data that no segment claims: reset when they hold no block of this array, kept and
 /// reported when they do, so that damaged headers alone never destroy data. Zones that take no writes, or
 /// hold less than they should, are not used.
-fn find_orphans(
-    session: &mut Session,
-    descriptors: &[Vec<ZoneDescriptor>],
-    own: &SegmentHeaders,
-    scan: &mut Scan,
-) {
+fn find_orphans(session: &mut Session, read: &Zones, scan: &mut Scan) {
     let capacity = session.config.geometry.zone_capacity_blocks;
-    for (member, zones) in descriptors.iter().enumerate() {
+    for (member, zones) in read.descriptors.iter().enumerate() {
         for (zone, descriptor) in (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize) {
             let has_shrunk = descriptor.capacity < capacity && !scan.zones_in_use[member][zone.index()];
             let unusable = has_shrunk || !is_resettable(descriptor.state);
-            let claimed = scan.zones_in_use[member][zone.index()] || own[member][zone.index()].is_some();
+            let claimed = scan.zones_in_use[member][zone.index()] || read.own[member][zone.index()].is_some();
             if unusable {
                 scan.zones_in_use[member][zone.index()] = true;
             }

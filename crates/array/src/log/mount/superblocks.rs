@@ -3,6 +3,7 @@
 use crate::log::config::{AppendUse, ArrayConfig, ConfigError, OpenSegments};
 use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT, active_members};
 use crate::log::mount::older_copies::{self, OlderCopy};
+use crate::log::mount::spokesman::spokesman;
 use crate::log::mount::{MountError, Session};
 use base::erasure::ErasureCode;
 use base::frame::Frame;
@@ -62,7 +63,7 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut drives = DriveSet::new(devices);
     let records: Vec<Option<(Superblock, LogState)>> =
         (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
-    let mut record = spokesman(&records).map_err(|error| match other_version(&mut drives, now) {
+    let mut record = speaker(&records).map_err(|error| match other_version(&mut drives, now) {
         Some(found) if error == MountError::NoSuperblock => MountError::Version { found },
         _ => error,
     })?;
@@ -148,28 +149,13 @@ fn believe_rebuilding(record: &mut Superblock, own: &Superblock) -> Option<Older
     None
 }
 
-/// The record that speaks for the array: of the array that most drives belong to, the newest one of
-/// a member that no other calls failed. A member that missed a mount may hold a high generation, if
-/// mounts crashed after only it was told; but those that went on without it say so. They speak of a
-/// drive, not of its place: what they say of the one before it does not touch a replacement, and the
-/// one they name another for is out.
-fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, MountError> {
+/// The record that speaks for the array that most drives belong to.
+fn speaker(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, MountError> {
     let all = || records.iter().flatten().map(|(record, _)| record);
     let votes = |array: &Uuid| all().filter(|record| record.array == *array).count();
     let array = all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)?;
-    let own = || all().filter(|record| record.array == array);
-    // Older copies of a drive speak for nobody, and against nobody.
-    let believed = || own().filter(|record| older_copy(record, records).is_none());
-    let denies = |judge: &Superblock, record: &Superblock| {
-        let index = usize::from(record.member);
-        let (judged, itself) = (judge.members.get(index), record.members.get(index));
-        judged.is_some_and(|judged| {
-            judged.state == MemberState::Failed || itself.is_some_and(|itself| itself.uuid != judged.uuid)
-        })
-    };
-    let accused = |record: &&Superblock| believed().any(|judge| denies(judge, record));
-    let trusted = believed().filter(|record| !accused(record)).max_by_key(|record| record.generation);
-    let Some(trusted) = trusted else {
+    let own: Vec<&Superblock> = all().filter(|record| record.array == array).collect();
+    let Some(speaker) = spokesman(&own) else {
         // A drive of another array may be in the place of the one that knows.
         let foreign = records.iter().enumerate().find_map(|(place, found)| {
             let (other, _) = found.as_ref().filter(|(record, _)| record.array != array)?;
@@ -178,17 +164,9 @@ fn spokesman(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, M
         return Err(foreign.unwrap_or(MountError::SplitBrain));
     };
     // Whatever was written before, the next generation is above it.
-    let generation = own().map(|record| record.generation).max().unwrap_or(trusted.generation);
-    let epoch = own().map(|record| record.epoch).max().unwrap_or(trusted.epoch);
-    let mut record = Superblock { generation, epoch, ..trusted.clone() };
-    for judge in believed().filter(|record| !accused(record)) {
-        for (member, state) in record.members.iter_mut().zip(&judge.members) {
-            if state.state == MemberState::Failed && state.uuid == member.uuid {
-                member.state = MemberState::Failed;
-            }
-        }
-    }
-    Ok(record)
+    let generation = own.iter().map(|record| record.generation).max().unwrap_or(speaker.generation);
+    let epoch = own.iter().map(|record| record.epoch).max().unwrap_or(speaker.epoch);
+    Ok(Superblock { generation, epoch, ..speaker })
 }
 
 fn level_of(record: &Superblock) -> Result<Level, MountError> {
