@@ -53,7 +53,7 @@ pub enum Command {
         #[command(subcommand)]
         command: DriveCommand,
     },
-    /// Read and verify everything while clients go on (exit 1 if damage is left)
+    /// Read and verify everything while clients go on (exit 1 if damage is left or a drive was lost)
     ///
     /// Joins the scrub that is running, if one is; without --rate, one is not limited.
     Scrub(Scrub),

@@ -41,6 +41,9 @@ pub struct Trouble {
     /// The drive is lost to this server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
+    /// The drive works, but its file could not be opened again: its header is damaged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub header_damaged: bool,
     /// Writes have been waiting for room on the drive's file system for so many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_room_s: Option<u64>,
@@ -62,6 +65,9 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = [
             self.lost.as_ref().map(|lost| format!("lost: {lost}")),
+            self.header_damaged.then(|| {
+                "the header of its file is damaged: `scrub --repair` writes it anew, or the next start is without it".to_owned()
+            }),
             self.waits_for_room_s.map(|s| format!("waits for room on its file system since {s} s")),
             self.unanswered_s.map(|s| format!("has not answered a command for {s} s")),
             self.slow_p99_us.map(|us| format!("slow: {us} us for 99 % of commands")),
@@ -74,6 +80,7 @@ impl fmt::Display for Trouble {
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     is_lost: bool,
+    header_damaged: bool,
     unanswered: Option<Outstanding>,
     waits_for_room: bool,
     slow: bool,
@@ -136,6 +143,7 @@ impl DriveWatch {
                 Verdict::Lost => volume.give_up_member(drive),
                 Verdict::Overdue => overdue.push(name),
             }
+            self.note_header(index, &name_of(&path_of, index));
             self.note_room(index, &name_of(&path_of, index));
         }
         match overdue.is_empty() {
@@ -199,6 +207,21 @@ impl DriveWatch {
         }
     }
 
+    fn note_header(&mut self, index: usize, name: &Name) {
+        let (condition, said) = &mut self.drives[index];
+        let is_damaged = condition.header_damaged && condition.loss.is_none();
+        match (std::mem::replace(&mut said.header_damaged, is_damaged), is_damaged) {
+            (false, true) => log::error!(
+                "{name}: its file was overwritten while in use, the drive's header is damaged: `zoneweave scrub --repair` \
+                 writes it anew, or the next start is without the drive"
+            ),
+            (true, false) if condition.loss.is_none() => {
+                log::warn!("{name}: the header of its file is whole again")
+            }
+            _ => {}
+        }
+    }
+
     fn note_room(&mut self, index: usize, name: &Name) {
         let (condition, said) = &mut self.drives[index];
         let waits = condition.waits_for_room_since.is_some();
@@ -245,6 +268,7 @@ impl DriveWatch {
         let seconds = |since: Instant| now.since(since).0 / SECOND.0;
         let trouble = Trouble {
             lost: condition.loss.map(|loss| loss.to_string()),
+            header_damaged: condition.header_damaged,
             waits_for_room_s: condition.waits_for_room_since.map(seconds),
             unanswered_s: said.unanswered.map(|oldest| seconds(oldest.since)),
             slow_p99_us: self.is_slow[drive].then_some(condition.latency.p99.0 / 1000),

@@ -40,6 +40,21 @@ pub struct ScrubReport {
     pub records_damaged: u64,
     /// Segments with any of these.
     pub segments_damaged: u64,
+    /// Damaged superblock records; the newest of each drive counts.
+    #[serde(default)]
+    pub superblocks_damaged: u64,
+    /// Drives whose header is damaged: they work, and cannot be opened again.
+    #[serde(default)]
+    pub headers_damaged: u64,
+    /// Superblock records and headers that are damaged and were not written anew.
+    #[serde(default)]
+    pub descriptions_left: u64,
+    /// Drives that the scrub found lost.
+    #[serde(default)]
+    pub drives_lost: u64,
+    /// Drives that the next start is without, unless they come back.
+    #[serde(default)]
+    pub drives_out: Vec<DriveOut>,
     /// Damaged segments that are not repaired.
     pub segments_left: u64,
     /// Blocks that were damaged and are written elsewhere, or hold nothing.
@@ -49,6 +64,26 @@ pub struct ScrubReport {
     /// Where damage was found: the first hundred places.
     #[serde(default)]
     pub damage: Vec<PlaceReport>,
+}
+
+/// A drive that has failed.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct DriveOut {
+    /// Drive.
+    pub drive: usize,
+    /// Why, as far as the server knows.
+    pub text: String,
+    /// It is lost to the server.
+    pub is_lost: bool,
+}
+
+impl DriveOut {
+    /// The drive that has this number, and what lost it.
+    pub fn new(drive: usize, lost: Option<String>) -> DriveOut {
+        let is_lost = lost.is_some();
+        let why = lost.unwrap_or_else(|| "it has failed".to_owned());
+        DriveOut { drive, text: format!("drive {drive} is left out: {why}"), is_lost }
+    }
 }
 
 /// A damaged block.
@@ -77,7 +112,12 @@ impl From<&DamagedPlace> for PlaceReport {
 
 impl ScrubReport {
     /// Puts the state of a scrub into words; the speed is what the server measured.
-    pub fn new(status: &ScrubStatus, places: &[DamagedPlace], bytes_per_second: Option<u64>) -> ScrubReport {
+    pub fn new(
+        status: &ScrubStatus,
+        places: &[DamagedPlace],
+        bytes_per_second: Option<u64>,
+        drives_out: Vec<DriveOut>,
+    ) -> ScrubReport {
         let ScrubStatus { state, options, bytes_done, bytes_total, findings, segments_left, blocks_lost } =
             *status;
         let is_repaired = options.repair && state == ScrubState::Done && segments_left == 0;
@@ -99,6 +139,11 @@ impl ScrubReport {
             stripes_mismatched: findings.stripes_mismatched,
             records_damaged: findings.records_damaged,
             segments_damaged: findings.segments_damaged,
+            superblocks_damaged: findings.superblocks_damaged,
+            headers_damaged: findings.headers_damaged,
+            descriptions_left: findings.descriptions_left,
+            drives_lost: findings.drives_lost,
+            drives_out,
             segments_left,
             blocks_repaired: if is_repaired { repaired } else { 0 },
             blocks_lost,
@@ -113,7 +158,28 @@ impl ScrubReport {
 
     /// True when everything was read and no damage is left.
     pub fn is_clean(&self) -> bool {
-        self.state == "done" && self.segments_left == 0 && self.blocks_lost == 0
+        let is_left = self.segments_left + self.blocks_lost + self.descriptions_left + self.drives_lost > 0;
+        self.state == "done" && !is_left && !self.drives_out.iter().any(|out| out.is_lost)
+    }
+
+    /// How the command that followed it ends.
+    fn exit(&self) -> Exit {
+        match (self.is_clean(), self.drives_out.is_empty()) {
+            (false, _) => Exit::Damage,
+            (true, false) => Exit::Degraded,
+            (true, true) => Exit::Well,
+        }
+    }
+
+    /// Superblock records, headers and drives, in words.
+    fn drives_in_words(&self) -> String {
+        let found = self.superblocks_damaged + self.headers_damaged;
+        let described = format!(
+            "; {} superblock records and {} headers of drives damaged, {} of them left",
+            self.superblocks_damaged, self.headers_damaged, self.descriptions_left
+        );
+        let out = self.drives_out.iter().map(|out| format!("; {}", out.text));
+        (found > 0).then_some(described).into_iter().chain(out).collect()
     }
 }
 
@@ -123,11 +189,15 @@ impl std::fmt::Display for ScrubReport {
             "running" => write!(f, "{}, {} blocks damaged", self.progress, self.blocks_damaged),
             "repairing" => write!(f, "read, repairing {} segments", self.segments_left),
             "stopped" => write!(f, "stopped at {:.1} %", self.progress.percent),
-            _ if self.segments_damaged == 0 => write!(f, "{} blocks read, clean", self.blocks_read),
+            _ if self.segments_damaged == 0 => {
+                let drives = self.drives_in_words();
+                let clean = if drives.is_empty() { ", clean" } else { "" };
+                write!(f, "{} blocks read{clean}{drives}", self.blocks_read)
+            }
             _ => write!(
                 f,
                 "{} blocks read, {} damaged, {} repaired, {} lost; {} stripes with wrong parity, {} damaged headers and \
-                 footers; {} of {} damaged segments left",
+                 footers; {} of {} damaged segments left{}",
                 self.blocks_read,
                 self.blocks_damaged,
                 self.blocks_repaired,
@@ -135,13 +205,14 @@ impl std::fmt::Display for ScrubReport {
                 self.stripes_mismatched,
                 self.records_damaged,
                 self.segments_left,
-                self.segments_damaged
+                self.segments_damaged,
+                self.drives_in_words()
             ),
         }
     }
 }
 
-/// Begins a scrub, or joins the one that is running, and follows it; exit code 1 when damage is left.
+/// Begins a scrub, or joins the one that is running, and follows it; exit code 1 when damage is left, 3 when only drives are missing.
 pub fn run(options: &Scrub) -> Result<Exit> {
     let directory = Directory::open(&options.dir)?;
     let line = match (options.stop, options.rate, options.repair) {
@@ -164,14 +235,13 @@ pub fn run(options: &Scrub) -> Result<Exit> {
     } else if is_followed || options.stop {
         report.damage.iter().for_each(|place| println!("{}", place.text));
         println!("{report}");
-        if report.segments_left > 0 && !report.repair {
-            println!("`zoneweave scrub {dir} --repair` writes elsewhere what is damaged");
+        if report.segments_left + report.descriptions_left > 0 && !report.repair {
+            println!("`zoneweave scrub {dir} --repair` repairs what is damaged");
         }
     } else {
         println!("scrubbing; `zoneweave status {dir}` tells how far it is");
     }
-    let is_well = !is_followed || report.is_clean();
-    Ok(if is_well { Exit::Well } else { Exit::Damage })
+    Ok(if is_followed { report.exit() } else { Exit::Well })
 }
 
 fn ask(directory: &Directory) -> Result<ScrubReport> {

@@ -11,7 +11,7 @@ use crate::progress::Speed;
 use crate::replace::{self, Attempt};
 use crate::room;
 use crate::roster::{Absence, OpenDrives, Roster};
-use crate::scrub::{self, ScrubReport};
+use crate::scrub::{self, DriveOut, ScrubReport};
 use crate::signals::Impatience;
 use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
@@ -421,7 +421,11 @@ impl ServedArray {
         let speed =
             scrub::bytes_read(&self.volume).and_then(|bytes| self.scrub_speed.bytes_per_second(now, bytes));
         let shard = self.volume.shard();
-        Some(ScrubReport::new(&shard.scrub_status()?, shard.scrubbed_damage(), speed))
+        let is_out = |drive: &usize| shard.member_state(DriveIndex::at(*drive)) == MemberState::Failed;
+        let lost = |drive| self.watch.trouble(now, drive).and_then(|trouble| trouble.lost);
+        let drives = 0..self.directory.file.drive.len();
+        let out = drives.filter(is_out).map(|drive| DriveOut::new(drive, lost(drive)));
+        Some(ScrubReport::new(&shard.scrub_status()?, shard.scrubbed_damage(), speed, out.collect()))
     }
 
     /// Names the drives on which damage was found since the last line about them, and keeps the count over whatever

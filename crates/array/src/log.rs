@@ -241,6 +241,7 @@ impl Shard {
             Waiter::Sweep { slot, part } => self.on_sweep(slot, part, drive.index(), completion, fx),
             Waiter::Scrub { slot, part } => self.on_scrub(slot, part, drive.index(), completion, fx),
             Waiter::Table { slot, .. } => self.on_table(slot, drive.index(), completion, fx),
+            Waiter::Look { .. } => self.on_look(drive.index(), completion, fx),
             Waiter::Rebuild { slot, .. } => self.on_rebuild(slot, drive.index(), completion, fx),
             Waiter::Superblock { .. } => self.on_superblock(drive.index(), completion, fx),
         }

@@ -19,7 +19,13 @@ impl Asked {
         let offset = match op {
             Op::Read { offset, .. } | Op::Write { offset, .. } => *offset,
             Op::Append { .. } => 0,
-            Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => 0,
+            Op::Reset
+            | Op::Finish
+            | Op::Open
+            | Op::Close
+            | Op::Report { .. }
+            | Op::Flush
+            | Op::SelfTest { .. } => 0,
         };
         Asked { token, zone, offset }
     }
@@ -60,7 +66,13 @@ impl Asked {
 pub(crate) fn frames_of(op: Op) -> Vec<Frame> {
     match op {
         Op::Read { frames, .. } | Op::Write { frames, .. } | Op::Append { frames } => frames,
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => Vec::new(),
+        Op::Reset
+        | Op::Finish
+        | Op::Open
+        | Op::Close
+        | Op::Report { .. }
+        | Op::Flush
+        | Op::SelfTest { .. } => Vec::new(),
     }
 }
 

@@ -61,6 +61,7 @@ mod order;
 mod peek;
 mod queue;
 mod run;
+mod self_test;
 mod sparse;
 mod surgery;
 mod timed;
@@ -228,6 +229,12 @@ impl EmulatedDrive {
         self.held.waiting_for_room()
     }
 
+    /// Whether the last look found the header of the drive's file damaged.
+    #[must_use]
+    pub fn header_is_damaged(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.header_is_damaged())
+    }
+
     /// Looks whether the drive's file is still there, which may wait for a disk. A drive that is lost stays lost.
     pub fn look(&mut self) -> Option<Loss> {
         if self.loss.is_none() {
@@ -273,6 +280,7 @@ impl EmulatedDrive {
                 Some(helper) => return helper.ask(asked, Task::Flush),
                 None => asked.plain(Ok(())),
             },
+            Op::SelfTest { repair } => asked.plain(self.self_test(repair)),
             op @ (Op::Read { .. } | Op::Write { .. } | Op::Append { .. }) => {
                 return self.transfer(Command { token, zone, op }, Some(followers), completions);
             }
@@ -377,7 +385,7 @@ impl ZonedDevice for EmulatedDrive {
     /// Asks for the file of a drive in memory; of one on a disk that could wait, so whoever may wait for it looks.
     fn condition(&mut self, _now: Instant) -> Condition {
         let loss = if self.helper.is_some() { self.loss } else { self.look() };
-        Condition { loss, ..Condition::default() }
+        Condition { loss, header_damaged: self.header_is_damaged(), ..Condition::default() }
     }
 }
 

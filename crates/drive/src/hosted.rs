@@ -59,6 +59,10 @@ pub trait Works: ZonedDevice + 'static {
     fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
     /// Looks whether the drive is still there. May take long.
     fn look(&mut self) -> Option<Loss>;
+    /// Whether the last look found damaged what the drive needs to be opened again.
+    fn header_is_damaged(&self) -> bool {
+        false
+    }
     /// Says what becomes of writes that find no room.
     fn room(&mut self, room: Room);
     /// Whether commands wait for room.
@@ -74,6 +78,10 @@ impl Works for EmulatedDrive {
 
     fn look(&mut self) -> Option<Loss> {
         EmulatedDrive::look(self)
+    }
+
+    fn header_is_damaged(&self) -> bool {
+        EmulatedDrive::header_is_damaged(self)
     }
 
     fn room(&mut self, room: Room) {
@@ -114,6 +122,7 @@ pub struct HostedDrive {
     /// Answered in the thread's stead.
     refused: Vec<Completion>,
     loss: Option<Loss>,
+    header_damaged: bool,
     /// The thread is left to itself.
     is_abandoned: bool,
     waits_for_room_since: Option<Instant>,
@@ -140,6 +149,7 @@ impl HostedDrive {
             answers: Vec::new(),
             refused: Vec::new(),
             loss: None,
+            header_damaged: false,
             is_abandoned: false,
             waits_for_room_since: None,
             histogram: Histogram::new(),
@@ -183,6 +193,7 @@ impl HostedDrive {
             self.pending.get_mut(slot).since = now;
         }
         self.loss = self.loss.or(desk.loss);
+        self.header_damaged = desk.header_damaged;
         drop(desk);
         self.waits_for_room_since = is_waiting.then(|| self.waits_for_room_since.unwrap_or(now));
     }
@@ -224,6 +235,7 @@ impl ZonedDevice for HostedDrive {
         }
         Condition {
             loss: self.loss,
+            header_damaged: self.header_damaged,
             waits_for_room_since: self.waits_for_room_since,
             oldest: self.oldest(now),
             latency: self.histogram.latency(now),
@@ -266,6 +278,12 @@ impl Drop for HostedDrive {
 fn frame_count(op: &Op) -> usize {
     match op {
         Op::Read { frames, .. } | Op::Write { frames, .. } | Op::Append { frames } => frames.len(),
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => 0,
+        Op::Reset
+        | Op::Finish
+        | Op::Open
+        | Op::Close
+        | Op::Report { .. }
+        | Op::Flush
+        | Op::SelfTest { .. } => 0,
     }
 }

@@ -113,7 +113,7 @@ fn a_mapped_file_that_is_cut_short_is_a_lost_drive() {
 }
 
 #[test]
-fn a_file_that_is_removed_or_overwritten_is_a_lost_drive() {
+fn a_file_that_is_removed_is_a_lost_drive() {
     use zone::condition::Loss;
     for directory in ["/dev/shm", "/tmp"] {
         let place = tempfile::tempdir_in(directory).unwrap();
@@ -123,14 +123,63 @@ fn a_file_that_is_removed_or_overwritten_is_a_lost_drive() {
         assert_eq!(drive.look(), None);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(drive.look(), Some(Loss::Unlinked));
-        drop(drive);
-        let mut drive = EmulatedDrive::create(&path, &options).unwrap();
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], 0).unwrap();
-        assert_eq!(drive.look(), Some(Loss::Overwritten), "{directory}");
         submit(&mut drive, 1, 0, append(1, 8));
         let mut completions = Vec::new();
         drive.poll(Instant(0), &mut completions);
         assert_eq!(completions[0].status, Status::DeviceGone);
+    }
+}
+
+/// The next write makes it long again, and all of the rest is holes.
+#[test]
+fn a_file_that_was_cut_short_for_a_moment_is_a_lost_drive() {
+    for directory in ["/dev/shm", "/tmp"] {
+        let place = tempfile::tempdir_in(directory).unwrap();
+        let path = place.path().join("drive");
+        let mut drive = EmulatedDrive::create(&path, &CreateOptions::new(GEOMETRY, [1; 16])).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        file.set_len(0).unwrap();
+        file.set_len(bytes).unwrap();
+        assert_eq!(drive.look(), Some(zone::condition::Loss::CutShort), "{directory}");
+    }
+}
+
+/// Header and zone table are zeros while the drive works: it says so, goes on, and writes both anew when asked to.
+#[test]
+fn a_file_that_is_overwritten_is_repaired_from_memory() {
+    let self_test = |drive: &mut EmulatedDrive, repair: bool| {
+        submit(drive, 7, 0, Op::SelfTest { repair });
+        let mut completions = Vec::new();
+        drive.poll(Instant(0), &mut completions);
+        completions[0].status
+    };
+    for directory in ["/dev/shm", "/tmp"] {
+        let place = tempfile::tempdir_in(directory).unwrap();
+        let path = place.path().join("drive");
+        let mut drive = EmulatedDrive::create(&path, &CreateOptions::new(GEOMETRY, [1; 16])).unwrap();
+        submit(&mut drive, 1, 0, append(1, 8));
+        settle(&mut drive, 1);
+        assert_eq!(self_test(&mut drive, false), Status::Success);
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let spoil = |at| std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], at).unwrap();
+        for (at, is_header) in [(0, true), (4096, false)] {
+            spoil(at);
+            assert_eq!(drive.look(), None, "{directory}");
+            assert_eq!(drive.header_is_damaged(), is_header, "{directory}");
+            assert_eq!(self_test(&mut drive, false), Status::InternalError, "{directory}, byte {at}");
+            assert_eq!(self_test(&mut drive, true), Status::Success, "{directory}, byte {at}");
+        }
+        spoil(0);
+        spoil(4096);
+        submit(&mut drive, 1, 0, append(2, 8));
+        assert_eq!(settle(&mut drive, 1)[0].status, Status::Success);
+        assert_eq!(self_test(&mut drive, true), Status::Success, "{directory}");
+        assert_eq!(self_test(&mut drive, false), Status::Success, "{directory}");
+        assert!(!drive.header_is_damaged());
+        drop(drive);
+        let mut drive = EmulatedDrive::open(&path).unwrap();
+        submit(&mut drive, 1, 0, Op::Report { count: 1 });
+        assert_eq!(settle(&mut drive, 1)[0].report[0].write_pointer, 16, "{directory}");
     }
 }

@@ -8,7 +8,7 @@ use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 use drive::TimedDrive;
-use drive::emulated::EmulatedDrive;
+use drive::emulated::{CreateOptions, EmulatedDrive};
 use drive::timing::{ModelOptions, Profile};
 use proptest::prelude::*;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneDescriptor, ZonedDevice};
@@ -238,4 +238,20 @@ proptest! {
             token += batch.len() as u64 + 1;
         }
     }
+}
+
+/// It has no thread of its own that would look.
+#[test]
+fn a_timed_drive_on_a_disk_notices_that_its_file_is_gone() {
+    let place = tempfile::tempdir_in("/tmp").unwrap();
+    let path = place.path().join("drive");
+    let drive = EmulatedDrive::create(&path, &CreateOptions::new(GEOMETRY, [1; 16])).unwrap();
+    let mut drive = TimedDrive::new(
+        drive,
+        &Profile::named("zn540-1tb").expect("a built-in profile"),
+        ModelOptions::default(),
+    );
+    assert_eq!(drive.condition(Instant(0)).loss, None);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(drive.condition(Instant(1)).loss, Some(zone::condition::Loss::Unlinked));
 }

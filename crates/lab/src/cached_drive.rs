@@ -64,7 +64,13 @@ impl ZonedDevice for CachedDrive {
             Op::Write { frames, .. } | Op::Append { frames } => {
                 self.cached_bytes += frames.len() as u64 * BLOCK_BYTES_U64;
             }
-            Op::Read { .. } | Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } => {}
+            Op::Read { .. }
+            | Op::Reset
+            | Op::Finish
+            | Op::Open
+            | Op::Close
+            | Op::Report { .. }
+            | Op::SelfTest { .. } => {}
         }
         self.drive.submit(now, command);
     }

@@ -531,7 +531,7 @@ impl Drive {
     fn kind_of(&mut self, command: &Command) -> Kind {
         let zone = command.zone.index();
         match &command.op {
-            Op::Read { .. } | Op::Report { .. } | Op::Open | Op::Close => Kind::Read,
+            Op::Read { .. } | Op::Report { .. } | Op::Open | Op::Close | Op::SelfTest { .. } => Kind::Read,
             Op::Finish => Kind::Finish,
             Op::Reset => Kind::Reset,
             Op::Flush => Kind::Flush,
@@ -599,7 +599,7 @@ impl Drive {
                 self.before_reset(command.zone);
             }
             // A flush that nobody was told of promises nothing.
-            if !matches!(command.op, Op::Read { .. } | Op::Report { .. } | Op::Flush) {
+            if !matches!(command.op, Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. }) {
                 self.run(command);
             }
             return;
@@ -701,7 +701,7 @@ fn stub(op: &mut Op, fate: u64) -> Op {
         Op::Finish => Op::Finish,
         Op::Open => Op::Open,
         Op::Close => Op::Close,
-        Op::Read { .. } | Op::Report { .. } | Op::Flush => Op::Flush,
+        Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => Op::Flush,
     }
 }
 

@@ -15,8 +15,6 @@ pub enum Loss {
     Unlinked,
     /// Its file is shorter than it was.
     CutShort,
-    /// Its file no longer begins with the drive's header.
-    Overwritten,
     /// Its file cannot be read any more, not even the header.
     Unreadable,
     /// Its owner has given it up.
@@ -28,7 +26,6 @@ impl fmt::Display for Loss {
         f.write_str(match self {
             Loss::Unlinked => "its file was removed while in use",
             Loss::CutShort => "its file was cut short while in use",
-            Loss::Overwritten => "its file was overwritten while in use: the drive's header is gone",
             Loss::Unreadable => "its file cannot be read any more: the device below it has failed or is gone",
             Loss::Abandoned => "it did not answer and was given up",
         })
@@ -58,6 +55,8 @@ pub struct Latency {
 pub struct Condition {
     /// The drive is lost, and why.
     pub loss: Option<Loss>,
+    /// It works, but what it needs to be opened again is damaged: a self-test with repair writes that anew.
+    pub header_damaged: bool,
     /// Writes wait for room on the drive's file system, since then. They are not among those in `oldest`.
     pub waits_for_room_since: Option<Instant>,
     /// The command that has waited longest for its answer.

@@ -98,6 +98,12 @@ pub enum Op {
     },
     /// Makes every write that completed before this command durable against power failure.
     Flush,
+    /// Verifies what the drive needs beside its blocks to be found and opened again: [`Status::InternalError`] when that
+    /// is damaged. An emulated drive looks at its file's header and zone table; others have nothing to verify.
+    SelfTest {
+        /// Write it anew where it is damaged, durably; then the status says how that went.
+        repair: bool,
+    },
 }
 
 /// A command on its way to a drive.
@@ -105,7 +111,7 @@ pub enum Op {
 pub struct Command {
     /// Who waits for it.
     pub token: Token,
-    /// The zone it acts on; ignored by `Flush`.
+    /// The zone it acts on; ignored by `Flush` and `SelfTest`.
     pub zone: ZoneIndex,
     /// What to do.
     pub op: Op,

@@ -221,7 +221,13 @@ fn refuse(command: Command) -> Completion {
     let (offset, frames) = match command.op {
         Op::Read { offset, frames } | Op::Write { offset, frames } => (offset, frames),
         Op::Append { frames } => (0, frames),
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => (0, Vec::new()),
+        Op::Reset
+        | Op::Finish
+        | Op::Open
+        | Op::Close
+        | Op::Report { .. }
+        | Op::Flush
+        | Op::SelfTest { .. } => (0, Vec::new()),
     };
     Completion {
         token: command.token,

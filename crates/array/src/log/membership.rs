@@ -131,6 +131,13 @@ impl Membership {
         self.positions.iter().all(|position| position.next + RECORDS_PER_MOUNT.min(capacity / 2) < capacity)
     }
 
+    /// Where a member has its newest record.
+    #[must_use]
+    pub fn newest_record_at(&self, drive: usize) -> Option<(ZoneIndex, u32)> {
+        let position = self.positions.get(drive)?;
+        Some((position.zone, position.next.checked_sub(1)?))
+    }
+
     /// From the next record on, this checkpoint counts.
     pub fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
         self.record.checkpoint = Some(checkpoint);

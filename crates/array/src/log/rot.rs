@@ -25,6 +25,10 @@ pub enum DamageKind {
     Data,
     /// Its metadata are damaged or those of another block; or it is a damaged header or footer.
     Metadata,
+    /// It is the newest superblock record of its drive.
+    Superblock,
+    /// Not a block: what the drive needs to be opened again, such as the header of its file.
+    Header,
 }
 
 /// A damaged block.
@@ -49,7 +53,7 @@ pub struct DriveDamage {
     pub unreadable: u64,
     /// Blocks whose data failed their checksum.
     pub data: u64,
-    /// Blocks whose metadata did, headers and footers.
+    /// Blocks whose metadata did, headers and footers, and what describes the drive.
     pub metadata: u64,
     /// The last of them.
     pub last: Option<DamagedPlace>,
@@ -59,9 +63,11 @@ impl fmt::Display for DamagedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DamagedPlace { drive, zone, block, kind } = self;
         let how = match kind {
+            DamageKind::Header => return write!(f, "drive {drive}: the header of its file is damaged"),
             DamageKind::Unreadable => "unreadable",
             DamageKind::Data => "data fail their checksum",
             DamageKind::Metadata => "metadata damaged",
+            DamageKind::Superblock => "superblock record damaged",
         };
         write!(f, "drive {drive}, zone {zone}, block {block}: {how}")
     }
@@ -78,7 +84,7 @@ impl DriveDamage {
         match place.kind {
             DamageKind::Unreadable => self.unreadable += 1,
             DamageKind::Data => self.data += 1,
-            DamageKind::Metadata => self.metadata += 1,
+            DamageKind::Metadata | DamageKind::Superblock | DamageKind::Header => self.metadata += 1,
         }
         self.last = Some(place);
     }
@@ -162,6 +168,12 @@ impl Shard {
             Status::Success => DamageKind::Metadata,
             _ => DamageKind::Unreadable,
         };
+        self.damage.add(place_of(location, kind));
+        self.damage.name(place_of(location, kind));
+    }
+
+    /// A scrub found damaged what describes a drive.
+    pub(super) fn note_damaged_description(&mut self, location: Location, kind: DamageKind) {
         self.damage.add(place_of(location, kind));
         self.damage.name(place_of(location, kind));
     }

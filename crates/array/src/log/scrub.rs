@@ -4,7 +4,8 @@
 //!  Idle ──> Choosing ──> Records ──> Stripes ──┐      headers and footers, then data and parity
 //!               ^ │                            │
 //!               └─┼────────────────────────────┘      a damaged segment is marked
-//!                 └─ none left ──> Repairing ──> Idle  marked segments are collected
+//!                 └─ none left ──> Drives ─────┐      superblocks, and what drives need to be opened again
+//!                                              └──> Repairing ──> Idle     marked segments are collected
 //! ```
 //! Oldest segment first. Repairing is the collector's work (`Segment::evacuate`): it moves what is live out of the
 //! segment, decoded where it is damaged, and erases it; what nothing can rebuild is written off as ever. A segment as a
@@ -13,6 +14,8 @@
 //!
 //! In a segment that is open, stripes in flight are passed over. Damaged, it is closed first. Rebuilds go before
 //! scrubs: while a member is being rebuilt, the next segment waits.
+
+mod drives;
 
 use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
@@ -23,6 +26,7 @@ use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
+use drives::Look;
 use std::fmt;
 use zone::device::{Completion, Op, Status};
 use zone::format::HEADER_BLOCKS;
@@ -58,6 +62,14 @@ pub struct ScrubFindings {
     pub records_damaged: u64,
     /// Segments with any of these.
     pub segments_damaged: u64,
+    /// Superblock records, of which only the newest of each drive counts.
+    pub superblocks_damaged: u64,
+    /// Drives whose header is damaged: they work, and cannot be opened again.
+    pub headers_damaged: u64,
+    /// Superblock records and headers that are damaged and were not written anew.
+    pub descriptions_left: u64,
+    /// Drives that were there when it began, and had failed when it ended.
+    pub drives_lost: u64,
 }
 
 /// How a scrub stands.
@@ -143,6 +155,8 @@ enum Stage {
         /// Where to end.
         stripes: u32,
     },
+    /// What describes the drives is being read.
+    Drives(Look),
     /// Damaged segments are being collected.
     Repairing,
 }
@@ -163,6 +177,10 @@ pub struct Scrub {
     reads: usize,
     bytes_total: u64,
     findings: ScrubFindings,
+    /// Drives that were there when it began.
+    present: PieceSet,
+    /// Drives whose newest superblock record is damaged.
+    spoiled: PieceSet,
     lost_before: u64,
     /// How the last one ended.
     ended: Option<ScrubState>,
@@ -185,6 +203,7 @@ impl Shard {
             options,
             end: self.next_segment_id,
             bytes_total: self.segments.iter().map(|(_, segment)| bytes_of(segment)).sum(),
+            present: (0..self.config.members).filter(|drive| self.membership.is_present(*drive)).collect(),
             lost_before: self.counters.blocks_lost,
             ..Scrub::default()
         };
@@ -211,7 +230,9 @@ impl Shard {
     pub fn scrub_status(&self) -> Option<ScrubStatus> {
         let state = match self.scrub.stage {
             Stage::Idle => self.scrub.ended?,
-            Stage::Choosing | Stage::Records { .. } | Stage::Stripes { .. } => ScrubState::Running,
+            Stage::Choosing | Stage::Records { .. } | Stage::Stripes { .. } | Stage::Drives(_) => {
+                ScrubState::Running
+            }
             Stage::Repairing => ScrubState::Repairing,
         };
         let Scrub { options, done_to, end, bytes_total, findings, lost_before, .. } = self.scrub;
@@ -286,7 +307,7 @@ impl Shard {
                     self.scrub.is_damaged = false;
                     self.scrub.stage = match next {
                         Some(current) => Stage::Records { current, drive: 0, record_next: 0 },
-                        None => Stage::Repairing,
+                        None => Stage::Drives(Look::default()),
                     };
                 }
                 Stage::Records { current, .. } | Stage::Stripes { current, .. }
@@ -322,6 +343,11 @@ impl Shard {
                     }
                     self.scrub.stage = Stage::Stripes { current, stripe_next: end, stripes };
                     self.sweep_to_scrub(now, current, stripe_next..end, fx);
+                }
+                Stage::Drives(look) => {
+                    if self.scrub.reads > 0 || !self.advance_look(look, fx) {
+                        return;
+                    }
                 }
                 Stage::Repairing => {
                     if self.is_evacuating(self.scrub.end) {

@@ -89,6 +89,13 @@ pub enum Waiter {
         /// Drive.
         part: u32,
     },
+    /// What the scrub looks at on drive `part` beside its segments.
+    Look {
+        /// Unused.
+        slot: u32,
+        /// Drive.
+        part: u32,
+    },
     /// Superblock record on drive `part`.
     Superblock {
         /// Unused.
@@ -116,6 +123,7 @@ impl Waiter {
             Waiter::Sweep { slot, part } => (10, slot, part),
             Waiter::Scrub { slot, part } => (11, slot, part),
             Waiter::Table { slot, part } => (12, slot, part),
+            Waiter::Look { slot, part } => (13, slot, part),
         };
         Token::pack(kind, slot, part)
     }
@@ -141,6 +149,7 @@ impl Waiter {
             10 => Waiter::Sweep { slot, part },
             11 => Waiter::Scrub { slot, part },
             12 => Waiter::Table { slot, part },
+            13 => Waiter::Look { slot, part },
             _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
         }
     }
@@ -168,6 +177,7 @@ mod tests {
             Waiter::Sweep { slot, part: 1 },
             Waiter::Scrub { slot, part: 0 },
             Waiter::Table { slot, part: 31 },
+            Waiter::Look { slot: 0, part: 31 },
         ] {
             assert_eq!(Waiter::from_token(waiter.token()), waiter);
         }

@@ -27,6 +27,10 @@ impl MappedMedia {
         self.map.is_torn()
     }
 
+    pub(super) fn load(&self, zone: ZoneIndex) -> u64 {
+        self.map.load(zone)
+    }
+
     #[inline]
     pub(super) fn store(&mut self, zone: ZoneIndex, word: u64) {
         self.map.store(zone, word);

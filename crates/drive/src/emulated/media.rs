@@ -37,6 +37,16 @@ impl Media {
         }
     }
 
+    /// Whether the zone table says what it was told of a zone.
+    pub(super) fn keeps(&self, index: ZoneIndex, zone: Zone) -> bool {
+        let word = pack(index, zone);
+        match self {
+            Media::Heap(_) | Media::Sparse(_) => true,
+            Media::Mapped(mapped) => mapped.load(index) == word,
+            Media::File(file) => file.map.load(index) == word,
+        }
+    }
+
     /// Writes consecutive blocks from `offset`, all of them or a fault.
     #[inline]
     pub(super) fn write<'a>(

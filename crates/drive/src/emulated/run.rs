@@ -45,7 +45,13 @@ impl Run {
             Op::Read { offset, .. } => {
                 is_read(&first.op) && u64::from(*offset) == u64::from(self.offset) + u64::from(self.blocks)
             }
-            Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => false,
+            Op::Reset
+            | Op::Finish
+            | Op::Open
+            | Op::Close
+            | Op::Report { .. }
+            | Op::Flush
+            | Op::SelfTest { .. } => false,
         };
         adjacent && block_count(frames_in(&next.op)).saturating_add(self.blocks) <= RUN_BLOCKS_MAX
     }
@@ -194,7 +200,13 @@ fn admit(table: &mut ZoneTable, command: &Command) -> Result<u32, Status> {
         Op::Append { frames } => table.append(zone, block_count(frames)),
         Op::Write { offset, frames } => table.write(zone, *offset, block_count(frames)).map(|()| *offset),
         Op::Read { offset, frames } => table.read(zone, *offset, block_count(frames)).map(|()| *offset),
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => {
+        Op::Reset
+        | Op::Finish
+        | Op::Open
+        | Op::Close
+        | Op::Report { .. }
+        | Op::Flush
+        | Op::SelfTest { .. } => {
             unreachable!("only transfers are admitted")
         }
     }
@@ -208,7 +220,13 @@ fn is_read(op: &Op) -> bool {
 fn frames_in(op: &Op) -> &[Frame] {
     match op {
         Op::Read { frames, .. } | Op::Write { frames, .. } | Op::Append { frames } => frames,
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => &[],
+        Op::Reset
+        | Op::Finish
+        | Op::Open
+        | Op::Close
+        | Op::Report { .. }
+        | Op::Flush
+        | Op::SelfTest { .. } => &[],
     }
 }
 
@@ -216,6 +234,12 @@ fn frames_in(op: &Op) -> &[Frame] {
 fn frames_in_mut(op: &mut Op) -> &mut [Frame] {
     match op {
         Op::Read { frames, .. } | Op::Write { frames, .. } | Op::Append { frames } => frames,
-        Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => &mut [],
+        Op::Reset
+        | Op::Finish
+        | Op::Open
+        | Op::Close
+        | Op::Report { .. }
+        | Op::Flush
+        | Op::SelfTest { .. } => &mut [],
     }
 }

@@ -262,7 +262,9 @@ impl ZonedDevice for TimedDrive {
         self.model.next_event()
     }
 
+    /// Looks for the drive's file, and may wait for the disk: nobody else does, for the drive has no thread of its own.
     fn condition(&mut self, now: Instant) -> Condition {
+        self.drive.look();
         self.drive.condition(now)
     }
 }
@@ -284,7 +286,7 @@ impl Access {
             Op::Finish => Access::Finish { zone },
             Op::Open => Access::Open { zone },
             Op::Close => Access::Close { zone },
-            Op::Report { .. } => Access::Report,
+            Op::Report { .. } | Op::SelfTest { .. } => Access::Report,
             Op::Flush => Access::Flush,
         }
     }

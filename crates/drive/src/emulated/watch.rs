@@ -3,7 +3,7 @@
 
 use super::error::DriveProblem;
 use super::header::PAGE_BYTES;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -27,6 +27,8 @@ pub(super) struct Watch {
     found: Box<Page>,
     bytes: u64,
     failures: u32,
+    /// The file does not begin with the drive's header any more.
+    header_damaged: bool,
 }
 
 impl Watch {
@@ -43,7 +45,7 @@ impl Watch {
             false => None,
         };
         let found = Box::new(Page([0; PAGE_BYTES]));
-        let mut watch = Watch { file, direct, header, found, bytes, failures: 0 };
+        let mut watch = Watch { file, direct, header, found, bytes, failures: 0, header_damaged: false };
         if watch.read().is_err() {
             watch.direct = None;
         }
@@ -63,7 +65,28 @@ impl Watch {
             return self.fail();
         }
         self.failures = 0;
-        (self.found.0 != self.header.0).then_some(Loss::Overwritten)
+        self.header_damaged = self.found.0 != self.header.0;
+        (self.header_damaged && self.header_is_hole()).then_some(Loss::CutShort)
+    }
+
+    /// Whoever overwrites a header leaves bytes. A hole is left of a file that was cut short, and is long again because
+    /// something was written behind.
+    fn header_is_hole(&self) -> bool {
+        rustix::fs::seek(&self.file, SeekFrom::Hole(0)) == Ok(0)
+    }
+
+    /// The last look found another header than the drive's.
+    pub(super) fn header_is_damaged(&self) -> bool {
+        self.header_damaged
+    }
+
+    /// Writes the header as it was when the drive was opened. Durable after [`Watch::sync`].
+    pub(super) fn write_header(&self) -> std::io::Result<()> {
+        self.file.write_all_at(&self.header.0, 0)
+    }
+
+    pub(super) fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_data()
     }
 
     fn read(&mut self) -> std::io::Result<()> {

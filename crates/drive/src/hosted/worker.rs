@@ -42,6 +42,7 @@ pub(super) struct Desk {
     /// Commands that wait for room.
     pub(super) waiting_for_room: Vec<Token>,
     pub(super) loss: Option<Loss>,
+    pub(super) header_damaged: bool,
     sleeps: bool,
     /// Nobody wants any more answers.
     is_over: bool,
@@ -134,6 +135,7 @@ impl<D: Works> Worker<D> {
                 self.shared.desk().loss = Some(loss);
                 self.shared.bell.ring();
             }
+            self.shared.desk().header_damaged = self.drive.header_is_damaged();
         }
         if now.duration_since(self.tried_at) >= TRY_AGAIN_EVERY {
             self.tried_at = now;

@@ -1,0 +1,161 @@
+//! The end of a scrub: what describes the drives, beside what they hold.
+//!
+//! ```text
+//!   drive 0: self-test [repair] ──> newest superblock record [again] ──> drive 1: ... ──> all drives
+//!                                                                                          │ a record is damaged
+//!            a new generation of the record, on every drive ────────────────────────────<──┘
+//!            drive 0: flush ──> newest superblock record [again] ──> ...        those that were damaged, once more
+//! ```
+//! A drive that cannot be opened again, or speaks with an older record, would be left out at the next mount. The engine
+//! knows what both should be. Superblock records before the newest are history.
+
+use crate::log::rot::DamageKind;
+use crate::log::scrub::Stage;
+use crate::log::{Effects, Location, Shard, Waiter};
+use base::units::{DriveIndex, ZoneIndex};
+use zone::device::{Completion, Op, Status};
+use zone::format::superblock::{Superblock, Version};
+
+/// Where in the last stage a scrub is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    drive: usize,
+    step: Step,
+    /// Damaged records were written anew: are they whole now?
+    is_second: bool,
+    /// Which record is being read.
+    expected: Version,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    SelfTest,
+    /// Again, with repair.
+    Repair,
+    Flush,
+    Record,
+    /// Read a second time.
+    RecordAgain,
+}
+
+impl Shard {
+    /// Goes on with the last stage; false when something else must happen first.
+    pub(super) fn advance_look(&mut self, look: Look, fx: &mut Effects) -> bool {
+        if look.drive == self.config.members {
+            return self.end_look(look, fx);
+        }
+        let is_wanted = !look.is_second || self.scrub.spoiled.contains(look.drive);
+        if !self.membership.is_present(look.drive) || !is_wanted {
+            self.look_at_next(look);
+            return true;
+        }
+        let (zone, op) = match look.step {
+            Step::SelfTest => (ZoneIndex(0), Op::SelfTest { repair: false }),
+            Step::Repair => (ZoneIndex(0), Op::SelfTest { repair: true }),
+            Step::Flush => (ZoneIndex(0), Op::Flush),
+            Step::Record | Step::RecordAgain => {
+                // A new one is on its way, and is the newest when it is there.
+                if self.membership.is_changing() {
+                    return false;
+                }
+                let Some((zone, offset)) = self.membership.newest_record_at(look.drive) else {
+                    self.look_at_next(look);
+                    return true;
+                };
+                (zone, Op::Read { offset, frames: self.frames.take_vec(1) })
+            }
+        };
+        self.scrub.reads += 1;
+        self.scrub.stage = Stage::Drives(Look { expected: self.membership.record().version(), ..look });
+        let part = u32::try_from(look.drive).expect("at most 32 members");
+        fx.command(look.drive, zone, Waiter::Look { slot: 0, part }, op);
+        true
+    }
+
+    fn look_at_next(&mut self, look: Look) {
+        let step = if look.is_second { Step::Flush } else { Step::SelfTest };
+        self.scrub.stage = Stage::Drives(Look { drive: look.drive + 1, step, ..look });
+    }
+
+    /// All drives were looked at. Writes damaged records anew, if that was asked for.
+    fn end_look(&mut self, look: Look, fx: &mut Effects) -> bool {
+        let spoiled = self.scrub.spoiled;
+        let is_over = look.is_second || spoiled.is_empty();
+        // Where there is no room left, the next mount makes some, and writes a record of its own.
+        let has_room = self.membership.has_room_for_checkpoint(self.config.geometry.zone_capacity_blocks);
+        if !is_over && self.scrub.options.repair && has_room {
+            let next = Look { drive: 0, step: Step::Flush, is_second: true, ..look };
+            self.scrub.stage = Stage::Drives(next);
+            self.record_change(fx);
+            return true;
+        }
+        if !is_over {
+            self.scrub.findings.descriptions_left += spoiled.count() as u64;
+        }
+        let lost = self.scrub.present.iter().filter(|drive| !self.membership.is_present(*drive)).count();
+        self.scrub.findings.drives_lost = lost as u64;
+        self.scrub.stage = Stage::Repairing;
+        true
+    }
+
+    /// A drive has answered.
+    pub(in crate::log) fn on_look(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
+        self.scrub.reads -= 1;
+        if completion.status == Status::DeviceGone {
+            self.fail_member(drive, fx);
+        }
+        let block = completion.frames.first().filter(|_| completion.status == Status::Success);
+        let record = block.and_then(|frame| Superblock::decode(&frame.data));
+        self.frames.give_many(&mut completion.frames);
+        let Stage::Drives(look) = self.scrub.stage else { return };
+        if completion.status == Status::DeviceGone {
+            return self.look_at_next(look);
+        }
+        let is_well = completion.status == Status::Success;
+        let step = match look.step {
+            Step::SelfTest if is_well => Step::Record,
+            Step::SelfTest => {
+                self.scrub.findings.headers_damaged += 1;
+                let location = Location { drive: DriveIndex::at(drive), zone: ZoneIndex(0), offset: 0 };
+                self.note_damaged_description(location, DamageKind::Header);
+                if self.scrub.options.repair { Step::Repair } else { self.leave_description(Step::Record) }
+            }
+            Step::Repair if is_well => Step::Record,
+            Step::Repair => self.leave_description(Step::Record),
+            // What a drive cannot flush its next flush reports, to whom it matters.
+            Step::Flush => Step::Record,
+            Step::Record | Step::RecordAgain => {
+                let is_whole = record.is_some_and(|record| {
+                    let is_own = usize::from(record.member) == drive && record.array == self.config.array;
+                    is_own && record.version() == look.expected
+                });
+                if is_whole {
+                    return self.look_at_next(look);
+                }
+                if look.step == Step::RecordAgain {
+                    self.note_spoiled_record(look, completion.zone, completion.offset);
+                    return self.look_at_next(look);
+                }
+                Step::RecordAgain
+            }
+        };
+        self.scrub.stage = Stage::Drives(Look { step, ..look });
+    }
+
+    fn leave_description(&mut self, next: Step) -> Step {
+        self.scrub.findings.descriptions_left += 1;
+        next
+    }
+
+    fn note_spoiled_record(&mut self, look: Look, zone: ZoneIndex, offset: u32) {
+        if look.is_second {
+            self.scrub.findings.descriptions_left += 1;
+            return;
+        }
+        self.scrub.findings.superblocks_damaged += 1;
+        self.scrub.spoiled.insert(look.drive);
+        let location = Location { drive: DriveIndex::at(look.drive), zone, offset };
+        self.note_damaged_description(location, DamageKind::Superblock);
+    }
+}
