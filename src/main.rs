@@ -46,12 +46,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Counts allocations for `lab null-write`; costs one thread-local increment per allocation.
+/// Counts allocations for `lab null-write`, and ends the process with an error message when there is no memory; costs one
+/// thread-local increment per allocation.
 #[global_allocator]
 static ALLOCATOR: lab::allocations::Counting = lab::allocations::Counting;
 
 fn main() -> ExitCode {
     abort_on_panic();
+    lab::allocations::end_when_out_of_memory(Exit::Failed.number());
     let cli = Cli::parse();
     let serves = matches!(cli.command, Command::Up(_) | Command::Serve(_));
     let log = log_to_stderr(serves);

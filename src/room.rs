@@ -103,7 +103,7 @@ pub fn expect_index_fits(record: &Superblock) -> Result<()> {
 /// Asks for the memory, and gives it back untouched.
 fn can_allocate(bytes: u64) -> bool {
     let Ok(bytes) = usize::try_from(bytes) else { return false };
-    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+    lab::allocations::can_allocate(bytes)
 }
 
 fn index_bytes(geometry: &Geometry, members: usize, volume_blocks: u64) -> u64 {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::run::{Finished, SOON, run_for, until, wait_for};
 use support::scratch::Scratch;
 use support::server::{Server, ask, assert_clean, let_run, status, zoneweave};
-use support::text;
+use support::{have, is_root, text};
 
 const MIB: usize = 1 << 20;
 
@@ -98,6 +98,7 @@ fn troubles_of_the_host_are_not_those_of_a_drive() {
     array(&dir);
     let before = media(&dir);
     // Descriptors for some of the drives only.
+    let mut named = 0;
     for limit in 4..10 {
         let script = format!("ulimit -n {limit}; exec \"$0\" serve \"$1\" --listen unix:$1/nbd.sock");
         let mut command = Command::new("sh");
@@ -106,8 +107,14 @@ fn troubles_of_the_host_are_not_those_of_a_drive() {
             command.args(["-c", &script, env!("CARGO_BIN_EXE_zoneweave"), text(&dir)]),
         );
         assert!(finished.code() == Some(4), "{limit} descriptors: {finished}");
+        named += u32::from(
+            ["drive 3", "Too many open files", "nothing was recorded"]
+                .iter()
+                .all(|words| finished.stderr.contains(words)),
+        );
         assert!(media(&dir) == before, "{limit} descriptors: something was recorded: {finished}");
     }
+    assert!(named > 0, "no limit met the drives");
     // A file that is something else, and one that is misspelt.
     std::fs::rename(drive(&dir, 1), scratch.join("away")).unwrap();
     std::fs::create_dir(drive(&dir, 1)).unwrap();
@@ -117,6 +124,50 @@ fn troubles_of_the_host_are_not_those_of_a_drive() {
     // The sockets cannot be made: the drives do not hear of it.
     let refused = ask(&["serve", text(&dir), "--listen", "unix:/no/such/folder/s"]);
     assert_ends(&refused, 4, &["/no/such/folder"]);
+    assert!(media(&dir) == before, "nothing was recorded");
+    let server = Server::serve(&dir);
+    assert_sevens(&server);
+    server.stop();
+}
+
+/// A drive that this user may not open, and one whose path leads nowhere: drive, error and remedy.
+#[test]
+fn a_drive_that_cannot_be_opened_refuses_the_start_and_records_nothing() {
+    use std::os::unix::fs::{chown, symlink};
+    const NOBODY: u32 = 65534;
+    let scratch = Scratch::new("eacces");
+    let dir = scratch.join("array");
+    array(&dir);
+    let before = media(&dir);
+    // Root may open everything, so root is somebody else for this.
+    let script = match is_root() {
+        true if !have(&["setpriv"]) => return,
+        true => {
+            let files = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+            files.chain([dir.clone()]).for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap());
+            chown(drive(&dir, 1), Some(0), Some(0)).unwrap();
+            "exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" serve \"$1\""
+        }
+        false => {
+            std::fs::set_permissions(drive(&dir, 1), std::fs::Permissions::from_mode(0o0)).unwrap();
+            "exec \"$0\" serve \"$1\""
+        }
+    };
+    let program = scratch.join("zoneweave");
+    std::fs::copy(env!("CARGO_BIN_EXE_zoneweave"), &program).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut shell = Command::new("sh");
+    let refused = run_for(SOON, shell.args(["-c", script, text(&program), text(&dir)]));
+    assert_ends(&refused, 4, &["drive 1", "Permission denied", "nothing was recorded", "--degraded"]);
+    std::fs::set_permissions(drive(&dir, 1), std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(media(&dir) == before, "nothing was recorded");
+    // Neither absent nor forbidden: any other error of opening.
+    std::fs::rename(drive(&dir, 1), scratch.join("away")).unwrap();
+    symlink("drive-1.zns", drive(&dir, 1)).unwrap();
+    let refused = ask(&["serve", text(&dir)]);
+    assert_ends(&refused, 4, &["drive 1", "symbolic links", "nothing was recorded", "--degraded"]);
+    std::fs::remove_file(drive(&dir, 1)).unwrap();
+    std::fs::rename(scratch.join("away"), drive(&dir, 1)).unwrap();
     assert!(media(&dir) == before, "nothing was recorded");
     let server = Server::serve(&dir);
     assert_sevens(&server);
@@ -329,6 +380,28 @@ fn what_the_host_cannot_hold_is_refused() {
         let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_zoneweave"), text(&dir)]);
         assert_ends(&run_for(SOON, shell), 4, &["index", "GiB", "memory"]);
     }
+}
+
+/// Whatever cannot be had, a start ends with words and with 4, and never with a signal.
+#[test]
+fn an_allocation_that_fails_is_an_error_message() {
+    let scratch = Scratch::new("memory");
+    let dir = scratch.join("array");
+    // Many zones: what a scan knows of them takes far more than the index.
+    let size = ["--size", "4GiB", "--zones", "100000", "--drives", "32", "--force"];
+    ask(&[&["create", text(&dir)], &size[..]].concat()).expect("create --force");
+    let mut said = 0;
+    for kib in [100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000] {
+        for command in ["status", "serve"] {
+            let script = format!("ulimit -v {kib}; exec \"$0\" {command} \"$1\"");
+            let mut shell = Command::new("sh");
+            let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_zoneweave"), text(&dir)]);
+            let finished = run_for(SOON, shell);
+            assert_ends(&finished, 4, &["zoneweave: "]);
+            said += u32::from(finished.stderr.contains("out of memory"));
+        }
+    }
+    assert!(said > 0, "none of these limits met an allocation");
 }
 
 #[test]

@@ -10,11 +10,12 @@ mod support;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::disk::SmallDisk;
 use support::nbd::Client;
 use support::run::{SOON, command, kill, run_for, until, wait_for};
 use support::scratch::Scratch;
 use support::server::{Server, assert_clean, check, status, zoneweave};
-use support::{have, is_root, skip, text};
+use support::text;
 
 const MIB: u64 = 1 << 20;
 
@@ -32,52 +33,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _left_behind = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A small ext4 that one drive lies on. Thawed and unmounted with its owner.
-struct SmallDisk {
-    at: PathBuf,
-}
-
-impl SmallDisk {
-    /// Makes one beside the array, or says why not.
-    fn make(scratch: &Scratch, mib: u64) -> Option<SmallDisk> {
-        if !have(&["mkfs.ext4", "mount", "umount", "fsfreeze"]) || !is_root() && !skip("only root can mount")
-        {
-            return None;
-        }
-        let (image, at) = (scratch.join("image"), scratch.join("small"));
-        std::fs::create_dir(&at).unwrap();
-        std::fs::File::create(&image).unwrap().set_len(mib * MIB).unwrap();
-        run_for(SOON, command("mkfs.ext4").args(["-q", "-F", "-m", "0", text(&image)])).expect("mkfs.ext4");
-        let mounted = run_for(SOON, command("mount").args(["-o", "loop", text(&image), text(&at)]));
-        if !mounted.succeeded() {
-            let _never = skip(&format!("no loop mounts here: {mounted}"));
-            return None;
-        }
-        Some(SmallDisk { at })
-    }
-
-    /// Moves a drive of an array that is not served here.
-    fn take_drive(&self, dir: &Path, drive: u32) {
-        let name = format!("drive-{drive}.zns");
-        let moved = self.at.join(&name);
-        run_for(SOON, command("cp").args(["--sparse=always", text(&dir.join(&name)), text(&moved)]))
-            .expect("cp");
-        std::fs::remove_file(dir.join(&name)).unwrap();
-        std::os::unix::fs::symlink(&moved, dir.join(&name)).unwrap();
-    }
-
-    fn freeze(&self, option: &str) {
-        run_for(SOON, command("fsfreeze").args([option, text(&self.at)])).expect("fsfreeze");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _not_frozen = run_for(SOON, command("fsfreeze").args(["-u", text(&self.at)]));
-        until(SOON, || run_for(SOON, command("umount").arg(&self.at)).succeeded());
     }
 }
 
@@ -203,6 +158,51 @@ fn a_frozen_file_system_of_all_drives_fails_none() {
     assert_eq!(status(&dir)["state"], "clean");
     server.stop();
     assert_clean(&dir);
+}
+
+#[test]
+fn a_drive_whose_device_vanishes_in_service_is_a_failed_drive() {
+    let scratch = Scratch::new("vanish");
+    let Some(disk) = SmallDisk::make(&scratch, 128) else { return };
+    let dir = scratch.join("a");
+    Server::up(&dir, &["--size", "64MiB"]).stop();
+    disk.take_drive(&dir, 2);
+    let mut server = Server::serve(&dir);
+    let mut client = server.client();
+    exercise(&mut client, 0, 1);
+    disk.vanish();
+    // Nobody writes or reads meanwhile.
+    assert!(until(SOON, || is_failed(&dir, 2)), "{:#}\n{}", status(&dir), server.log());
+    assert!(server.log().contains("drive 2 ("), "it is named: {}", server.log());
+    exercise(&mut client, MIB, 2);
+    assert!(client.read(0, 256 << 10).unwrap() == [1; 256 << 10]);
+    server.assert_alive();
+    server.stop();
+    // It is recorded as failed, so it is not missed.
+    let server = Server::serve(&dir);
+    assert!(server.client().read(MIB, 256 << 10).unwrap() == [2; 256 << 10]);
+    server.stop();
+}
+
+#[test]
+fn a_drive_whose_device_is_gone_at_the_start_refuses_it() {
+    let scratch = Scratch::new("eio");
+    let Some(disk) = SmallDisk::make(&scratch, 128) else { return };
+    let dir = scratch.join("a");
+    Server::up(&dir, &["--size", "64MiB"]).stop();
+    disk.take_drive(&dir, 2);
+    let others = || [0, 1, 3].map(|drive| std::fs::read(dir.join(format!("drive-{drive}.zns"))).unwrap());
+    let before = others();
+    disk.vanish();
+    let refused = support::server::ask(&["serve", text(&dir)]);
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    for words in ["drive 2", "Input/output error", "nothing was recorded", "--degraded"] {
+        assert!(refused.stderr.contains(words), "should mention `{words}`: {refused}");
+    }
+    assert!(others() == before, "something was recorded");
+    let server = Server::serve_degraded(&dir);
+    exercise(&mut server.client(), 0, 1);
+    server.stop();
 }
 
 #[test]

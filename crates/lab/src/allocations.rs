@@ -1,17 +1,75 @@
 //! Counts allocations, for the claim that the write path makes none, and the bytes that are allocated, for what a mount
-//! takes at most.
+//! takes at most. And says so when there is no memory, where the standard library would only abort.
 //!
 //! The binary installs [`Counting`] as its allocator; the counts are per thread, so that what other
 //! threads do does not disturb them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     /// Bytes allocated and not freed; below zero where others' are freed.
     static BYTES: Cell<i64> = const { Cell::new(0) };
     static BYTES_MAX: Cell<i64> = const { Cell::new(0) };
+    /// Whoever allocates can do without.
+    static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How the process ends when there is no memory; zero leaves that to the standard library, which aborts.
+static EXIT_CODE: AtomicI32 = AtomicI32::new(0);
+
+/// From now on the process ends with this code and an error message when there is no memory.
+pub fn end_when_out_of_memory(code: u8) {
+    EXIT_CODE.store(code.into(), Ordering::Relaxed);
+}
+
+/// Whether so many bytes can be had. They are given back untouched.
+#[must_use]
+pub fn can_allocate(bytes: usize) -> bool {
+    let before = MAY_FAIL.replace(true);
+    let is_there = Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    MAY_FAIL.set(before);
+    is_there
+}
+
+/// Says that there is no memory, without asking for any, and ends the process.
+#[cold]
+fn out_of_memory(bytes: usize) {
+    let code = EXIT_CODE.load(Ordering::Relaxed);
+    if code == 0 || MAY_FAIL.try_with(Cell::get).unwrap_or(true) {
+        return;
+    }
+    let mut text = [0; 256];
+    let mut rest = &mut text[..];
+    let said = writeln!(
+        rest,
+        "zoneweave: out of memory: {bytes} bytes cannot be had (limits may apply: `ulimit -v`): make room, or use a host with \
+         more memory; what was acknowledged is on the drives"
+    );
+    let left = rest.len();
+    if said.is_ok() && has_reader() {
+        // There is nobody else to tell.
+        let _written = rustix::io::write(std::io::stderr(), &text[..text.len() - left]);
+    }
+    std::process::exit(code);
+}
+
+/// Nobody may empty the pipe that errors go to.
+fn has_reader() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stderr = std::io::stderr();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+fn checked(pointer: *mut u8, bytes: usize) -> *mut u8 {
+    if pointer.is_null() {
+        out_of_memory(bytes);
+    }
+    pointer
 }
 
 /// The system allocator with a counter.
@@ -60,14 +118,14 @@ fn changed(more: usize, less: usize) {
 }
 
 // SAFETY: every call is passed to the system allocator unchanged; counting touches only a
-// const-initialised thread-local cell, which does not allocate.
+// const-initialised thread-local cell, which does not allocate, and neither does ending the process. What ends the process does not either.
 // WHY: a claim of zero allocations per write has to be measured where they are made.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         counted(layout.size(), 0);
         // SAFETY: the caller's promises are those of the system allocator.
-        unsafe { System.alloc(layout) }
+        checked(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -79,12 +137,12 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         counted(layout.size(), 0);
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         counted(new_size, layout.size());
         // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, new_size) }
+        checked(unsafe { System.realloc(pointer, layout, new_size) }, new_size)
     }
 }
