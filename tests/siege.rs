@@ -10,14 +10,16 @@ mod support;
 use base::random::Random;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::disk::SmallDisk;
 use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, let_run, status, zoneweave};
 use support::writer::{Oracle, Writers};
-use support::{number_from, random, text};
+use support::{have, number_from, random, text};
 
 const DRIVES: u64 = 4;
 /// How long an array without a drive may take to be whole again.
@@ -44,9 +46,17 @@ enum Trouble {
     DriveFailed,
     /// Bits flip in a drive's file while it is not served.
     Rot,
+    /// The header of a drive's file is overwritten under the server.
+    HeaderLost,
+    /// The file system that all drives lie on is full for a while.
+    DiskFull,
+    /// No descriptor is left for a while.
+    NoDescriptors,
+    /// Nobody reads what the server says, or its outputs are closed.
+    Unheard,
 }
 
-const TROUBLES: [Trouble; 9] = [
+const TROUBLES: [Trouble; 13] = [
     Trouble::Kill,
     Trouble::Stop,
     Trouble::Freeze,
@@ -56,9 +66,15 @@ const TROUBLES: [Trouble; 9] = [
     Trouble::DriveTruncated,
     Trouble::DriveFailed,
     Trouble::Rot,
+    Trouble::HeaderLost,
+    Trouble::DiskFull,
+    Trouble::NoDescriptors,
+    Trouble::Unheard,
 ];
 
 struct Siege {
+    /// What the array lies on, where we may mount.
+    disk: Option<SmallDisk>,
     scratch: Scratch,
     random: Random,
     oracle: Oracle,
@@ -66,7 +82,7 @@ struct Siege {
 
 impl Siege {
     fn dir(&self) -> PathBuf {
-        self.scratch.join("array")
+        self.disk.as_ref().map_or_else(|| self.scratch.join("array"), |disk| disk.at.join("array"))
     }
 
     fn drive_file(&self, drive: u64) -> PathBuf {
@@ -84,7 +100,10 @@ impl Siege {
 
     /// A trouble, with writers on their way before it; afterwards all is verified, and the array whole.
     fn suffer(&mut self, trouble: Trouble) {
-        let server = Server::serve(&self.dir());
+        let server = match trouble {
+            Trouble::Unheard => Server::serve_unheard(&self.dir(), self.random.chance(1, 2)),
+            _ => Server::serve(&self.dir()),
+        };
         let writers = self.oracle.write(&server, &mut self.random);
         self.let_write();
         let drive = self.random.below(DRIVES);
@@ -116,6 +135,16 @@ impl Siege {
             Trouble::DriveUnlinked | Trouble::DriveTruncated | Trouble::DriveFailed => {
                 return self.suffer_loss_in_service(trouble, drive, server, writers);
             }
+            Trouble::HeaderLost => self.suffer_lost_header(drive, server, writers),
+            Trouble::DiskFull => self.suffer_full_disk(server, writers),
+            Trouble::NoDescriptors => self.suffer_no_descriptors(server, writers),
+            Trouble::Unheard => {
+                // Each connection and each question is worth some lines.
+                (0..200).for_each(|_| drop(server.client()));
+                self.let_write();
+                assert_eq!(self.state(), "clean");
+                self.end(server, writers);
+            }
             Trouble::Rot => {
                 let file = self.drive_file(drive);
                 self.end(server, writers);
@@ -146,6 +175,58 @@ impl Siege {
         }
         std::fs::copy(&older, &file).unwrap();
         self.recover(&[], "degraded");
+    }
+
+    /// Repaired, or found by the next start as a drive that is not there.
+    fn suffer_lost_header(&mut self, drive: u64, server: Server, writers: Writers) {
+        let file = OpenOptions::new().write(true).open(self.drive_file(drive)).unwrap();
+        file.write_all_at(&[0; 8192], 0).unwrap();
+        let scrubbed = ask(&["scrub", text(&self.dir()), "--repair"]).expect("scrub --repair");
+        assert!(scrubbed.contains("1 headers of drives damaged, 0 of them left"), "{scrubbed}");
+        self.let_write();
+        self.end(server, writers);
+    }
+
+    /// Writes wait, nobody is blamed, and all goes on when there is room: or the server dies before that.
+    fn suffer_full_disk(&mut self, server: Server, writers: Writers) {
+        let Some(disk) = &self.disk else { return self.end(server, writers) };
+        disk.fill();
+        let dir = self.dir();
+        let waits = || {
+            let report = status(&dir);
+            let waits = |member: &serde_json::Value| !member["trouble"]["waits_for_room_s"].is_null();
+            report["members"].as_array().unwrap().iter().any(waits)
+        };
+        assert!(until(SOON, waits), "{:#}\n{}", status(&dir), server.log());
+        if self.random.chance(1, 2) {
+            disk.empty();
+            assert!(until(SOON, || !waits()), "{:#}\n{}", status(&dir), server.log());
+            assert_eq!(self.state(), "clean", "{}", server.log());
+            self.let_write();
+        }
+        self.end(server, writers);
+        self.disk.iter().for_each(SmallDisk::empty);
+    }
+
+    /// Whoever is connected goes on, and newcomers are served when there are descriptors again.
+    fn suffer_no_descriptors(&mut self, mut server: Server, writers: Writers) {
+        if !have(&["prlimit"]) {
+            return self.end(server, writers);
+        }
+        let limit = |count: &str| {
+            let (process, count) = (format!("--pid={}", server.process()), format!("--nofile={count}:"));
+            run_for(SOON, Command::new("prlimit").args([process, count])).expect("prlimit");
+        };
+        limit("8");
+        let waiting: Vec<_> = (0..4).map(|_| UnixStream::connect(server.socket()).unwrap()).collect();
+        self.let_write();
+        limit("1024");
+        drop(waiting);
+        server.client().read(0, 4096).unwrap();
+        assert_eq!(self.state(), "clean", "{}", server.log());
+        self.let_write();
+        server.assert_alive();
+        self.end(server, writers);
     }
 
     fn suffer_loss_in_service(&mut self, trouble: Trouble, drive: u64, server: Server, writers: Writers) {
@@ -188,8 +269,17 @@ impl Siege {
             run_for(REBUILT_WITHIN, &mut replace).expect("drive replace --wait");
             assert_eq!(self.state(), "clean", "{}", server.log());
             self.oracle.verify(&server);
+            self.remove_old_drives();
         }
         server.stop();
+    }
+
+    /// Files of drives that were replaced: a small disk has no room for many.
+    fn remove_old_drives(&self) {
+        let own: Vec<PathBuf> = (0..DRIVES).map(|drive| self.drive_file(drive)).collect();
+        let files = std::fs::read_dir(self.dir()).unwrap().map(|entry| entry.unwrap().path());
+        let is_old = |path: &PathBuf| path.extension().is_some_and(|end| end == "zns") && !own.contains(path);
+        files.filter(is_old).for_each(|path| std::fs::remove_file(path).unwrap());
     }
 
     /// One bit in each of some blocks, behind what describes the drive and its first zones.
@@ -217,7 +307,9 @@ fn signal(server: &Server, signal: &str) {
 fn an_array_under_siege_keeps_every_promise() {
     let seconds = number_from("ZONEWEAVE_SIEGE_SECONDS", 20);
     let scratch = Scratch::new("siege");
-    let mut siege = Siege { scratch, random: random(11), oracle: Oracle::new() };
+    // For four drives, those that replace them, and copies.
+    let disk = SmallDisk::make(&scratch, 768);
+    let mut siege = Siege { disk, scratch, random: random(11), oracle: Oracle::new() };
     Server::up(&siege.dir(), &["--size", "64MiB"]).stop();
     let begun = Instant::now();
     let mut order: Vec<Trouble> = Vec::new();

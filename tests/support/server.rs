@@ -5,6 +5,7 @@ use super::run::{Finished, SOON, kill, run_for, until, wait_for};
 use super::text;
 use serde_json::Value;
 use std::fs::File;
+use std::io::PipeReader;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -53,6 +54,8 @@ pub struct Server {
     child: Child,
     dir: PathBuf,
     log: PathBuf,
+    /// Its outputs, which nobody reads.
+    _unread: Option<PipeReader>,
 }
 
 impl Server {
@@ -80,16 +83,31 @@ impl Server {
         Server::serve_with(dir, &["--degraded"])
     }
 
+    /// `zoneweave serve` that says all it can into a pipe which nobody reads, or which is closed.
+    #[track_caller]
+    pub fn serve_unheard(dir: &Path, is_closed: bool) -> Server {
+        let (reading, writing) = std::io::pipe().unwrap();
+        let (out, err) = (writing.try_clone().unwrap().into(), writing.into());
+        let mut command = zoneweave();
+        command.args(["serve", text(dir)]).env("RUST_LOG", "trace").stdout::<Stdio>(out).stderr::<Stdio>(err);
+        Server::spawn(dir, command, Some(reading).filter(|_| !is_closed))
+    }
+
     #[track_caller]
     fn start(dir: &Path, arguments: &[&str]) -> Server {
-        let socket = dir.join("nbd.sock");
-        let log = dir.with_extension("log");
-        let file = File::options().create(true).append(true).open(&log).unwrap();
-        let listen = format!("unix:{}", text(&socket));
+        let file = File::options().create(true).append(true).open(dir.with_extension("log")).unwrap();
         let mut command = zoneweave();
-        command.args(arguments).args(["--listen", &listen]).stdin(Stdio::null());
-        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        let mut server = Server { child, dir: dir.to_owned(), log };
+        command.args(arguments).stdout(file.try_clone().unwrap()).stderr(file);
+        Server::spawn(dir, command, None)
+    }
+
+    #[track_caller]
+    fn spawn(dir: &Path, mut command: Command, unread: Option<PipeReader>) -> Server {
+        let socket = dir.join("nbd.sock");
+        let listen = format!("unix:{}", text(&socket));
+        let child = command.args(["--listen", &listen]).stdin(Stdio::null()).spawn().unwrap();
+        let log = dir.with_extension("log");
+        let mut server = Server { child, dir: dir.to_owned(), log, _unread: unread };
         let mut ended = None;
         let answered = until(SOON, || {
             ended = server.child.try_wait().unwrap();

@@ -78,8 +78,9 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "siege",
         line: "a served array through host troubles, with an oracle on every block: 600 seconds, or as many as said",
-        help: "kill -9, stops, frozen servers, drives that are lost, unlinked, truncated, failed, rotten or put back as they \
-               were, drawn at random,\nwhile clients write (tests/siege.rs). ZONEWEAVE_SEED repeats a run. CI does each \
+        help: "kill -9, stops, frozen servers, drives that are lost, unlinked, truncated, failed, rotten, without header or put \
+               back as they were,\na full file system, no descriptors, outputs that nobody reads, drawn at random while clients \
+               write (tests/siege.rs). ZONEWEAVE_SEED repeats a run. CI does each \
                trouble once, among the end-to-end tests.",
         run: Run::With("SECONDS", siege::run),
     },

@@ -31,10 +31,12 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("qemu-io"), package: "qemu-utils", tests: "clients" },
     Tool { probe: Probe::PythonModule("nbd"), package: "python3-libnbd", tests: "clients" },
     Tool { probe: Probe::Program("fusermount3"), package: "fuse3", tests: "crash" },
-    Tool { probe: Probe::Program("mkfs.ext4"), package: "e2fsprogs", tests: "crash" },
+    Tool { probe: Probe::Program("mkfs.ext4"), package: "e2fsprogs", tests: "crash, host_troubles, siege" },
+    Tool { probe: Probe::Program("python3"), package: "python3", tests: "host_troubles, siege" },
     Tool { probe: Probe::Program("losetup"), package: "mount", tests: "crash" },
     Tool { probe: Probe::Program("sysbench"), package: "sysbench", tests: "wall_clock" },
-    Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "hostile" },
+    Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "hostile, siege" },
+    Tool { probe: Probe::Program("setpriv"), package: "util-linux", tests: "finding" },
 ];
 
 impl Tool {
