@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::engine::Array;
 use crate::world::{Failure, World};
-use array::log::check::{Problem, Record, check};
+use array::log::check::{Problem, check};
 use array::log::scrub::{ScrubState, ScrubStatus};
 use array::log::status::Health;
 use array::log::{Compared, Shard, compare_checkpoint, mount_read_only};
@@ -56,7 +56,10 @@ impl World {
     /// A scrub has repaired everything, and nothing broke since.
     fn is_repaired(&mut self) -> bool {
         let status = self.volume().shard().scrub_status();
-        let is_done = |status: ScrubStatus| status.state == ScrubState::Done && status.segments_left == 0;
+        let is_done = |status: ScrubStatus| {
+            let left = status.segments_left + status.findings.descriptions_left;
+            status.state == ScrubState::Done && left == 0
+        };
         self.scrubbed && self.ledger.is_tolerable() && status.is_some_and(is_done)
     }
 
@@ -196,11 +199,13 @@ impl World {
     }
 }
 
-/// True for what a scrub repairs. The records of superblocks are not among it: a mount writes new ones.
+/// True for what a scrub repairs.
 fn is_damage(problem: &Problem) -> bool {
     match problem {
-        Problem::RecordDamaged { record, .. } => *record != Record::Superblock,
-        Problem::BlockDamaged { .. } | Problem::IndexMismatch { .. } | Problem::ParityMismatch { .. } => true,
+        Problem::RecordDamaged { .. }
+        | Problem::BlockDamaged { .. }
+        | Problem::IndexMismatch { .. }
+        | Problem::ParityMismatch { .. } => true,
         Problem::MemberMissing { .. }
         | Problem::MemberRebuilding { .. }
         | Problem::BlockLost { .. }

@@ -129,6 +129,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "scrub-open-segments",
     "scrub-parity",
     "scrub-records",
+    "scrub-superblocks",
     "stale-reads",
     "summaries-hide-nothing",
     "summaries-out-of-caches",

@@ -23,9 +23,15 @@ impl Check<'_> {
     pub(super) fn check_superblocks(&mut self, drive: usize) {
         let logs: Vec<SuperblockLog> =
             (0..SUPERBLOCK_ZONES).map(|zone| self.read_superblocks(drive, ZoneIndex(zone))).collect();
+        let newest =
+            (0..logs.len()).filter(|zone| logs[*zone].newest.is_some()).max_by_key(|zone| logs[*zone].newest);
+        // The other zone is begun when one is full: until then, nothing there is newer, whether or not it can be read.
+        let capacity = self.shard.config.geometry.zone_capacity_blocks;
+        let has_room =
+            newest.is_some_and(|zone| self.written[drive].get(zone).is_some_and(|next| *next < capacity));
         for (zone, log) in (0..).map(ZoneIndex).zip(&logs) {
-            let newest = logs.iter().filter_map(|log| log.newest).max();
-            let is_old = log.newest.is_some_and(|own| newest.is_some_and(|newest| own < newest));
+            let is_other = newest.is_some_and(|newest| newest != zone.index());
+            let is_old = is_other && (log.newest.is_some() || has_room);
             for offset in log.damaged.iter().filter(|_| !is_old) {
                 self.expect_record(false, Record::Superblock, (drive, zone, *offset));
             }

@@ -50,15 +50,16 @@ impl Shard {
             self.look_at_next(look);
             return true;
         }
+        // A new record is on its way: when it is there, it is the newest, and can be flushed.
+        let is_about_record = !matches!(look.step, Step::SelfTest | Step::Repair);
+        if is_about_record && self.membership.is_changing() {
+            return false;
+        }
         let (zone, op) = match look.step {
             Step::SelfTest => (ZoneIndex(0), Op::SelfTest { repair: false }),
             Step::Repair => (ZoneIndex(0), Op::SelfTest { repair: true }),
             Step::Flush => (ZoneIndex(0), Op::Flush),
             Step::Record | Step::RecordAgain => {
-                // A new one is on its way, and is the newest when it is there.
-                if self.membership.is_changing() {
-                    return false;
-                }
                 let Some((zone, offset)) = self.membership.newest_record_at(look.drive) else {
                     self.look_at_next(look);
                     return true;
