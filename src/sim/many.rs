@@ -3,8 +3,8 @@
 use crate::steps::LogLines;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::SEED_MAX;
 use sim::campaign::{Campaign, Totals};
+use sim::{Failure, SEED_MAX};
 use std::time::{Duration, Instant};
 
 /// Failures after which it is enough.
@@ -41,7 +41,8 @@ pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
     let totals = Totals::of_scenarios();
     let progress = Progress::new(settings)?;
     let go_on = |done: u64, failed: usize| progress.is_wanted(done, failed);
-    let campaign = Campaign { first, runs, jobs, failures_max: FAILURES_MAX, go_on: &go_on };
+    let failed = |seed: u64, failure: &Failure| progress.tell_failure(seed, failure);
+    let campaign = Campaign { first, runs, jobs, failures_max: FAILURES_MAX, failed: &failed, go_on: &go_on };
     let totals = campaign.run_after(totals);
     progress.bar.finish_and_clear();
     Ok((totals, begun.elapsed()))
@@ -65,6 +66,16 @@ impl Progress {
         let bar = ProgressBar::new(length);
         bar.set_style(ProgressStyle::with_template("{wide_bar} {msg} (ETA {eta})")?);
         Ok(Progress { begun, runs: settings.runs, limit, bar, lines: LogLines::unless_terminal(LINE_EVERY) })
+    }
+
+    /// Names a seed that failed, so that it can be looked at while others run.
+    fn tell_failure(&self, seed: u64, failure: &Failure) {
+        let what = failure.what.lines().next().unwrap_or_default();
+        let told = format!("seed {seed} failed: {what}; zoneweave sim --seed {seed}");
+        match &self.lines {
+            None => self.bar.println(told),
+            Some(_) => eprintln!("{told}"),
+        }
     }
 
     /// Says how far it is; false when the time is over.

@@ -184,6 +184,8 @@ mutants! {
         RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
         /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
         FailureAwaitsEvent = "failure-awaits-event",
+        /// Headers of a segment may reach a drive before those of an older one.
+        HeadersOvertake = "headers-overtake",
         /// A drive whose media went back to an earlier moment is believed.
         OlderCopyBelieved = "older-copy-believed",
         /// A segment is dropped when one drive's zone of it is empty, though the others hold data.

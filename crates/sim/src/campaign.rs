@@ -2,6 +2,7 @@
 //!
 //! Each run depends on its seed alone, so the number of threads changes nothing but the time it takes.
 
+use crate::Failure;
 use crate::run::{Outcome, Scenario, run};
 use crate::scenarios::SCENARIOS;
 use crate::trace::Keep;
@@ -105,6 +106,8 @@ pub struct Campaign<'a> {
     pub jobs: usize,
     /// Failures after which it is enough.
     pub failures_max: usize,
+    /// Told of every seed that fails, at once.
+    pub failed: &'a (dyn Fn(u64, &Failure) + Sync),
     /// Asked after every run, with the runs done so far and those that failed; false ends the campaign.
     pub go_on: &'a (dyn Fn(u64, usize) -> bool + Sync),
 }
@@ -136,6 +139,9 @@ impl Campaign<'_> {
                 }
                 let seed = self.first.wrapping_add(index);
                 let outcome = run(&Scenario::draw(seed), Keep::Nothing);
+                if let Some((_, failure)) = &outcome.failure {
+                    (self.failed)(seed, failure);
+                }
                 let mut totals = totals.lock().expect("a run catches its panics");
                 totals.add_seed(seed, outcome);
                 let failed = totals.failed();

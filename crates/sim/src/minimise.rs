@@ -11,6 +11,7 @@ use crate::plan::{Baseline, Latency, Plan, Tearing};
 use crate::run::{Outcome, Scenario, members_of, run};
 use crate::step::Step;
 use crate::trace::Keep;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A run may take this many times the events of the original; after that it is another failure.
@@ -58,7 +59,8 @@ const PLAINER: &[fn(&mut Plan)] = &[
 /// Makes a scenario smaller as long as `fails` says that it still fails the same way. It is asked at most
 /// `executions_max` times.
 pub fn minimise(scenario: &Scenario, executions_max: u64, fails: impl FnMut(&Scenario) -> bool) -> Scenario {
-    let mut search = Search { best: scenario.clone(), left: executions_max, fails };
+    let culprits = culprits_of(scenario);
+    let mut search = Search { best: scenario.clone(), culprits, left: executions_max, fails };
     loop {
         let before = search.best.clone();
         search.drop_steps();
@@ -91,6 +93,8 @@ fn kind_of(message: &str) -> String {
 struct Search<F> {
     /// The smallest scenario so far.
     best: Scenario,
+    /// Members that break in the original: with one more of them it would be another failure, or none.
+    culprits: BTreeSet<usize>,
     /// Executions that may follow.
     left: u64,
     fails: F,
@@ -100,6 +104,9 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
     /// Takes a candidate if it still fails.
     fn is_taken(&mut self, candidate: Scenario) -> bool {
         if self.left == 0 {
+            return false;
+        }
+        if !culprits_of(&candidate).is_subset(&self.culprits) {
             return false;
         }
         self.left -= 1;
@@ -150,6 +157,13 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
             }
         }
     }
+}
+
+/// Members that break, go back or are taken away.
+fn culprits_of(scenario: &Scenario) -> BTreeSet<usize> {
+    let breaks =
+        |step: &&Step| !matches!(step, Step::Exchange { .. } | Step::Replace { .. } | Step::Back { .. });
+    scenario.steps.iter().filter(breaks).flat_map(members_of).collect()
 }
 
 /// True when there is such an array, and it has all members that the steps are about.

@@ -236,7 +236,8 @@ impl Plan {
     /// The plan, or one whose rebuilds take what clients leave.
     fn or_rebuild_by_load(mut self) -> Plan {
         let random = &mut Random::from_seed(self.seed ^ 0x6C6F_6164);
-        self.rebuild_by_load = self.raizn.is_none() && self.rebuild_kib_per_second == 0 && random.chance(1, 3);
+        self.rebuild_by_load =
+            self.raizn.is_none() && self.rebuild_kib_per_second == 0 && random.chance(1, 3);
         self
     }
 

@@ -95,6 +95,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "older-copy",
     "older-copy-behind-checkpoint",
     "older-copy-behind-summary",
+    "older-copy-between-headers",
     "older-copy-degraded",
     "older-copy-in-service",
     "older-copy-lost-generation",

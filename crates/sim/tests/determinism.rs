@@ -8,7 +8,15 @@ use sim::{Keep, Scenario, run};
 const SEEDS: u64 = 12;
 
 fn campaign(jobs: usize) -> Totals {
-    Campaign { first: 0, runs: SEEDS, jobs, failures_max: usize::MAX, go_on: &|_, _| true }.run()
+    Campaign {
+        first: 0,
+        runs: SEEDS,
+        jobs,
+        failures_max: usize::MAX,
+        failed: &|_, _| {},
+        go_on: &|_, _| true,
+    }
+    .run()
 }
 
 #[test]

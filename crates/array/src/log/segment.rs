@@ -271,6 +271,8 @@ pub struct SegmentTable {
     /// Segments of mapping blocks, and free ones that are kept for them.
     mapping: u32,
     kept_for_mapping: u32,
+    /// Segments whose headers are not durable, oldest first. Only the headers of the first are on their way.
+    opening: VecDeque<SegmentSlot>,
     spare: Spare,
 }
 
@@ -309,6 +311,7 @@ impl SegmentTable {
             evacuating: 0,
             mapping: 0,
             kept_for_mapping: 0,
+            opening: VecDeque::new(),
             spare: Spare::default(),
         }
     }
@@ -496,6 +499,26 @@ impl SegmentTable {
         let filled_bits = segment.table.as_mut().and_then(StripeTable::settle);
         self.spare.writers.extend(writer);
         self.spare.filled_bits.extend(filled_bits);
+    }
+
+    /// The headers of a segment are to be written; true when they may be at once.
+    ///
+    /// Headers reach each drive in the order of segments, one segment after the other: so a drive that holds a segment was
+    /// there when the older ones got theirs, by which a mount tells a drive that went back to an earlier moment (ADR 19).
+    pub fn begin_opening(&mut self, slot: SegmentSlot) -> bool {
+        self.opening.push_back(slot);
+        self.opening.len() == 1 || mutant::is(Mutant::HeadersOvertake)
+    }
+
+    /// The headers of a segment are durable; the segment whose headers are written next, if one waits.
+    pub fn end_opening(&mut self, slot: SegmentSlot) -> Option<SegmentSlot> {
+        if mutant::is(Mutant::HeadersOvertake) {
+            self.opening.retain(|other| *other != slot);
+            return None;
+        }
+        let opened = self.opening.pop_front();
+        assert!(opened == Some(slot), "headers are written in the order of segments");
+        self.opening.front().copied()
     }
 
     /// Puts a segment into an empty slot; it owns its zones from now on.

@@ -80,7 +80,9 @@ impl Shard {
             writer,
             ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
         });
-        self.write_headers(slot, fx);
+        if self.segments.begin_opening(slot) {
+            self.write_headers(slot, fx);
+        }
         Some(slot)
     }
 
@@ -192,6 +194,9 @@ impl Shard {
         if *headers_pending == 0 {
             segment.state = SegmentState::Open;
             let stream = segment.stream;
+            if let Some(next) = self.segments.end_opening(slot) {
+                self.write_headers(next, fx);
+            }
             self.seal_segment_if_done(slot, fx);
             self.pump_stream(stream, fx);
         }

@@ -175,8 +175,14 @@ fn find(mutant: Mutant, options: &Options) -> (Option<(String, Scenario, Failure
     }
     let (mut first, end) = (options.seed, options.seed + options.runs);
     while first < end {
-        let campaign =
-            Campaign { first, runs: end - first, jobs: options.jobs, failures_max: 1, go_on: &|_, _| true };
+        let campaign = Campaign {
+            first,
+            runs: end - first,
+            jobs: options.jobs,
+            failures_max: 1,
+            failed: &|_, _| {},
+            go_on: &|_, _| true,
+        };
         // Every seed below the first that failed was begun before it, and ended: which one it is is no accident.
         let Some((seed, outcome)) = campaign.run().failures.into_iter().next() else { break };
         let scenario = Scenario::draw(seed);
