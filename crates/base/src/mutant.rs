@@ -180,8 +180,6 @@ mutants! {
         ReadAwaitsForEver = "read-awaits-for-ever",
         /// A summary is believed of a zone that a rebuild wrote since, in another order.
         SummarySpeaksForRebuilt = "summary-speaks-for-rebuilt",
-        /// A rebuilt zone becomes full while what made its chunks dead is in the caches of other drives.
-        RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
         /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
         FailureAwaitsEvent = "failure-awaits-event",
         /// Headers of a segment may reach a drive before those of an older one.
@@ -196,6 +194,8 @@ mutants! {
         CompletedBehindSummary = "completed-behind-summary",
     }
     Ours {
+        /// A rebuilt zone becomes full while what made its chunks dead is in the caches of other drives.
+        RebuiltZoneFlushedAlone = "rebuilt-zone-flushed-alone",
         /// What a drive once held is asked of one other drive only.
         OlderCopyComparedOnce = "older-copy-compared-once",
         /// An older copy of a drive is believed when another member is missing.
