@@ -415,6 +415,10 @@ pub struct NullWrite {
     /// How long to measure
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
+    /// Measure so many turns of the engine from a fresh array on, without a warm-up: for a program that counts
+    /// instructions from outside (cargo xtask same)
+    #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub turns: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -35,7 +35,7 @@ fn null_write(options: &NullWrite) -> Result<()> {
         level,
         drives,
         group_stripes: options.group,
-        seconds: options.seconds,
+        span: options.turns.map_or(null_write::Span::Seconds(options.seconds), null_write::Span::Turns),
     })?;
     if options.json {
         println!("{}", serde_json::to_string(&report)?);

@@ -6,6 +6,7 @@
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
 //! test, sim, bench, fuzz, sanitize, ci
+//! same/     whether two commits do the same
 //! mutants   deliberate bugs that the simulator must find
 //! ```
 
@@ -14,6 +15,7 @@ mod ci;
 mod fuzz;
 mod mutants;
 mod phase;
+mod same;
 mod sanitize;
 mod siege;
 mod sim;
@@ -21,7 +23,7 @@ mod test;
 mod tidy;
 mod tools;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use phase::cargo;
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,6 +41,8 @@ enum Run {
     Plain(fn() -> Result<()>),
     /// With an argument of this name, which may be left out.
     With(&'static str, fn(Option<&str>) -> Result<()>),
+    /// With arguments that it reads itself, shown as this, and an exit code of its own.
+    Words(&'static str, fn(&[String]) -> Result<ExitCode>),
 }
 
 const COMMANDS: &[Command] = &[
@@ -74,6 +78,17 @@ const COMMANDS: &[Command] = &[
                day and is printed,\nand the same event-log hash from a build with debug assertions. 100000 runs \
                take less than half an hour on 2 cores.",
         run: Run::With("RUNS", sim::run),
+    },
+    Command {
+        name: "same",
+        line: "whether two commits do the same: what a refactoring shows",
+        help: "Builds both in target/same and compares the hash of the event log of each seed and each scenario, every number \
+               of\n`lab run all --seeds 1`, and the instructions of `lab null-write` (2 % more are allowed; valgrind \
+               counts). BASE is\nwhere the branch left its upstream, or else the commit before; HEAD is the working tree. \
+               What was measured of a commit\nis kept. Exit code 0: the same, 1: different, 2: no answer.\n\
+               --seeds N: 1500 unless said; --lab-scale S: 1 unless said; --no-lab; --no-instructions; --json;\n\
+               --again: measure both anew, whatever is kept.",
+        run: Run::Words("[BASE] [HEAD] [OPTIONS]", same::run),
     },
     Command {
         name: "siege",
@@ -133,7 +148,7 @@ const COMMANDS: &[Command] = &[
 
 fn main() -> ExitCode {
     match dispatch(&std::env::args().skip(1).collect::<Vec<_>>()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
@@ -141,25 +156,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(arguments: &[String]) -> Result<()> {
+fn dispatch(arguments: &[String]) -> Result<ExitCode> {
     let wants_help = arguments.iter().any(|argument| ["-h", "--help", "help"].contains(&argument.as_str()));
     if wants_help || arguments.is_empty() {
         print!("{}", help());
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
-    let (name, argument) = match arguments {
-        [name] => (name, None),
-        [name, argument] => (name, Some(argument.as_str())),
-        _ => bail!("one command at a time, with one argument at most; see `cargo xtask --help`"),
-    };
+    let (name, rest) = arguments.split_first().context("a command")?;
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         bail!("there is no command `{name}`; see `cargo xtask --help`")
     };
-    match (&command.run, argument) {
-        (Run::Plain(run), None) => run(),
-        (Run::With(_, run), argument) => run(argument),
-        (Run::Plain(_), Some(_)) => bail!("`{name}` takes no argument; see `cargo xtask --help`"),
+    match (&command.run, rest) {
+        (Run::Words(_, run), words) => return run(words),
+        (Run::Plain(run), []) => run()?,
+        (Run::With(_, run), []) => run(None)?,
+        (Run::With(_, run), [argument]) => run(Some(argument))?,
+        (Run::Plain(_), [_]) => bail!("`{name}` takes no argument; see `cargo xtask --help`"),
+        (_, _) => bail!("one command at a time, with one argument at most; see `cargo xtask --help`"),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn help() -> String {
@@ -169,6 +184,7 @@ fn help() -> String {
         let name = match command.run {
             Run::Plain(_) => command.name.to_owned(),
             Run::With(argument, _) => format!("{} [{argument}]", command.name),
+            Run::Words(words, _) => format!("{} {words}", command.name),
         };
         text += &format!("\n  {name:8}  {}\n            {details}\n", command.line);
     }

@@ -46,7 +46,17 @@ pub struct NullWrite {
     /// Stripes of a group.
     pub group_stripes: u32,
     /// How long to measure.
-    pub seconds: f64,
+    pub span: Span,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// Wall-clock time, after a warm-up.
+    Seconds(f64),
+    /// Turns of the engine from a fresh array on, without a warm-up: the same instructions in every run, for a program
+    /// that counts them from outside.
+    Turns(u64),
 }
 
 /// What was measured. Figures are per 4-KiB block written by the client.
@@ -99,17 +109,22 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
     for _ in 0..QUEUE_DEPTH {
         client.write();
     }
-    client.warm_up()?;
+    if matches!(options.span, Span::Seconds(_)) {
+        client.warm_up()?;
+    }
     let allocations = allocations::count();
     let answered = client.answered;
     let mut instructions = Instructions::start();
     let started = std::time::Instant::now();
-    client.run_for(Duration::from_secs_f64(options.seconds))?;
+    match options.span {
+        Span::Seconds(seconds) => client.run_for(Duration::from_secs_f64(seconds))?,
+        Span::Turns(turns) => (0..turns).try_for_each(|_| client.turn())?,
+    }
     let elapsed = started.elapsed();
     let instructions = instructions.as_mut().and_then(Instructions::count);
     let allocations = allocations::count() - allocations;
     let writes = (client.answered - answered) * client.blocks_per_write;
-    ensure!(writes > 0, "no write was answered within {} s: raise --seconds", options.seconds);
+    ensure!(writes > 0, "no write was answered: raise --seconds or --turns");
     let ns_per_write = elapsed.as_secs_f64() * 1e9 / precise_u64(writes);
     Ok(NullWriteReport {
         ns_per_write,
