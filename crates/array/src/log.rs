@@ -37,7 +37,7 @@ mod pacer;
 mod pba;
 mod read;
 mod rebuild;
-pub(crate) mod replace;
+mod replace;
 pub mod rot;
 mod row;
 pub mod scrub;
@@ -65,7 +65,7 @@ pub use mount::{
     mount_read_only, spokesman,
 };
 pub use pba::{Location, Pba};
-pub use replace::ReplaceError;
+pub use replace::{ReplaceError, expect_blank};
 
 use crate::request::{Reply, Request, RequestOp};
 use adaptive::Demand;

@@ -5,11 +5,11 @@ use crate::engine::{Array, Volume};
 use crate::oracle::stamp_of;
 use crate::outage::Mounted;
 use crate::world::{Failure, World};
-use array::raizn::volume::RaiznVolume;
-use array::raizn::{MountError, RebuildError, mount};
 use array::request::{Outcome, Request, RequestId, RequestOp};
 use base::time::Instant;
 use base::units::{DriveIndex, Lba, ZoneIndex};
+use baseline::volume::RaiznVolume;
+use baseline::{MountError, RebuildError, mount};
 use std::collections::BTreeSet;
 use zone::device::ZonedDevice;
 

@@ -3,14 +3,13 @@
 use array::log::config::ArrayConfig;
 use array::log::volume::LogVolume;
 use array::log::{self, Shard};
-use array::raizn;
-use array::raizn::config::{RaiznConfig, Tuning};
-use array::raizn::volume::RaiznVolume;
 use array::request::{Reply, Request};
 use base::erasure::ErasureCode;
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::DriveIndex;
+use baseline::config::{RaiznConfig, Tuning};
+use baseline::volume::RaiznVolume;
 use zone::device::Geometry;
 use zone::drives::DriveSet;
 use zone::stripe::Layout;
@@ -82,7 +81,7 @@ impl Array {
                 log::format(drives, config, members).map(|_| ()).map_err(|error| error.to_string())
             }
             Array::Raizn(config, tuning) => {
-                raizn::format(drives, config, tuning).map_err(|error| error.to_string())
+                baseline::format(drives, config, tuning).map_err(|error| error.to_string())
             }
         }
     }

@@ -9,10 +9,9 @@ use array::log::bursts::Bursts;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::survivors::GcStreams;
 use array::log::victim::GcPolicy;
-use array::raizn;
-use array::raizn::config::{Header, RaiznConfig};
 use base::random::Random;
 use base::time::Nanos;
+use baseline::config::{Header, RaiznConfig};
 use serde::{Deserialize, Serialize};
 use zone::device::Geometry;
 use zone::stripe::Level;
@@ -214,9 +213,9 @@ impl Plan {
         plan.members = pick(random, &[2, 3, 3, 4, 4, 5, 6]);
         plan.chunk_blocks = chunk_blocks;
         plan.group_stripes = 1;
-        plan.zones = raizn::config::LOG_ZONES + open + pick(random, &[0, 1, 2]);
+        plan.zones = baseline::config::LOG_ZONES + open + pick(random, &[0, 1, 2]);
         plan.zone_capacity_blocks = capacity.next_multiple_of(chunk_blocks);
-        plan.open_zones = raizn::config::LOG_ZONES + open;
+        plan.open_zones = baseline::config::LOG_ZONES + open;
         plan.append_blocks = pick(random, &[2, 3, 16]);
         plan.transfer_blocks = pick(random, &[4, 8, 32]);
         // What the baseline does not promise anything for.
@@ -372,7 +371,7 @@ impl Plan {
             chunk_blocks: self.chunk_blocks,
             geometry: self.geometry(),
         };
-        let tuning = raizn::config::Tuning {
+        let tuning = baseline::config::Tuning {
             header: if baseline.header_block { Header::Block } else { Header::OutOfBand },
             stripes_in_flight: baseline.stripes_in_flight,
             write_blocks_max: baseline.write_blocks,

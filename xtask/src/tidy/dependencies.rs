@@ -21,9 +21,11 @@ const ROOMS: &[Room] = &[
     room("crates/drive", &["base", "zone"], true),
     // The engine's tests run it on emulated drives; the engine itself never sees them.
     Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone"], false) },
+    // Only experiments and the simulator run the baseline: the server and the commands know nothing of it.
+    Room { tests_may_see: &["drive"], ..room("crates/baseline", &["base", "zone", "array"], false) },
     room("crates/server", &["base", "zone", "array"], true),
-    room("crates/lab", &["base", "zone", "drive", "array", "server"], true),
-    room("crates/sim", &["base", "zone", "drive", "array"], true),
+    room("crates/lab", &["base", "zone", "drive", "array", "baseline", "server"], true),
+    room("crates/sim", &["base", "zone", "drive", "array", "baseline"], true),
     room("", &["base", "zone", "drive", "array", "server", "lab", "sim"], true),
     room("xtask", &[], true),
     room("fuzz", &["base", "zone", "drive", "array", "server", "lab"], true),

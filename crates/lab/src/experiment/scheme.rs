@@ -21,7 +21,7 @@ pub enum Scheme {
     Raizn(Raizn),
 }
 
-/// How the baseline after RAIZN is run (`array::raizn`, docs/adr/0016). Its volume has zones itself: clients write to
+/// How the baseline after RAIZN is run (`crates/baseline`, docs/adr/0016). Its volume has zones itself: clients write to
 /// one of them in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Raizn {

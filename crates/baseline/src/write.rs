@@ -9,12 +9,12 @@
 //! 4. **advance**: a write ends when its stripe is whole, or when the blocks up to its end and the partial parity
 //!    up to its end are durable.
 
-use crate::log::Effects;
-use crate::raizn::config::count;
-use crate::raizn::logical_zone::{Part, Pending, Span, Stripe};
-use crate::raizn::token::Waiter;
-use crate::raizn::{Engine, emit};
-use crate::request::{Outcome, Reply, RequestId};
+use crate::config::count;
+use crate::logical_zone::{Part, Pending, Span, Stripe};
+use crate::token::Waiter;
+use crate::{Engine, emit};
+use array::log::Effects;
+use array::request::{Outcome, Reply, RequestId};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};

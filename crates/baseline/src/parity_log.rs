@@ -9,11 +9,11 @@
 //! ```
 //! The last part of a zone, `log_reserve`, is kept for checkpoints and for records that cannot wait.
 
-use crate::log::Effects;
-use crate::raizn::config::{Header, LOG_ZONES, count};
-use crate::raizn::record::{Kind, Record, Superblock};
-use crate::raizn::token::Waiter;
-use crate::raizn::{Engine, emit};
+use crate::config::{Header, LOG_ZONES, count};
+use crate::record::{Kind, Record, Superblock};
+use crate::token::Waiter;
+use crate::{Engine, emit};
+use array::log::Effects;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{OOB_BYTES, ZoneIndex};
@@ -171,7 +171,7 @@ impl Engine {
             if self.is_failed(drive) || mutant::is(Mutant::RaiznPartialNotLogged) {
                 let stripe = &mut self.zones[zone as usize].stripes[index];
                 stripe.changed = 0..0;
-                stripe.partials.push_back(crate::raizn::logical_zone::Partial { coverage, pending: 0 });
+                stripe.partials.push_back(crate::logical_zone::Partial { coverage, pending: 0 });
                 continue;
             }
             if !self.log_has_room(drive, fx) {
@@ -184,7 +184,7 @@ impl Engine {
             let purpose = Purpose::Partial { zone, stripe: number, coverage };
             let pending = self.append_parity(zone, number, rows, purpose, fx);
             let stripe = &mut self.zones[zone as usize].stripes[index];
-            stripe.partials.push_back(crate::raizn::logical_zone::Partial { coverage, pending });
+            stripe.partials.push_back(crate::logical_zone::Partial { coverage, pending });
         }
     }
 

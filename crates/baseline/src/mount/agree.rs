@@ -8,7 +8,7 @@
 
 use super::scan::Scan;
 use super::{DriveSet, MountError, execute};
-use crate::raizn::record::{Record, Superblock, array_tag};
+use crate::record::{Record, Superblock, array_tag};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;

@@ -6,8 +6,8 @@
 //!                          └ not full: partial parity, to the log
 //! ```
 
-use crate::raizn::config::{Map, count};
-use crate::request::RequestId;
+use crate::config::{Map, count};
+use array::request::RequestId;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! The engine with its drives, driven by whoever owns the thread: a turn hands commands to drives and completions
 //! to the engine, until nothing moves.
 
-use crate::log::Effects;
-use crate::raizn::Engine;
-use crate::request::{Reply, Request};
+use crate::Engine;
+use array::log::Effects;
+use array::request::{Reply, Request};
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::DriveIndex;

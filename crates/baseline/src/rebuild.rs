@@ -8,13 +8,13 @@
 //! A crash before that leaves the member failed: its drive is to be emptied and given again. Each superblock says since
 //! when each drive is a member, so that the one that was replaced is not believed when it returns.
 
-use crate::log::ReplaceError;
-use crate::log::replace::expect_blank;
-use crate::raizn::config::count;
-use crate::raizn::mount::{MountError, execute};
-use crate::raizn::parity_log::{ParityLog, Purpose};
-use crate::raizn::volume::RaiznVolume;
-use crate::raizn::write::seal_block;
+use crate::config::count;
+use crate::mount::{MountError, execute};
+use crate::parity_log::{ParityLog, Purpose};
+use crate::volume::RaiznVolume;
+use crate::write::seal_block;
+use array::log::ReplaceError;
+use array::log::expect_blank;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;

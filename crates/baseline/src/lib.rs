@@ -35,8 +35,8 @@ mod write;
 pub use mount::{MountError, format, mount};
 pub use rebuild::RebuildError;
 
-use crate::log::Effects;
-use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::log::Effects;
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::erasure::PIECES_MAX;
 use base::frame::{Frame, FramePool};
 use base::slab::Slab;

@@ -1,12 +1,12 @@
 //! Resets of logical zones: first every log says that what the zone held is gone, then the drives' zones are
 //! erased. A crash in between is made good by the next mount.
 
-use crate::log::Effects;
-use crate::raizn::logical_zone::{Pending, Reset, ResetStage};
-use crate::raizn::parity_log::Purpose;
-use crate::raizn::token::Waiter;
-use crate::raizn::{Engine, emit};
-use crate::request::{Outcome, Reply, RequestId};
+use crate::logical_zone::{Pending, Reset, ResetStage};
+use crate::parity_log::Purpose;
+use crate::token::Waiter;
+use crate::{Engine, emit};
+use array::log::Effects;
+use array::request::{Outcome, Reply, RequestId};
 use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};

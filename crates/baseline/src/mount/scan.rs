@@ -1,8 +1,8 @@
 //! A scan of the drives: who belongs to the array, how far each zone is written, and what the logs say.
 
 use super::{MountError, execute};
-use crate::raizn::config::{LOG_ZONES, RaiznConfig, count};
-use crate::raizn::record::{Kind, Record, Superblock, array_tag};
+use crate::config::{LOG_ZONES, RaiznConfig, count};
+use crate::record::{Kind, Record, Superblock, array_tag};
 use base::checksum::crc32c;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};

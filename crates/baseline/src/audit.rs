@@ -1,6 +1,6 @@
 //! What tests and operators ask of a running engine: how it stands, and whether its drives agree.
 
-use crate::raizn::Engine;
+use crate::Engine;
 use zone::rules::Zone;
 
 impl Engine {

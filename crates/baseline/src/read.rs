@@ -1,11 +1,11 @@
 //! The read path: from memory while a stripe is open, else from the drive; what is not there or not whole is decoded.
 
-use crate::log::Effects;
-use crate::raizn::config::{Spot, count};
-use crate::raizn::logical_zone::ResetStage;
-use crate::raizn::token::Waiter;
-use crate::raizn::{Engine, emit};
-use crate::request::{Outcome, Reply, RequestId};
+use crate::config::{Spot, count};
+use crate::logical_zone::ResetStage;
+use crate::token::Waiter;
+use crate::{Engine, emit};
+use array::log::Effects;
+use array::request::{Outcome, Reply, RequestId};
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::units::{Lba, ZoneIndex};

@@ -15,9 +15,9 @@
 
 use super::scan::{Equation, Scan, read_blocks};
 use super::{DriveSet, MountError};
-use crate::raizn::config::{Map, count};
-use crate::raizn::logical_zone::{Part, Stripe};
-use crate::raizn::record::array_tag;
+use crate::config::{Map, count};
+use crate::logical_zone::{Part, Stripe};
+use crate::record::array_tag;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};
 use base::time::Instant;

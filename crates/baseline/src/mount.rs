@@ -12,12 +12,12 @@ mod agree;
 mod decide;
 mod scan;
 
-use crate::raizn::Engine;
-use crate::raizn::config::{ConfigError, LOG_ZONES, RaiznConfig, Tuning};
-use crate::raizn::logical_zone::Part;
-use crate::raizn::parity_log::Purpose;
-use crate::raizn::record::Superblock;
-use crate::raizn::volume::RaiznVolume;
+use crate::Engine;
+use crate::config::{ConfigError, LOG_ZONES, RaiznConfig, Tuning};
+use crate::logical_zone::Part;
+use crate::parity_log::Purpose;
+use crate::record::Superblock;
+use crate::volume::RaiznVolume;
 use base::erasure::PIECES_MAX;
 use base::frame::Frame;
 use base::mutant::{self, Mutant};

@@ -1,8 +1,8 @@
 //! Members: one may fail, and the others say so before anything is acknowledged without it. It is replaced in `rebuild`.
 
-use crate::log::Effects;
-use crate::raizn::Engine;
-use crate::raizn::parity_log::Purpose;
+use crate::Engine;
+use crate::parity_log::Purpose;
+use array::log::Effects;
 
 impl Engine {
     /// True for the member that failed.
