@@ -132,7 +132,7 @@ fn a_blank_drive_is_measured_in_all_ways() {
         "--op open",
         "--op close",
     ] {
-        let report = probe(&format!("--device {device} {arguments} --seconds 0.1"));
+        let report = probe(&format!("--device {device} {arguments} --seconds 0.5"));
         assert!(report["samples"].as_u64().unwrap() > 0, "{arguments}: {report}");
     }
     let too_large = ran(&format!("drive probe --device {device} --op write --bytes 1m"));

@@ -169,6 +169,8 @@ impl Siege {
         std::fs::copy(&file, &older).unwrap();
         for _ in 0..=self.random.below(2) {
             let server = Server::serve(&self.dir());
+            // What was on its way when the last one ended may be there or not: from now on that is known.
+            self.oracle.verify(&server);
             let writers = self.oracle.write(&server, &mut self.random);
             self.let_write();
             self.end(server, writers);

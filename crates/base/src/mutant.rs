@@ -182,6 +182,8 @@ mutants! {
         SummarySpeaksForRebuilt = "summary-speaks-for-rebuilt",
         /// What waits for a stripe that can be written nowhere goes on with the next event, and there may be none.
         FailureAwaitsEvent = "failure-awaits-event",
+        /// A summary that a zone lacks is completed beside the chunks that it describes, which go to other slots.
+        LostSummaryCompleted = "lost-summary-completed",
         /// Headers of a segment may reach a drive before those of an older one.
         HeadersOvertake = "headers-overtake",
         /// A drive whose media went back to an earlier moment is believed.

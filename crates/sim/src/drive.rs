@@ -200,6 +200,10 @@ impl Drive {
         assert!(self.flight.is_empty());
         self.media = EmulatedDrive::from_heap(snapshot.media).expect("media of a drive");
         self.moves = snapshot.moves;
+        // What it held later, no read of it can return.
+        if let Some(zones) = &mut self.before_reset {
+            zones.clear();
+        }
         if !self.flushed.is_empty() {
             self.flushed = self.write_pointers();
         }

@@ -111,10 +111,13 @@ impl Ledger {
         self.code.can_decode(self.code.pieces().without(lost))
     }
 
-    /// True when zones have failed: the array may run out of space.
+    /// True when the array may run out of space: zones have failed, or a drive with rotten headers went back to when it held
+    /// other segments. Nobody knows what its zones are, so they are kept.
     #[must_use]
     pub fn has_lost_space(&self) -> bool {
-        ["zone offline", "zone read-only", "zone shrinks"].iter().any(|fault| self.counts.contains_key(fault))
+        let happened = |fault: &&str| self.counts.contains_key(*fault);
+        ["zone offline", "zone read-only", "zone shrinks"].iter().any(happened)
+            || ["blocks rot", "drive goes back"].iter().all(happened)
     }
 
     /// What was injected how often.

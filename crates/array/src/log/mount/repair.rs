@@ -9,9 +9,9 @@
 //! Pieces that a kept stripe lacks are decoded from the others and written: under Zone Append in
 //! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
 //! remains. Where a piece has no room (a torn chunk took the last slot of its group), the stripe is
-//! weak: its blocks are moved elsewhere before clients are served. A segment with a zone that no
-//! longer takes writes, that an active member lacks, or that ends before what a summary describes, is condemned: its other zones are finished, for the collector needs those that may be
-//! active; it is only read, and collected before all others.
+//! weak: its blocks are moved elsewhere before clients are served. A segment is condemned with a zone that no longer takes writes,
+//! that an active member lacks, that ends before what a summary describes, or that lacks a summary itself: its other
+//! zones are finished, for the collector needs those that may be active; it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::scan::{Scan, read_blocks};
@@ -26,7 +26,8 @@ use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
-use zone::format::oob::{self, Bound, Place, Role, block_is_whole};
+use zone::format::oob::{self, Bound, Kind, Place, Protected, Role, block_is_whole};
+use zone::format::summary;
 use zone::format::superblock::MemberState;
 
 /// Completes an unsealed segment, or condemns it.
@@ -35,11 +36,12 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
         Some(zone) => zone.writable || zone.full,
         None => session.record.members[member].state != MemberState::Active,
     };
+    let can_complete = (0..segment.layout.members()).all(takes_writes);
     // Under Zone Append, what is completed goes to any slot: summaries would be wrong of it.
-    let contradicts = segment.is_behind
-        && segment.header.mode == WriteMode::Append
-        && !mutant::is(Mutant::CompletedBehindSummary);
-    if contradicts || !(0..segment.layout.members()).all(takes_writes) {
+    let is_behind = segment.is_behind && !mutant::is(Mutant::CompletedBehindSummary);
+    let contradicts = segment.header.mode == WriteMode::Append
+        && (is_behind || lacks_summary(session, segment) && !mutant::is(Mutant::LostSummaryCompleted));
+    if contradicts || !can_complete {
         segment.condemned = true;
         session.report.segments_condemned += 1;
         return finish_zones(session, segment);
@@ -52,6 +54,30 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
     }
     segment.slots_touched = end;
     Ok(())
+}
+
+/// True when a chunk that a zone lacks holds a block of a summary: the drive may have gone back to a moment before chunks that
+/// this one describes, and before it as well, so that nothing else tells.
+fn lacks_summary(session: &mut Session, segment: &Decided) -> bool {
+    let layout = segment.layout;
+    let kept = (0..layout.stripes).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept);
+    let lacking = kept.flat_map(|stripe| {
+        let lacks = move |member: &usize| {
+            segment.zones[*member].is_some() && segment.slots[*member][stripe as usize].is_none()
+        };
+        (0..layout.members()).filter(lacks).map(move |member| (member, stripe))
+    });
+    let is_summary = |frame: &Frame| {
+        let block = Protected::from_bytes(&frame.oob);
+        block.is_some_and(|block| block.kind == Kind::Mapping && summary::is_summary(block.lba))
+    };
+    let lacking =
+        lacking.filter(|(member, stripe)| layout.piece_of(*stripe, *member) < layout.code.data_count());
+    lacking
+        .collect::<Vec<(usize, u32)>>()
+        .into_iter()
+        .filter_map(|(member, stripe)| rebuild_piece(session, segment, member, stripe))
+        .any(|frames| frames.iter().any(is_summary))
 }
 
 /// Zones of a condemned segment are active no longer. What they lack reads as zeros then, which are fillers to
