@@ -125,8 +125,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "mutants",
         line: "deliberate bugs, each of which the simulator must find",
-        help: "Builds the simulator with the bugs of crates/base/src/mutant.rs, in target/mutants so that no other \
-               build has them,\nand lets scenarios and seeds look for each. Some minutes. One that is not found \
+        help: "Puts the bugs of crates/sim/mutants into a scratch copy, target/mutants/tree, builds the simulator there,\nand \
+               lets scenarios and seeds look for each. Some minutes. One that is not found \
                is a hole in the simulator.\nFor a single one: \
                target/mutants/release/mutants --only NAME",
         run: Run::Plain(mutants::run),

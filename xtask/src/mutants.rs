@@ -1,13 +1,27 @@
 //! Deliberate bugs: the simulator must find each, and the table of them is part of docs/TESTING.md.
+//!
+//! ```text
+//! list     crates/sim/mutants: what is wrong, and which text becomes which
+//! splice   edits of one file
+//! tree     the scratch copy with all of them
+//! ```
+//! The code of the product knows nothing of them: a scratch copy is edited, built once, and run.
+
+pub mod list;
+mod splice;
+mod tree;
 
 use crate::phase::{self, cargo};
-use crate::root;
-use anyhow::{Context, Result};
+use crate::{root, tidy};
+use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// Builds that can have bugs have a folder of their own.
 const TARGET: &str = "target/mutants";
+/// The scratch copy.
+const TREE: &str = "target/mutants/tree";
+/// Where the table stands.
 const DOCUMENT: &str = "docs/TESTING.md";
 const BEGIN: &str = "<!-- mutants -->\n";
 const END: &str = "<!-- /mutants -->";
@@ -32,7 +46,18 @@ pub fn write() -> Result<()> {
 }
 
 fn build() -> Result<PathBuf> {
-    let package = ["--package", "zoneweave-sim", "--bin", "mutants", "--features", "mutants"];
+    let files = tidy::text_files()?;
+    let mutants = match list::read(&list::texts(&files)) {
+        Ok(mutants) => mutants,
+        Err(wrong) => {
+            let lines: Vec<String> =
+                wrong.into_iter().map(|(place, what)| format!("{place}: {what}")).collect();
+            bail!("{}", lines.join("\n"))
+        }
+    };
+    tree::write(root(), &tidy::paths()?, &root().join(TREE), &mutants)?;
+    let manifest = format!("{TREE}/Cargo.toml");
+    let package = ["--package", "zoneweave-sim", "--bin", "mutants", "--manifest-path", &manifest];
     phase::run(cargo().args(["build", "--release", "--target-dir", TARGET]).args(package))?;
     Ok(root().join(TARGET).join("release/mutants"))
 }

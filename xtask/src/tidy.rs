@@ -20,8 +20,8 @@ use std::process::{Command, Stdio};
 
 /// A file of the repository: its path from the root, with `/`, and its text.
 pub(crate) struct TextFile {
-    path: String,
-    text: String,
+    pub path: String,
+    pub text: String,
 }
 
 /// Whether a finding fails the command.
@@ -66,7 +66,7 @@ impl fmt::Display for Finding {
 /// # Errors
 /// When a rule is broken, or the repository cannot be read.
 pub fn run() -> Result<()> {
-    let files = text_files(root())?;
+    let files = text_files()?;
     let mut findings = judge(&files)?;
     match git(&["log", "-20", "--no-merges", "--format=%h%x1f%s%x1f%b%x1e"]) {
         Some(log) => findings.extend(commits::judge(&log)),
@@ -95,15 +95,25 @@ fn judge(files: &[TextFile]) -> Result<Vec<Finding>> {
 }
 
 /// What is tracked or would be; without git, whatever lies there.
-fn text_files(root: &Path) -> Result<Vec<TextFile>> {
-    let paths: Vec<String> = match git(&["ls-files", "--cached", "--others", "--exclude-standard"]) {
-        Some(list) => list.lines().map(str::to_owned).collect(),
-        None => walk(root, "")?,
-    };
+///
+/// # Errors
+/// When the repository cannot be read.
+pub fn paths() -> Result<Vec<String>> {
+    match git(&["ls-files", "--cached", "--others", "--exclude-standard"]) {
+        Some(list) => Ok(list.lines().map(str::to_owned).collect()),
+        None => walk(root(), ""),
+    }
+}
+
+/// Those that are text.
+///
+/// # Errors
+/// As [`paths`].
+pub fn text_files() -> Result<Vec<TextFile>> {
     let mut files = Vec::new();
-    for path in paths {
+    for path in paths()? {
         // Not text, or deleted and not yet committed: nothing to judge.
-        if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
+        if let Ok(text) = std::fs::read_to_string(root().join(&path)) {
             files.push(TextFile { path, text });
         }
     }
@@ -141,7 +151,7 @@ mod tests {
 
     #[test]
     fn this_repository_can_be_read_and_judged() {
-        let files = text_files(root()).unwrap();
+        let files = text_files().unwrap();
         assert!(files.iter().any(|file| file.path == "Cargo.toml"));
         judge(&files).unwrap();
     }

@@ -3,9 +3,10 @@
 //!
 //! Of the run that finds a mutant it is also told what it takes: what can be left out of it without the
 //! mutant being missed is left out, one kind of step after the other. `--minimise` prints the smallest scenario
-//! that finds it instead: what a bug of the past leaves behind once its patch point is a mutant.
+//! that finds it instead: what a bug of the past leaves behind once it is a mutant.
 
-use base::mutant::{ALL, About, Mutant, Source, choose};
+mod switch;
+
 use serde::Serialize;
 use sim::campaign::Campaign;
 use sim::minimise::{fails_like, minimise};
@@ -14,6 +15,7 @@ use sim::{Failure, Keep, Scenario, Step, Tearing, catch_panics, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Instant;
+use switch::{ALL, About, choose};
 
 const HELP: &str =
     "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json | --minimise]";
@@ -76,12 +78,12 @@ fn main() -> ExitCode {
     catch_panics();
     let known: BTreeSet<&str> = ALL.iter().map(|about| about.name).collect();
     if let Some(name) = options.only.iter().find(|name| !known.contains(name.as_str())) {
-        eprintln!("mutants: there is no mutant `{name}`; base/src/mutant.rs lists them");
+        eprintln!("mutants: there is no mutant `{name}`; crates/sim/mutants lists them");
         return ExitCode::FAILURE;
     }
     let wanted = |about: &&About| {
         let named = options.only.is_empty() || options.only.iter().any(|name| name == about.name);
-        named && (!options.past || about.source == Source::Past)
+        named && (!options.past || about.source == "past")
     };
     let verdicts: Vec<Verdict> = ALL.iter().filter(wanted).map(|about| try_one(about, &options)).collect();
     let survivors: Vec<&str> =
@@ -137,8 +139,9 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
 /// Looks for one mutant, tells of it, and leaves none chosen.
 fn try_one(about: &About, options: &Options) -> Verdict {
     let began = Instant::now();
-    choose(Some(about.mutant));
-    let (found, runs) = find(about.mutant, options);
+    choose(Some(about.name));
+    assert!(switch::is(switch::number(about.name)), "this process has the bug");
+    let (found, runs) = find(about.name, options);
     let needs = found.as_ref().map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
     if let Some((_, scenario, _)) = found.as_ref().filter(|_| options.form == Form::Scenarios) {
         println!("{}", smallest(about, scenario).to_toml());
@@ -148,13 +151,8 @@ fn try_one(about: &About, options: &Options) -> Verdict {
         Some((by, _, failure)) => (Some(by), failure.what),
         None => (None, String::new()),
     };
-    let source = match about.source {
-        Source::Others => "others",
-        Source::Past => "past",
-        Source::Ours => "ours",
-    };
     let seconds = began.elapsed().as_secs_f64();
-    let (name, what) = (about.name, about.what.trim());
+    let About { name, what, source } = *about;
     let shown: String = failure.replace('\n', " ").chars().take(SHOWN).collect();
     let by = found_by.as_deref().unwrap_or("NOT FOUND");
     eprintln!("{name:34} {by:34} {runs:5} runs {seconds:6.1} s  [{}]  {shown}", needs.join(", "));
@@ -162,7 +160,7 @@ fn try_one(about: &About, options: &Options) -> Verdict {
 }
 
 /// The first scenario or seed that fails because of the mutant, and the runs until then.
-fn find(mutant: Mutant, options: &Options) -> (Option<(String, Scenario, Failure)>, u64) {
+fn find(mutant: &str, options: &Options) -> (Option<(String, Scenario, Failure)>, u64) {
     let mut runs = 0;
     let scenarios: &[(&str, &str)] = if options.scenarios { SCENARIOS } else { &[] };
     for (name, text) in scenarios {
@@ -195,7 +193,7 @@ fn find(mutant: Mutant, options: &Options) -> (Option<(String, Scenario, Failure
 }
 
 /// False when a run fails without the mutant too, and says nothing of it.
-fn passes_without(mutant: Mutant, scenario: &Scenario) -> bool {
+fn passes_without(mutant: &str, scenario: &Scenario) -> bool {
     choose(None);
     let outcome = run(scenario, Keep::Nothing);
     choose(Some(mutant));
@@ -212,12 +210,12 @@ fn smallest(about: &About, found: &Scenario) -> Scenario {
     if let Some((index, _)) = &outcome.failure {
         begin.steps.truncate(index + 1);
     }
-    about.what.trim().clone_into(&mut begin.note);
+    about.what.clone_into(&mut begin.note);
     let fails = fails_like(&outcome);
-    minimise(&begin, EXECUTIONS_MAX, |candidate| fails(candidate) && passes_quietly(about.mutant, candidate))
+    minimise(&begin, EXECUTIONS_MAX, |candidate| fails(candidate) && passes_quietly(about.name, candidate))
 }
 
-fn passes_quietly(mutant: Mutant, scenario: &Scenario) -> bool {
+fn passes_quietly(mutant: &str, scenario: &Scenario) -> bool {
     choose(None);
     let passes = run(scenario, Keep::Nothing).failure.is_none();
     choose(Some(mutant));

@@ -1,0 +1,63 @@
+//! Which deliberate bug this process has.
+//!
+//! In an ordinary build there are none. `cargo xtask mutants` puts this file into `base` of its scratch copy, and into
+//! [`ALL`] what `crates/sim/mutants` lists; there an edit asks with `mutant!("name")`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What there is to know of a mutant.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Its name on command lines.
+    pub name: &'static str,
+    /// What is wrong then.
+    pub what: &'static str,
+    /// Where the idea comes from: `others`, a mistake that another array of zoned drives has made; `past`, a bug that this
+    /// engine once had; `ours`, a mechanism of this engine, or a check, taken away.
+    pub source: &'static str,
+}
+
+/// All of them.
+pub const ALL: &[About] = &[];
+
+/// The number of the mutant that was chosen; zero is none.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Chooses the mutant that this process is, from now on; `None` is none.
+///
+/// # Panics
+/// Without a mutant of that name.
+pub fn choose(name: Option<&str>) {
+    CHOSEN.store(name.map_or(0, number), Ordering::SeqCst);
+}
+
+/// True when this process was made to have the bug of this number.
+#[inline]
+#[must_use]
+pub fn is(number: usize) -> bool {
+    CHOSEN.load(Ordering::Relaxed) == number
+}
+
+/// The number of a mutant, from one; known when the program is built.
+///
+/// # Panics
+/// Without a mutant of that name; in a constant the program is not built.
+#[must_use]
+pub const fn number(name: &str) -> usize {
+    let mut at = 0;
+    while at < ALL.len() {
+        if is_same(ALL[at].name.as_bytes(), name.as_bytes()) {
+            return at + 1;
+        }
+        at += 1;
+    }
+    panic!("crates/sim/mutants names no such mutant")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
