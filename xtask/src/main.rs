@@ -56,7 +56,7 @@ const COMMANDS: &[Command] = &[
         name: "tidy",
         line: "the rules of this repository that the compiler does not know",
         help: "who may depend on whom; no clock, lock, I/O or hash order in base, zone and array; length \
-               and prologue of files;\nunsafe only where it is listed and explained; subjects and bodies \
+               and prologue of files;\nunsafe only where it is listed and explained; deliberate bugs that no longer apply; subjects and bodies \
                of the last 20 commits; every dependency argued in docs/adr;\nno path of a developer's \
                machine. Warnings do not fail.",
         run: Run::Plain(tidy::run),

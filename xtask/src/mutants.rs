@@ -5,7 +5,8 @@
 //! splice   edits of one file
 //! tree     the scratch copy with all of them
 //! ```
-//! The code of the product knows nothing of them: a scratch copy is edited, built once, and run.
+//! The code of the product knows nothing of them: `tidy` checks that each still applies, and here a scratch copy is
+//! edited, built once, and run.
 
 pub mod list;
 mod splice;
@@ -22,7 +23,7 @@ const TARGET: &str = "target/mutants";
 /// The scratch copy.
 const TREE: &str = "target/mutants/tree";
 /// Where the table stands.
-const DOCUMENT: &str = "docs/TESTING.md";
+pub const DOCUMENT: &str = "docs/TESTING.md";
 const BEGIN: &str = "<!-- mutants -->\n";
 const END: &str = "<!-- /mutants -->";
 
@@ -62,6 +63,12 @@ fn build() -> Result<PathBuf> {
     Ok(root().join(TARGET).join("release/mutants"))
 }
 
+/// The table of a document: what stands between its marks.
+pub fn table(document: &str) -> Option<&str> {
+    let (_, rest) = document.split_once(BEGIN)?;
+    rest.split_once(END).map(|(table, _)| table)
+}
+
 /// The document with another table between its marks; `None` without marks.
 fn with_table(document: &str, table: &str) -> Option<String> {
     let (before, rest) = document.split_once(BEGIN)?;
@@ -80,5 +87,6 @@ mod tests {
         assert_eq!(written, format!("# Testing\n\n{BEGIN}\n| new |\n\n{END}\n\nMore.\n"));
         assert_eq!(with_table(&written, "| new |\n").as_deref(), Some(written.as_str()));
         assert_eq!(with_table("# Testing\n", ""), None);
+        assert_eq!(table(&written), Some("\n| new |\n\n"));
     }
 }

@@ -5,6 +5,7 @@
 
 mod commits;
 mod dependencies;
+mod mutants;
 mod paths;
 mod purity;
 mod shape;
@@ -91,6 +92,7 @@ fn judge(files: &[TextFile]) -> Result<Vec<Finding>> {
     findings.extend(shape::judge(&sources));
     findings.extend(unsafe_code::judge(&sources));
     findings.extend(paths::judge(files));
+    findings.extend(mutants::judge(files));
     Ok(findings)
 }
 

@@ -70,7 +70,6 @@ pub use replace::{ReplaceError, expect_blank};
 use crate::request::{Reply, Request, RequestOp};
 use adaptive::Demand;
 use base::frame::FramePool;
-use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -215,20 +214,8 @@ impl Shard {
 
     /// A drive has completed a command. Who hands over completions calls [`Shard::settle`] after the last of those
     /// that came together, or what waits for them goes on waiting.
-    pub fn on_completion(
-        &mut self,
-        now: Instant,
-        drive: DriveIndex,
-        completion: Completion,
-        fx: &mut Effects,
-    ) {
+    pub fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
         let waiter = Waiter::from_token(completion.token);
-        if let Waiter::Chunk { slot, .. } = waiter
-            && mutant::is(Mutant::SlowDriveGivenUp)
-            && now.since(self.stripes.get(slot).opened_at).0 > 20_000_000_000
-        {
-            self.fail_member(drive.index(), fx);
-        }
         match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
             Waiter::Header { slot, .. } => self.on_header(slot, drive.index(), completion, fx),
@@ -249,12 +236,7 @@ impl Shard {
 
     /// Recovery is over: goes on with segments that were being sealed, and with the rebuild of a member.
     pub fn resume(&mut self, fx: &mut Effects) {
-        if mutant::is(Mutant::SealingNotResumed) {
-            return;
-        }
-        if !mutant::is(Mutant::RebuildNotResumed) {
-            self.start_rebuild(fx);
-        }
+        self.start_rebuild(fx);
         let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.seal_segment_if_done(slot, fx);
@@ -264,9 +246,7 @@ impl Shard {
     /// Time has passed: seals stripes at their deadline and moves what waits.
     pub fn tick(&mut self, now: Instant, fx: &mut Effects) {
         for stream in Stream::ALL {
-            let is_due =
-                |deadline: Instant| deadline == now || deadline < now && !mutant::is(Mutant::DeadlineMissed);
-            if self.stripe_deadline(stream).is_some_and(is_due) {
+            if self.stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
                 self.seal_filling(stream, fx);
             }
         }
@@ -288,7 +268,7 @@ impl Shard {
     pub fn settle(&mut self, now: Instant, fx: &mut Effects) {
         self.settle_once(now, fx);
         // What could be written nowhere has failed, and what waited for it goes on: nothing else may happen any more.
-        while std::mem::take(&mut self.stripe_failed) && !mutant::is(Mutant::FailureAwaitsEvent) {
+        while std::mem::take(&mut self.stripe_failed) {
             self.settle_once(now, fx);
         }
     }
@@ -330,15 +310,10 @@ impl Shard {
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
         let slot = self.streams[stream.index()].filling?;
-        if stream == Stream::Large && mutant::is(Mutant::DeadlineForgetsLarge) {
-            return None;
-        }
         if stream == Stream::Mapping && self.is_copying_groups() {
             return None;
         }
-        let collected = stream.is_collectors() || mutant::is(Mutant::UserWaitsForCollector);
-        let waits_for_clients = self.remainder_waits() && !mutant::is(Mutant::RemainderWithoutDeadline);
-        let gathering = collected && !matches!(self.gc, Gc::Idle) && !waits_for_clients;
+        let gathering = stream.is_collectors() && !matches!(self.gc, Gc::Idle) && !self.remainder_waits();
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
     }
 
@@ -416,8 +391,7 @@ impl Shard {
         let slot = self.segment_at(pba);
         let segment = self.segments.get_mut(slot);
         assert!(segment.live_blocks > 0);
-        let died = 1 + u32::from(mutant::is(Mutant::LiveCountDrifts));
-        segment.live_blocks = segment.live_blocks.saturating_sub(died);
+        segment.live_blocks -= 1;
         segment.stream
     }
 

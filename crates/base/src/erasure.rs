@@ -15,7 +15,6 @@
 
 use crate::combine::combine_blocks;
 use crate::galois::{NIBBLE_PRODUCTS, inverse, multiply, multiply_by, power_of_two};
-use crate::mutant::{self, Mutant};
 use crate::xor::{Block, xor_blocks};
 
 pub use crate::pieces::{PIECES_MAX, PieceSet};
@@ -123,7 +122,7 @@ impl ErasureCode {
     pub fn encode(&self, parity: usize, data: &[&Block], into: &mut Block) {
         assert!(data.len() == self.data_count);
         assert!(parity < self.parity_count);
-        if self.is_xor(parity) || !self.is_mirrored() && mutant::is(Mutant::SecondParityAsFirst) {
+        if self.is_xor(parity) {
             return xor_blocks(into, data);
         }
         let row = self.row(self.data_count + parity);
@@ -152,9 +151,7 @@ impl ErasureCode {
         assert!(parity < self.parity_count);
         match self.kind {
             Kind::Mirrors => data.nth(parity),
-            Kind::Parities if self.is_xor(parity) || mutant::is(Mutant::SecondChecksumDerived) => {
-                Some(crate::checksum::crc32c_of_xor(data))
-            }
+            Kind::Parities if self.is_xor(parity) => Some(crate::checksum::crc32c_of_xor(data)),
             Kind::Parities => None,
         }
     }
@@ -207,9 +204,6 @@ impl ErasureCode {
         match (piece.checked_sub(self.data_count), self.kind) {
             (None, _) => u8::from(piece == data),
             (Some(parity), Kind::Parities) => power_of_two(data * parity),
-            (Some(copy), Kind::Mirrors) if mutant::is(Mutant::CopyOfAnother) => {
-                u8::from((copy + 1) % self.data_count == data)
-            }
             (Some(copy), Kind::Mirrors) => u8::from(copy == data),
         }
     }
@@ -250,9 +244,7 @@ impl ErasureCode {
             return None;
         }
         let target = self.row(lost);
-        let is_missing = |data: &usize| {
-            !present.contains(*data) && (*data == lost || !mutant::is(Mutant::OtherLossForgotten))
-        };
+        let is_missing = |data: &usize| !present.contains(*data);
         let mut equations = [[0; PARITIES_MAX + 1]; PARITIES_MAX];
         let missing = (0..self.data_count).filter(is_missing).count();
         let mut parities = [0; PARITIES_MAX];

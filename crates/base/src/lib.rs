@@ -9,7 +9,6 @@ pub mod combine;
 pub mod erasure;
 pub mod frame;
 pub mod galois;
-pub mod mutant;
 pub mod pieces;
 pub mod random;
 pub mod slab;

@@ -9,7 +9,6 @@
 use crate::config::{Map, count};
 use array::request::RequestId;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -155,11 +154,6 @@ impl Stripe {
         {
             self.acked = self.acked.max(first.coverage);
             self.partials.pop_front();
-        }
-        if mutant::is(Mutant::RaiznAnsweredBeforePartial)
-            && let Some(last) = self.partials.back().filter(|last| last.coverage <= durable)
-        {
-            self.acked = self.acked.max(last.coverage);
         }
         if self.is_whole(map) {
             self.acked = map.stripe_blocks();

@@ -20,7 +20,6 @@ use crate::record::Superblock;
 use crate::volume::RaiznVolume;
 use base::erasure::PIECES_MAX;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use decide::Decided;
@@ -188,7 +187,7 @@ fn resets_due(drives: &mut DriveSet, scan: &Scan, now: Instant) -> Result<Vec<(u
         for member in scan.present() {
             let generation = scan.generation_on(drives, member, zone, now)?;
             let is_gone = generation.is_some_and(|generation| generation <= scan.dead(zone));
-            if is_gone && !mutant::is(Mutant::RaiznResetsNotFinished) {
+            if is_gone {
                 due.push((zone, member));
             }
         }
@@ -330,7 +329,7 @@ impl Recovery {
         let engine = &self.volume.engine;
         let of_today = engine.failed.filter(|_| engine.failed != failed);
         // One was missing, and another fails: what the old logs say is nowhere else yet.
-        let second = engine.broken.filter(|_| !mutant::is(Mutant::RaiznRecoversBroken));
+        let second = engine.broken;
         match of_today.or(second) {
             None => Ok(()),
             Some(member) => Err(MountError::Drive { member, status: Status::DeviceGone }),

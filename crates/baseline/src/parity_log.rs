@@ -15,7 +15,6 @@ use crate::token::Waiter;
 use crate::{Engine, emit};
 use array::log::Effects;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{OOB_BYTES, ZoneIndex};
 use base::xor::xor_blocks;
 use std::ops::Range;
@@ -126,7 +125,6 @@ impl Engine {
             .keys()
             .copied()
             .filter(|(zone, stripe, _)| self.map.parity_drive(*zone, *stripe) == drive)
-            .filter(|_| !mutant::is(Mutant::RaiznRelocatedNotMoved))
             .collect();
         for key in moved {
             debts += self.append_relocated(drive, key, fx);
@@ -134,7 +132,7 @@ impl Engine {
         for zone in 0..self.config.logical_zones() {
             for stripe in &mut self.zones[zone as usize].stripes {
                 let is_here = self.map.parity_drive(zone, stripe.number) == drive;
-                if stripe.is_logged && is_here && !mutant::is(Mutant::RaiznLogNotCheckpointed) {
+                if stripe.is_logged && is_here {
                     stripe.is_stale = true;
                     debts += 1;
                 }
@@ -168,7 +166,7 @@ impl Engine {
             }
             let (number, coverage) = (stripe.number, stripe.issued);
             let drive = self.map.parity_drive(zone, number);
-            if self.is_failed(drive) || mutant::is(Mutant::RaiznPartialNotLogged) {
+            if self.is_failed(drive) {
                 let stripe = &mut self.zones[zone as usize].stripes[index];
                 stripe.changed = 0..0;
                 stripe.partials.push_back(crate::logical_zone::Partial { coverage, pending: 0 });
@@ -402,9 +400,6 @@ impl Engine {
     /// The log of a member that failed is no more, and nothing is to move there.
     pub(super) fn drop_log(&mut self, drive: usize) {
         self.logs[drive].old = None;
-        if mutant::is(Mutant::RaiznFailedLogAwaited) {
-            return;
-        }
         let map = self.map;
         for (zone, logical) in (0..).zip(&mut self.zones) {
             for stripe in logical.stripes.iter_mut().filter(|stripe| stripe.is_stale) {

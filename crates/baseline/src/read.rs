@@ -7,7 +7,6 @@ use crate::{Engine, emit};
 use array::log::Effects;
 use array::request::{Outcome, Reply, RequestId};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{Lba, ZoneIndex};
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::block_is_whole;
@@ -133,7 +132,6 @@ impl Engine {
         let spot = self.map.spot(position);
         let (data_count, members) = (self.map.data_count(), self.config.members);
         let relocated = self.relocated.get(&(zone, spot.stripe, spot.row)).map(|frame| frame.data);
-        let relocated = relocated.filter(|_| !mutant::is(Mutant::RaiznReadsParityInPlace));
         let mut sources = Vec::new();
         if let Some(data) = relocated {
             let mut frame = self.frames.take();

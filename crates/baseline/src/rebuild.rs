@@ -16,7 +16,6 @@ use crate::write::seal_block;
 use array::log::ReplaceError;
 use array::log::expect_blank;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::fmt;
@@ -109,9 +108,6 @@ impl RaiznVolume {
                 let frames = self.decode_piece(member, (zone, stripe), now)?;
                 self.write_rebuilt(member, (zone, stripe), frames, now)?;
             }
-            if mutant::is(Mutant::RaiznRebuildSkipsOpen) {
-                continue;
-            }
             for index in 0..self.engine.zones[zone as usize].stripes.len() {
                 let (number, frames) = self.open_piece(member, zone, index);
                 self.write_rebuilt(member, (zone, number), frames, now)?;
@@ -167,7 +163,6 @@ impl RaiznVolume {
         let mut frames = execute(&mut self.drives, member, ZoneIndex(zone), op, now)?.frames;
         for (row, frame) in (0..).zip(&mut frames) {
             let relocated = self.engine.relocated.get(&(zone, stripe, row));
-            let relocated = relocated.filter(|_| !mutant::is(Mutant::RaiznRebuildsFromParityInPlace));
             if let Some(right) = relocated.filter(|_| piece == map.data_count()) {
                 frame.data = right.data;
             } else if !block_is_whole(frame, &self.engine.place_at(zone, stripe, piece, row)) {
@@ -223,7 +218,7 @@ impl RaiznVolume {
                 let stripe = &mut engine.zones[zone as usize].stripes[index];
                 let (number, rows) = (stripe.number, 0..stripe.issued.min(map.chunk_blocks()));
                 let is_here = map.parity_drive(zone, number) == member;
-                if is_here && !rows.is_empty() && !mutant::is(Mutant::RaiznRebuiltWithoutLog) {
+                if is_here && !rows.is_empty() {
                     stripe.is_logged = true;
                     engine.append_parity(zone, number, rows, Purpose::Moved, &mut self.effects);
                 }

@@ -7,7 +7,6 @@ use crate::token::Waiter;
 use crate::{Engine, emit};
 use array::log::Effects;
 use array::request::{Outcome, Reply, RequestId};
-use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 
@@ -16,9 +15,7 @@ impl Engine {
     pub(super) fn queue_reset(&mut self, zone: u32, id: RequestId, fx: &mut Effects) {
         let arrival = self.arrive();
         // A flush waits for it as for a write.
-        if !mutant::is(Mutant::RaiznFlushIgnoresResets) {
-            self.outstanding.insert(arrival);
-        }
+        self.outstanding.insert(arrival);
         let logical = &mut self.zones[zone as usize];
         logical.write_pointer = 0;
         logical.pending.push_back(Pending::Reset { id, arrival });

@@ -17,7 +17,6 @@ use array::log::Effects;
 use array::request::{Outcome, Reply, RequestId};
 use base::checksum::crc32c;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{Lba, ZoneIndex};
 use base::xor::xor_blocks;
 use std::collections::VecDeque;
@@ -345,7 +344,7 @@ impl Engine {
     /// Answers writes that have ended, unless a failure is being recorded: until then a drive that missed them
     /// could be believed.
     pub(super) fn answer_writes(&mut self, fx: &mut Effects) {
-        if self.fence > 0 && !mutant::is(Mutant::RaiznAnsweredBeforeRecorded) {
+        if self.fence > 0 {
             return;
         }
         for write in std::mem::take(&mut self.ended) {
@@ -365,8 +364,7 @@ impl Engine {
 
     /// Everything that has arrived will be durable before this is answered; drives have no volatile caches.
     pub(super) fn start_flush(&mut self, id: RequestId, fx: &mut Effects) {
-        let covers = if mutant::is(Mutant::RaiznFlushIgnoresWrites) { 0 } else { self.arrivals };
-        self.flushes.push_back((covers, id));
+        self.flushes.push_back((self.arrivals, id));
         self.answer_writes(fx);
     }
 }

@@ -49,8 +49,6 @@ const RANDOM: &str = "randomness is a parameter: see base::random";
 const EXCEPTIONS: &[(&str, &str)] = &[
     // Tables of constants that are computed once and never change.
     ("crates/base/src/", "std::sync::LazyLock"),
-    // Which deliberate bug the process was made to have: chosen once, and only in builds that can have any.
-    ("crates/base/src/mutant.rs", "std::sync::atomic"),
 ];
 
 /// Judges all product code of the pure rooms.
@@ -167,6 +165,5 @@ mod tests {
         assert_eq!(count("crates/base/src/a.rs", "use std::sync::{LazyLock, Mutex};"), 2);
         assert_eq!(count("crates/array/src/a.rs", "use std::sync::LazyLock;"), 1);
         assert_eq!(count("crates/base/src/a.rs", "use std::sync::atomic::AtomicU8;"), 1);
-        assert_eq!(count("crates/base/src/mutant.rs", "use std::sync::atomic::AtomicU8;"), 0);
     }
 }

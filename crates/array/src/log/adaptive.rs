@@ -20,7 +20,6 @@
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::{Effects, Shard};
-use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -206,8 +205,7 @@ impl Shard {
                 closed = true;
             }
         }
-        let is_alone = self.client_stripes_in_flight() == 0 && !mutant::is(Mutant::RemainderWithoutDeadline);
-        if self.remainder_waits() && is_alone {
+        if self.remainder_waits() && self.client_stripes_in_flight() == 0 {
             self.seal_filling(Stream::Gc, fx);
             closed = true;
         }

@@ -2,7 +2,6 @@
 //! once (ADR 11).
 
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use std::collections::BTreeMap;
 use zone::format::footer::Entry;
@@ -53,12 +52,12 @@ impl Asked<'_> {
     fn is_filler_of(&self, offset: u32, frame: &Frame) -> bool {
         let hint = oob::guess(&frame.oob);
         let slot = self.layout.slot_at(offset).map(|(slot, _)| slot);
-        hint.is_filler && (Some(hint.stripe) == slot || mutant::is(Mutant::AnyFillerBelieved))
+        hint.is_filler && Some(hint.stripe) == slot
     }
 
     fn entry(&self, offset: u32, frame: &Frame) -> Option<Entry> {
         // A power failure left the write pointer behind a block that never arrived.
-        if frame.is_blank() && !mutant::is(Mutant::BlankIsDamage) {
+        if frame.is_blank() {
             return Some(Entry::VOID);
         }
         let (slot, row) = self.layout.slot_at(offset)?;
@@ -77,7 +76,7 @@ impl Asked<'_> {
             && self.layout.group_of(place.stripe) == group
             && usize::from(place.piece) == self.layout.piece_of(place.stripe, self.member)
             && u32::from(place.row) == row;
-        if !belongs && !mutant::is(Mutant::MisplacedBelieved) {
+        if !belongs {
             return Some(Entry::VOID);
         }
         Entry::from_protected(&frame.oob, place.role, place.stripe)
@@ -113,10 +112,7 @@ impl Question {
         let times = self.answers.iter().filter(|before| **before == answer.entry).count();
         let is_certain = answer.is_certain && self.doubt == Doubt::NotItself;
         self.answers.push(answer.entry);
-        is_certain
-            || times == 2
-            || self.answers.len() > READ_AGAIN_MAX
-            || mutant::is(Mutant::SecondAnswerCounts)
+        is_certain || times == 2 || self.answers.len() > READ_AGAIN_MAX
     }
 }
 

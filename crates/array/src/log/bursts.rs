@@ -15,7 +15,6 @@
 
 use crate::log::gc::Gc;
 use crate::log::{GC_RESERVE_SEGMENTS, Shard};
-use base::mutant::{self, Mutant};
 use zone::format::header::Stream;
 
 /// Length of a burst, in times of what clients have under way: one in 22 writes waits, and some for other reasons.
@@ -79,7 +78,7 @@ impl Shard {
 
     /// True while waiting for the collector may help.
     pub(super) fn is_collecting(&self) -> bool {
-        self.gc != Gc::Idle || mutant::is(Mutant::BurstOutlivesVictim)
+        self.gc != Gc::Idle
     }
 
     /// Begins a burst, or ends it.

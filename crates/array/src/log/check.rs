@@ -9,7 +9,6 @@ use crate::log::{Location, MountReport, Pba, Shard, row};
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Command, Op, Status, Token};
@@ -355,7 +354,7 @@ impl Check<'_> {
         let slot = self.shard.segment_at(pba);
         let stripe = self.shard.place_at(slot, self.shard.pba.unpack(pba)).map(|place| place.stripe);
         let is_weak = |stripe| self.shard.weak.contains(&(slot, stripe));
-        stripe.is_some_and(is_weak) && !mutant::is(Mutant::CheckKnowsNoWeak)
+        stripe.is_some_and(is_weak)
     }
 
     /// True when the block holds what it is indexed as, or will once recovery has completed it.

@@ -25,7 +25,6 @@ use crate::log::index::groups::Groups;
 use crate::log::segment::SegmentState;
 use crate::log::stripe::Origin;
 use crate::log::{Effects, Pba, Shard};
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use image::Image;
 use zone::format::checkpoint::{Checkpoint, UNSEALED_MAX, Unsealed};
@@ -103,7 +102,7 @@ impl Checkpoints {
     /// True while nothing may be placed.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        matches!(self.stage, Stage::Draining) && !mutant::is(Mutant::CheckpointWithoutDrain)
+        matches!(self.stage, Stage::Draining)
     }
 
     /// True when none is being written.
@@ -166,9 +165,7 @@ impl Shard {
                     self.checkpoints.stage = Stage::Draining;
                     Stream::ALL.into_iter().for_each(|stream| self.seal_filling(stream, fx));
                 }
-                Stage::Draining
-                    if self.has_stripes_in_use() && !mutant::is(Mutant::CheckpointWithoutDrain) =>
-                {
+                Stage::Draining if self.has_stripes_in_use() => {
                     // A segment was closed meanwhile: what waits for room may need what the collector frees.
                     if !self.has_room_to_drain() {
                         self.checkpoints.stage = Stage::Idle;
@@ -282,14 +279,10 @@ impl Shard {
             .filter_map(|(_, segment)| {
                 let stripes = match (segment.state, &segment.writer) {
                     (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
-                    (_, Some(writer)) if mutant::is(Mutant::ClosedCountsAsFull) => writer.next_stripe,
                     // Not the next one: a segment that was closed early gives out none, but would after a crash.
                     (_, Some(writer)) => writer.stripes_landed(),
                     (_, None) => segment.layout.stripes,
                 };
-                let late = mutant::is(Mutant::RedoBeginsLate);
-                let stripes = if late { segment.layout.stripes } else { stripes };
-                let stripes = if mutant::is(Mutant::RedoTakesAll) { 0 } else { stripes };
                 Some(Unsealed { segment: segment.id, stripes })
             })
             .collect();

@@ -6,7 +6,6 @@ use crate::log::pba::PbaFormat;
 use crate::log::survivors::GcStreams;
 use crate::log::victim::GcPolicy;
 use base::erasure::ErasureCode;
-use base::mutant::{self, Mutant};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use std::fmt;
@@ -507,14 +506,8 @@ impl ArrayConfig {
     }
 
     fn fit(&self, chunk_blocks: u32, group_stripes: u32) -> Option<Layout> {
-        let sizes = LayoutSizes {
-            chunk_blocks,
-            group_stripes,
-            capacity_blocks: match mutant::is(Mutant::SizeInsteadOfCapacity) {
-                true => self.geometry.zone_size_blocks,
-                false => self.geometry.zone_capacity_blocks,
-            },
-        };
+        let sizes =
+            LayoutSizes { chunk_blocks, group_stripes, capacity_blocks: self.geometry.zone_capacity_blocks };
         Layout::fit(self.code(), self.level, &sizes)
     }
 }

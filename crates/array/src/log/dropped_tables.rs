@@ -16,7 +16,6 @@
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::table_load::TableLoad;
 use crate::log::{Effects, Shard};
-use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -95,9 +94,7 @@ impl DroppedTables {
 
     /// A client read goes on, whatever it waited for.
     pub fn await_no_table(&mut self, read: u32) {
-        if !mutant::is(Mutant::ReadAwaitsForEver) {
-            self.reads_waiting.retain(|waiting| *waiting != read);
-        }
+        self.reads_waiting.retain(|waiting| *waiting != read);
     }
 }
 
@@ -131,7 +128,7 @@ impl Shard {
         segment.group_tables.insert(group, table);
         self.dropped_tables.bytes += bytes as u64;
         self.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
-        self.dropped_tables.has_news = !mutant::is(Mutant::TableLoadLosesItsWaiters);
+        self.dropped_tables.has_news = true;
         self.counters.stripe_tables_read += 1;
     }
 
@@ -214,5 +211,5 @@ fn is_in_footers(segment: &Segment) -> bool {
 }
 
 fn is_pinned(segment: &Segment) -> bool {
-    (segment.readers > 0 || segment.is_being_rebuilt) && !mutant::is(Mutant::TableDroppedInUse)
+    segment.readers > 0 || segment.is_being_rebuilt
 }

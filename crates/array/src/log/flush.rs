@@ -16,7 +16,6 @@ use crate::log::segment::SegmentSlot;
 use crate::log::summary::SummaryDue;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard, Waiter};
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
@@ -101,7 +100,7 @@ impl Shard {
     /// A flush is at the head of the queue: everything before it is under way.
     pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
         self.seal_clients(fx);
-        let writes_before = self.writes_outstanding * u32::from(!mutant::is(Mutant::FlushIgnoresWrites));
+        let writes_before = self.writes_outstanding;
         self.requests.get_mut(slot).work = Work::Flush { writes_before };
         if writes_before == 0 {
             self.flush_devices_for(slot, fx);
@@ -132,22 +131,12 @@ impl Shard {
 
     /// Answers a request after a device flush.
     pub(super) fn flush_devices_for(&mut self, slot: u32, fx: &mut Effects) {
-        if mutant::is(Mutant::FlushNotSent) {
-            return self.answer(slot, fx);
-        }
-        let round = self.device_flush.round(Party::Clients);
-        if mutant::is(Mutant::FlushJoinsAnother) && round.drives_pending > 0 {
-            return round.current.push(FlushWaiter::Request(slot));
-        }
-        round.next.push(FlushWaiter::Request(slot));
+        self.device_flush.round(Party::Clients).next.push(FlushWaiter::Request(slot));
         self.start_device_flush(Party::Clients, fx);
     }
 
     /// Tells the collector after a device flush.
     pub(super) fn flush_devices_for_gc(&mut self, fx: &mut Effects) {
-        if mutant::is(Mutant::ErasedWithoutFlush) {
-            return self.gc_flushed();
-        }
         self.flush_for_engine(FlushWaiter::Gc, fx);
     }
 
@@ -155,10 +144,6 @@ impl Shard {
     /// nothing else may happen at which a checkpoint could begin that had to wait for this.
     pub(super) fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
         if self.recovery_flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
-            if mutant::is(Mutant::RecoveryNotFlushed) {
-                self.recovery_flush = RecoveryFlush::Done;
-                return;
-            }
             self.recovery_flush = RecoveryFlush::Flushing;
             self.flush_for_engine(FlushWaiter::Recovery, fx);
             if self.recovery_flush == RecoveryFlush::Done {
@@ -192,9 +177,6 @@ impl Shard {
     /// Makes durable what a checkpoint says and what it says it of: a volatile cache may lose the newer copy of a
     /// block that the image names, and then nobody knows of the one before.
     pub(super) fn flush_devices_for_checkpoint(&mut self, number: u32, fx: &mut Effects) {
-        if mutant::is(Mutant::CheckpointNotFlushed) {
-            return self.checkpoints.flushed(number);
-        }
         self.flush_for_engine(FlushWaiter::Checkpoint(number), fx);
     }
 
@@ -280,16 +262,9 @@ impl Shard {
     pub(super) fn repeat_device_flush(&mut self, fx: &mut Effects) {
         for party in Party::ALL {
             if std::mem::take(&mut self.device_flush.round(party).awaits_record) {
-                self.repeat_round(party, fx);
+                self.flush_drives(party, fx);
             }
         }
-    }
-
-    fn repeat_round(&mut self, party: Party, fx: &mut Effects) {
-        if mutant::is(Mutant::FlushNotRepeated) {
-            return self.answer_flush(party, fx);
-        }
-        self.flush_drives(party, fx);
     }
 
     fn device_flush_done(&mut self, party: Party, fx: &mut Effects) {
@@ -302,7 +277,7 @@ impl Shard {
         let (covers, is_partial) = (round.covers, round.is_partial);
         // The record of a drive that was lost meanwhile may have come to the others after they were flushed.
         if self.config.geometry.volatile_cache && covers != self.membership.record().generation {
-            return self.repeat_round(party, fx);
+            return self.flush_drives(party, fx);
         }
         if !is_partial {
             self.device_flush.generation_durable = covers;

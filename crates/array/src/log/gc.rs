@@ -18,7 +18,6 @@ use crate::log::stripe::Origin;
 use crate::log::write::{PASSED_MAX, Placement};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use zone::format::header::Stream;
 use zone::format::oob::Protected;
@@ -104,8 +103,8 @@ impl Shard {
                 Gc::Settling { victim } => {
                     self.place_last_moves(now, fx);
                     if !self.moves.is_empty()
-                        || self.moves_pending > 0 && !mutant::is(Mutant::ErasedBeforeMoved)
-                        || self.segments.get(victim).readers > 0 && !mutant::is(Mutant::ErasedWhileRead)
+                        || self.moves_pending > 0
+                        || self.segments.get(victim).readers > 0
                     {
                         return;
                     }
@@ -129,9 +128,7 @@ impl Shard {
                     }
                 }
                 // The flush lost more drives than the array can lose: what was moved may be gone.
-                Gc::Flushing { flushed: true, .. }
-                    if self.membership.is_broken() && !mutant::is(Mutant::BrokenErases) =>
-                {
+                Gc::Flushing { flushed: true, .. } if self.membership.is_broken() => {
                     self.gc = Gc::Idle;
                     return;
                 }
@@ -146,12 +143,8 @@ impl Shard {
 
     /// Places what waits, and closes the last stripe of a victim.
     fn place_last_moves(&mut self, now: Instant, fx: &mut Effects) {
-        if mutant::is(Mutant::SealsBeforePlacing) {
-            self.seal_filling(Stream::Gc, fx);
-        }
         self.place_moves(now, fx);
-        let is_placed = self.moves.is_empty() && !mutant::is(Mutant::SealsBeforePlacing);
-        if is_placed && self.join_remainders(fx) && !self.remainder_waits() {
+        if self.moves.is_empty() && self.join_remainders(fx) && !self.remainder_waits() {
             self.seal_filling(Stream::Gc, fx);
         }
     }
@@ -173,9 +166,7 @@ impl Shard {
             let dead = dead.find(|(_, segment)| segment.live_blocks == 0 && !segment.is_being_rebuilt);
             return dead.map(|(slot, _)| slot);
         }
-        if let Some((slot, _)) = in_state(SegmentState::Condemned).next()
-            && !mutant::is(Mutant::CondemnedKept)
-        {
+        if let Some((slot, _)) = in_state(SegmentState::Condemned).next() {
             return Some(slot);
         }
         let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
@@ -200,7 +191,7 @@ impl Shard {
     fn must_keep_older_copies(&self) -> bool {
         let has_room = self.segments.free_segments() > 0 || !self.collector_has_no_room();
         let is_moving = self.recovery_flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
-        (self.recovery_is_void || is_moving && has_room) && !mutant::is(Mutant::CollectsBeforeRescue)
+        self.recovery_is_void || is_moving && has_room
     }
 
     /// The segment that is being collected.
@@ -310,8 +301,7 @@ impl Shard {
                 }
                 continue;
             }
-            let Some(Move { frame, mut protected, name, from, data_crc, repaired }) =
-                self.moves.remove(passed)
+            let Some(Move { frame, protected, name, from, data_crc, repaired }) = self.moves.remove(passed)
             else {
                 return;
             };
@@ -319,16 +309,6 @@ impl Shard {
             if residence == Residence::Lost || self.index.get(name) != Some(from) {
                 self.frames.give(frame);
                 continue;
-            }
-            if mutant::is(Mutant::CollectorStampsNew) {
-                protected.sequence = self.next_sequence;
-                self.next_sequence += 1;
-            }
-            if mutant::is(Mutant::CollectorDropsTombstones) && matches!(name, Name::Tombstone(_)) {
-                protected = Protected::PADDING;
-            }
-            if mutant::is(Mutant::MappingBlocksNotMoved) && matches!(name, Name::Mapping(_)) {
-                protected = Protected::PADDING;
             }
             if let Name::Block(lba) = name {
                 self.hold_group(lba, Holder::Collector);

@@ -22,7 +22,6 @@ use crate::log::bursts::{Burst, LOADS_IN_BURST};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
-use base::mutant::{self, Mutant};
 use zone::format::header::Stream;
 
 /// Stripes loaded at once while space is not short.
@@ -147,8 +146,8 @@ impl Shard {
     pub(super) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
         let segment = self.segments.get(victim);
         let free = self.segments.free_segments();
-        let is_urgent = free <= GC_RESERVE_SEGMENTS && !mutant::is(Mutant::PacedWithoutRoom);
-        let is_idle = self.demand.is_idle() && !mutant::is(Mutant::PacedWithoutClients);
+        let is_urgent = free <= GC_RESERVE_SEGMENTS;
+        let is_idle = self.demand.is_idle();
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         let is_paced = self.is_adaptive() && is_for_space && !is_idle;
         if is_paced && self.is_in_burst() && (is_urgent || self.lacks_headroom()) {

@@ -7,7 +7,6 @@
 //! An open-addressing table with linear probing and backward-shift deletion: bounded by the stripe
 //! slots, allocated once, one or two cache lines per operation.
 
-use base::mutant::{self, Mutant};
 use base::units::Lba;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +63,7 @@ impl InFlight {
         let at = self.find(lba.0);
         let slot = &mut self.slots[at];
         assert!(slot.writes > 0, "block {lba} completed a write that never began");
-        let any_order = mutant::is(Mutant::IndexedInOrderOfCompletion) && sequence > 0;
-        let newest = sequence > slot.applied || any_order;
+        let newest = sequence > slot.applied;
         slot.applied = slot.applied.max(sequence);
         slot.writes -= 1;
         if slot.writes == 0 {

@@ -13,7 +13,6 @@ mod trimmed;
 
 use crate::log::config::REGION_BLOCKS;
 use crate::log::pba::Pba;
-use base::mutant::{self, Mutant};
 use base::units::Lba;
 use base::xor::Block;
 use entries::{Entries, EntryBytes};
@@ -42,7 +41,6 @@ impl Name {
     #[must_use]
     pub fn of(protected: &Protected, index: &Index) -> Option<Name> {
         match protected.kind {
-            Kind::Lost if mutant::is(Mutant::LostMarkerIgnored) => None,
             Kind::User | Kind::Lost => {
                 (protected.lba < index.blocks()).then_some(Name::Block(Lba(protected.lba)))
             }
@@ -424,8 +422,7 @@ impl Index {
             bitmap[LOST_AT + bit / 8] |= 1 << (bit % 8);
         }
         for lba in region_range(region, self.blocks()) {
-            let before = self.is_trimmed(Lba(lba)) && !mutant::is(Mutant::TombstoneForgets);
-            if trim.contains(&lba) || before {
+            if trim.contains(&lba) || self.is_trimmed(Lba(lba)) {
                 let bit = Lba(lba % REGION_BLOCKS).index();
                 bitmap[bit / 8] |= 1 << (bit % 8);
             }

@@ -12,7 +12,6 @@ use crate::log::{Effects, LOADS_MAX, Location, Pba, Shard, Waiter, row};
 use base::checksum::crc32c;
 use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, Lba};
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::{self, Kind, Protected, block_is_whole};
@@ -161,7 +160,6 @@ impl Shard {
             let purpose = Purpose::Rebuild { rebuild, piece };
             let wanted = [piece].into_iter().collect();
             let there = self.pieces_there(segment, stripe).without(wanted);
-            let row = if mutant::is(Mutant::DegradedReadsFirstRow) { 0 } else { row };
             let segment = rebuild.segment;
             let rows = rebuild.blocks;
             let load = Load {
@@ -204,7 +202,7 @@ impl Shard {
         let Location { drive, offset, .. } = self.pba.unpack(pba);
         let slot = self.segment_at(pba);
         let segment = self.segments.get_mut(slot);
-        segment.readers += u32::from(!mutant::is(Mutant::MovedGroupReadFromOldPlace));
+        segment.readers += 1;
         let layout = segment.layout;
         let (at, row) = layout.slot_at(offset).expect("an address lies in a slot");
         let stripe = segment.stripe_in_slot(drive.index(), at).expect("an address lies in a stripe");
@@ -250,8 +248,7 @@ impl Shard {
             self.frames.give(frame);
         }
         self.give_pieces(load);
-        self.segments.get_mut(load.segment).readers -=
-            u32::from(!mutant::is(Mutant::MovedGroupReadFromOldPlace));
+        self.segments.get_mut(load.segment).readers -= 1;
     }
 
     /// Reads the chunks of a stripe that some pieces are, or are decoded from.
@@ -361,7 +358,7 @@ impl Shard {
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
-            let good = whole && status == Status::Success || mutant::is(Mutant::LoadsNotVerified);
+            let good = whole && status == Status::Success;
             piece.rows_good |= u32::from(good) << (row - first);
             if !good && is_first && counts {
                 self.note_damage(segment, location, frame, status);
@@ -389,11 +386,11 @@ impl Shard {
         }
         let code = self.config.code();
         let all_asked = load.pieces.iter().all(|piece| piece.asked);
-        if load.is_complete(&code) || mutant::is(Mutant::FirstSourcesOnly) {
+        if load.is_complete(&code) {
             self.finish_load(slot, fx);
         } else if !all_asked {
             self.read_pieces(slot, code.pieces(), fx);
-        } else if !load.read_again && !mutant::is(Mutant::LoadsReadOnce) {
+        } else if !load.read_again {
             self.read_pieces_again(slot, fx);
         } else {
             self.finish_load(slot, fx);
@@ -408,9 +405,7 @@ impl Shard {
                     let rebuilt = self.decode_row(&load, piece, row);
                     self.block_rebuilt(&rebuild.one(row), rebuilt);
                 }
-                if !mutant::is(Mutant::DegradedReadLeaks) {
-                    self.give_pieces(&mut load);
-                }
+                self.give_pieces(&mut load);
                 self.end_rebuild(&rebuild, fx);
             }
             Purpose::Group { group, piece, wanted_by } => {
@@ -526,9 +521,6 @@ impl Shard {
         let protected = Protected::from_bytes(&frame.oob);
         let named = protected.and_then(|protected| Some((protected, Name::of(&protected, &self.index)?)));
         match named {
-            Some((_, name)) if !self.index.can_tell(name) && mutant::is(Mutant::AbsentGroupCountsAsDead) => {
-                self.frames.give(frame);
-            }
             Some((protected, name)) if self.may_lie_at(name, from) => {
                 let data_crc = oob::data_crc(&frame.oob);
                 let repaired = decoded && self.membership.has_zone(segment, drive);

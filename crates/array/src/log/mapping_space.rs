@@ -26,7 +26,6 @@ use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
 use crate::log::{Effects, Shard};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::xor::Block;
 use zone::format::header::Stream;
@@ -205,7 +204,7 @@ impl Shard {
 
     /// True for a segment that is damaged, or lacks the zone of a drive that came later: it is not rebuilt but collected.
     fn must_go(&self, segment: &Segment) -> bool {
-        let rebuilding = self.membership.rebuilding().filter(|_| !mutant::is(Mutant::MappingSegmentsLack));
+        let rebuilding = self.membership.rebuilding();
         segment.evacuate || rebuilding.is_some_and(|drive| segment.lacks_zone(drive))
     }
 

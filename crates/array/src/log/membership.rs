@@ -5,7 +5,6 @@ use crate::log::segment::Segment;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, Shard, Waiter};
 use base::erasure::{ErasureCode, PieceSet};
-use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::checkpoint::Checkpoint;
@@ -147,7 +146,7 @@ impl Membership {
     pub fn replace(&mut self, drive: usize, uuid: Uuid, rebuild_from: u64) {
         self.record.members[drive].uuid = uuid;
         self.set_state(drive, MemberState::Rebuilding);
-        self.record.rebuild_from = rebuild_from * u64::from(!mutant::is(Mutant::RebuildForgetsWhere));
+        self.record.rebuild_from = rebuild_from;
         self.positions[drive] = LogPosition { zone: ZoneIndex(0), next: 0 };
     }
 
@@ -197,20 +196,16 @@ impl Shard {
         if !self.membership.is_present(drive) {
             return;
         }
-        let was_rebuilt = self.membership.rebuilding() == Some(drive);
-        if was_rebuilt {
+        if self.membership.rebuilding() == Some(drive) {
             self.membership.record.rebuild_from = 0;
             self.abandon_rebuild();
         }
-        self.membership.has_lost_since_mount |= !(was_rebuilt && mutant::is(Mutant::RebuiltIsLostAlready));
+        self.membership.has_lost_since_mount = true;
         self.membership.set_state(drive, MemberState::Failed);
-        let is_second = mutant::is(Mutant::SecondFailureNotRecorded) && self.membership.lost_count() > 1;
-        if !self.membership.is_broken() && !is_second {
+        if !self.membership.is_broken() {
             self.record_change(fx);
         }
-        if !mutant::is(Mutant::WaitingChunksKept) {
-            self.drop_waiting_chunks(drive, fx);
-        }
+        self.drop_waiting_chunks(drive, fx);
     }
 
     /// Tells the superblocks of all members that are there, in a new generation.

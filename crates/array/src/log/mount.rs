@@ -39,7 +39,6 @@ use crate::log::config::{ArrayConfig, CheckpointEvery, ConfigError, Tuning};
 use crate::log::index::entries::EntryBytes;
 use crate::log::membership::active_members;
 use crate::log::pba::PbaFormat;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
 use index::{Newest, Recovered};
@@ -353,12 +352,9 @@ impl Session {
     /// A new generation and epoch on every active member, before anything else is written; then one more generation, which
     /// says that all of them hold it.
     fn record_mount(&mut self) -> Result<(), MountError> {
-        self.record.epoch += u32::from(!mutant::is(Mutant::SegmentIdsRestart));
+        self.record.epoch += 1;
         self.record.generation += 1;
         superblocks::write_record(self)?;
-        if mutant::is(Mutant::MountNotSettled) {
-            return Ok(());
-        }
         self.record.generation += 1;
         superblocks::write_record(self)
     }
@@ -375,7 +371,7 @@ impl Session {
         if self.uses_checkpoints {
             self.summary_window = summaries::window_of(tuning.summaries);
         }
-        if self.writable && !mutant::is(Mutant::MountNotRecorded) {
+        if self.writable {
             self.record_mount()?;
         }
         let mut scan = scan::run(self)?;
@@ -384,7 +380,7 @@ impl Session {
             Some(checkpoint) => self.recover_since(&checkpoint, found, &tuning)?,
             None => self.recover_all(Vec::new(), found, tuning.stripe_table)?,
         };
-        if self.writable && !mutant::is(Mutant::DiscardedNotReset) {
+        if self.writable {
             repair::reset_zones(self, &mut scan)?;
         }
         assemble::run(self, recovered, &scan.zones_in_use, tuning)
@@ -399,7 +395,7 @@ impl Session {
     ) -> Result<Recovered, MountError> {
         // What was sealed when it began stays so: a drive went back to before, and its chunks may go elsewhere now.
         let went_back = |segment: &FoundSegment| !segment.sealed && checkpoint.covers(segment.header.segment);
-        if found.iter().any(went_back) && !mutant::is(Mutant::CheckpointOutlivesRollback) {
+        if found.iter().any(went_back) {
             self.give_up_checkpoint()?;
             return self.recover_all(Vec::new(), found, tuning.stripe_table);
         }
@@ -459,9 +455,7 @@ impl Session {
             if !decided.sealed {
                 repair::run(self, &mut decided)?;
             }
-            if !mutant::is(Mutant::WeakNotMoved) {
-                decided.weak = repair::weak_stripes(&decided);
-            }
+            decided.weak = repair::weak_stripes(&decided);
             self.report.stripes_weak += decided.weak.len() as u64;
             decided.place_damaged();
             witness::run(self, &mut decided);

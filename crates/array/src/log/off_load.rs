@@ -32,7 +32,6 @@ use crate::log::pba::{Pba, PbaFormat};
 use crate::log::stripe::Origin;
 use crate::log::write::Work;
 use crate::log::{Effects, Shard};
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::Lba;
 use base::xor::Block;
@@ -179,9 +178,7 @@ impl Shard {
     /// rebuild of a member would wait for that.
     pub(super) fn lose_group(&mut self, group: u32) {
         self.index.groups_mut().expect("the index is in groups").lose(group);
-        if !mutant::is(Mutant::LostGroupKeepsItsPlace) {
-            self.unplace_group(group);
-        }
+        self.unplace_group(group);
     }
 
     /// Whether a block can be moved now. If so, its group can be held until it is indexed.
@@ -208,10 +205,7 @@ impl Shard {
     }
 
     /// A block is indexed, or lost.
-    pub(super) fn release_group(&mut self, lba: Lba, holder: Holder, lost: bool) {
-        if lost && mutant::is(Mutant::FailedBlockKeepsItsPin) {
-            return;
-        }
+    pub(super) fn release_group(&mut self, lba: Lba, holder: Holder) {
         if let Some(groups) = self.index.groups_mut() {
             groups.unpin(groups.group_of(lba), holder);
         }

@@ -11,7 +11,6 @@
 //! The floor makes the rebuild end whatever clients do: 4 TB in under five days, without the array being degraded for ever
 //! because somebody always writes. Under it a client shares its drives with one read and one write of 256 KiB every 25 ms.
 
-use base::mutant::{self, Mutant};
 use base::time::{Instant, Nanos};
 
 /// A limit on bytes per second, or none.
@@ -39,7 +38,7 @@ impl Pacer {
     /// True when more bytes may be begun. If not, [`Pacer::wakes_at`] tells when.
     pub fn may_begin(&mut self, now: Instant) -> bool {
         let may_begin = self.free_at <= now || self.bytes_per_second.is_none();
-        self.wakes_at = (!may_begin && !mutant::is(Mutant::PacerNeverWakes)).then_some(self.free_at);
+        self.wakes_at = (!may_begin).then_some(self.free_at);
         may_begin
     }
 

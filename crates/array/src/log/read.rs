@@ -8,12 +8,10 @@ use crate::log::load::Rebuild;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Name, Pba, Shard, Waiter};
 use crate::request::{Outcome, Reply, RequestId};
-use base::checksum::crc32c;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::Lba;
 use zone::device::{Completion, Op, Status};
-use zone::format::oob::{self, Kind, Place, Protected, Role, block_is_whole};
+use zone::format::oob::{Kind, Place, Protected, Role, block_is_whole};
 
 /// Commands of one request in flight at once; a large read must not keep others from the drives.
 const PARTS_IN_FLIGHT_MAX: u32 = 64;
@@ -95,7 +93,7 @@ impl Shard {
                 }
             }
             match self.index.get(Name::Block(lba)) {
-                None if self.index.is_lost(lba) && !mutant::is(Mutant::LostReadsAsZeros) => {
+                None if self.index.is_lost(lba) => {
                     self.counters.blocks_unreadable += 1;
                     let read = self.reads.get_mut(slot);
                     read.outcome = Outcome::IoError;
@@ -211,7 +209,6 @@ impl Shard {
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
-        assert!(status != Status::UnrecoveredReadError || !mutant::is(Mutant::ReadErrorPanics));
         let drive_index = base::units::DriveIndex::at(drive);
         let segment = self.segments.owner(drive_index, zone).expect("pinned while it is read");
         for (index, frame) in (0..).zip(frames) {
@@ -239,12 +236,6 @@ impl Shard {
     /// True when the frame is what was written at this place, whole, and holds this block.
     fn is_copy_of(&self, frame: &Frame, segment: SegmentSlot, location: Location, lba: Lba) -> bool {
         let Some(place) = self.place_at(segment, location) else { return false };
-        if mutant::is(Mutant::ReadsNotVerified) {
-            return true;
-        }
-        if mutant::is(Mutant::ReadsVerifyDataOnly) {
-            return crc32c(&frame.data) == oob::data_crc(&frame.oob);
-        }
         block_is_whole(frame, &place)
             && Protected::from_bytes(&frame.oob)
                 .is_some_and(|protected| protected.kind == Kind::User && protected.lba == lba.0)

@@ -31,7 +31,6 @@ use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::sweep::{RestoredRow, Sweep, SweepPurpose, stripes_per_sweep};
 use crate::log::{Effects, Location, Shard, Waiter};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
@@ -305,8 +304,7 @@ impl Shard {
 
     fn has_zones_to_rebuild(&self) -> bool {
         let member = self.member_rebuild.member;
-        let given_up = mutant::is(Mutant::RebuildOfDriveZero) && member > 0;
-        !given_up && self.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
+        self.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
     }
 
     /// The oldest segment that lacks its zone and is at rest; `None` when there is none, or it must wait.
@@ -338,7 +336,7 @@ impl Shard {
 
     /// A part of the index is lost, and nobody knows what is live.
     fn collects_nothing(&self) -> bool {
-        self.index.is_incomplete() && !mutant::is(Mutant::DeadAwaitNobody)
+        self.index.is_incomplete()
     }
 
     /// Writes a zone's header.
@@ -410,11 +408,8 @@ impl Shard {
     }
 
     fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
-        if !self.config.geometry.volatile_cache || mutant::is(Mutant::RebuiltWithoutFlush) {
+        if !self.config.geometry.volatile_cache {
             return;
-        }
-        if mutant::is(Mutant::RebuiltZoneFlushedAlone) {
-            return self.rebuild_command(lane, ZoneIndex(0), Op::Flush, fx);
         }
         self.flush_all(lane, fx);
     }
@@ -516,7 +511,7 @@ impl Shard {
         let offset = segment.layout.slot_offset(slot);
         let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
         let place = self.place_at(segment_slot, location).expect("the slot holds a stripe");
-        if rows.iter().any(Option::is_none) && !mutant::is(Mutant::UndecodableKept) {
+        if rows.iter().any(Option::is_none) {
             self.segments.evacuate(segment_slot);
         }
         let mut chunk = Chunk { frames: self.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };

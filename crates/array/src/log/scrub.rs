@@ -23,7 +23,6 @@ use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Location, Shard, Waiter, row};
 use base::erasure::PieceSet;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use drives::Look;
@@ -376,8 +375,10 @@ impl Shard {
         // What is being erased, or must be, is not worth a look.
         let is_kept = |segment: &Segment| match segment.state {
             SegmentState::Condemned | SegmentState::Resetting { .. } => false,
-            SegmentState::Open => !mutant::is(Mutant::ScrubSkipsOpen),
-            SegmentState::Opening { .. } | SegmentState::Sealing { .. } | SegmentState::Sealed => true,
+            SegmentState::Opening { .. }
+            | SegmentState::Open
+            | SegmentState::Sealing { .. }
+            | SegmentState::Sealed => true,
         };
         let next = self
             .segments
@@ -529,16 +530,12 @@ impl Shard {
     fn judge_stripe(&mut self, sweep: &Sweep, index: usize, stripe: u32) {
         let segment = self.segments.get(sweep.segment);
         let layout = segment.layout;
-        let judged = match mutant::is(Mutant::ScrubIgnoresParity) {
-            true => layout.code.data_count(),
-            false => layout.members(),
-        };
         let mut found = ScrubFindings::default();
         let mut missing = 0;
         for row in 0..layout.chunk_blocks {
             let is_whole = |piece: &usize| sweep.block(index, *piece, row).is_some();
             let good: PieceSet = (0..layout.members()).filter(is_whole).collect();
-            for piece in (0..judged).filter(|piece| !is_whole(piece)) {
+            for piece in (0..layout.members()).filter(|piece| !is_whole(piece)) {
                 if !self.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
                     missing += 1;
                     continue;
@@ -569,13 +566,9 @@ impl Shard {
         for (parity, row) in
             (0..code.parity_count()).flat_map(|parity| (0..layout.chunk_blocks).map(move |row| (parity, row)))
         {
-            let data: Option<Vec<&Frame>> =
-                (0..code.data_count()).map(|piece| sweep.block(index, piece, row)).collect();
-            let (Some(data), Some(found)) = (data, sweep.block(index, code.data_count() + parity, row))
-            else {
-                // Only a mutant comes here without all blocks.
-                continue;
-            };
+            let block = |piece: usize| sweep.block(index, piece, row).expect("a whole stripe");
+            let data: Vec<&Frame> = (0..code.data_count()).map(block).collect();
+            let found = block(code.data_count() + parity);
             is_right &= row::is_parity(&code, parity, &data, found, &mut expected);
         }
         self.frames.give(expected);
@@ -590,7 +583,7 @@ impl Shard {
             return;
         }
         self.scrub.findings.segments_damaged += 1;
-        if !self.scrub.options.repair || mutant::is(Mutant::ScrubKeepsDamaged) {
+        if !self.scrub.options.repair {
             return;
         }
         self.segments.evacuate(current.slot);

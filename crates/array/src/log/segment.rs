@@ -14,7 +14,6 @@
 use crate::log::dropped_tables::GroupTable;
 use crate::log::memory::SegmentBytes;
 use crate::log::writer::{WaitingChunk, Writer};
-use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::{BTreeMap, VecDeque};
 use zone::format::SUPERBLOCK_ZONES;
@@ -188,9 +187,7 @@ impl Segment {
         let slots = start..start + self.layout.group_len(group);
         let mut candidates = std::iter::once(stripe).chain(slots);
         let slot = candidates
-            .find(|slot| {
-                mutant::is(Mutant::MissingPlacedBlindly) || table.stripe_within(drive, *slot).is_none()
-            })
+            .find(|slot| table.stripe_within(drive, *slot).is_none())
             .expect("a group has as many slots as stripes");
         table.set(drive, slot, stripe - start);
         slot
@@ -239,7 +236,7 @@ impl Segment {
     /// The next chunk that a drive may be handed now.
     #[inline]
     pub fn next_chunk(&mut self, drive: usize) -> Option<WaitingChunk> {
-        if self.is_opening() && !mutant::is(Mutant::ChunksBeforeHeaders) {
+        if self.is_opening() {
             return None;
         }
         let zone = &mut self.writer.as_mut()?.zones[drive];
@@ -466,9 +463,7 @@ impl SegmentTable {
                 .min_by_key(|(_, zone)| (shared(**zone, true), shared(**zone, false)))
                 .expect("a free zone on every drive");
             zones.push(free[at]);
-            if !mutant::is(Mutant::ChosenZoneStaysFree) {
-                free.remove(at);
-            }
+            free.remove(at);
         }
         zones
     }
@@ -477,8 +472,7 @@ impl SegmentTable {
     pub fn take_table(&mut self, layout: &Layout) -> StripeTable {
         let packing = self.packing;
         let tables = &mut self.spare.tables;
-        let fits =
-            tables.iter().rposition(|table| table.fits(layout, packing) || mutant::is(Mutant::AnyTableFits));
+        let fits = tables.iter().rposition(|table| table.fits(layout, packing));
         let Some(at) = fits else { return StripeTable::new(layout, packing) };
         let mut table = tables.swap_remove(at);
         table.clear(&mut self.spare.filled_bits);
@@ -507,15 +501,11 @@ impl SegmentTable {
     /// there when the older ones got theirs, by which a mount tells a drive that went back to an earlier moment (ADR 19).
     pub fn begin_opening(&mut self, slot: SegmentSlot) -> bool {
         self.opening.push_back(slot);
-        self.opening.len() == 1 || mutant::is(Mutant::HeadersOvertake)
+        self.opening.len() == 1
     }
 
     /// The headers of a segment are durable; the segment whose headers are written next, if one waits.
     pub fn end_opening(&mut self, slot: SegmentSlot) -> Option<SegmentSlot> {
-        if mutant::is(Mutant::HeadersOvertake) {
-            self.opening.retain(|other| *other != slot);
-            return None;
-        }
         let opened = self.opening.pop_front();
         assert!(opened == Some(slot), "headers are written in the order of segments");
         self.opening.front().copied()
@@ -558,7 +548,7 @@ impl SegmentTable {
         for (drive, zone) in segment.zones.iter().enumerate() {
             self.owner[drive][zone.index()] = NO_OWNER;
             let retired = segment.zones_retired >> drive & 1 == 1;
-            if !retired && !mutant::is(Mutant::ZoneLeakedByReset) {
+            if !retired {
                 self.free_zone(drive, *zone);
             }
         }

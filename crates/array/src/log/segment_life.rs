@@ -7,7 +7,6 @@ use crate::log::streams::StreamWriter;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
 use zone::format::header::{Blank, SegmentHeader, Stream, WriteMode};
@@ -27,7 +26,7 @@ impl Shard {
             Stream::Small | Stream::Large => {
                 self.segments.free_segments() <= GC_RESERVE_SEGMENTS
                     && self.has_no_room(stream)
-                    && (!self.has_unfinished() || mutant::is(Mutant::UnfinishedStarve))
+                    && !self.has_unfinished()
                     && self.gc_is_at_a_loss()
                     && !self.may_free_or_fill_segments()
             }
@@ -47,18 +46,14 @@ impl Shard {
         mode: WriteMode,
         fx: &mut Effects,
     ) -> Option<SegmentSlot> {
-        let keeps = stream.is_clients() && !mutant::is(Mutant::ReserveForAll);
+        let keeps = stream.is_clients();
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
         let free = match stream {
             Stream::Mapping => self.segments.kept_for_mapping(),
             _ => self.segments.free_segments(),
         };
         if free <= reserve {
-            if keeps
-                && self.has_unfinished()
-                && self.gc_is_at_a_loss()
-                && !mutant::is(Mutant::UnfinishedStarve)
-            {
+            if keeps && self.has_unfinished() && self.gc_is_at_a_loss() {
                 self.close_unfinished(fx);
             }
             return None;
@@ -93,8 +88,7 @@ impl Shard {
         let lacks = |other: Stream| stream != other && !self.segments.has_active(other);
         let maps = self.off_load.space.is_used() && stream != Stream::Gc;
         let kept = u32::from(lacks(Stream::Gc)) + u32::from(maps && lacks(Stream::Mapping));
-        let one = u32::from(!mutant::is(Mutant::OneActiveZoneTooMany));
-        self.config.geometry.active_zones_max - one - kept
+        self.config.geometry.active_zones_max - 1 - kept
     }
 
     /// Segments that a crash left and whose turn has not come: those of clients, and those of the collector, among which is
@@ -102,8 +96,7 @@ impl Shard {
     fn unfinished(&self) -> impl Iterator<Item = SegmentSlot> + '_ {
         let StreamWriter { open, unfinished, .. } = &self.streams[Stream::Gc.index()];
         let has_spare = unfinished.len() + usize::from(open[0].segment.is_some()) > 1;
-        let collectors =
-            unfinished.iter().filter(move |_| has_spare && !mutant::is(Mutant::CollectorsUnfinishedStay));
+        let collectors = unfinished.iter().filter(move |_| has_spare);
         let clients = Stream::CLIENTS.into_iter().map(|stream| &self.streams[stream.index()]);
         clients.flat_map(|writer| &writer.unfinished).chain(collectors).copied()
     }
@@ -117,9 +110,7 @@ impl Shard {
     /// closed.
     fn close_unfinished(&mut self, fx: &mut Effects) {
         let is_freeing = |segment: &Segment| matches!(segment.state, SegmentState::Sealing { .. });
-        if self.segments.iter().any(|(_, segment)| is_freeing(segment))
-            || mutant::is(Mutant::UnfinishedStayOpen)
-        {
+        if self.segments.iter().any(|(_, segment)| is_freeing(segment)) {
             return;
         }
         let filled = |slot: &SegmentSlot| {
@@ -239,10 +230,7 @@ impl Shard {
         let code = layout.code;
         let chunk_blocks = layout.chunk_blocks as usize;
         let parity = piece.checked_sub(code.data_count());
-        let neighbour = match mutant::is(Mutant::NeighbourIsSelf) {
-            true => piece % code.data_count(),
-            false => oob::neighbour_of(piece, &code),
-        };
+        let neighbour = oob::neighbour_of(piece, &code);
         let mut place = Place {
             array: self.array_tag,
             segment: segment.id,
@@ -300,7 +288,7 @@ impl Shard {
         segment.state =
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
         self.stream(stream).close(slot);
-        if self.config.geometry.volatile_cache && !mutant::is(Mutant::SealedWithoutFlush) {
+        if self.config.geometry.volatile_cache {
             self.flush_devices_to_seal(slot, fx);
         } else {
             self.write_footers(slot, fx);
@@ -314,7 +302,7 @@ impl Shard {
         let is_recovering = self.recovery_flush != RecoveryFlush::Done;
         let active_max = self.config.geometry.active_zones_max - 1;
         let needs_zones = self.collector_has_no_room() && self.segments.active_count() >= active_max;
-        let is_void = self.recovery_is_void && !mutant::is(Mutant::VoidRecoverySeals);
+        let is_void = self.recovery_is_void;
         !segment.torn_stripes.is_empty() && (is_void || is_recovering && !needs_zones)
     }
 
@@ -401,9 +389,7 @@ impl Shard {
         let last = (first + per_command).min(layout.footer_blocks());
         progress.footer_next = last;
         let mut frames = self.frames.take_vec((last - first) as usize);
-        let other = (drive + 1) % self.config.members;
-        let whose = if mutant::is(Mutant::FooterOfAnotherZone) { other } else { drive };
-        let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[whose].entries;
+        let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[drive].entries;
         for (index, frame) in (first..last).zip(&mut frames) {
             frame.oob.fill(0);
             let id = FooterId { array: self.array_tag, segment: id, zone, index };
@@ -495,9 +481,7 @@ impl Shard {
             }
             Status::Success => {
                 let capacity = self.config.geometry.zone_capacity_blocks;
-                if completion.report.iter().any(|zone| zone.capacity < capacity)
-                    && !mutant::is(Mutant::ShrunkZoneUsed)
-                {
+                if completion.report.iter().any(|zone| zone.capacity < capacity) {
                     self.segments.get_mut(slot).zones_retired |= 1 << drive;
                 }
             }

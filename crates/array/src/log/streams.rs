@@ -21,7 +21,6 @@
 use crate::log::config::ArrayConfig;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::{Effects, Shard};
-use base::mutant::{self, Mutant};
 use std::cell::LazyCell;
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
@@ -199,7 +198,7 @@ impl Shard {
     /// Stripes in flight in an open segment that has room for another.
     pub(super) fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
         let segment = self.segments.get(place.segment?);
-        if segment.state != SegmentState::Open && !mutant::is(Mutant::ChunksBeforeHeaders) {
+        if segment.state != SegmentState::Open {
             return None;
         }
         let writer = segment.writer.as_ref()?;

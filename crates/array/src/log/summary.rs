@@ -18,7 +18,6 @@ use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::{Origin, StripeBlock};
 use crate::log::{Effects, Shard};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::xor::Block;
 use zone::format::footer::EntryKind;
@@ -68,7 +67,7 @@ impl Shard {
         if is_early || writer.summary.is_busy || writer.is_exhausted(layout) {
             return;
         }
-        let flushes = self.config.geometry.volatile_cache && !mutant::is(Mutant::SummaryNotFlushed);
+        let flushes = self.config.geometry.volatile_cache;
         let Some(every) = rows_between(self.tuning.summaries, layout, *mode, flushes) else {
             writer.summary.due_at = u32::MAX;
             return;
@@ -191,14 +190,12 @@ fn describe_row(segment: &Segment, shape: &Shape, (index, row): (u32, u32), bloc
         match entry.kind {
             _ if entry.stripe != stripe || !entry.whole => return None,
             EntryKind::Data(kind) if piece < layout.code.data_count() => {
-                let kind = if mutant::is(Mutant::SummaryForgetsKinds) { Kind::User } else { kind };
                 let data = Protected { lba: entry.lba, sequence: entry.sequence, kind };
                 summary::put_data(shape, (index, piece), &data, block);
             }
             EntryKind::Parity(_) if piece >= layout.code.data_count() => {}
             _ => return None,
         }
-        let slot = if mutant::is(Mutant::SummaryForgetsSlots) { stripe } else { slot };
         let within = slot - layout.group_start(layout.group_of(stripe));
         summary::put_slot(shape, (index, member), within, block);
     }

@@ -21,7 +21,6 @@ use crate::log::gc::{Gc, Move};
 use crate::log::segment::SegmentSlot;
 use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
-use base::mutant::{self, Mutant};
 use zone::format::header::Stream;
 
 /// Whether the collector separates what it moves.
@@ -93,9 +92,6 @@ impl Shard {
     /// Puts the last cold blocks of a victim to its last hot ones. False when there is no stripe for them now.
     pub(super) fn join_remainders(&mut self, fx: &mut Effects) -> bool {
         let Some(slot) = self.streams[Stream::Cold.index()].filling else { return true };
-        if mutant::is(Mutant::ColdRemainderForgotten) {
-            return true;
-        }
         // One that is filling may be full before all are placed: then another is begun.
         if self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
             return false;

@@ -19,7 +19,6 @@ use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::{Effects, Shard, Waiter};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use zone::device::{Completion, Op, Status};
@@ -82,9 +81,6 @@ impl ZoneRead {
     /// All blocks have answered for certain, as far as they can: those that say the same are in doubt, once each. What
     /// one of them says then may be what a third one says.
     fn tell_apart(&mut self, chunk_blocks: u32) {
-        if mutant::is(Mutant::TableBlocksReadOnce) {
-            return;
-        }
         for place in said_twice(&self.entries, chunk_blocks) {
             if self.told_apart.insert(place) {
                 self.doubtful.push((place, Question::of(Doubt::SaidTwice, self.entries[place as usize])));
@@ -195,7 +191,7 @@ impl Shard {
         } else if status == Status::Success {
             for (offset, frame) in (offset..).zip(&frames) {
                 let (place, answer) = (offset - HEADER_BLOCKS - blocks.start, asked.answer(offset, frame));
-                if !answer.is_certain && !mutant::is(Mutant::TableBlocksReadOnce) {
+                if !answer.is_certain {
                     doubtful.push((place, Question::of(Doubt::NotItself, answer.entry)));
                 }
                 told.push(answer.entry);
@@ -211,9 +207,6 @@ impl Shard {
         zone.source = if is_whole { source } else { source.next() };
         zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
         zone.doubtful.extend(doubtful);
-        if !zone.source.is_footer() && mutant::is(Mutant::TablesFromFootersOnly) {
-            zone.entries.resize(blocks.len(), None);
-        }
         self.frames.give_vec(frames);
         self.read_table(slot, drive, fx);
     }
@@ -262,9 +255,6 @@ impl Shard {
             }
             // Of several versions of a block, the index points to the newest.
             places.sort_unstable();
-            if mutant::is(Mutant::OldestVersionPlaced) {
-                places.reverse();
-            }
             for (_, within, at) in places.into_iter().rev() {
                 told.place(drive, within, at);
             }
@@ -295,7 +285,7 @@ impl Shard {
         let layout = &segment.layout;
         let start = layout.group_start(load.group);
         let lost = layout.piece_of(start + within, drive);
-        if lost >= layout.code.data_count() || mutant::is(Mutant::MissingZoneTakenAsItComes) {
+        if lost >= layout.code.data_count() {
             return;
         }
         for row in 0..layout.chunk_blocks {
@@ -331,10 +321,6 @@ fn stripe_of(rows: &[Option<Entry>]) -> Option<(u32, bool)> {
     let stripe = rows.iter().flatten().next()?.stripe;
     let is_of_it = |row: &Entry| row.stripe == stripe && row.kind != EntryKind::Void;
     let is_whole = rows.iter().all(|row| row.is_some_and(|row| row.whole));
-    if mutant::is(Mutant::TornChunkInTable) {
-        let row = rows.iter().flatten().find(|row| row.kind != EntryKind::Void)?;
-        return Some((row.stripe, true));
-    }
     rows.iter().flatten().all(is_of_it).then_some((stripe, is_whole))
 }
 
@@ -374,9 +360,7 @@ impl Told {
                 }
             }
         }
-        if !mutant::is(Mutant::VoidStripesInTables) {
-            told.forget_void(layout, load);
-        }
+        told.forget_void(layout, load);
         told
     }
 

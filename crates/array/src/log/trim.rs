@@ -14,7 +14,6 @@ use crate::log::stripe::Origin;
 use crate::log::write::{Placement, Work};
 use crate::log::{Effects, Shard};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::Lba;
 use std::ops::Range;
@@ -40,8 +39,7 @@ impl RegionLocks {
     /// A write enters its regions, or none of them when one is being trimmed.
     pub fn enter_write(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
         let regions = Lba(regions.start).index()..Lba(regions.end).index();
-        let open = mutant::is(Mutant::WritesIgnoreTrims);
-        if self.trimming[regions.clone()].iter().any(|trimming| *trimming) && !open {
+        if self.trimming[regions.clone()].iter().any(|trimming| *trimming) {
             return false;
         }
         for region in regions {
@@ -65,7 +63,6 @@ impl RegionLocks {
     pub fn enter_trim(&mut self, regions: Range<u64>, next_sequence: u64) -> bool {
         let regions = Lba(regions.start).index()..Lba(regions.end).index();
         let busy = self.writes[regions.clone()].iter().any(|writes| *writes > 0)
-            && !mutant::is(Mutant::TrimsIgnoreWrites)
             || self.trimming[regions.clone()].iter().any(|trimming| *trimming);
         if !busy {
             self.trimming[regions.clone()].fill(true);
@@ -150,12 +147,8 @@ impl Shard {
     ) {
         let blocks = intersect(range, &region_range(region, self.index.blocks()));
         // A write that failed may be on the media all the same, and nothing else would hide it.
-        let failed = self.writes_failed && !mutant::is(Mutant::FailedWriteForgotten);
-        if self.index.is_zeros(&blocks) && !failed {
+        if self.index.is_zeros(&blocks) && !self.writes_failed {
             return;
-        }
-        if mutant::is(Mutant::TrimWithoutTombstone) {
-            return self.apply_trim(slot, region);
         }
         let mut frame = self.frames.take();
         self.index.write_tombstone(region, range, &mut frame.data);

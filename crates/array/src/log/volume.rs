@@ -6,7 +6,6 @@ use crate::log::scrub::{ScrubError, ScrubOptions};
 use crate::log::{Effects, ReplaceError, Shard};
 use crate::request::{Reply, Request};
 use base::frame::FramePool;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::DriveIndex;
 use zone::condition::Condition;
@@ -77,9 +76,9 @@ impl LogVolume {
         self.drives.poll(now, &mut self.completions);
         let moved = !self.completions.is_empty();
         for (drive, completion) in self.completions.drain(..) {
-            self.shard.on_completion(now, drive, completion, &mut self.effects);
+            self.shard.on_completion(drive, completion, &mut self.effects);
         }
-        if moved && !mutant::is(Mutant::CompletionsNotSettled) {
+        if moved {
             self.shard.settle(now, &mut self.effects);
         }
         moved || !self.effects.commands.is_empty()
@@ -90,7 +89,7 @@ impl LogVolume {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let answered = |member| self.drives.in_flight(DriveIndex::at(member)) == 0;
-        let is_void = self.shard.must_mount_again() && !mutant::is(Mutant::VoidRecoveryComesToRest);
+        let is_void = self.shard.must_mount_again();
         let is_done = self.shard.is_quiet() || is_void;
         is_done && self.effects.commands.is_empty() && (0..self.drives.len()).all(answered)
     }

@@ -12,9 +12,8 @@ use crate::log::{Effects, Shard, Waiter, index};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
-use base::units::{BLOCK_BYTES, DriveIndex, Lba};
+use base::units::{DriveIndex, Lba};
 use base::xor::Block;
 use std::ops::Range;
 use zone::device::{Completion, Op, Status};
@@ -64,11 +63,6 @@ pub enum Work {
 }
 
 impl ClientRequest {
-    /// A write of 256 KiB or more.
-    fn is_large(&self) -> bool {
-        matches!(&self.work, Work::Write { range, .. } if range.end - range.start >= 64)
-    }
-
     /// Blocks that it writes.
     fn blocks(&self) -> u64 {
         match &self.work {
@@ -188,13 +182,10 @@ impl Shard {
         let own = range(slot);
         let overlaps = |other: Range<u64>| own.start < other.end && other.start < own.end;
         let mut ahead = self.pending.iter().take(first);
-        ahead.any(|other| overlaps(range(*other))) && !mutant::is(Mutant::WritesPassThemselves)
+        ahead.any(|other| overlaps(range(*other)))
     }
 
     fn admit_write(&mut self, slot: u32, passed: usize, now: Instant, fx: &mut Effects) -> Admitted {
-        if mutant::is(Mutant::LargeWriteHangs) && self.requests.get(slot).is_large() {
-            return Admitted::Waits;
-        }
         if !self.requests.get(slot).started {
             let regions = self.requests.get(slot).regions();
             if !self.regions.enter_write(regions, self.next_sequence) {
@@ -286,7 +277,7 @@ impl Shard {
 
     /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
     pub(super) fn place(&mut self, stream: Stream, now: Instant, placement: Placement, fx: &mut Effects) {
-        let Placement { mut frame, mut protected, name, origin, data_crc } = placement;
+        let Placement { mut frame, protected, name, origin, data_crc } = placement;
         let slot = match self.stream(stream).filling {
             Some(slot) => slot,
             None => self.stripes.take(stream, now).expect("the caller checked for a free stripe slot"),
@@ -294,9 +285,6 @@ impl Shard {
         self.stream(stream).filling = Some(slot);
         let chunk_blocks = self.stream(stream).chunk_blocks as usize;
         let stripe = self.stripes.get_mut(slot);
-        if mutant::is(Mutant::OneSequencePerChunk) && !stripe.blocks.len().is_multiple_of(chunk_blocks) {
-            protected.sequence = stripe.blocks[stripe.blocks.len() - 1].protected.sequence;
-        }
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let piece = stripe.blocks.len() / chunk_blocks;
         stripe.pieces[piece].push(frame);
@@ -339,9 +327,7 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         while stripe.blocks.len() < blocks {
             let mut frame = self.frames.take();
-            if !mutant::is(Mutant::PaddingNotCleared) {
-                frame.data.fill(0);
-            }
+            frame.data.fill(0);
             *oob::protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
             stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
             stripe.blocks.push(StripeBlock {
@@ -367,14 +353,9 @@ impl Shard {
                 for (source, piece) in sources.iter_mut().zip(data.iter()) {
                     *source = &piece[row].data;
                 }
-                if mutant::is(Mutant::ParityTooEarly) {
-                    sources[code.data_count() - 1] = &[0; BLOCK_BYTES];
-                }
                 code.encode(parity, &sources[..code.data_count()], &mut frame.data);
                 let fields = data.iter().map(|piece| oob::protected(&piece[row].oob));
-                if !mutant::is(Mutant::MetadataWithoutParity) {
-                    code.encode_field(parity, fields, oob::protected_mut(&mut frame.oob));
-                }
+                code.encode_field(parity, fields, oob::protected_mut(&mut frame.oob));
                 piece.push(frame);
                 self.counters.parity_blocks_written += 1;
             }
@@ -421,7 +402,7 @@ impl Shard {
         let segment = self.segments.get_mut(segment_slot);
         let layout = &segment.layout;
         let group = layout.group_of(number);
-        let refused = status != Status::Success && !mutant::is(Mutant::WriteErrorIgnored);
+        let refused = status != Status::Success;
         let landed = match segment.mode {
             _ if refused => None,
             WriteMode::Write => Some(number),
@@ -470,15 +451,11 @@ impl Shard {
         let stripe = self.stripes.get_mut(slot);
         assert!(stripe.pieces_pending > 0);
         stripe.pieces_pending -= 1;
-        if stripe.pieces_pending == 1 && mutant::is(Mutant::AnsweredOnePieceEarly) {
-            return self.answer_early(slot, fx);
-        }
         if stripe.pieces_pending > 0 {
             return;
         }
         // Without a piece, the stripe counts only once the superblocks say that its drive is out.
-        let records = self.membership.is_changing() && !mutant::is(Mutant::AnsweredBeforeRecorded);
-        if !stripe.pieces_lost.is_empty() && records {
+        if !stripe.pieces_lost.is_empty() && self.membership.is_changing() {
             self.membership.stripes_waiting.push(slot);
         } else {
             self.on_stripe_durable(slot, fx);
@@ -494,9 +471,8 @@ impl Shard {
             let code = self.config.code();
             code.can_decode(code.pieces().without(lost))
         };
-        let lost = !stripe.pieces_lost.is_empty()
-            && (!suffices(stripe.pieces_lost)
-                || self.membership.is_broken() && !mutant::is(Mutant::BrokenAcknowledges));
+        let lost =
+            !stripe.pieces_lost.is_empty() && (!suffices(stripe.pieces_lost) || self.membership.is_broken());
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.frames.give_many(piece);
@@ -546,7 +522,7 @@ impl Shard {
                     let before = self.map(Name::Block(lba), pba);
                     before.into_iter().for_each(|stream| self.skew.overwrite(stream));
                 }
-                self.release_group(lba, Holder::Client, lost);
+                self.release_group(lba, Holder::Client);
                 self.request_block_done(request, lost, fx);
             }
             (Origin::Request(request), Some(Name::Tombstone(region))) => {
@@ -566,13 +542,13 @@ impl Shard {
             (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
                 self.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
-                let is_newest = self.index.get(name) == Some(from) || mutant::is(Mutant::CollectorOverwrites);
+                let is_newest = self.index.get(name) == Some(from);
                 if !lost && is_newest {
                     self.map(name, pba);
                     self.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
                 if let Name::Block(lba) = name {
-                    self.release_group(lba, Holder::Collector, lost);
+                    self.release_group(lba, Holder::Collector);
                 }
             }
             (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),
@@ -612,7 +588,7 @@ impl Shard {
         }
         self.writes_outstanding -= 1;
         self.flushes_notice(arrival, fx);
-        if flush && !mutant::is(Mutant::FuaWithoutFlush) {
+        if flush {
             self.flush_devices_for(slot, fx);
         } else {
             self.answer(slot, fx);
@@ -627,21 +603,7 @@ impl Shard {
             Work::Trim { .. } | Work::Flush { .. } => Vec::new(),
         };
         self.frames.give_many(&mut frames);
-        if !(mutant::is(Mutant::AnsweredOnePieceEarly) && request.id == ANSWERED) {
-            fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
-        }
-    }
-
-    /// Requests that wait for nothing but this stripe are answered although it is not durable.
-    fn answer_early(&mut self, slot: u32, fx: &mut Effects) {
-        for block in &self.stripes.get(slot).blocks {
-            let Origin::Request(request) = block.origin else { continue };
-            let request = self.requests.get_mut(request);
-            if request.blocks_pending == 1 && !request.force_unit_access {
-                let id = std::mem::replace(&mut request.id, ANSWERED);
-                fx.replies.push(Reply { id, outcome: Outcome::Done, frames: Vec::new() });
-            }
-        }
+        fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
     }
 
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
@@ -697,8 +659,5 @@ impl Shard {
         usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
     }
 }
-
-/// Marks requests that a mutant has answered.
-const ANSWERED: RequestId = RequestId(u64::MAX);
 
 const _: () = assert!(LBA_NONE == u64::MAX);

@@ -12,7 +12,6 @@
 //!  zone B | 0 1 _ _ | . . . . |      B holds its chunks of group 1 back
 //! ```
 
-use base::mutant::{self, Mutant};
 use std::collections::VecDeque;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
@@ -60,7 +59,7 @@ impl ZoneWriter {
         let ready = match mode {
             WriteMode::Append => {
                 let group_start = layout.group_start(layout.group_of(chunk.stripe));
-                let entered = self.landed >= group_start || mutant::is(Mutant::GroupRuleIgnored);
+                let entered = self.landed >= group_start;
                 entered && self.in_flight < APPENDS_IN_FLIGHT_MAX
             }
             // One at a time, at the write pointer.

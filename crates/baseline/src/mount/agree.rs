@@ -10,7 +10,6 @@ use super::scan::Scan;
 use super::{DriveSet, MountError, execute};
 use crate::record::{Record, Superblock, array_tag};
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use std::collections::BTreeMap;
 use zone::device::Op;
@@ -29,7 +28,7 @@ pub fn agree(
     let tag = array_tag(&scan.config);
     for member in scan.present() {
         let mut lacking = Vec::new();
-        if !scan.knows_newest[member] && !mutant::is(Mutant::RaiznEpochNotAgreed) {
+        if !scan.knows_newest[member] {
             let place = u8::try_from(member).expect("validated: at most 32 members");
             let mut frame = Frame::zeroed();
             Superblock { member: place, ..scan.newest }.seal(&mut frame);
@@ -37,7 +36,7 @@ pub fn agree(
         }
         for (zone, generation) in resets {
             let knows = scan.dead[member].get(zone).is_some_and(|dead| dead >= generation);
-            if !knows && !mutant::is(Mutant::RaiznResetNotAgreed) {
+            if !knows {
                 let mut frame = Frame::zeroed();
                 Record::of_reset(scan.newest.epoch, *zone, *generation).seal(tag, &mut frame);
                 lacking.push(frame);

@@ -19,7 +19,6 @@ use crate::config::{Map, count};
 use crate::logical_zone::{Part, Stripe};
 use crate::record::array_tag;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::ZoneIndex;
 use base::xor::{Block, xor_blocks};
@@ -169,8 +168,7 @@ impl Zone<'_> {
     /// Rows of the log for a row of a stripe.
     fn equations(&self, stripe: u32, row: u32) -> impl Iterator<Item = &Equation> {
         let all = self.scan.equations.get(&(self.number, stripe, row)).into_iter().flatten();
-        let is_any = mutant::is(Mutant::RaiznGenerationIgnored);
-        all.filter(move |equation| equation.generation == self.generation || is_any)
+        all.filter(|equation| equation.generation == self.generation)
     }
 
     /// The parity of a whole row as the log has it.
@@ -307,7 +305,7 @@ impl Zone<'_> {
                 Known::Absent => false,
                 Known::Lost => true,
             };
-            if is_wrong && !mutant::is(Mutant::RaiznWrongParityKept) {
+            if is_wrong {
                 decided.relocated.push(((self.number, stripe.number, row), right));
             }
         }
@@ -325,9 +323,6 @@ impl Zone<'_> {
         let keys: Vec<(u32, u32, u32)> = self.scan.equations.range(range).map(|(key, _)| *key).collect();
         for (_, stripe, row) in keys {
             let Some(equation) = self.settled(stripe, row) else { continue };
-            if mutant::is(Mutant::RaiznRelocatedForgotten) {
-                continue;
-            }
             let member = self.map.parity_drive(self.number, stripe);
             let first = self.map.offset(stripe, row);
             let frames = read_blocks(drives, member, (self.number, first, 1), now)?;

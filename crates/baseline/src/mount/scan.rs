@@ -5,7 +5,6 @@ use crate::config::{LOG_ZONES, RaiznConfig, count};
 use crate::record::{Kind, Record, Superblock, array_tag};
 use base::checksum::crc32c;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{OOB_BYTES, ZoneIndex};
 use base::xor::Block;
@@ -83,7 +82,7 @@ impl Scan {
         let is_believed = |member: &usize| {
             let is_its = |(place, superblock): &(usize, Superblock)| {
                 let is_of_today = superblock.since[*member] == newest.since[*member];
-                place == member && (is_of_today || mutant::is(Mutant::RaiznReplacedDriveBelieved))
+                place == member && is_of_today
             };
             newest.failed >> *member & 1 == 0 && superblocks.iter().any(is_its)
         };

@@ -8,7 +8,6 @@ use crate::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
 use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use base::xor::Block;
 
@@ -205,7 +204,7 @@ pub fn encode(id: &FooterId, entries: &[Entry], block: &mut Block) {
 pub fn decode(id: &FooterId, block: &Block, count: usize, entries: &mut Vec<Entry>) -> bool {
     assert!(count <= ENTRIES_PER_BLOCK as usize);
     let identified = &block[..4] == MAGIC && u64_at(block, at::SEGMENT) == id.segment;
-    let whole = id.crc(block) == u32_at(block, at::CRC) || mutant::is(Mutant::FooterCrcIgnored);
+    let whole = id.crc(block) == u32_at(block, at::CRC);
     if !identified || !whole {
         return false;
     }

@@ -8,7 +8,6 @@ use crate::record_fields;
 use crate::stripe::GROUP_STRIPES_MAX;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use base::xor::Block;
 
@@ -187,7 +186,7 @@ impl SegmentHeader {
     pub fn decode(block: &Block) -> Option<SegmentHeader> {
         let mut bytes = *block;
         put(&mut bytes, at::CRC, &[0; 4]);
-        let whole = crc32c(&bytes) == u32_at(block, at::CRC) || mutant::is(Mutant::HeaderCrcIgnored);
+        let whole = crc32c(&bytes) == u32_at(block, at::CRC);
         if !whole || &block[..8] != MAGIC || u32_at(block, at::VERSION) != FORMAT_VERSION {
             return None;
         }

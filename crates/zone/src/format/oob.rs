@@ -17,7 +17,6 @@ use base::bytes::{put, u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::erasure::ErasureCode;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{OOB_BYTES, ZoneIndex};
 
 record_fields! { OOB_BYTES;
@@ -247,7 +246,7 @@ pub fn make_filler(frame: &mut Frame, place: &Place) {
 /// Reads the metadata of a block read from `bound`; `None` when the checksum or a code is wrong.
 #[must_use]
 pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
-    if meta_crc(oob, bound) != u32_at(oob, at::META_CRC) && !mutant::is(Mutant::MetadataCrcIgnored) {
+    if meta_crc(oob, bound) != u32_at(oob, at::META_CRC) {
         return None;
     }
     let role = match oob[at::ROLE] {

@@ -8,7 +8,6 @@ use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
 use crate::record_fields;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
-use base::mutant::{self, Mutant};
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
 
@@ -298,7 +297,7 @@ fn member_at(block: &Block, index: usize) -> Option<Member> {
 fn is_whole(block: &Block) -> bool {
     let mut bytes = *block;
     put(&mut bytes, at::CRC, &[0; 4]);
-    let whole = crc32c(&bytes) == u32_at(block, at::CRC) || mutant::is(Mutant::SuperblockCrcIgnored);
+    let whole = crc32c(&bytes) == u32_at(block, at::CRC);
     &block[..8] == MAGIC && whole
 }
 

@@ -12,7 +12,6 @@
 //! Bad at: nothing is stored for Zone Write segments, whose mapping is static.
 
 use crate::stripe::{GROUP_STRIPES_MAX, Layout};
-use base::mutant::{self, Mutant};
 use std::ops::Range;
 
 /// Bits that [`StripeTable::find`] compares at a time, as many entries as they hold: what is left of eight bytes, wherever
@@ -134,7 +133,6 @@ impl StripeTable {
         let filled = self.filled.get(entry / 64).is_none_or(|word| word >> (entry % 64) & 1 == 1);
         let (at, shift) = self.window(entry);
         let within = self.read_window(at) >> shift & self.mask();
-        let filled = filled && !(within == 0 && mutant::is(Mutant::StripeZeroIsEmpty));
         filled.then_some(within)
     }
 

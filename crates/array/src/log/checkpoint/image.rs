@@ -8,7 +8,6 @@ use crate::log::index::Index;
 use crate::log::index::entries::{Entries, EntryBytes};
 use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
 use base::bytes::u64_at;
-use base::mutant::{self, Mutant};
 use base::units::{BLOCK_BYTES_U64, Lba};
 use base::xor::Block;
 use std::collections::BTreeMap;
@@ -119,9 +118,7 @@ impl Image {
         let entry = u64::from(index.entry_bytes().count());
         window.fill(self.parts.blocks.clone(), entry, |at| index.block_entry(at));
         window.fill(self.parts.tombstones.clone(), entry, |at| index.tombstone_entry(at));
-        if !mutant::is(Mutant::TrimmedNotSaved) {
-            window.fill(self.parts.trimmed.clone(), 8, |at| index.trimmed_word(at));
-        }
+        window.fill(self.parts.trimmed.clone(), 8, |at| index.trimmed_word(at));
     }
 }
 

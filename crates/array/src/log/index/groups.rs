@@ -14,7 +14,6 @@
 
 use crate::log::index::entries::{Entries, EntryBytes};
 use crate::log::pba::Pba;
-use base::mutant::{self, Mutant};
 use base::units::{BLOCK_BYTES, Lba};
 use base::xor::Block;
 use std::ops::Range;
@@ -355,8 +354,7 @@ impl Groups {
 
     /// Gives up a group that is written and not in use; false when there is none.
     pub fn evict(&mut self) -> bool {
-        let drops_dirty = mutant::is(Mutant::DirtyGroupsDropped);
-        if self.tally.evictable == 0 && !drops_dirty {
+        if self.tally.evictable == 0 {
             return false;
         }
         let rounds = usize::from(PASSES_AFTER_LOAD) + 1;
@@ -366,11 +364,10 @@ impl Groups {
             }
             let at = self.clock[self.hand];
             let group = &mut self.groups[at as usize];
-            let is_dropped = drops_dirty && group.is_writable() && group.place.is_some();
             if group.passes > 0 {
                 group.passes -= 1;
                 self.hand += 1;
-            } else if !group.is_evictable() && !is_dropped {
+            } else if !group.is_evictable() {
                 self.hand += 1;
             } else {
                 self.change(at, |group| {
@@ -434,7 +431,7 @@ impl Groups {
         self.change(group, |group| {
             assert!(group.writing);
             group.writing = false;
-            group.dirty = (group.dirty || lost) && !mutant::is(Mutant::ChangedGroupCountsAsWritten);
+            group.dirty = group.dirty || lost;
         });
     }
 

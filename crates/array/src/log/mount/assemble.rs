@@ -23,7 +23,6 @@ use crate::log::stripe::StripeSlots;
 use crate::log::trim::RegionLocks;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use base::frame::FramePool;
-use base::mutant::{self, Mutant};
 use base::slab::Slab;
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
@@ -125,9 +124,6 @@ fn log_positions(session: &Session) -> Vec<LogPosition> {
 
 /// A sequence above all there were.
 fn sequence_first(session: &Session, sequence_max: u64, checkpoint: Option<&Checkpoint>) -> u64 {
-    if mutant::is(Mutant::SequencesRestart) {
-        return 1;
-    }
     let epoch = u64::from(session.record.epoch);
     let covered = checkpoint.map_or(0, |checkpoint| checkpoint.sequence);
     (epoch << EPOCH_SHIFT_SEQUENCE).max(sequence_max).max(covered) + 1

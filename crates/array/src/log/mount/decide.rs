@@ -21,7 +21,6 @@
 use crate::log::mount::scan::{FoundSegment, FoundZone};
 use crate::log::mount::{DamagedChunk, Session};
 use base::erasure::PieceSet;
-use base::mutant::{self, Mutant};
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use zone::format::HEADER_BLOCKS;
@@ -169,7 +168,6 @@ impl Seen {
             for slot in 0..touched {
                 match chunk_at(layout, zone, slot) {
                     Chunk::Whole(stripe) => seen.add_whole(layout, member, slot, stripe),
-                    Chunk::Filler if mutant::is(Mutant::FillersIgnored) => {}
                     Chunk::Filler => seen.closed_by_recovery[layout.group_of(slot) as usize] = true,
                     Chunk::Damaged(stripe) => {
                         seen.damaged.push((member, slot));
@@ -221,11 +219,8 @@ impl Seen {
         tail: u32,
         stripe: u32,
     ) -> bool {
-        if mutant::is(Mutant::TooFewChunksKept) {
-            return true;
-        }
         // The members that lack the whole segment do, too.
-        if self.is_unproven && !mutant::is(Mutant::UnprovenIsPromised) {
+        if self.is_unproven {
             return false;
         }
         let group = layout.group_of(stripe);
@@ -233,9 +228,7 @@ impl Seen {
         let lacks =
             |member: &usize| zones[*member].is_some() && self.slots[*member][stripe as usize].is_none();
         let mut lacking = (0..layout.members()).filter(lacks);
-        let reaches = |zone: &FoundZone| {
-            slots_written(layout, zone) >= group_end || mutant::is(Mutant::LaggingIsDamage)
-        };
+        let reaches = |zone: &FoundZone| slots_written(layout, zone) >= group_end;
         let trusted = group < tail && !self.closed_by_recovery[group as usize];
         lacking.all(|member| {
             self.damage.may_be_of(member, stripe) || trusted && zones[member].as_ref().is_some_and(reaches)
@@ -327,12 +320,7 @@ fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
         _ if rows.is_empty() => Chunk::Unwritten,
         _ if was_filler || rows.iter().flatten().any(|entry| entry.kind == EntryKind::Void) => Chunk::Filler,
         _ if !rows.iter().all(|row| row.is_some_and(|row| row.whole)) => Chunk::Damaged(stripe),
-        Some(stripe)
-            if (written == layout.chunk_blocks || mutant::is(Mutant::TornChunkAccepted))
-                && rows.iter().all(is_of_it) =>
-        {
-            Chunk::Whole(stripe)
-        }
+        Some(stripe) if written == layout.chunk_blocks && rows.iter().all(is_of_it) => Chunk::Whole(stripe),
         _ => Chunk::Filler,
     }
 }
@@ -399,9 +387,6 @@ impl Decided {
                 *place = Some(slot);
                 taken[slot as usize] = true;
             }
-        }
-        if mutant::is(Mutant::SecondChunkWithoutSlot) {
-            return;
         }
         for stripe in 0..self.layout.stripes {
             if self.fates[stripe as usize] != Fate::Kept || self.slots[member][stripe as usize].is_some() {

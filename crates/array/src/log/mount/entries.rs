@@ -14,7 +14,6 @@ use crate::log::mount::scan::{FoundSegment, FoundZone, READ_BLOCKS_MAX, READS_IN
 use crate::log::mount::summaries::{Run, Unread};
 use crate::log::mount::superblocks::command;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::ZoneIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -243,7 +242,7 @@ fn tell_apart(session: &mut Session, segment: &mut FoundSegment, member: usize) 
         for place in &twice {
             read_again(session, segment, member, *place, Doubt::SaidTwice);
         }
-        if twice.is_empty() || mutant::is(Mutant::ToldApartOnce) {
+        if twice.is_empty() {
             return;
         }
     }
@@ -251,9 +250,6 @@ fn tell_apart(session: &mut Session, segment: &mut FoundSegment, member: usize) 
 
 /// Reads a block of the data region again until what it says is believed.
 fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32, doubt: Doubt) {
-    if mutant::is(Mutant::BlocksReadOnce) {
-        return;
-    }
     let offset = place + HEADER_BLOCKS;
     let mut question = Question::of(doubt, said_at(segment, member, place));
     loop {

@@ -17,13 +17,12 @@ use crate::log::mount::{MountError, Session, reader};
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::segment::Segment;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, Lba};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
-use zone::format::oob::{Kind, Protected};
+use zone::format::oob::Protected;
 
 /// Regions whose tombstones are read at once.
 const REGIONS_AT_ONCE: usize = 1024;
@@ -67,10 +66,7 @@ pub fn since(
     for segment in decided {
         newest.add(segment, stripes_before(checkpoint, segment)..segment.layout.stripes);
     }
-    let doubtful = match mutant::is(Mutant::TrimsNotRedone) {
-        true => Vec::new(),
-        false => newest.bury_all(session, segments)?,
-    };
+    let doubtful = newest.bury_all(session, segments)?;
     // The cheaper question first: it is answered with yes by nearly all.
     let told = |(name, at)| is_covered(newest.pba.unpack(at)) || newest.is_told(name);
     let fits = newest.index.mapped().all(told);
@@ -152,8 +148,7 @@ pub fn gather(segment: &Decided, stripes: Range<u32>, tell: &mut dyn FnMut(&Entr
             continue;
         }
         let weak = segment.weak.binary_search(&stripe).is_ok();
-        let has_more = layout.code.parity_count() > 1 && mutant::is(Mutant::ParityInIndex);
-        for piece in 0..layout.code.data_count() + usize::from(has_more) {
+        for piece in 0..layout.code.data_count() {
             let member = layout.drive_of(stripe, piece);
             let Some(slot) = segment.slot_of(member, stripe) else { continue };
             for row in 0..layout.chunk_blocks {
@@ -176,7 +171,7 @@ impl Newest {
     fn new(session: &Session, index: Index, checkpoint: Option<u64>) -> Newest {
         let config = &session.config;
         let tombstones = vec![0; Lba(index.regions()).index()];
-        let considers_before = config.geometry.volatile_cache && !mutant::is(Mutant::OnlyNewestTombstone);
+        let considers_before = config.geometry.volatile_cache;
         Newest {
             pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
             blocks: match checkpoint {
@@ -212,7 +207,6 @@ impl Newest {
     fn offer(&mut self, entry: &Entry, copy: Copy) {
         let kind = match entry.kind {
             EntryKind::Data(kind) => kind,
-            EntryKind::Parity(_) if mutant::is(Mutant::ParityInIndex) => Kind::User,
             EntryKind::Parity(_) | EntryKind::Unknown | EntryKind::Void => return,
         };
         let protected = Protected { lba: entry.lba, sequence: entry.sequence, kind };
@@ -235,7 +229,7 @@ impl Newest {
             }
         };
         let is_newer = entry.sequence > *newest || entry.sequence == *newest && !copy.weak;
-        if is_newer || mutant::is(Mutant::NewestSegmentWins) {
+        if is_newer {
             *newest = entry.sequence;
             self.index.set(name, pba);
         }
@@ -351,7 +345,7 @@ impl Newest {
     fn bury(&mut self, region: u64, sequence: u64, bitmap: &base::xor::Block) -> Vec<Lba> {
         let mut buried = Vec::new();
         for (lba, why) in tombstone_blocks(region, self.index.blocks(), bitmap) {
-            if self.sequence_of(lba) >= sequence && !mutant::is(Mutant::TombstoneHidesNewer) {
+            if self.sequence_of(lba) >= sequence {
                 continue;
             }
             buried.push((lba, why));
@@ -368,9 +362,6 @@ impl Newest {
     /// A tombstone of this sequence cannot be read: all blocks that were not written since are lost, those
     /// without a copy too. It may have said that they were trimmed, or lost before. Returns them.
     fn doubt(&mut self, region: u64, sequence: u64) -> Vec<Lba> {
-        if mutant::is(Mutant::DoubtIgnored) {
-            return Vec::new();
-        }
         let range = region_range(region, self.index.blocks()).map(Lba);
         let lost: Vec<Lba> = range.filter(|lba| self.sequence_of(*lba) < sequence).collect();
         for lba in &lost {

@@ -21,7 +21,6 @@ use crate::log::mount::superblocks::{self, command, expect_success};
 use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use std::collections::BTreeMap;
 use zone::device::{Op, ZoneState};
 use zone::format::HEADER_BLOCKS;
@@ -59,9 +58,6 @@ pub fn find(
     read: &Zones,
     headers: &BTreeMap<u64, SegmentHeader>,
 ) -> Result<Lacking, MountError> {
-    if mutant::is(Mutant::EmptyZoneDropsSegment) {
-        return Ok(Lacking::default());
-    }
     let mut members = BTreeMap::new();
     for header in headers.values() {
         let lacking = lacking_members(session, read, header);
@@ -135,7 +131,7 @@ pub fn mark(
     segments: &[FoundSegment],
     lacking: &Lacking,
 ) -> Result<(), MountError> {
-    if !session.writable || mutant::is(Mutant::LackingZoneNotMarked) {
+    if !session.writable {
         return Ok(());
     }
     for FoundSegment { header, is_unproven, .. } in segments {

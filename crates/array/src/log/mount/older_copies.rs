@@ -10,7 +10,6 @@
 //! whatever its record says of the others. A crash between the two leaves members one or more generations behind, but then
 //! nobody says that they had settled, and nothing else was written since: these are believed. Reasons in ADR 19.
 
-use base::mutant::{self, Mutant};
 use std::fmt;
 use zone::format::superblock::{MemberState, Superblock};
 
@@ -68,16 +67,8 @@ pub fn find<'a>(record: &Superblock, all: impl Iterator<Item = &'a Superblock> +
         let judged = judge.members.get(member);
         judged.is_some_and(|judged| judged.uuid == uuid && judged.state != MemberState::Failed)
     };
-    let count = if mutant::is(Mutant::OlderCopyComparedOnce) { 1 } else { usize::MAX };
-    let held = all.clone().filter(vouches).take(count).map(|judge| judge.settled).max()?;
-    let is_degraded =
-        || all.clone().any(|judge| judge.members.iter().any(|other| other.state == MemberState::Failed));
-    let is_older = match () {
-        () if mutant::is(Mutant::OlderCopyBelieved) => false,
-        () if mutant::is(Mutant::OlderCopyBelievedWhenDegraded) && is_degraded() => false,
-        () if mutant::is(Mutant::EqualCopyIsOlder) => record.version() <= held,
-        () => record.version() < held,
-    };
+    let held = all.clone().filter(vouches).map(|judge| judge.settled).max()?;
+    let is_older = record.version() < held;
     let epoch_newest = all.map(|judge| judge.epoch).max().unwrap_or(record.epoch);
     let Superblock { epoch, generation, .. } = *record;
     let generation_held = held.generation;

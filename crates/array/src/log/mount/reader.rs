@@ -14,7 +14,6 @@ use crate::log::pba::Location;
 use crate::log::row;
 use crate::log::segment::Segment;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::DriveIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -270,9 +269,6 @@ fn decode_one(
 
 /// Reads a block with a command of its own; `None` when it is not whole.
 fn read_alone(session: &mut Session, segments: &[Segment], wanted: &Wanted) -> Option<Frame> {
-    if mutant::is(Mutant::PiecesReadOnce) {
-        return None;
-    }
     let Location { drive, zone, offset } = wanted.at;
     let place = wanted.row.place_on(session.array_tag(), segments, drive.index());
     let frame = read_blocks(session, drive.index(), zone, offset..offset + 1).pop().flatten();

@@ -21,7 +21,6 @@ use crate::log::row;
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
@@ -38,9 +37,9 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
     };
     let can_complete = (0..segment.layout.members()).all(takes_writes);
     // Under Zone Append, what is completed goes to any slot: summaries would be wrong of it.
-    let is_behind = segment.is_behind && !mutant::is(Mutant::CompletedBehindSummary);
-    let contradicts = segment.header.mode == WriteMode::Append
-        && (is_behind || lacks_summary(session, segment) && !mutant::is(Mutant::LostSummaryCompleted));
+    let is_behind = segment.is_behind;
+    let contradicts =
+        segment.header.mode == WriteMode::Append && (is_behind || lacks_summary(session, segment));
     if contradicts || !can_complete {
         segment.condemned = true;
         session.report.segments_condemned += 1;
@@ -104,9 +103,6 @@ fn finish_zones(session: &mut Session, segment: &mut Decided) -> Result<(), Moun
 /// Stripes that were never acknowledged count only if their data can be had: what rot has taken of them is
 /// no loss, for what was there before still is.
 pub fn void_unreadable(session: &mut Session, segment: &mut Decided) {
-    if mutant::is(Mutant::UnacknowledgedRotCounts) {
-        return;
-    }
     for stripe in std::mem::take(&mut segment.unacknowledged) {
         let members: Vec<usize> = whole_members(segment, stripe).collect();
         let readable =
@@ -141,7 +137,6 @@ fn end_slot(segment: &Decided) -> u32 {
     let layout = &segment.layout;
     match segment.header.mode {
         WriteMode::Write => segment.slots_touched,
-        WriteMode::Append if mutant::is(Mutant::GroupLeftOpen) => segment.slots_touched,
         WriteMode::Append if segment.slots_touched == 0 => 0,
         WriteMode::Append => layout.group_start(layout.group_of(segment.slots_touched - 1) + 1),
     }
@@ -188,10 +183,7 @@ fn complete_zone(
         let piece =
             stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
         match piece {
-            Some((stripe, mut frames)) => {
-                if mutant::is(Mutant::CompletedWithFillers) {
-                    frames = fillers(session, segment, member, slot, layout.chunk_blocks);
-                }
+            Some((stripe, frames)) => {
                 write(session, segment, member, frames)?;
                 segment.slots[member][stripe as usize] = Some(slot);
                 session.report.stripes_completed += 1;
@@ -240,10 +232,7 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
         }
     }
     layout.code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
-    let mut place = place_of(session, segment, member, stripe);
-    if mutant::is(Mutant::RotationDiffersInRepair) {
-        place.piece = u8::try_from(layout.piece_of(stripe + 1, member)).expect("at most 32 members");
-    }
+    let place = place_of(session, segment, member, stripe);
     let rows = 0..u8::try_from(layout.chunk_blocks).expect("at most 16 blocks");
     let neighbour = oob::neighbour_of(lost, &layout.code);
     let frames = rows.map(|row| {
@@ -267,8 +256,7 @@ fn read_piece(session: &mut Session, segment: &Decided, member: usize, stripe: u
     let whole = |frames: &Vec<Frame>| {
         (0..).zip(frames).all(|(row, frame)| block_is_whole(frame, &Place { row, ..place }))
     };
-    let attempts = if mutant::is(Mutant::PiecesReadOnce) { 1 } else { 2 };
-    (0..attempts).find_map(|_| {
+    (0..2).find_map(|_| {
         let frames = read_blocks(session, member, zone, offset..offset + layout.chunk_blocks);
         frames.into_iter().collect::<Option<Vec<Frame>>>().filter(whole)
     })

@@ -15,13 +15,12 @@ use crate::log::mount::superblocks::{command, written_blocks};
 use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::BTreeMap;
 use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::Entry;
-use zone::format::header::{SegmentHeader, Stream};
+use zone::format::header::SegmentHeader;
 use zone::format::oob::{self, Bound, Hint};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
@@ -214,7 +213,6 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
         && header.zones[member] == zone
         && header.zones.iter().all(|zone| zone.0 < session.config.geometry.zones)
         && header.chunk_blocks == session.config.chunk_blocks_of(header.stream)
-        && !(header.stream == Stream::Large && mutant::is(Mutant::LargeSegmentsNotFound))
         && header.level == session.config.level.code()
 }
 
@@ -230,9 +228,6 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_present(*member)).collect();
     let headerless = members.iter().any(|member| read.owner(&header, *member) != Some(header.segment));
-    if headerless && mutant::is(Mutant::OneHeaderDropsSegment) {
-        return;
-    }
     let lacking = all_lacking.of(header.segment);
     let torn = headerless && is_torn(session, read, &header);
     let layout = layout.filter(|_| {
@@ -240,8 +235,7 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
             !scan.zones_in_use[*member][header.zones[*member].index()]
                 && holds_segment(session, read, &header, *member, lacking.contains(*member))
         };
-        let is_dropped = torn || headerless && mutant::is(Mutant::GoodZonesReset);
-        !is_dropped && members.iter().all(is_whole)
+        !torn && members.iter().all(is_whole)
     });
     let Some(layout) = layout else {
         session.report.segments_discarded += 1;
@@ -250,9 +244,6 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
     };
     let (zones, zones_missing) = take_zones(session, read, &header, lacking, scan);
     let sealed = zones.iter().flatten().all(|zone| zone.full);
-    if mutant::is(Mutant::OneOpenSegment) && !sealed && scan.segments.iter().any(|other| !other.sealed) {
-        return;
-    }
     let is_unproven = all_lacking.is_unproven(session, read, &header, sealed);
     let covered = sealed && session.covers(header.segment);
     scan.segments.push(FoundSegment {
@@ -276,7 +267,7 @@ fn is_torn(session: &Session, read: &Zones, header: &SegmentHeader) -> bool {
             && read.written(header, member) > HEADER_BLOCKS
     };
     let mut members = (0..session.config.members).filter(|member| session.is_present(*member));
-    !members.any(has_data) && !mutant::is(Mutant::TornHeadersCount)
+    !members.any(has_data)
 }
 
 /// False when a member's zone says that a segment was being made or erased: it is empty though the member neither lacks it
@@ -290,12 +281,8 @@ fn holds_segment(
 ) -> bool {
     // A zone is reset on every drive before any of them is used again, so an older header is none: the drive returned
     // what was there before.
-    let was_used_again = read.owner(header, member).is_some_and(|other| {
-        let differs = other != header.segment;
-        differs && (other > header.segment || mutant::is(Mutant::OlderHeaderWins))
-    });
-    let offline =
-        read.descriptor(header, member).state == ZoneState::Offline && !mutant::is(Mutant::OfflineIsEmpty);
+    let was_used_again = read.owner(header, member).is_some_and(|other| other > header.segment);
+    let offline = read.descriptor(header, member).state == ZoneState::Offline;
     let was_there = session.record.was_written_with(member, header.segment);
     let empty = was_there && !offline && read.written(header, member) == 0;
     !was_used_again && (!empty || is_lacking)

@@ -16,7 +16,6 @@ use crate::log::mount::Session;
 use crate::log::mount::scan::{FoundSegment, READS_IN_FLIGHT_MAX};
 use crate::log::mount::superblocks::command;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use std::ops::Range;
 use zone::device::{Op, Status};
 use zone::format::HEADER_BLOCKS;
@@ -154,7 +153,7 @@ impl Unread {
             session.report.rows_described += 1;
             for (member, (place, entry)) in blocks.into_iter().enumerate() {
                 let Some(zone) = &mut self.zones[found.segment][member] else { continue };
-                if zone.has_footer && !mutant::is(Mutant::SummarySpeaksForRebuilt) {
+                if zone.has_footer {
                     continue;
                 }
                 let Some(known) = zone.known.get_mut(place as usize) else {
@@ -171,9 +170,6 @@ impl Unread {
                     summaries.push(Found { segment: found.segment, member, place, entry });
                 }
             }
-        }
-        if mutant::is(Mutant::SummaryHidesRest) {
-            self.zones[found.segment].iter_mut().flatten().for_each(|zone| zone.end = 0);
         }
         summaries
     }
@@ -264,7 +260,7 @@ fn read_blocks(session: &mut Session, segments: &[FoundSegment], found: &[Found]
         }
         let place = place_of(array, &segments[found[block].segment], &found[block]);
         let is_it = |frame: &Frame| {
-            let is_whole = block_is_whole(frame, &place) || mutant::is(Mutant::SummaryNotChecked);
+            let is_whole = block_is_whole(frame, &place);
             is_whole && Protected::from_bytes(&frame.oob) == entry.protected()
         };
         let frame = completion.frames.into_iter().next().filter(is_it);

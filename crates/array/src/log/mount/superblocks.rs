@@ -7,7 +7,6 @@ use crate::log::mount::spokesman::spokesman;
 use crate::log::mount::{MountError, Session};
 use base::erasure::ErasureCode;
 use base::frame::Frame;
-use base::mutant::{self, Mutant};
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Command, Completion, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice};
@@ -74,13 +73,10 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut older_copies: Vec<OlderCopy> = Vec::new();
     for (place, found) in records.iter().enumerate() {
         let Some((own, state)) = found else { continue };
-        if own.array != record.array && !mutant::is(Mutant::ForeignDriveAccepted) {
+        if own.array != record.array {
             return Err(MountError::ForeignDrive { place, found: own.array, wanted: record.array });
         }
-        let member = if mutant::is(Mutant::PlaceInsteadOfMember) { place } else { usize::from(own.member) };
-        if mutant::is(Mutant::StaleDriveBelieved) {
-            record.members[member].state = MemberState::Active;
-        }
+        let member = usize::from(own.member);
         let known = own.members[member].uuid == record.members[member].uuid;
         if !known || record.members[member].state == MemberState::Failed {
             let is_behind = known && own.generation < record.generation;
@@ -100,11 +96,6 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         by_member[member] = devices[place].take();
         log_states[member] = Some(*state);
     }
-    if mutant::is(Mutant::BlankDriveAccepted) {
-        for member in (0..members).filter(|member| records[*member].is_none()) {
-            by_member[member] = by_member[member].take().or_else(|| devices[member].take());
-        }
-    }
     for (member, device) in by_member.iter().enumerate() {
         if device.is_none() {
             record.members[member].state = MemberState::Failed;
@@ -112,11 +103,8 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     }
     // What a member that is being rebuilt lacks can be had from all others only.
     let code = code_of(&record)?;
-    let mut active = active_members(&record);
+    let active = active_members(&record);
     let missing: Vec<usize> = code.pieces().without(active).iter().collect();
-    if mutant::is(Mutant::MountsWithTooFew) {
-        active.insert(missing.first().copied().unwrap_or(0));
-    }
     if !code.can_decode(active) {
         let (present, needed) = (members - missing.len(), code.data_count());
         return Err(MountError::TooFewMembers { present, needed, missing, older_copies });
@@ -136,8 +124,7 @@ fn older_copy(own: &Superblock, records: &[Option<(Superblock, LogState)>]) -> O
 fn believe_rebuilding(record: &mut Superblock, own: &Superblock) -> Option<OlderCopy> {
     let member = usize::from(own.member);
     let is_over = own.members[member].state == MemberState::Rebuilding
-        && record.members[member].state == MemberState::Active
-        && !mutant::is(Mutant::RebuildingCopyBelieved);
+        && record.members[member].state == MemberState::Active;
     if !is_over {
         return None;
     }
@@ -261,24 +248,16 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 /// other one is reset and gets the record.
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
-    if mutant::is(Mutant::SettledTooEarly) {
-        session.record.settled = session.record.version();
-    }
-    let mut record = session.record.clone();
-    if mutant::is(Mutant::AbsenceNotRecorded) {
-        record.members.iter_mut().for_each(|member| member.state = MemberState::Active);
-    }
+    let record = session.record.clone();
     for member in 0..session.config.members {
         let Some(mut state) = session.log_positions[member].filter(|_| session.is_present(member)) else {
             continue;
         };
         let old = state.zone;
-        let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity
-            && !mutant::is(Mutant::SuperblockZoneOverflows);
+        let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity;
         if full {
             run(session, member, old, Op::Finish, "finish of a superblock zone")?;
-            let same = mutant::is(Mutant::SuperblocksErased);
-            let other = if same { old } else { ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0) };
+            let other = ZoneIndex(SUPERBLOCK_ZONES - 1 - old.0);
             run(session, member, other, Op::Reset, "reset of a superblock zone")?;
             state = LogState { zone: other, next: 0 };
         }
@@ -353,8 +332,6 @@ fn other_version(drives: &mut DriveSet, now: Instant) -> Option<u32> {
 pub fn written_blocks(descriptor: &ZoneDescriptor, capacity: u32) -> u32 {
     match descriptor.state {
         ZoneState::Empty | ZoneState::Offline => 0,
-        ZoneState::Full if mutant::is(Mutant::PointerOfFullZoneTrusted) => descriptor.write_pointer,
-        ZoneState::ReadOnly if mutant::is(Mutant::PointerOfReadOnlyZoneTrusted) => descriptor.write_pointer,
         ZoneState::Full | ZoneState::ReadOnly => capacity,
         ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => descriptor.write_pointer,
     }

@@ -8,15 +8,11 @@ use crate::log::mount::Session;
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::mount::repair::place_of;
 use crate::log::mount::scan::read_blocks;
-use base::mutant::{self, Mutant};
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::oob::{self, Place, Protected, neighbour_of};
 
 /// Asks for every data block of a kept stripe whose metadata can be neither read nor rebuilt.
 pub fn run(session: &mut Session, segment: &mut Decided) {
-    if mutant::is(Mutant::WitnessesNotAsked) {
-        return;
-    }
     let layout = segment.layout;
     let data_count = layout.code.data_count();
     // Where all can be decoded from whole chunks all names follow, and nobody needs to be asked.

@@ -75,6 +75,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if ALL.is_empty() {
+        eprintln!("mutants: this build has none; `cargo xtask mutants` makes one that has");
+        return ExitCode::FAILURE;
+    }
     catch_panics();
     let known: BTreeSet<&str> = ALL.iter().map(|about| about.name).collect();
     if let Some(name) = options.only.iter().find(|name| !known.contains(name.as_str())) {
