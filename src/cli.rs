@@ -261,6 +261,11 @@ pub enum DriveCommand {
     /// Served or not: without a server the rebuild begins with the next `serve` or `up`. It goes on where it
     /// was after a restart.
     Replace(Replace),
+    /// Take in again a drive that was away or was marked failed: what it lacks is rebuilt, no more
+    ///
+    /// Served or not. Clients of a server wait while the array is mounted with it.
+    #[command(name = "re-add")]
+    ReAdd(ReAdd),
     /// Add a blank drive that takes the place of the next that fails, served or not
     AddSpare(AddSpare),
     /// Take a spare away, served or not; its file stays
@@ -312,6 +317,21 @@ pub struct Replace {
     /// Most MiB per second that rebuilds may write from now on, 0 for no limit [default: as before]
     #[arg(long, value_parser = parse_rate, value_name = "MIB/S")]
     pub rebuild_rate: Option<Rate>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReAdd {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// The drive, as `zoneweave status` numbers it, or its file where that is [default: the only one that failed and is there]
+    #[arg(value_name = "DRIVE|PATH")]
+    pub drive: Option<String>,
+    /// Wait until what it lacks is rebuilt
+    #[arg(long)]
+    pub wait: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

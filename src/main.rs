@@ -22,6 +22,7 @@ mod leftover;
 mod lines;
 mod probe;
 mod progress;
+mod re_add;
 mod rebuild;
 mod replace;
 mod room;
@@ -139,6 +140,7 @@ fn drive_command(command: DriveCommand) -> anyhow::Result<Exit> {
     match command {
         DriveCommand::Fail(options) => fail::run(&options),
         DriveCommand::Create(options) => create::drive(&options),
+        DriveCommand::ReAdd(options) => re_add::run(&options),
         DriveCommand::Replace(options) => replace::run(&options),
         DriveCommand::AddSpare(options) => spare::run(&options),
         DriveCommand::RemoveSpare(options) => spare::remove(&options),

@@ -16,6 +16,7 @@ use array::log::{ReplaceError, mount, mount_read_only};
 use base::time::Instant;
 use base::units::DriveIndex;
 use drive::emulated::{CreateOptions, EmulatedDrive, Pace};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,12 +41,12 @@ pub struct Replaced {
     pub served: bool,
 }
 
-/// What became of an attempt.
+/// What became of an attempt to give a member a drive.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Attempt {
+pub enum Attempt<T> {
     /// The drive is in its place.
-    Done(Replaced),
+    Done(T),
     /// Something under way must end first.
     Busy,
 }
@@ -58,7 +59,8 @@ pub fn run(options: &Replace) -> Result<Exit> {
     if let Some(rate) = options.rebuild_rate.filter(|_| is_served) {
         rebuild::set_rate(&directory, rate)?;
     }
-    let replaced = match ask_server(&directory, options.drive, with.as_deref())? {
+    let path = with.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default();
+    let replaced = match ask_until_done(&directory, &format!("replace {}{path}", options.drive))? {
         Some(replaced) => replaced,
         None => replace_offline(&mut directory, options.drive, with.as_deref())?,
     };
@@ -92,20 +94,18 @@ fn print(options: &Replace, replaced: &Replaced) {
 }
 
 /// Asks the server, again while it is busy; `None` when there is none.
-fn ask_server(directory: &Directory, drive: u8, with: Option<&Path>) -> Result<Option<Replaced>> {
-    let path = with.map(|path| format!(" {}", path.display())).unwrap_or_default();
-    let line = format!("replace {drive}{path}");
+///
+/// # Errors
+/// What the server says, and when it is busy for a minute.
+pub fn ask_until_done<T: DeserializeOwned>(directory: &Directory, line: &str) -> Result<Option<T>> {
     for _ in 0..ASK_AGAIN_MAX {
-        let Some(answer) = status::ask(directory, &line)? else { return Ok(None) };
-        if let Attempt::Done(replaced) = serde_json::from_str(&answer).context("the server's answer")? {
-            return Ok(Some(replaced));
+        let Some(answer) = status::ask(directory, line)? else { return Ok(None) };
+        if let Attempt::Done(done) = serde_json::from_str(&answer).context("the server's answer")? {
+            return Ok(Some(done));
         }
         std::thread::sleep(ASK_AGAIN_EVERY);
     }
-    let said = format!(
-        "drive {drive} cannot be replaced: the array has been changing for a minute; try again later"
-    );
-    Err(Exit::Busy.error(said))
+    Err(Exit::Busy.error(format!("`{line}`: the array has been changing for a minute; try again later")))
 }
 
 /// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
@@ -154,7 +154,7 @@ pub fn install(
     now: Instant,
     (member, with): (u8, Option<&Path>),
     hosting: Option<&Hosting>,
-) -> Result<(Attempt, Option<Pace>)> {
+) -> Result<(Attempt<Replaced>, Option<Pace>)> {
     let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
     match volume.shard().can_replace(usize::from(member), [0; 16]) {
         Ok(()) => {}

@@ -1,5 +1,7 @@
 //! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
 
+mod returning;
+
 use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up};
 use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
@@ -8,7 +10,7 @@ use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
-use crate::replace::{self, Attempt};
+use crate::replace::{self, Attempt, Replaced};
 use crate::room;
 use crate::roster::{Absence, OpenDrives, Roster};
 use crate::scrub::{self, DriveOut, ScrubReport};
@@ -21,13 +23,14 @@ use array::log::config::{CheckpointEvery, Tuning};
 use array::log::survivors::GcStreams;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
-use array::log::{MountReport, OlderCopy, mount};
+use array::log::{MountReport, OlderCopy, mount, mount_with_re_add};
 use array::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use drive::emulated::Pace;
 use drive::timing::Profile;
+use returning::Returning;
 use server::listen::SOCKET_PATH_BYTES_MAX;
 use server::{ExportConfig, Listen, Listener, ServerConfig, Service, Stop, StopHandle, WallClock, control};
 use std::collections::BTreeSet;
@@ -94,7 +97,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let (listener, control) = listen(&directory, options)?;
     let place = listener.place().clone();
     let tuning = tuning_of(options, directory.file.engine);
-    let (volume, mounted) = recover(&directory, drives.devices, tuning, clock)?;
+    let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -111,6 +114,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         older_copies: mounted.older_copies,
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
         hosting,
+        returning: Returning::new(tuning, clock),
         stop: handle,
         rebuild_speed: Speed::default(),
         rebuilding: None,
@@ -209,15 +213,19 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
 }
 
 /// Mounts, and moves what a crash left incomplete before clients come. Begins anew when a drive fails
-/// meanwhile and takes some of that along.
+/// meanwhile and takes some of that along. A drive that was away is taken in again if that is asked for.
 fn recover(
     directory: &Directory,
     mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    re_add: Option<u8>,
     tuning: Tuning,
     clock: WallClock,
 ) -> Result<(LogVolume, MountReport)> {
     loop {
-        let (shard, set, report) = mount(devices, tuning, clock.now())?;
+        let (shard, set, report) = match re_add {
+            None => mount(devices, tuning, clock.now())?,
+            Some(drive) => mount_with_re_add(devices, usize::from(drive), tuning, clock.now())?,
+        };
         let status = shard.status();
         status::log_mount(directory, &status, &report);
         if let Some(asked) = tuning.index_memory.filter(|asked| *asked < status.memory.index)
@@ -295,6 +303,8 @@ struct ServedArray {
     /// How drives that come later work.
     hosting: Hosting,
     watch: DriveWatch,
+    /// A drive that was away and comes back.
+    returning: Returning,
     /// Drives that the mount left out because they are older than what the others know of them.
     older_copies: Vec<OlderCopy>,
     /// Ends the service when it is asked to.
@@ -391,8 +401,9 @@ impl ServedArray {
                 Ok(serde_json::to_string(&added)?)
             }
             "replace" => Ok(serde_json::to_string(&self.replace(now, rest)?)?),
+            "re-add" => Ok(serde_json::to_string(&self.re_add(now, rest)?)?),
             _ => anyhow::bail!(
-                "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, \
+                "`{line}` is not a question: ask `status`, `fail N`, `replace N [PATH]`, `re-add N PATH`, \
                  `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop`, `add-spare [PATH]`, `remove-spare PATH` or `stop`"
             ),
         }
@@ -472,13 +483,13 @@ impl ServedArray {
     }
 
     /// `replace N [PATH]`: an empty drive for one that failed.
-    fn replace(&mut self, now: Instant, rest: &str) -> Result<Attempt> {
+    fn replace(&mut self, now: Instant, rest: &str) -> Result<Attempt<Replaced>> {
         let (drive, path) = rest.split_once(' ').map_or((rest, None), |(drive, path)| (drive, Some(path)));
         let drive: u8 = drive.parse().context("the drive's number")?;
         self.install(now, drive, path.map(Path::new))
     }
 
-    fn install(&mut self, now: Instant, drive: u8, path: Option<&Path>) -> Result<Attempt> {
+    fn install(&mut self, now: Instant, drive: u8, path: Option<&Path>) -> Result<Attempt<Replaced>> {
         let place = (drive, path);
         let (attempt, pace) =
             replace::install(&mut self.directory, &mut self.volume, now, place, Some(&self.hosting))?;
@@ -503,6 +514,9 @@ impl ServedArray {
     /// Gives the place of a drive that has failed to a spare, if there is one.
     fn call_spare(&mut self, now: Instant) {
         self.spare_due = None;
+        if self.returning.is_settling() {
+            return;
+        }
         let Some((failed, spare)) = self.next_spare() else { return };
         let (uuid, path) = (spare.uuid, spare.path.clone());
         self.spare_due = Some(now + CALL_SPARE_EVERY);
@@ -557,6 +571,9 @@ impl Volume for ServedArray {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
+        if self.returning.is_settling() {
+            return self.returning.hold(request);
+        }
         self.volume.submit(now, request);
     }
 
@@ -570,6 +587,7 @@ impl Volume for ServedArray {
         self.watch_scrub(now);
         self.watch_damage(now);
         self.call_spare(now);
+        self.advance_re_add(now);
         let directory = &self.directory;
         self.watch
             .look(now, &mut self.volume, |drive| directory.path.join(&directory.file.drive[drive].path));

@@ -61,8 +61,8 @@ mod writer;
 pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
-    Compared, DamagedChunk, MountError, MountReport, OlderCopy, compare_checkpoint, format, identify, mount,
-    mount_read_only, spokesman,
+    Compared, DamagedChunk, MountError, MountReport, OlderCopy, ReAddRefusal, ReAdded, compare_checkpoint,
+    format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
 };
 pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};

@@ -215,6 +215,11 @@ impl Drive {
         self.dead
     }
 
+    /// It answers again.
+    pub fn be_alive(&mut self) {
+        self.dead = false;
+    }
+
     /// It answers nothing any more. What is in flight may have taken effect.
     pub fn die(&mut self) {
         self.strand_flight();

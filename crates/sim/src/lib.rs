@@ -26,6 +26,7 @@ mod outage;
 mod plan;
 mod power;
 mod rack;
+mod re_add;
 mod rollback;
 pub mod run;
 pub mod scenarios;

@@ -161,8 +161,9 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
 
 /// Members that break, go back or are taken away.
 fn culprits_of(scenario: &Scenario) -> BTreeSet<usize> {
-    let breaks =
-        |step: &&Step| !matches!(step, Step::Exchange { .. } | Step::Replace { .. } | Step::Back { .. });
+    let breaks = |step: &&Step| {
+        !matches!(step, Step::Exchange { .. } | Step::Replace { .. } | Step::Back { .. } | Step::ReAdd { .. })
+    };
     scenario.steps.iter().filter(breaks).flat_map(members_of).collect()
 }
 

@@ -7,7 +7,7 @@ use crate::rollback::Taken;
 use crate::step::{At, Step};
 use crate::world::{Failure, PATIENCE_NS, World, uuid};
 use array::log::volume::LogVolume;
-use array::log::{MountError, mount};
+use array::log::{MountError, mount, mount_with_re_add};
 use base::time::Instant;
 use base::units::DriveIndex;
 use zone::device::ZonedDevice;
@@ -37,11 +37,11 @@ impl World {
         }
         self.pending.clear();
         self.scrubbed = false;
-        self.oracle.power_failed();
         self.fail_drives();
     }
 
     fn fail_drives(&mut self) {
+        self.oracle.power_failed();
         self.tally.power_failures += 1;
         let mut rack = self.rack.lock();
         rack.power.fail();
@@ -88,7 +88,10 @@ impl World {
         array: [u8; 16],
         devices: Vec<Option<Box<dyn ZonedDevice>>>,
     ) -> Result<Mounted, Failure> {
-        let mounted = mount(devices, self.plan.tuning(), self.now);
+        let mounted = match self.re_adding {
+            None => mount(devices, self.plan.tuning(), self.now),
+            Some(member) => mount_with_re_add(devices, member, self.plan.tuning(), self.now),
+        };
         if self.has_lost_power_in_recovery() {
             return Ok(Mounted::Dark);
         }
@@ -101,8 +104,16 @@ impl World {
             Ok((shard, drives, report)) => {
                 self.ledger.count("mounts with a checkpoint", u64::from(shard.has_checkpoint()));
                 self.ledger.count("checkpoints refused", u64::from(report.checkpoint_refused));
+                if let Some(re_added) = &report.re_added {
+                    self.on_re_added(re_added);
+                }
                 self.volume = Some(Volume::Log(Box::new(LogVolume::new(shard, drives))));
                 Ok(Mounted::Done)
+            }
+            Err(MountError::NotReAdded { .. }) => {
+                self.re_adding = None;
+                self.ledger.count("re-adds refused", 1);
+                Ok(Mounted::Again)
             }
             Err(MountError::ForeignDrive { .. }) if !self.foreign.is_empty() => {
                 self.unplug_foreign();
@@ -156,8 +167,11 @@ impl World {
         self.observe_all()
     }
 
-    /// Nobody believes an older copy of a drive, and all say so for ever.
+    /// Nobody believes an older copy of a drive, and all say so for ever: as long as there are enough others that know.
     fn check_outdated(&mut self) -> Result<(), Failure> {
+        if !self.ledger.is_tolerable() {
+            return Ok(());
+        }
         for member in std::mem::take(&mut self.outdated) {
             if self.volume().shard().status().members[member] != MemberState::Failed {
                 return Err(Failure::new(format!("an older copy of drive {member} is believed")));
@@ -258,6 +272,7 @@ impl World {
                 self.drive_of[member] = blank;
                 self.plug_in(member);
                 self.blank.insert(blank);
+                self.spoilt.remove(&member);
                 self.ledger.blame(member, "drive comes back empty");
             }
             Step::Rollback { member, .. } if member < members => self.go_back(member),
@@ -275,6 +290,11 @@ impl World {
     /// A drive is as it was at an earlier moment, unless the member has another one since.
     fn go_back(&mut self, member: usize) {
         let Some(Taken { drive, snapshot, mounts }) = self.rollbacks.due(&self.drive_of) else { return };
+        // With too few others that know better, nobody can tell (TESTING.md).
+        let others_gone = self.away.iter().copied();
+        if !self.ledger.is_tolerable_without(&others_gone.chain([member]).collect()) {
+            return;
+        }
         self.replaced.remove(&member);
         self.scrubbed = false;
         self.rack.lock().drives[drive].go_back(snapshot);
@@ -313,6 +333,7 @@ impl World {
         self.rack.lock().power.recovering = false;
         if accepted.is_ok() {
             self.scrubbed = false;
+            self.spoilt.remove(&member);
             self.unplug(member);
             self.away.remove(&member);
             self.drive_of[member] = drive;

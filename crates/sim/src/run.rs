@@ -152,7 +152,8 @@ pub(crate) fn members_of(step: &Step) -> Vec<usize> {
         | Step::Back { member }
         | Step::Blank { member }
         | Step::Foreign { member }
-        | Step::Replace { member } => vec![member],
+        | Step::Replace { member }
+        | Step::ReAdd { member, .. } => vec![member],
         Step::Exchange { a, b } => vec![a, b],
         _ => step.member().into_iter().collect(),
     }

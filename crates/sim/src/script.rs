@@ -5,6 +5,7 @@
 //! more.
 
 use crate::plan::{Plan, pick};
+use crate::re_add::spoils_media;
 use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
 use base::erasure::{ErasureCode, PieceSet};
 use base::random::Random;
@@ -55,6 +56,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Zone { .. }
             | Step::Shrink { .. }
             | Step::Rollback { .. }
+            | Step::ReAdd { .. }
     )
 }
 
@@ -91,6 +93,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     };
     author.write();
     author.roll_back();
+    author.re_add();
     author.steps
 }
 
@@ -276,6 +279,51 @@ impl Author<'_> {
                 self.steps.push(Step::Rollback { member, steps: 1 + random.index(span) });
             }
             self.steps.push(step);
+        }
+    }
+
+    /// Culprits that failed or went away are taken in again. Drawn from a stream of its own, like rollbacks, after them.
+    /// Where nothing damaged the media of one, another member is lost next: what was re-added must do.
+    fn re_add(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x7265_6164);
+        let may_return =
+            self.theme == Theme::Culprit && self.plan.raizn.is_none() && self.code.tolerance() > 0;
+        if !may_return || !random.chance(1, 2) {
+            return;
+        }
+        // Where those who missed writes can be enough for a mount, they are believed when they are alone.
+        let has_majority = self.code.parity_count() < self.code.data_count();
+        let (mut gone, mut is_spoilt) = (None, false);
+        let steps = std::mem::take(&mut self.steps);
+        // Nobody can tell that a drive went back while another is out, if the array can lose one.
+        let calm_from =
+            steps.iter().rposition(|step| matches!(step, Step::Rollback { .. })).map_or(0, |at| at + 1);
+        for (at, step) in steps.into_iter().enumerate() {
+            is_spoilt |= spoils_media(&step);
+            if !matches!(step, Step::Hang { .. }) && !spoils_media(&step) {
+                gone = step.member().or(gone);
+            }
+            if let Step::Away { member } | Step::Lose { member } = step {
+                gone = Some(member);
+            }
+            let one_in = if matches!(step, Step::Mount { .. }) { 3 } else { 30 };
+            self.steps.push(step);
+            let Some(member) = gone.filter(|_| random.chance(1, one_in)) else { continue };
+            let cut = random.chance(1, 6).then(|| {
+                let kind = pick(&mut random, &[Kind::Superblock, Kind::Any, Kind::Reset, Kind::Chunk]);
+                At { kind, skip: u32::try_from(random.below(12)).expect("a small number") }
+            });
+            self.steps.push(Step::ReAdd { member, cut });
+            gone = gone.filter(|_| random.chance(1, 2));
+            if at >= calm_from && !is_spoilt && has_majority && random.chance(1, 2) {
+                let other = random.index(self.plan.members);
+                let back = match random.chance(1, 2) {
+                    true => Step::ReAdd { member: other, cut: None },
+                    false => Step::Replace { member: other },
+                };
+                let fails = [Step::Idle, Step::Fail { member: other }, Step::Verify, Step::Idle];
+                self.steps.extend(fails.into_iter().chain([back, Step::Idle]));
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
+use crate::re_add::spoils_media;
 use crate::rollback::Rollbacks;
 use crate::step::{Damage, Scope, Step};
 use crate::trace::{Keep, Trace};
@@ -89,6 +90,10 @@ pub struct World {
     pub(crate) rollbacks: Rollbacks,
     /// Members whose drive is as it was before the last mount: older copies of themselves.
     pub(crate) outdated: BTreeSet<usize>,
+    /// Members whose media were damaged since their drive was new.
+    pub(crate) spoilt: BTreeSet<usize>,
+    /// The member whose drive the mount under way is to take in again.
+    pub(crate) re_adding: Option<usize>,
     /// Places with a drive of another array.
     pub(crate) foreign: BTreeMap<usize, Option<usize>>,
     /// The engine, while the power is on.
@@ -142,6 +147,8 @@ impl World {
             shelf: BTreeMap::new(),
             rollbacks: Rollbacks::default(),
             outdated: BTreeSet::new(),
+            spoilt: BTreeSet::new(),
+            re_adding: None,
             foreign: BTreeMap::new(),
             volume: None,
             pending: BTreeMap::new(),
@@ -175,6 +182,10 @@ impl World {
                 self.rack.lock().power.arm(at, None, Blow::PowerOff);
             }
             Step::Mount { cut } => self.mount(cut)?,
+            Step::ReAdd { member, cut } => {
+                self.ready()?;
+                self.re_add(member, cut)?;
+            }
             Step::Lose { .. }
             | Step::Away { .. }
             | Step::Back { .. }
@@ -296,6 +307,9 @@ impl World {
         // What breaks after it was replaced is to blame again.
         self.replaced.remove(&member);
         self.scrubbed = false;
+        if spoils_media(step) {
+            self.spoilt.insert(member);
+        }
         let layout = self.array.layout();
         let fault = {
             let Rack { drives, power, trace } = &mut *self.rack.lock();

@@ -2,7 +2,7 @@
 //! service; every step may itself crash and be repeated.
 //!
 //! 1. `superblocks`: who belongs to the array, who is missing or stale, by the word of the `spokesman`; `older_copies`: whose drive went back to an earlier
-//!    moment. Recorded before anything else is written, so that a member that missed this mount is never believed again, and
+//!    moment; `re_add`: whose drive was away and is taken in again. Recorded before anything else is written, so that a member that missed this mount is never believed again, and
 //!    once more when all hold that record, so that one that goes back behind it is noticed.
 //! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks; `entries`: what each block says of itself, some segments at a time.
 //! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
@@ -25,6 +25,7 @@ mod entries;
 mod index;
 mod lacking;
 mod older_copies;
+mod re_add;
 mod reader;
 mod repair;
 mod scan;
@@ -56,6 +57,7 @@ use zone::stripe::table::Packing;
 const BATCH_BLOCKS_MAX: usize = 1 << 22;
 
 pub use older_copies::OlderCopy;
+pub use re_add::{ReAddRefusal, ReAdded};
 pub use spokesman::spokesman;
 pub use superblocks::identify;
 
@@ -85,6 +87,8 @@ pub struct MountReport {
     pub checkpoint_refused: bool,
     /// Drives that were left out because they are older copies of themselves.
     pub older_copies: Vec<OlderCopy>,
+    /// The drive that was taken in again, if that was asked for.
+    pub re_added: Option<ReAdded>,
     /// Zones that hold data of this array but belong to no segment that could be read.
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
 }
@@ -123,6 +127,13 @@ pub enum MountError {
     DuplicateMember {
         /// The member.
         member: usize,
+    },
+    /// A drive that was away cannot be taken in again.
+    NotReAdded {
+        /// The member.
+        member: usize,
+        /// Why not.
+        why: ReAddRefusal,
     },
     /// Every member is called failed by another: parts of the array were used apart.
     SplitBrain,
@@ -181,6 +192,7 @@ impl fmt::Display for MountError {
             MountError::DuplicateMember { member } => {
                 write!(f, "two drives say they are member {member}: a drive was copied; remove one of them")
             }
+            MountError::NotReAdded { member, why } => write!(f, "drive {member} cannot be re-added: {why}"),
             MountError::SplitBrain => write!(
                 f,
                 "the members accuse one another of having failed: parts of the array were used apart; take out the \
@@ -236,12 +248,36 @@ pub fn format(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]) -> 
 /// # Errors
 /// When too few members are there, or they do not fit together. Nothing was changed then.
 pub fn mount(
+    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    tuning: Tuning,
+    now: Instant,
+) -> Result<(Shard, DriveSet, MountReport), MountError> {
+    mount_to_serve(devices, None, tuning, now)
+}
+
+/// As [`mount`], and the drive of a member that was away is taken in again: what it holds of segments that are still there
+/// counts, and what it lacks is rebuilt. The report says how much that is.
+///
+/// # Errors
+/// As [`mount`], and when the drive cannot be taken in. Nothing was changed then. A drive that fails on the way is left out,
+/// and the report does not name it.
+pub fn mount_with_re_add(
+    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    member: usize,
+    tuning: Tuning,
+    now: Instant,
+) -> Result<(Shard, DriveSet, MountReport), MountError> {
+    mount_to_serve(devices, Some(member), tuning, now)
+}
+
+fn mount_to_serve(
     mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    mut re_add: Option<usize>,
     tuning: Tuning,
     now: Instant,
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
     loop {
-        let mut session = Session::begin(devices, now, true)?;
+        let mut session = Session::begin(devices, Purpose::Serve { re_add }, now)?;
         session.uses_checkpoints = true;
         match session.recover(tuning) {
             Ok(shard) => return Ok((shard, session.drives, session.report)),
@@ -250,6 +286,8 @@ pub fn mount(
                 if !session.config.code().can_decode(others) {
                     return Err(MountError::Drive { member, what, status });
                 }
+                // The array goes on without it; that it is not in the report says so.
+                re_add = re_add.filter(|returning| *returning != member);
                 session.drives.remove(DriveIndex::at(member));
                 devices = session.drives.into_inner();
             }
@@ -267,7 +305,7 @@ pub fn mount_read_only(
     devices: Vec<Option<Box<dyn ZonedDevice>>>,
     now: Instant,
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
-    let mut session = Session::begin(devices, now, false)?;
+    let mut session = Session::begin(devices, Purpose::Look, now)?;
     let shard = session.recover(Tuning::default())?;
     Ok((shard, session.drives, session.report))
 }
@@ -293,7 +331,7 @@ pub fn compare_checkpoint(
     tuning: Tuning,
     now: Instant,
 ) -> Result<Compared, MountError> {
-    let mut session = Session::begin(devices, now, false)?;
+    let mut session = Session::begin(devices, Purpose::Look, now)?;
     session.uses_checkpoints = true;
     // All of its index is compared.
     let with = session.recover(Tuning { index_memory: None, ..tuning })?;
@@ -307,6 +345,15 @@ pub fn compare_checkpoint(
     Ok(Compared { uses_checkpoint, uses_summaries, differences })
 }
 
+/// What a mount is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Nothing is written.
+    Look,
+    /// The array will be served, with a drive that was away, if that is asked for.
+    Serve { re_add: Option<usize> },
+}
+
 /// One mount in progress.
 struct Session {
     drives: DriveSet,
@@ -316,6 +363,8 @@ struct Session {
     log_positions: Vec<Option<superblocks::LogState>>,
     entry_bytes: EntryBytes,
     writable: bool,
+    /// The member whose drive is taken in again.
+    re_add: Option<usize>,
     /// What the checkpoint covers and summaries describe need not be read.
     uses_checkpoints: bool,
     /// Blocks of each zone that are read first of segments that summaries may describe.
@@ -328,10 +377,14 @@ struct Session {
 impl Session {
     fn begin(
         devices: Vec<Option<Box<dyn ZonedDevice>>>,
+        purpose: Purpose,
         now: Instant,
-        writable: bool,
     ) -> Result<Session, MountError> {
-        let found = superblocks::assemble(devices, now)?;
+        let (writable, re_add) = match purpose {
+            Purpose::Look => (false, None),
+            Purpose::Serve { re_add } => (true, re_add),
+        };
+        let found = superblocks::assemble(devices, re_add, now)?;
         let config = superblocks::config_of(&found.record, &found.drives)?;
         let entry_bytes = PbaFormat::new(config.members, &config.geometry).expect("validated").entry_bytes();
         Ok(Session {
@@ -342,6 +395,7 @@ impl Session {
             log_positions: found.log_states,
             entry_bytes,
             writable,
+            re_add,
             uses_checkpoints: false,
             summary_window: u32::MAX,
             report: MountReport { older_copies: found.older_copies, ..MountReport::default() },
@@ -375,6 +429,7 @@ impl Session {
             self.record_mount()?;
         }
         let mut scan = scan::run(self)?;
+        self.report.re_added = self.re_add.map(|member| ReAdded::count(member, &scan.segments));
         let found = std::mem::take(&mut scan.segments);
         let recovered = match self.record.checkpoint.clone().filter(|_| self.uses_checkpoints) {
             Some(checkpoint) => self.recover_since(&checkpoint, found, &tuning)?,

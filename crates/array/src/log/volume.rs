@@ -199,6 +199,17 @@ impl LogVolume {
         &mut self.drives
     }
 
+    /// Takes the drives from an engine that is at rest, for another mount. Whatever is asked of it from now on fails.
+    ///
+    /// # Panics
+    /// When it is not at rest.
+    #[must_use]
+    pub fn part(&mut self) -> DriveSet {
+        assert!(self.is_at_rest());
+        let none = (0..self.drives.len()).map(|_| None).collect();
+        std::mem::replace(&mut self.drives, DriveSet::new(none))
+    }
+
     /// Takes engine and drives apart, for another mount.
     #[must_use]
     pub fn into_drives(self) -> DriveSet {

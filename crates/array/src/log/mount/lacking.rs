@@ -94,7 +94,8 @@ fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) 
         let own_header = read.own_header(header, member);
         let was_there = session.record.was_written_with(member, header.segment);
         let written = read.written(header, member);
-        if own_header.is_some_and(|own| own.segment == header.segment && own.blank != Blank::No) {
+        let is_own = own_header.is_some_and(|own| own.segment == header.segment);
+        if was_there && is_own && own_header.is_some_and(|own| own.blank != Blank::No) {
             marked.insert(member);
         } else if was_there
             && read.newest[member] < header.segment
@@ -102,10 +103,9 @@ fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) 
             && (written == 0 || own_header.is_some() && holds_older(session, member, header))
         {
             lacking.insert(member);
-        } else if was_there || descriptor.state == ZoneState::Full {
+        } else if was_there || read.is_rebuilt(header, member) {
             holding.insert(member);
-            let is_own = own_header.is_some_and(|own| own.segment == header.segment);
-            has_data |= is_own && written > HEADER_BLOCKS;
+            has_data |= was_there && is_own && written > HEADER_BLOCKS;
         }
     }
     let suffices = has_data && session.config.code().can_decode(holding);

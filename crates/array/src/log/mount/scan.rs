@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::Entry;
-use zone::format::header::SegmentHeader;
+use zone::format::header::{Blank, SegmentHeader};
 use zone::format::oob::{self, Bound, Hint};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
@@ -67,6 +67,19 @@ impl Zones {
     /// Blocks of a member's zone of a segment that may hold data.
     pub fn written(&self, header: &SegmentHeader, member: usize) -> u32 {
         written_blocks(self.descriptor(header, member), self.capacity)
+    }
+
+    /// True when a member that is being rebuilt holds its part of a segment: a zone becomes full as the last thing of all,
+    /// when what it and the others hold has left their caches. On a drive that was away, another segment may be in its place.
+    pub fn is_rebuilt(&self, header: &SegmentHeader, member: usize) -> bool {
+        let is_its_own = |own: &SegmentHeader| {
+            own.segment == header.segment
+                && own.sequence == header.sequence
+                && own.zones == header.zones
+                && own.blank == Blank::No
+        };
+        self.descriptor(header, member).state == ZoneState::Full
+            && self.own_header(header, member).is_some_and(is_its_own)
     }
 
     /// The segment whose header a member holds in its zone of a segment.
@@ -125,8 +138,13 @@ pub struct Scan {
 pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     let read = Zones::read(session)?;
     let mut headers: BTreeMap<u64, SegmentHeader> = BTreeMap::new();
-    for header in read.own.iter().flatten().flatten() {
-        headers.entry(header.segment).or_insert_with(|| header.clone());
+    // A member that is being rebuilt may hold segments of long ago: the others are asked first.
+    let is_rebuilding = |member: &usize| !session.record.was_written_with(*member, 0);
+    let (rebuilding, others): (Vec<usize>, Vec<usize>) = (0..read.own.len()).partition(is_rebuilding);
+    for member in others.into_iter().chain(rebuilding) {
+        for header in read.own[member].iter().flatten() {
+            headers.entry(header.segment).or_insert_with(|| header.clone());
+        }
     }
     let lacking = lacking::find(session, &read, &headers)?;
     let zones = session.config.geometry.zones as usize;
@@ -271,7 +289,7 @@ fn is_torn(session: &Session, read: &Zones, header: &SegmentHeader) -> bool {
 }
 
 /// False when a member's zone says that a segment was being made or erased: it is empty though the member neither lacks it
-/// nor is being rebuilt, or has been used again.
+/// nor is being rebuilt, or has been used again. Nobody asks a member that the segment was written without.
 fn holds_segment(
     session: &Session,
     read: &Zones,
@@ -279,12 +297,15 @@ fn holds_segment(
     member: usize,
     is_lacking: bool,
 ) -> bool {
+    let was_there = session.record.was_written_with(member, header.segment);
+    if !was_there {
+        return true;
+    }
     // A zone is reset on every drive before any of them is used again, so an older header is none: the drive returned
     // what was there before.
     let was_used_again = read.owner(header, member).is_some_and(|other| other > header.segment);
     let offline = read.descriptor(header, member).state == ZoneState::Offline;
-    let was_there = session.record.was_written_with(member, header.segment);
-    let empty = was_there && !offline && read.written(header, member) == 0;
+    let empty = !offline && read.written(header, member) == 0;
     !was_used_again && (!empty || is_lacking)
 }
 
@@ -303,7 +324,8 @@ fn take_zones(
         let zone = header.zones[member];
         scan.zones_in_use[member][zone.index()] = true;
         let descriptor = read.descriptors[member].get(zone.index())?;
-        if !lacking.contains(member) && is_rebuilt(session, member, header.segment, descriptor) {
+        let was_there = session.record.was_written_with(member, header.segment);
+        if !lacking.contains(member) && (was_there || read.is_rebuilt(header, member)) {
             return found_zone(descriptor, capacity);
         }
         zones_missing |= 1 << member;
@@ -327,12 +349,6 @@ fn discard_zone(read: &Zones, header: &SegmentHeader, member: usize, scan: &mut 
     } else {
         scan.zones_in_use[member][zone.index()] = true;
     }
-}
-
-/// True when a member holds its part of a segment: because the segment was written with it, or
-/// because its zone was rebuilt, which makes it full as the last of all.
-fn is_rebuilt(session: &Session, member: usize, segment: u64, descriptor: &ZoneDescriptor) -> bool {
-    session.record.was_written_with(member, segment) || descriptor.state == ZoneState::Full
 }
 
 fn is_resettable(state: ZoneState) -> bool {
@@ -367,13 +383,15 @@ fn find_orphans(session: &mut Session, read: &Zones, scan: &mut Scan) {
             let has_shrunk = descriptor.capacity < capacity && !scan.zones_in_use[member][zone.index()];
             let unusable = has_shrunk || !is_resettable(descriptor.state);
             let claimed = scan.zones_in_use[member][zone.index()] || read.own[member][zone.index()].is_some();
+            let is_rebuilding = !session.record.was_written_with(member, 0);
             if unusable {
                 scan.zones_in_use[member][zone.index()] = true;
             }
             if unusable || claimed || written_blocks(descriptor, capacity) == 0 {
                 continue;
             }
-            if holds_data(session, member, zone) {
+            // Of a member that is being rebuilt, what no segment claims is of no use.
+            if !is_rebuilding && holds_data(session, member, zone) {
                 scan.zones_in_use[member][zone.index()] = true;
                 session.report.zones_orphaned.push((DriveIndex::at(member), zone));
             } else {

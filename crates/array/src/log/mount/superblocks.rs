@@ -3,6 +3,7 @@
 use crate::log::config::{AppendUse, ArrayConfig, ConfigError, OpenSegments};
 use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT, active_members};
 use crate::log::mount::older_copies::{self, OlderCopy};
+use crate::log::mount::re_add::{self, ReAddRefusal};
 use crate::log::mount::spokesman::spokesman;
 use crate::log::mount::{MountError, Session};
 use base::erasure::ErasureCode;
@@ -56,8 +57,13 @@ pub fn identify(device: Box<dyn ZonedDevice>, now: Instant) -> (Box<dyn ZonedDev
     (device, record)
 }
 
-/// Finds the array on the drives and puts them in order of membership.
-pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Result<Found, MountError> {
+/// Finds the array on the drives and puts them in order of membership. The drive of `re_add` is taken in again though it
+/// missed what the others were told.
+pub fn assemble(
+    devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    re_add: Option<usize>,
+    now: Instant,
+) -> Result<Found, MountError> {
     let places = devices.len();
     let mut drives = DriveSet::new(devices);
     let records: Vec<Option<(Superblock, LogState)>> =
@@ -71,6 +77,7 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
     let mut by_member: Vec<Option<Box<dyn ZonedDevice>>> = (0..members).map(|_| None).collect();
     let mut log_states = vec![None; members];
     let mut older_copies: Vec<OlderCopy> = Vec::new();
+    let mut returning = None;
     for (place, found) in records.iter().enumerate() {
         let Some((own, state)) = found else { continue };
         if own.array != record.array {
@@ -78,6 +85,12 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         }
         let member = usize::from(own.member);
         let known = own.members[member].uuid == record.members[member].uuid;
+        if known && re_add == Some(member) {
+            if returning.replace((place, own, *state)).is_some() {
+                return Err(MountError::DuplicateMember { member });
+            }
+            continue;
+        }
         if !known || record.members[member].state == MemberState::Failed {
             let is_behind = known && own.generation < record.generation;
             older_copies.extend(is_behind.then(|| OlderCopy::of(own, &record)));
@@ -95,6 +108,14 @@ pub fn assemble(devices: Vec<Option<Box<dyn ZonedDevice>>>, now: Instant) -> Res
         }
         by_member[member] = devices[place].take();
         log_states[member] = Some(*state);
+    }
+    if let Some(member) = re_add {
+        let refused = |why| MountError::NotReAdded { member, why };
+        let (place, own, state) = returning.ok_or_else(|| refused(ReAddRefusal::NotThere))?;
+        let is_older = older_copy(own, &records).is_some();
+        re_add::take_in(&mut record, member, is_older).map_err(refused)?;
+        by_member[member] = devices[place].take();
+        log_states[member] = Some(state);
     }
     for (member, device) in by_member.iter().enumerate() {
         if device.is_none() {

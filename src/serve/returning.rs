@@ -1,0 +1,180 @@
+//! A drive that was away is taken in again while the array is served: by a mount, as at a start (ADR 21).
+//!
+//! ```text
+//!   asked ──> Settling: clients wait, the engine comes to rest ──> mounted with the drive ──> Over: who asks again is told
+//! ```
+//! Who asked asks again until it is over, as for a replacement.
+
+use super::{ServedArray, recover};
+use crate::exit::{self, Exit};
+use crate::re_add::{ReAddedDrive, expect_member};
+use crate::replace::Attempt;
+use crate::roster::within;
+use anyhow::{Context, Result, bail};
+use array::log::config::Tuning;
+use array::log::status::Health;
+use array::request::Request;
+use base::time::{Instant, Nanos};
+use base::units::DriveIndex;
+use drive::emulated::EmulatedDrive;
+use server::WallClock;
+use std::path::{Path, PathBuf};
+use zone::format::superblock::MemberState;
+
+/// How long clients wait for the engine to come to rest.
+const SETTLING_MAX: Nanos = Nanos(10_000_000_000);
+/// How long an outcome that nobody asks for is kept.
+const KEPT_MAX: Nanos = Nanos(5_000_000_000);
+
+/// See the module.
+pub(super) struct Returning {
+    tuning: Tuning,
+    clock: WallClock,
+    stage: Stage,
+    /// What clients asked for meanwhile.
+    held: Vec<Request>,
+}
+
+enum Stage {
+    /// No drive is on its way back.
+    Idle,
+    /// Clients wait until the engine is at rest.
+    Settling { drive: u8, path: PathBuf, since: Instant },
+    /// The drive is back, or is not.
+    Over { drive: u8, outcome: Result<ReAddedDrive>, at: Instant },
+}
+
+impl Returning {
+    /// No drive yet; mounts are made like the first one.
+    pub(super) fn new(tuning: Tuning, clock: WallClock) -> Returning {
+        Returning { tuning, clock, stage: Stage::Idle, held: Vec::new() }
+    }
+
+    /// True while clients wait for a drive.
+    pub(super) fn is_settling(&self) -> bool {
+        matches!(self.stage, Stage::Settling { .. })
+    }
+
+    /// Keeps a request for later.
+    pub(super) fn hold(&mut self, request: Request) {
+        assert!(self.is_settling(), "requests are held while a drive is on its way back only");
+        self.held.push(request);
+    }
+}
+
+impl ServedArray {
+    /// `re-add N PATH`: begins, or tells what became of it.
+    pub(super) fn re_add(&mut self, now: Instant, rest: &str) -> Result<Attempt<ReAddedDrive>> {
+        let (drive, path) = rest.split_once(' ').context("the drive's number and its file")?;
+        let drive: u8 = drive.parse().context("the drive's number")?;
+        match std::mem::replace(&mut self.returning.stage, Stage::Idle) {
+            Stage::Over { drive: other, outcome, at } if other == drive && now.since(at) < KEPT_MAX => {
+                return outcome.map(Attempt::Done);
+            }
+            settling @ Stage::Settling { .. } => {
+                self.returning.stage = settling;
+                return Ok(Attempt::Busy);
+            }
+            Stage::Over { .. } | Stage::Idle => {}
+        }
+        self.expect_away(drive)?;
+        expect_member(&self.directory, drive, Path::new(path))?;
+        self.returning.stage = Stage::Settling { drive, path: PathBuf::from(path), since: now };
+        Ok(Attempt::Busy)
+    }
+
+    /// Refuses what a mount would refuse, and what it would cut off.
+    fn expect_away(&self, drive: u8) -> Result<()> {
+        let status = self.volume.shard().status();
+        let refused =
+            |why: String| Err(Exit::Usage.error(format!("drive {drive} cannot be re-added: {why}")));
+        match status.members.get(usize::from(drive)) {
+            None => return refused(format!("the array has drives 0 to {}", status.members.len() - 1)),
+            Some(MemberState::Active) => return refused("it has not failed".to_owned()),
+            Some(MemberState::Rebuilding) => return refused("it is being rebuilt already".to_owned()),
+            Some(MemberState::Failed) => {}
+        }
+        if let Some(other) = self.volume.shard().rebuilding() {
+            let said =
+                format!("drive {drive} cannot be re-added: drive {other} is being rebuilt; wait for it");
+            return Err(Exit::Busy.error(said));
+        }
+        if self.volume.shard().is_scrubbing() {
+            let said = format!("drive {drive} cannot be re-added during a scrub: wait for it, or stop it");
+            return Err(Exit::Busy.error(said));
+        }
+        if status.health == Health::Failed {
+            bail!(
+                "drive {drive} cannot be re-added: too many drives are lost to serve the array; stop it, and start it with \
+                 the drives that are back"
+            );
+        }
+        Ok(())
+    }
+
+    /// Goes on with a drive that is on its way back.
+    pub(super) fn advance_re_add(&mut self, now: Instant) {
+        let Stage::Settling { drive, path, since } = &self.returning.stage else { return };
+        let (drive, path, since) = (*drive, path.clone(), *since);
+        let outcome = if self.volume.is_at_rest() {
+            self.mount_with(drive, path, since)
+        } else if now.since(since) >= SETTLING_MAX {
+            let said = format!(
+                "drive {drive} cannot be re-added: the array did not come to rest in {} s; try again later",
+                SETTLING_MAX.0 / 1_000_000_000
+            );
+            Err(Exit::Busy.error(said))
+        } else {
+            return;
+        };
+        if let Err(error) = &outcome {
+            log::error!("{}", exit::in_words(error));
+        }
+        let at = self.returning.clock.now();
+        self.returning.stage = Stage::Over { drive, outcome, at };
+        for request in std::mem::take(&mut self.returning.held) {
+            self.volume.submit(at, request);
+        }
+    }
+
+    /// Mounts the array anew, with the drive. Clients keep their frames.
+    fn mount_with(&mut self, drive: u8, path: PathBuf, since: Instant) -> Result<ReAddedDrive> {
+        let index = DriveIndex(drive);
+        // What is left of it keeps its file locked.
+        drop(self.volume.drives_mut().remove(index));
+        let opened =
+            EmulatedDrive::open(&path).with_context(|| format!("drive {drive} cannot be re-added"))?;
+        let hosted = self.hosting.host(opened, u64::from(drive))?;
+        let shard = self.volume.shard();
+        self.lifetime = self.lifetime.plus(shard.counters(), &shard.drive_damage());
+        let mut devices = self.volume.part().into_inner();
+        devices[index.index()] = Some(hosted.device);
+        let Returning { tuning, clock, .. } = self.returning;
+        let recovered = recover(&self.directory, devices, Some(drive), tuning, clock);
+        let (mut volume, report) = recovered.inspect_err(|_| {
+            log::error!("the array cannot be mounted again: the server stops; nothing acknowledged is lost");
+            self.stop.request();
+        })?;
+        volume.frames().adopt(self.volume.frames().frames_out());
+        self.volume = volume;
+        self.older_copies.clone_from(&report.older_copies);
+        (self.damage_named, self.damage_named_blocks) = (Vec::new(), 0);
+        if let Some(pace) = hosted.pace {
+            pace.start();
+            self.paces.push(pace);
+            self.newcomers.insert(index);
+        }
+        let re_added = ReAddedDrive::new(&report, drive, path, true)?;
+        self.directory.file.drive[index.index()].path = within(&self.directory.path, &re_added.path);
+        if let Err(error) = self.directory.save() {
+            log::warn!("array.toml is not up to date, which does no harm: {}", exit::in_words(&error));
+        }
+        let waited = clock.now().since(since);
+        log::info!(
+            "drive {drive} is back: {}; clients waited {} ms",
+            re_added.in_words(),
+            waited.0 / 1_000_000
+        );
+        Ok(re_added)
+    }
+}
