@@ -1,4 +1,4 @@
-//! `zoneweave drive fail`: takes a drive out for good.
+//! `zoneweave drive fail`: takes a drive out.
 
 use crate::cli::Fail;
 use crate::directory::Directory;

@@ -39,7 +39,7 @@ pub fn run(options: &Rebuild) -> Result<Exit> {
     }
     if report.state == "degraded" {
         println!(
-            "`zoneweave drive replace {} N` gives it a new drive for one that failed",
+            "`zoneweave drive re-add {0}` takes in a drive that is back, `zoneweave drive replace {0} N` gives it a new one",
             options.dir.display()
         );
     }

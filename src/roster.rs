@@ -180,8 +180,8 @@ impl Roster {
                           array.toml right?)";
         if self.can_go_on() {
             format!(
-                "{bring_back}, or go on without it: `zoneweave serve {dir} --degraded`; it is not believed again after \
-                 that, and has to be replaced"
+                "{bring_back}, or go on without it: `zoneweave serve {dir} --degraded`; after that it has to be \
+                 re-added (`zoneweave drive re-add`) or replaced"
             )
         } else {
             format!("{bring_back}: too few drives are left to go on without")

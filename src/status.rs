@@ -629,7 +629,7 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
         }
     }
     for older in &report.older_copies {
-        log::warn!("{older}; it is left out: `zoneweave drive replace` gives its place to an empty drive");
+        log::warn!("{older}; it is left out: `zoneweave drive re-add` takes it in by what it lacks");
     }
     log::info!(
         "mounted: {} stripes completed, {} never acknowledged, {} segments discarded, {} to be collected first",
