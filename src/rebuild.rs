@@ -76,7 +76,8 @@ pub fn follow(directory: &Directory, begun: Option<usize>, is_quiet: bool) -> Re
                 let new = || (rebuild.drive, Display::new(&what, is_quiet));
                 shown.get_or_insert_with(new).1.show(&rebuild.progress);
             }
-            None if report.rebuild_due => {}
+            // A spare is about to be taken, or the end of a rebuild is being recorded.
+            None if report.rebuild_due || report.state == "rebuilding" => {}
             None => return Ok(status::exit_of(&report)),
         }
         if report.state == "failed" {

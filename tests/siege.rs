@@ -11,7 +11,7 @@ use base::random::Random;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::disk::SmallDisk;
@@ -71,6 +71,12 @@ const TROUBLES: [Trouble; 13] = [
     Trouble::NoDescriptors,
     Trouble::Unheard,
 ];
+
+/// True for a file that begins as that of a drive does: it was neither removed nor cut to nothing.
+fn is_drive(path: &Path) -> bool {
+    let mut first = [0; 8];
+    File::open(path).is_ok_and(|file| file.read_exact_at(&mut first, 0).is_ok()) && first != [0; 8]
+}
 
 struct Siege {
     /// What the array lies on, where we may mount.
@@ -248,7 +254,7 @@ impl Siege {
         self.recover(&[], "degraded");
     }
 
-    /// Serves, compares every block, and replaces what was lost.
+    /// Serves, compares every block, and replaces what was lost, or re-adds what is back.
     fn recover(&mut self, options: &[&str], expected: &str) {
         let server = Server::serve_with(&self.dir(), options);
         assert_eq!(self.state(), expected, "{}", server.log());
@@ -257,18 +263,18 @@ impl Siege {
         let failed =
             report["members"].as_array().unwrap().iter().position(|member| member["state"] == "failed");
         if let Some(drive) = failed {
-            let dir = self.dir();
-            let mut replace = zoneweave();
-            replace.args([
+            let is_there = is_drive(&self.drive_file(u64::try_from(drive).unwrap()));
+            let comes_back = is_there && self.random.chance(2, 3);
+            let (dir, number) = (self.dir(), drive.to_string());
+            let mut mend = zoneweave();
+            mend.args([
                 "drive",
-                "replace",
+                if comes_back { "re-add" } else { "replace" },
                 text(&dir),
-                &drive.to_string(),
-                "--rebuild-rate",
-                "0",
+                &number,
                 "--wait",
             ]);
-            run_for(REBUILT_WITHIN, &mut replace).expect("drive replace --wait");
+            run_for(REBUILT_WITHIN, &mut mend).expect("drive re-add or replace");
             assert_eq!(self.state(), "clean", "{}", server.log());
             self.oracle.verify(&server);
             self.remove_old_drives();
