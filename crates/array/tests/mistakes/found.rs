@@ -4,7 +4,7 @@ use super::media::{filled, live_on};
 use super::mortal::{LastCommand, fuse, fuse_on, is_burnt, mortals};
 use super::recovery::{Script, headers};
 use super::rig::{Rig, Stored, execute, power_cycled, raid5};
-use super::support::world::{Shape, boxed};
+use super::shape::{Shape, boxed};
 use array::log::config::Tuning;
 use array::log::mount;
 use array::log::status::Health;

@@ -1,7 +1,7 @@
 //! Blocks that nothing can bring back: they fail, they stay known, and they cost no more space than others.
 
 use super::rig::{Rig, Stored, power_cycled, raid5};
-use super::support::world::Shape;
+use super::shape::Shape;
 use base::random::Random;
 use std::collections::BTreeSet;
 use zone::format::oob::{Kind, Role};

@@ -1,8 +1,10 @@
-//! Mistakes that other systems have made, one test for each: it fails when the mistake is made here
-//! (`docs` section "known mistakes").
+//! Mistakes that other systems have made, and past ones of this one: a test for each, which fails when the mistake is made.
+//! Random work, crashes and faults are the simulator's (docs/TESTING.md).
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
+mod contents;
+mod device;
 mod found;
 mod lost;
 mod media;
@@ -13,8 +15,6 @@ mod recovery;
 mod rig;
 mod rotten;
 mod schemes;
+mod shape;
 mod space;
 mod writing;
-
-#[path = "../support/mod.rs"]
-mod support;

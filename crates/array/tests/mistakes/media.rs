@@ -2,7 +2,7 @@
 //! offline.
 
 use super::rig::{Rig, Stored, power_cycled, raid5};
-use super::support::world::Shape;
+use super::shape::Shape;
 use array::log::check::{Problem, Record};
 use array::log::status::Health;
 use base::random::Random;

@@ -1,8 +1,8 @@
 //! Mistakes about who belongs to the array, and reads without a member.
 
+use super::device::Device;
 use super::rig::{Rig, media_of, power_cycled, raid5};
-use super::support::device::Device;
-use super::support::world::Shape;
+use super::shape::Shape;
 use array::log::MountError;
 use base::units::{DriveIndex, ZoneIndex};
 

@@ -1,7 +1,7 @@
 //! A drive that dies, alone or with all others, at a chosen command: a power cut is all of them at
 //! once. The command at which it happens may have taken effect wholly, in part or not at all.
 
-use super::support::device::Device;
+use super::device::Device;
 use base::time::Instant;
 use std::sync::{Arc, Mutex};
 use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};

@@ -1,10 +1,10 @@
 //! Mistakes of a rebuild: what may replace a member, a crash or a dead drive at every command, and who is
 //! believed afterwards.
 
+use super::device::Device;
 use super::mortal::{LastCommand, Mortal, SharedFuse, fuse, is_burnt, mortals};
 use super::rig::{Rig, power_cycled, raid5, report, uuid};
-use super::support::device::Device;
-use super::support::world::Shape;
+use super::shape::Shape;
 use array::log::ReplaceError;
 use array::log::check::Problem;
 use array::log::status::Health;
@@ -313,7 +313,7 @@ fn drive_that_dies_in_a_rebuild_ends_it() {
             // A torn command takes its frames with it, which an engine that lives on would miss.
             let last = [LastCommand::Lost, LastCommand::Done][dies_at as usize % 2];
             let power = fuse(u64::MAX - 1, last);
-            let mut drives = super::support::world::boxed(&devices);
+            let mut drives = super::shape::boxed(&devices);
             if let Some(device) = &devices[mortal] {
                 drives[mortal] = Some(Box::new(Mortal::new(device.clone(), power.clone())));
             }

@@ -2,7 +2,7 @@
 
 use super::mortal::{LastCommand, SharedFuse, fuse, fuse_on, is_burnt, mortals};
 use super::rig::{Rig, Stored, execute, power_cycled, raid5, read_block};
-use super::support::world::Shape;
+use super::shape::Shape;
 use array::request::{Outcome, RequestOp};
 use base::frame::Frame;
 use base::random::Random;
@@ -363,7 +363,7 @@ fn crash_in_recovery_loses_what_recovery_had_not_finished() {
                     let fuse = fuse(dies_at + again * 2, last);
                     let mut drives = mortals(&script.rig.devices, &fuse);
                     if let Some(alone) = alone {
-                        let others = super::support::world::boxed(&script.rig.devices);
+                        let others = super::shape::boxed(&script.rig.devices);
                         let swap = |(place, other)| if place == alone { drives[alone].take() } else { other };
                         drives = others.into_iter().enumerate().map(swap).collect();
                     }

@@ -1,10 +1,10 @@
 //! One array at rest between requests: every request is answered before the next begins, so what
 //! each block holds is known exactly.
 
+use super::contents::{Stamp, fill, stamp_of};
+use super::device::Device;
 use super::mortal::{SharedFuse, is_burnt};
-use super::support::device::Device;
-use super::support::oracle::{Stamp, fill, stamp_of};
-use super::support::world::{Shape, boxed};
+use super::shape::{Shape, boxed};
 use array::log::check::{CheckReport, check};
 use array::log::config::{ArrayConfig, Tuning};
 use array::log::volume::LogVolume;
@@ -13,6 +13,7 @@ use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{Lba, ZoneIndex};
+use std::collections::BTreeSet;
 use zone::device::{Command, Completion, Geometry, Op, Token, ZoneDescriptor, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::format::oob::{self, Bound, Kind, Oob, Protected, Role};
@@ -50,10 +51,6 @@ pub fn uuid(member: usize) -> [u8; 16] {
     [u8::try_from(member).unwrap() + 1; 16]
 }
 
-pub fn devices_of(config: &ArrayConfig) -> Vec<Option<Device>> {
-    (0..config.members).map(|member| Some(Device::new(config.geometry, uuid(member), 7))).collect()
-}
-
 /// The same media in new drives: what is there after the power was off.
 pub fn power_cycled(devices: &[Option<Device>]) -> Vec<Option<Device>> {
     devices
@@ -75,7 +72,13 @@ impl Rig {
     }
 
     pub fn with_tuning(config: ArrayConfig, tuning: Tuning) -> Rig {
-        let devices = devices_of(&config);
+        Rig::with_seed(config, tuning, 7)
+    }
+
+    /// With drives whose order of commands is drawn from a seed.
+    pub fn with_seed(config: ArrayConfig, tuning: Tuning, seed: u64) -> Rig {
+        let device = |member| Device::new(config.geometry, uuid(member), seed + member as u64);
+        let devices: Vec<Option<Device>> = (0..config.members).map(|member| Some(device(member))).collect();
         let mut drives = DriveSet::new(boxed(&devices));
         let members: Vec<[u8; 16]> = (0..config.members).map(uuid).collect();
         format(&mut drives, &config, &members).unwrap();
@@ -136,6 +139,33 @@ impl Rig {
             self.remember(lba, blocks, stamp);
         }
         outcome
+    }
+
+    /// Writes blocks, each with FUA and all in flight at once. Of those of one block the last one counts.
+    pub fn write_at_once(&mut self, lbas: impl IntoIterator<Item = u64>) {
+        let mut in_flight = BTreeSet::new();
+        for lba in lbas {
+            let (op, stamp) = self.write_op(lba, 1, true);
+            in_flight.insert(self.submit(op));
+            self.remember(lba, 1, stamp);
+        }
+        let mut replies = Vec::new();
+        for _ in 0..TURNS_MAX {
+            self.turn(&mut replies);
+            for reply in replies.drain(..) {
+                assert_eq!(reply.outcome, Outcome::Done);
+                assert!(in_flight.remove(&reply.id.0), "answered once");
+            }
+            if in_flight.is_empty() {
+                return;
+            }
+        }
+        panic!("{} writes were never answered: {:?}", in_flight.len(), self.volume.shard().status());
+    }
+
+    /// From now on commands take effect late and out of order.
+    pub fn set_lazy(&self) {
+        self.devices.iter().flatten().for_each(Device::set_lazy);
     }
 
     pub fn write(&mut self, lba: u64, blocks: u64) {

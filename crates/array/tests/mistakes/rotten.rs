@@ -3,7 +3,7 @@
 use super::lost::{rot_tombstones, unreadable};
 use super::mortal::{Fuse, LastCommand, mortals};
 use super::rig::{Rig, Stored, power_cycled, raid5};
-use super::support::world::Shape;
+use super::shape::Shape;
 use base::random::Random;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,9 @@
 //! Mistakes of schemes that lose more than one drive: every set of drives that may be lost is lost, in service
 //! and with a crash, and rebuilt.
 
+use super::device::Device;
 use super::rig::{Rig, power_cycled, raid5};
-use super::support::device::Device;
-use super::support::world::Shape;
+use super::shape::Shape;
 use array::log::ReplaceError;
 use array::log::status::Health;
 use array::request::Outcome;

@@ -1,7 +1,8 @@
 //! Overwritten for ever at the largest size the array allows: space never runs out.
 
 use super::rig::{Rig, raid5};
-use super::support::world::{Shape, World};
+use super::shape::Shape;
+use array::log::config::Tuning;
 use base::random::Random;
 use base::units::DriveIndex;
 use zone::stripe::Level;
@@ -42,50 +43,22 @@ fn space_runs_out_with_larger_zones() {
     overwrite(&Shape { zones: 12, capacity: 300, chunk_blocks: 4, ..raid5() }, 20, Some(3), 6);
 }
 
-/// The same with many requests in flight on drives that take their time, and now and then a crash.
-#[test]
-fn space_runs_out_over_crashes() {
-    for seed in 0..6 {
-        let chunk_blocks = [1, 4, 2][seed as usize % 3];
-        let group_stripes = [1, 16, 256][seed as usize / 2];
-        let mut world = World::new(&Shape { chunk_blocks, group_stripes, zones: 9, ..raid5() }, seed);
-        let blocks = world.oracle.blocks();
-        for lba in (0..blocks).step_by(8) {
-            world.write(lba, 8.min(blocks - lba), true);
-        }
-        world.drain();
-        for _ in 0..12 {
-            for _ in 0..60 {
-                let lba = world.random.below(blocks);
-                world.write(lba, 1, true);
-                world.turn();
-            }
-            world.crash(None).unwrap();
-        }
-        world.quiesce();
-        world.verify_all();
-    }
-}
-
-/// Clients that never wait: as many writes in flight as the engine takes.
+/// Clients that never wait, on drives that take their time: as many writes in flight as the engine takes.
 #[test]
 fn space_runs_out_under_load() {
     for seed in 0..4 {
         let group_stripes = [1, 16, 256][seed as usize % 3];
-        let mut world = World::new(&Shape { group_stripes, zones: 10, ..raid5() }, seed);
-        let blocks = world.oracle.blocks();
-        for lba in 0..blocks {
-            world.write(lba, 1, true);
-        }
+        let config = Shape { group_stripes, zones: 10, ..raid5() }.config();
+        let mut rig = Rig::with_seed(config, Tuning::default(), seed);
+        rig.set_lazy();
+        let mut random = Random::from_seed(seed);
+        let blocks = rig.config.volume_blocks;
+        rig.write_at_once(0..blocks);
         for _ in 0..4 {
-            for _ in 0..2 * blocks {
-                let lba = world.random.below(blocks);
-                world.write(lba, 1, true);
-            }
-            world.drain();
+            rig.write_at_once((0..2 * blocks).map(|_| random.below(blocks)));
         }
-        world.quiesce();
-        world.verify_all();
+        rig.rest();
+        rig.verify();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mistakes of the write path: parity, sequences, order, timers, large requests.
 
 use super::rig::{Rig, raid5};
-use super::support::world::{Shape, World};
+use super::shape::Shape;
 use array::log::adaptive::Policy;
 use array::log::config::Tuning;
 use array::log::survivors::GcStreams;
@@ -115,15 +115,13 @@ fn hot_survivors_among_cold_ones() {
 #[test]
 fn index_updated_in_completion_order() {
     for seed in 0..40 {
-        let mut world = World::new(&Shape { group_stripes: 256, ..raid5() }, seed);
+        let config = Shape { group_stripes: 256, ..raid5() }.config();
+        let mut rig = Rig::with_seed(config, Tuning::default(), seed);
+        rig.set_lazy();
         for _ in 0..30 {
             // Each FUA write is a stripe of its own.
-            for _ in 0..3 {
-                world.write(5, 1, true);
-            }
-            world.drain();
-            world.read(5, 1);
-            world.drain();
+            rig.write_at_once([5; 3]);
+            assert_eq!(rig.read(5, 1), Some(vec![rig.blocks[5]]));
         }
     }
 }
@@ -204,7 +202,7 @@ fn user_writes_inherit_a_gc_timer() {
     let tuning = Tuning { policy: Policy::Fixed, ..Tuning::default() };
     let mut rig = Rig::with_tuning(Shape { zones: 12, capacity: 400, ..raid5() }.config(), tuning);
     rig.fill();
-    rig.devices.iter().flatten().for_each(super::support::device::Device::set_lazy);
+    rig.set_lazy();
     let mut random = Random::from_seed(3);
     let mut beside_gc = 0;
     for _ in 0..4_000 {

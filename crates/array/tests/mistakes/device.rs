@@ -1,6 +1,5 @@
-//! A drive whose commands take effect in any order, and at a crash only partly.
+//! A drive whose commands take effect in any order.
 
-use base::frame::Frame;
 use base::random::Random;
 use base::time::Instant;
 use drive::emulated::{EmulatedDrive, HeapMedia};
@@ -47,25 +46,6 @@ impl Device {
     pub fn with<R>(&self, act: impl FnOnce(&mut EmulatedDrive) -> R) -> R {
         act(&mut self.inner.lock().unwrap().drive)
     }
-
-    /// The power goes: some of the waiting commands take effect, some of those only in part.
-    pub fn crash(&self) -> HeapMedia {
-        let mut inner = self.inner.lock().unwrap();
-        let mut waiting = std::mem::take(&mut inner.waiting);
-        while !waiting.is_empty() {
-            let index = pick(&waiting, &mut inner.random);
-            let mut command = waiting.remove(index);
-            match inner.random.below(3) {
-                0 => continue,
-                1 => tear(&mut command, &mut inner.random),
-                _ => {}
-            }
-            inner.drive.submit(Instant(0), command);
-            let mut lost = Vec::new();
-            inner.drive.poll(Instant(0), &mut lost);
-        }
-        inner.drive.heap_snapshot().unwrap()
-    }
 }
 
 /// Any waiting command may go next, but writes of one zone stay in order.
@@ -76,16 +56,6 @@ fn pick(waiting: &[Command], random: &mut Random) -> usize {
         return index;
     }
     waiting.iter().position(|command| command.zone == zone).unwrap()
-}
-
-/// Only the first blocks of a write reach the media.
-fn tear(command: &mut Command, random: &mut Random) {
-    let frames: &mut Vec<Frame> = match &mut command.op {
-        Op::Write { frames, .. } | Op::Append { frames } => frames,
-        _ => return,
-    };
-    let keep = 1 + random.index(frames.len());
-    frames.truncate(keep);
 }
 
 impl ZonedDevice for Device {
