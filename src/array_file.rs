@@ -43,7 +43,7 @@ pub struct SchemeTable {
     pub size: String,
 }
 
-/// What may be chosen anew each time the array is served.
+/// The engine's choices, made anew each time the array is served: for experiments. No command has options for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineTable {

@@ -1,7 +1,6 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
 use crate::characterise::Characterise;
-use crate::directory::{GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::probe::Probe;
@@ -100,35 +99,6 @@ pub struct Create {
     /// Open and active zones of each drive
     #[arg(long, default_value_t = 14)]
     pub max_open: u32,
-    /// Who decides where writes go and when stripes are closed [default: adaptive, or fixed when one of the six
-    /// options that follow is given]
-    #[arg(long, value_parser = parse_policy, value_name = "adaptive|fixed")]
-    pub policy: Option<PolicyChoice>,
-    /// Chunk: consecutive bytes of a stripe on one drive [default: 4 KiB]
-    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
-    pub chunk: Option<u32>,
-    /// Stripes of a group under Zone Append; 1 uses Zone Write [default: 256]
-    #[arg(long)]
-    pub group: Option<u32>,
-    /// Segments of chunks of --chunk open at once; the first is written with Zone Append [default: 1]
-    #[arg(long, value_name = "N")]
-    pub small_segments: Option<u32>,
-    /// Segments of chunks of --large-chunk open at once, for requests of at least that size [default: 0]
-    #[arg(long, value_name = "N")]
-    pub large_segments: Option<u32>,
-    /// Chunk of large segments [default: 16 KiB]
-    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
-    pub large_chunk: Option<u32>,
-    /// Write all open segments with Zone Append, not only one of small chunks
-    #[arg(long)]
-    pub append_all: bool,
-    /// How garbage collection chooses what to collect
-    #[arg(long, default_value = "cost-benefit", value_parser = parse_gc, value_name = "greedy|cost-benefit")]
-    pub gc: GcChoice,
-    /// Segments that garbage collection moves blocks to: one for all, one for hot and one for cold blocks, or two where
-    /// the adaptive policy finds that it pays
-    #[arg(long, default_value = "auto", value_parser = parse_gc_streams, value_name = "1|2|auto")]
-    pub gc_streams: GcStreamsChoice,
     /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
@@ -175,9 +145,6 @@ pub struct ServiceOptions {
     /// Seconds after which a command that a drive has not answered is reported; after twice that the drive is failed
     #[arg(long, default_value = "30", value_parser = parse_drive_timeout, value_name = "SECONDS")]
     pub drive_timeout: Nanos,
-    /// How stripe tables are packed in memory: bits (least memory), or bytes (more memory, entries of whole bytes)
-    #[arg(long, default_value = "bits", value_parser = parse_packing)]
-    pub stripe_table: Packing,
     /// Most of the index that is kept in memory; the rest lies on the drives [default: all]
     #[arg(long, value_parser = parse_size, value_name = "BYTES")]
     pub index_memory: Option<u64>,
@@ -687,31 +654,6 @@ impl LevelChoice {
 
 const LEVELS: &str =
     "raid0, raid01, raid4, raid5, raid6, or K+M for K drives of data and M up to 3 of parity";
-
-fn parse_policy(text: &str) -> Result<PolicyChoice> {
-    match text {
-        "adaptive" => Ok(PolicyChoice::Adaptive),
-        "fixed" => Ok(PolicyChoice::Fixed),
-        _ => bail!("there is no policy `{text}`: use adaptive or fixed"),
-    }
-}
-
-fn parse_gc(text: &str) -> Result<GcChoice> {
-    match text {
-        "greedy" => Ok(GcChoice::Greedy),
-        "cost-benefit" => Ok(GcChoice::CostBenefit),
-        _ => bail!("garbage is not collected by `{text}`: use greedy or cost-benefit"),
-    }
-}
-
-fn parse_gc_streams(text: &str) -> Result<GcStreamsChoice> {
-    match text {
-        "1" => Ok(GcStreamsChoice::One),
-        "2" => Ok(GcStreamsChoice::Two),
-        "auto" => Ok(GcStreamsChoice::Auto),
-        _ => bail!("garbage collection has no `{text}` streams: use 1, 2 or auto"),
-    }
-}
 
 fn parse_level(text: &str) -> Result<LevelChoice, String> {
     if let Some((data, parity)) = text.split_once('+') {

@@ -2,9 +2,7 @@
 //! named is an array that works.
 
 use crate::cli::{Create, CreateDrive, Scheme};
-use crate::directory::{
-    ArrayFile, Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice, SchemeTable,
-};
+use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
 use crate::leftover;
 use crate::room::Room;
@@ -12,7 +10,7 @@ use crate::signals::Interruption;
 use crate::steps::Steps;
 use anyhow::{Context, Result};
 use array::log::adaptive::DriveTraits;
-use array::log::config::{AppendUse, ArrayConfig, OpenSegments};
+use array::log::config::{ArrayConfig, OpenSegments};
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use std::path::{Path, PathBuf};
@@ -32,10 +30,9 @@ const CAPACITY_BLOCKS: (u64, u64) = (256, 275_712);
 const SPARE_PERCENT: u64 = 16;
 /// More zones than any drive we know; beyond, the zones are too small for the volume.
 const ZONES_MAX: u32 = 1 << 17;
-/// C, G and C_l of the ZapRAID paper, where segments are not left to the engine.
+/// C and G of the ZapRAID paper: what is validated before the engine chooses its segments.
 const CHUNK_BLOCKS: u32 = 1;
 const GROUP_STRIPES: u32 = 256;
-const LARGE_CHUNK_BLOCKS: u32 = 4;
 const APPEND_BLOCKS_MAX: u32 = 32;
 const TRANSFER_BLOCKS_MAX: u32 = 64;
 
@@ -65,15 +62,6 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
         zone_size: None,
         zone_capacity: None,
         max_open: 14,
-        policy: None,
-        chunk: None,
-        group: None,
-        small_segments: None,
-        large_segments: None,
-        large_chunk: None,
-        append_all: false,
-        gc: GcChoice::default(),
-        gc_streams: GcStreamsChoice::default(),
         drives_path: Vec::new(),
         force: false,
     }
@@ -89,7 +77,7 @@ pub fn create(options: &Create) -> Result<(Directory, Room)> {
     let room = Room::of(&config);
     room.expect_on_host(&full, options.force)?;
     let uuids: Vec<uuid::Uuid> = paths.iter().map(|_| uuid::Uuid::new_v4()).collect();
-    let file = file_of(options, &config, paths, &uuids);
+    let file = file_of(&config, paths, &uuids);
     let mut made = Made::default();
     match make(options, &config, (&full, &uuids), file, &mut made) {
         Ok(directory) => Ok((directory, room)),
@@ -175,7 +163,7 @@ fn make(
 }
 
 /// `array.toml` of a new array.
-fn file_of(options: &Create, config: &ArrayConfig, paths: Vec<PathBuf>, uuids: &[uuid::Uuid]) -> ArrayFile {
+fn file_of(config: &ArrayConfig, paths: Vec<PathBuf>, uuids: &[uuid::Uuid]) -> ArrayFile {
     ArrayFile {
         version: 1,
         uuid: uuid::Uuid::from_bytes(config.array),
@@ -186,14 +174,7 @@ fn file_of(options: &Create, config: &ArrayConfig, paths: Vec<PathBuf>, uuids: &
             group: config.group_stripes,
             size: human_bytes(config.volume_blocks * BLOCK_BYTES_U64),
         },
-        engine: EngineTable {
-            policy: options.policy.unwrap_or(match names_segments(options) {
-                true => PolicyChoice::Fixed,
-                false => PolicyChoice::Adaptive,
-            }),
-            gc: options.gc,
-            gc_streams: options.gc_streams,
-        },
+        engine: EngineTable::default(),
         drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid: *uuid }).collect(),
         spare: Vec::new(),
     }
@@ -259,9 +240,9 @@ fn config(options: &Create) -> Result<ArrayConfig> {
         array: *uuid::Uuid::new_v4().as_bytes(),
         level,
         members,
-        chunk_blocks: options.chunk.unwrap_or(CHUNK_BLOCKS),
-        group_stripes: options.group.unwrap_or(GROUP_STRIPES),
-        open: open_segments(options),
+        chunk_blocks: CHUNK_BLOCKS,
+        group_stripes: GROUP_STRIPES,
+        open: OpenSegments::default(),
         volume_blocks: size / BLOCK_BYTES_U64,
         geometry: Geometry {
             zones: options.zones.unwrap_or(u32::MAX),
@@ -276,28 +257,7 @@ fn config(options: &Create) -> Result<ArrayConfig> {
     };
     settle_zones(&mut config, options)?;
     config.validate().map_err(|error| Exit::Usage.because(error))?;
-    if !names_segments(options) {
-        config = config.adaptive(DriveTraits::default());
-    }
-    Ok(config)
-}
-
-/// True when chunks or segments were asked for.
-fn names_segments(options: &Create) -> bool {
-    let Create { chunk, group, small_segments, large_segments, large_chunk, append_all, .. } = options;
-    let numbers = [chunk, group, small_segments, large_segments, large_chunk];
-    *append_all || numbers.iter().any(|number| number.is_some())
-}
-
-/// What was asked for, and one segment of small chunks without.
-fn open_segments(options: &Create) -> OpenSegments {
-    let large = options.large_segments.unwrap_or(0);
-    OpenSegments {
-        small: options.small_segments.unwrap_or(1),
-        large,
-        large_chunk_blocks: if large > 0 { options.large_chunk.unwrap_or(LARGE_CHUNK_BLOCKS) } else { 0 },
-        append: if options.append_all { AppendUse::All } else { AppendUse::OneSmall },
-    }
+    Ok(config.adaptive(DriveTraits::default()))
 }
 
 /// Finds the number of zones, or with --zones alone, the size of the volume.

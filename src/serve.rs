@@ -191,7 +191,6 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
     let EngineTable { policy, gc, gc_streams } = engine;
     Tuning {
         rebuild_rate: options.rebuild_rate.map(Rate::bytes_asked_for),
-        stripe_table: options.stripe_table,
         stripe_tables_bytes_max: options.stripe_tables_memory,
         policy: match policy {
             PolicyChoice::Adaptive => Policy::Adaptive,

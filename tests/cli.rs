@@ -42,9 +42,7 @@ fn wrong_arguments_are_named_with_their_fix() {
     assert_refused(&create(&["--size", "5000"]), &["--size", "4096"]);
     assert_refused(&create(&["--size", "64MiB", "--drives", "1"]), &["drive"]);
     assert_refused(&create(&["--size", "64MiB", "--drives", "1000"]), &["drive"]);
-    assert_refused(&create(&["--size", "64MiB", "--chunk", "5000"]), &["--chunk"]);
     assert_refused(&create(&["--size", "64MiB", "--max-open", "1"]), &["open"]);
-    assert_refused(&create(&["--size", "64MiB", "--group", "0"]), &["group"]);
     assert_refused(
         &create(&["--zone-size", "1MiB", "--zone-capacity", "2MiB"]),
         &["--zone-capacity", "--zone-size"],
@@ -91,12 +89,37 @@ fn a_missing_array_is_named_with_the_command_that_makes_one() {
     assert!(!dir.exists(), "asking makes nothing");
 }
 
+/// What only experiments choose is no option of `create`, `up` and `serve`.
+#[test]
+fn there_is_nothing_to_tune() {
+    let scratch = Scratch::new("tune");
+    let dir = scratch.join("array");
+    for (option, value) in [
+        ("--policy", "fixed"),
+        ("--chunk", "16KiB"),
+        ("--group", "1"),
+        ("--small-segments", "2"),
+        ("--large-segments", "2"),
+        ("--large-chunk", "16KiB"),
+        ("--append-all", ""),
+        ("--gc", "greedy"),
+        ("--gc-streams", "2"),
+        ("--stripe-table", "bytes"),
+    ] {
+        for command in [&["create", text(&dir)][..], &["up", "--dir", text(&dir)], &["serve", text(&dir)]] {
+            let words = [command, &[option, value]].concat();
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            assert_refused(&ask(&words), &["unexpected argument", option]);
+        }
+    }
+    assert!(!dir.exists());
+}
+
 #[test]
 fn create_makes_what_was_asked_and_never_overwrites() {
     let scratch = Scratch::new("create");
     let dir = scratch.join("array");
-    let options =
-        ["--drives", "5", "--level", "raid4", "--size", "64MiB", "--chunk", "16KiB", "--group", "1"];
+    let options = ["--drives", "5", "--level", "raid4", "--size", "64MiB"];
     ask(&[&["create", text(&dir)], &options[..]].concat()).expect("create");
     assert!(dir.join("array.toml").exists());
     assert!((0..5).all(|drive| dir.join(format!("drive-{drive}.zns")).exists()));
@@ -106,8 +129,6 @@ fn create_makes_what_was_asked_and_never_overwrites() {
     let report = status(&dir);
     assert_eq!(report["level"], "raid4");
     assert_eq!(report["capacity_bytes"], 64 << 20);
-    assert_eq!(report["chunk_bytes"], 16 << 10);
-    assert_eq!(report["group_stripes"], 1);
     assert_eq!(report["members"].as_array().unwrap().len(), 5);
     assert_clean(&dir);
 }

@@ -262,28 +262,25 @@ impl fmt::Display for ConfigError {
             ConfigError::Chunk { blocks, blocks_max } => write!(
                 f,
                 "chunk of {}: must be a multiple of 4 KiB up to {} (64 KiB or the drives' append limit, \
-                 whichever is less); change --chunk",
+                 whichever is less)",
                 human_bytes(u64::from(*blocks) * BLOCK_BYTES_U64),
                 human_bytes(u64::from(*blocks_max) * BLOCK_BYTES_U64)
             ),
             ConfigError::Group { stripes } => {
-                write!(f, "group of {stripes} stripes: must be 1 to {GROUP_STRIPES_MAX}; change --group")
+                write!(f, "group of {stripes} stripes: must be 1 to {GROUP_STRIPES_MAX}")
             }
-            ConfigError::OpenSegments { segments } => write!(
-                f,
-                "{segments} open segments for clients: must be 1 to {OPEN_SEGMENTS_MAX}; change --small-segments \
-                 or --large-segments"
-            ),
+            ConfigError::OpenSegments { segments } => {
+                write!(f, "{segments} open segments for clients: must be 1 to {OPEN_SEGMENTS_MAX}")
+            }
             ConfigError::ActiveZones { zones, zones_min } => write!(
                 f,
                 "drives allow {zones} active zones: {zones_min} are needed, one for each segment that is open for \
-                 clients and {ACTIVE_ZONES_OVERHEAD} more; raise --max-open or lower --small-segments or \
-                 --large-segments"
+                 clients and {ACTIVE_ZONES_OVERHEAD} more; raise --max-open"
             ),
             ConfigError::ZoneCapacity { blocks } => write!(
                 f,
                 "zone capacity of {}: a segment does not fit (too small for a few stripes and their footer, or \
-                 more than {STRIPES_MAX} stripes); change --zone-capacity or --chunk",
+                 more than {STRIPES_MAX} stripes); change --zone-capacity",
                 human_bytes(u64::from(*blocks) * BLOCK_BYTES_U64)
             ),
             ConfigError::Zones { zones, zones_min } => {
