@@ -123,8 +123,9 @@ impl World {
         };
         self.check_index(&shard, &mut drives)?;
         let report = check(&shard, &mut drives, &report, self.now, |_| {});
+        let served = self.volume().shard().status().members;
         for problem in &report.problems {
-            if !self.may_be(problem) || is_repaired && is_damage(problem) {
+            if !self.may_be(problem) || is_repaired && is_damage(problem, &served) {
                 return Err(Failure::new(format!("check finds {problem:?}")));
             }
         }
@@ -199,17 +200,15 @@ impl World {
     }
 }
 
-/// True for what a scrub repairs.
-fn is_damage(problem: &Problem) -> bool {
+/// True for what a scrub repairs, a member that counts and would be left out by the next mount among it.
+fn is_damage(problem: &Problem, served: &[MemberState]) -> bool {
     match problem {
+        Problem::MemberMissing { drive } => served[drive.index()] == MemberState::Active,
         Problem::RecordDamaged { .. }
         | Problem::BlockDamaged { .. }
         | Problem::IndexMismatch { .. }
         | Problem::ParityMismatch { .. } => true,
-        Problem::MemberMissing { .. }
-        | Problem::MemberRebuilding { .. }
-        | Problem::BlockLost { .. }
-        | Problem::ZoneOrphaned { .. } => false,
+        Problem::MemberRebuilding { .. } | Problem::BlockLost { .. } | Problem::ZoneOrphaned { .. } => false,
     }
 }
 
