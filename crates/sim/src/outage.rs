@@ -218,9 +218,12 @@ impl World {
         Ok(if away.is_empty() { Mounted::Refused } else { Mounted::Again })
     }
 
-    /// Drives of ours that are plugged in and were not replaced by empty ones.
+    /// Drives of ours that are plugged in, answer, and were not replaced by empty ones.
     fn own_drives(&self) -> usize {
-        let own = |drive: &usize| self.drive_of.contains(drive) && !self.blank.contains(drive);
+        let drives = &self.rack.lock().drives;
+        let own = |drive: &usize| {
+            self.drive_of.contains(drive) && !self.blank.contains(drive) && !drives[*drive].is_dead()
+        };
         self.places.iter().flatten().filter(|drive| own(drive)).count()
     }
 
