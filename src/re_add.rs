@@ -13,6 +13,7 @@ use array::log::volume::LogVolume;
 use array::log::{MountError, MountReport, ReAddRefusal, mount_read_only, mount_with_re_add};
 use base::time::Instant;
 use base::units::DriveIndex;
+use drive::emulated::DriveProblem;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -129,10 +130,17 @@ fn find_target(directory: &mut Directory, named: Option<&str>, is_served: bool) 
         }
         return Target::of(&roster, drive).map(Some);
     }
-    let failed = roster.places.iter().enumerate();
     let failed =
-        failed.filter(|(_, place)| place.state == Some(MemberState::Failed) && place.problem.is_none());
-    let mut away: Vec<usize> = failed.map(|(drive, _)| drive).collect();
+        || roster.places.iter().enumerate().filter(|(_, place)| place.state == Some(MemberState::Failed));
+    let mut away: Vec<usize> =
+        failed().filter(|(_, place)| place.problem.is_none()).map(|(drive, _)| drive).collect();
+    if away.is_empty()
+        && let Some((drive, place)) = failed().next()
+    {
+        let problem = place.problem.as_deref().unwrap_or_default();
+        let said = format!("drive {drive} failed and is not back ({}): {problem}", place.path.display());
+        return Err(Exit::Absent.error(format!("{said}; give its file if it is elsewhere")));
+    }
     if away.is_empty() && !is_served {
         let looked = mount_read_only(roster.open(Absence::Looking, None)?.devices, Instant(0));
         let (.., report) = looked.map_err(|error| roster.explain(error))?;
@@ -151,7 +159,10 @@ fn find_target(directory: &mut Directory, named: Option<&str>, is_served: bool) 
 /// The member that a file holds.
 fn member_of_file(directory: &Directory, path: &Path) -> Result<Target> {
     let path = std::path::absolute(path).context("path of the drive")?;
-    let sighting = Sighting::of(&path)?;
+    let sighting = Sighting::of(&path).map_err(|error| match error.problem {
+        DriveProblem::NotFound => Exit::Absent.because(error),
+        _ => error.into(),
+    })?;
     let member = sighting.member().filter(|_| sighting.array() == Some(directory.file.uuid));
     let Some(member) = member else {
         let said = format!("{}: the drive does not belong to this array", path.display());

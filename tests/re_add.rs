@@ -129,6 +129,8 @@ fn a_drive_comes_back_to_an_array_that_nobody_serves() {
     fill(&server, 5, 100..116, &mut data);
     server.kill_9();
     assert_refused(&["drive", "re-add", text(&dir), "2"], 6, "give its file if it is elsewhere");
+    assert_refused(&["drive", "re-add", text(&dir)], 6, "drive 2 failed and is not back");
+    assert_refused(&["drive", "re-add", text(&dir), text(&file)], 6, "there is no such file");
     assert_refused(&["drive", "re-add", text(&dir), text(&drive_file(&dir, 0))], 2, "needs no re-add");
     let answer = re_add(&dir, &[text(&elsewhere)]);
     assert_eq!((&answer["drive"], &answer["served"]), (&2.into(), &false.into()), "{answer}");

@@ -16,6 +16,8 @@ thread_local! {
     static BYTES_MAX: Cell<i64> = const { Cell::new(0) };
     /// Whoever allocates can do without.
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
+    /// Value with a destructor: the first one of a thread is registered with the C library, which aborts without memory.
+    static FIRST_DESTRUCTOR: String = const { String::new() };
 }
 
 /// How the process ends when there is no memory; zero leaves that to the standard library, which aborts.
@@ -24,6 +26,7 @@ static EXIT_CODE: AtomicI32 = AtomicI32::new(0);
 /// From now on the process ends with this code and an error message when there is no memory.
 pub fn end_when_out_of_memory(code: u8) {
     EXIT_CODE.store(code.into(), Ordering::Relaxed);
+    FIRST_DESTRUCTOR.with(|value| assert!(value.is_empty()));
 }
 
 /// Whether so many bytes can be had. They are given back untouched.
