@@ -113,7 +113,7 @@ const STRIPE_SLOTS_MAX: usize = 256;
 /// Stripes being loaded for the collector at once, and as many again for degraded reads.
 const LOADS_MAX: u32 = 32;
 
-/// What the engine wishes to happen.
+/// Commands and replies that the engine wishes to be carried out.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Commands for drives.
@@ -163,7 +163,7 @@ pub struct Shard {
     gc: Gc,
     pace: Pace,
     skew: Skew,
-    /// What the collector moves goes to two segments, by its age.
+    /// Set while the blocks that the collector moves go to two segments, by their age.
     separates_survivors: bool,
     scrub: Scrub,
     checkpoints: Checkpoints,
@@ -253,7 +253,7 @@ impl Shard {
         self.settle(now, fx);
     }
 
-    /// When [`Shard::tick`] is due at the latest.
+    /// Returns the time at which [`Shard::tick`] is due at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
@@ -306,7 +306,7 @@ impl Shard {
         self.drop_tables();
     }
 
-    /// When the filling stripe of a stream must be sealed. While the collector is moving a victim,
+    /// Returns the time at which the filling stripe of a stream must be sealed. While the collector is moving a victim,
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
         let slot = self.streams[stream.index()].filling?;

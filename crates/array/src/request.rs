@@ -17,19 +17,18 @@ pub struct RequestId(pub u64);
 pub struct Request {
     /// Comes back with the reply.
     pub id: RequestId,
-    /// What is asked.
+    /// Operation that is asked.
     pub op: RequestOp,
 }
 
-/// What is asked of the volume. Ranges lie within the volume and are not empty; the front end has
-/// checked that.
+/// Operation on the volume. Ranges lie within the volume and are not empty; the front end has checked that.
 #[derive(Debug)]
 pub enum RequestOp {
     /// Read blocks. Blocks never written, or trimmed, read as zeros.
     Read {
         /// First block.
         lba: Lba,
-        /// How many.
+        /// Count of blocks.
         blocks: u32,
     },
     /// Write blocks. The reply comes when they survive a crash and the loss of m drives.
@@ -45,7 +44,7 @@ pub enum RequestOp {
     Trim {
         /// First block.
         lba: Lba,
-        /// How many.
+        /// Count of blocks.
         blocks: u64,
         /// As for a write.
         force_unit_access: bool,
@@ -54,7 +53,7 @@ pub enum RequestOp {
     Flush,
 }
 
-/// How a request went.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done, and as durable as was asked.
@@ -69,7 +68,7 @@ pub enum Outcome {
 pub struct Reply {
     /// The request.
     pub id: RequestId,
-    /// How it went.
+    /// Outcome of the request.
     pub outcome: Outcome,
     /// The blocks of a read that is `Done`; empty otherwise.
     pub frames: Vec<Frame>,
@@ -94,9 +93,9 @@ pub trait Volume {
     /// True when another turn may make more progress at once.
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool;
 
-    /// When the next turn is due even if nothing happens.
+    /// Returns the time at which the next turn is due even if nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// One line of the control protocol and its answer (see `server::control`).
+    /// Answers one line of the control protocol (see `server::control`).
     fn control(&mut self, now: Instant, line: &str) -> String;
 }

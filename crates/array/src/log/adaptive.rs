@@ -28,7 +28,7 @@ const SMALL_SEGMENTS_MAX: u32 = 4;
 /// And of large ones: 64 requests of 4 KiB are five stripes, each in zones of its own, as many on each of two channel
 /// groups.
 const LARGE_SEGMENTS_MAX: u32 = 6;
-/// Of the segments that hold no data, one in so many may be open for clients.
+/// Segments without data for each segment that may be open for clients.
 const SPARE_PER_OPEN_SEGMENT: u32 = 8;
 /// C_s: the smallest there is, so that a lone write pads least.
 const SMALL_CHUNK_BLOCKS: u32 = 1;
@@ -39,13 +39,13 @@ const LARGE_CHUNK_BLOCKS: u32 = 4;
 /// Stripes under Zone Append in flight from which on a drive gains little: emulated ones without a write buffer have 16
 /// dies, measured ones reach their limit at 4 to 8.
 const APPENDS_WORTH: u32 = 16;
-/// What was under way is forgotten after so many writes, or twice as many: requests in flight are fewer, mostly.
+/// Writes, or twice as many, after which what was under way is forgotten: requests in flight are fewer, mostly.
 const DEMAND_WRITES: u32 = 128;
 
-/// How long a client on the same machine takes to send another request after an answer.
+/// Time that a client on the same machine takes to send another request after an answer.
 const REACTION: Nanos = Nanos(2_000);
 
-/// Who decides where writes go and when stripes are closed.
+/// Decider of where writes go and when stripes are closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The engine, by what it observes.
@@ -55,7 +55,7 @@ pub enum Policy {
     Fixed,
 }
 
-/// What the engine observes of its clients.
+/// Load that the engine observes from its clients.
 #[derive(Debug, Default)]
 pub struct Demand {
     /// Blocks of writes that were admitted and are not durable.
@@ -64,7 +64,7 @@ pub struct Demand {
     peaks: [u64; 2],
     /// Writes that the first peak is of.
     writes: u32,
-    /// Until then, clients that were answered may send more.
+    /// Time until which clients that were answered may send more.
     reaction_until: Option<Instant>,
     /// No write was under way when nothing more happened.
     is_idle: bool,
@@ -88,7 +88,7 @@ impl Demand {
         self.blocks_under_way -= blocks;
     }
 
-    /// When it is no longer likely that clients that were answered send more at once.
+    /// Returns the time from which it is no longer likely that clients that were answered send more at once.
     #[must_use]
     pub fn reaction_until(&self) -> Option<Instant> {
         self.reaction_until
@@ -112,7 +112,7 @@ impl Demand {
     }
 }
 
-/// What is known of the drives beforehand.
+/// Traits of the drives that are known beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveTraits {
     /// A write is done before it is in the flash, and drives are at their limit with few of them in flight.
@@ -163,7 +163,7 @@ impl Shard {
         self.tuning.policy == Policy::Adaptive
     }
 
-    /// Where a write of so many blocks goes that is being admitted.
+    /// Returns the stream for a write of so many blocks that is being admitted.
     pub(super) fn stream_of_write(&self, blocks: u64) -> Stream {
         let has_choice = Stream::CLIENTS.iter().all(|stream| !self.streams[stream.index()].open.is_empty());
         if !self.is_adaptive() || !has_choice {

@@ -19,9 +19,9 @@ pub struct Asked<'a> {
     pub array: u64,
     /// Segment id.
     pub segment: u64,
-    /// How it is written.
+    /// Write mode of the segment.
     pub mode: WriteMode,
-    /// Where its stripes lie.
+    /// Layout of its stripes.
     pub layout: &'a Layout,
     /// Member whose zone it is.
     pub member: usize,
@@ -29,18 +29,18 @@ pub struct Asked<'a> {
     pub zone: ZoneIndex,
 }
 
-/// What a block says of itself.
+/// Answer of a block about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// What it is; none when its metadata is not whole, void when it does not belong where it was read, as behind the end
-    /// of a torn chunk.
+    /// Entry of the block; `None` when its metadata is not whole, void when it does not belong where it was read, as
+    /// behind the end of a torn chunk.
     pub entry: Option<Entry>,
-    /// It is certainly the one that was written there.
+    /// True when the block is certainly the one that was written there.
     pub is_certain: bool,
 }
 
 impl Asked<'_> {
-    /// What was read from an offset of the zone.
+    /// Interprets what was read from an offset of the zone.
     #[must_use]
     pub fn answer(&self, offset: u32, frame: &Frame) -> Answer {
         let entry = self.entry(offset, frame);
@@ -86,9 +86,9 @@ impl Asked<'_> {
 /// Why a block is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// It is damaged, or belongs elsewhere, or nothing seems to be there.
+    /// The block is damaged, or belongs elsewhere, or nothing seems to be there.
     NotItself,
-    /// Another one says it is the same.
+    /// A second block says that it is the same one.
     SaidTwice,
 }
 

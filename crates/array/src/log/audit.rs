@@ -11,7 +11,7 @@ use zone::format::header::Stream;
 use zone::rules::Zone;
 
 impl Shard {
-    /// What is under way and what waits, in one line: for whoever finds that nothing moves.
+    /// Describes what is under way and what waits, in one line: for whoever finds that nothing moves.
     #[must_use]
     pub fn describe(&self) -> String {
         let streams: Vec<String> = (self.streams.iter())

@@ -28,25 +28,25 @@ const YIELD_PART_MAX: u64 = 3;
 /// Stripes of the victim loaded at once in a burst: more lengthen its writes, fewer leave drives idle (docs/adr/0015).
 pub const LOADS_IN_BURST: u32 = 16;
 
-/// Where clients write in bursts, if the engine adapts.
+/// Condition under which clients write in bursts, if the engine adapts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bursts {
-    /// Where it serves them.
+    /// Bursts where they serve clients.
     #[default]
     Auto,
     /// Wherever space is short, so many times as long as what they have under way: for simulation, whose segments are small.
     Always(u64),
 }
 
-/// What clients do whose writes come in bursts.
+/// State of clients whose writes come in bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Burst {
-    /// They write.
+    /// Clients write.
     #[default]
     Writes,
-    /// They wait for room.
+    /// Clients wait for room.
     Waits {
-        /// What had been gained by then, of all victims.
+        /// Blocks that had been gained by then, of all victims.
         gained_blocks: u64,
     },
     /// Waiting did not help: no bursts until space is not short any more.

@@ -39,7 +39,7 @@ pub enum Problem {
         zone: ZoneIndex,
         /// Block within the zone.
         offset: u32,
-        /// It can be rebuilt from the rest of its stripe.
+        /// True when the block can be rebuilt from the rest of its stripe.
         rebuildable: bool,
     },
     /// A stripe's parity is not that of its data, though every block is whole.
@@ -63,7 +63,7 @@ pub enum Problem {
     /// A superblock record, header or footer is damaged. Copies on other drives, or in the blocks
     /// themselves, stand in for it.
     RecordDamaged {
-        /// Which kind.
+        /// Kind of the record.
         record: Record,
         /// Member.
         drive: DriveIndex,
@@ -86,7 +86,7 @@ pub enum Problem {
     },
 }
 
-/// What describes an array.
+/// Kind of record that describes an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A record of the superblock log.
@@ -97,7 +97,7 @@ pub enum Record {
     Footer,
 }
 
-/// What a check found.
+/// Findings of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Stripes read.

@@ -42,21 +42,21 @@ const AUTO_BLOCKS_MIN: u64 = 1 << 16;
 pub struct Checkpoints {
     every: CheckpointEvery,
     stage: Stage,
-    /// Of the newest that was begun or is known of.
+    /// Number of the newest checkpoint that was begun or is known of.
     number: u32,
-    /// Of the one that counts.
+    /// Number of the checkpoint that counts, if any.
     counting: Option<u32>,
     /// Blocks in stripes that are not durable.
     blocks_pending: u32,
     /// Blocks that were written when the newest began.
     blocks_written: u64,
-    /// One is to be written as soon as possible.
+    /// Set when a checkpoint is to be written as soon as possible.
     asked: bool,
     /// Blocks that may be live with room to collect garbage.
     live_blocks_max: u64,
 }
 
-/// What is being done.
+/// Stage of the checkpoint in progress.
 enum Stage {
     Idle,
     /// Nothing is placed until no stripe is in flight.
@@ -78,7 +78,7 @@ enum Stage {
 }
 
 impl Checkpoints {
-    /// Those of a volume that was mounted with the help of `used`, or without.
+    /// Returns the checkpoints of a volume that was mounted with the help of `used`, or without.
     #[must_use]
     pub fn new(
         every: CheckpointEvery,
@@ -244,7 +244,7 @@ impl Shard {
             && self.has_room_to_drain()
     }
 
-    /// There is no room for one now: it is tried again when as much was written as from one to the next.
+    /// Postpones a checkpoint for which there is no room now, until as much was written as from one to the next.
     fn postpone_checkpoint(&mut self) {
         self.checkpoints.stage = Stage::Idle;
         self.checkpoints.asked = false;

@@ -22,7 +22,7 @@ pub const GC_RESERVE_SEGMENTS: u32 = 2;
 /// Segments that hold no reclaimable data at the worst moment, beside clients' open ones: the reserve, the
 /// collector's open one and one being reset.
 const SEGMENTS_OVERHEAD: u32 = GC_RESERVE_SEGMENTS + 2;
-/// Of eleven blocks of space, ten may hold data: 10 % over-provisioning.
+/// Parts of the space, of which ten may hold data: 10 % over-provisioning.
 const SPACE_PARTS: u64 = 11;
 const SPACE_PARTS_USABLE: u64 = 10;
 /// Stripes every victim must free beyond what moving it wastes in padding.
@@ -56,12 +56,12 @@ pub struct ArrayConfig {
     pub open: OpenSegments,
     /// Size of the volume.
     pub volume_blocks: u64,
-    /// What every drive is made of.
+    /// Geometry of every drive.
     pub geometry: Geometry,
 }
 
-/// Which segments are open for clients at once, and how they are written (hybrid data management, ZapRAID
-/// section 3.3): requests of less than C_l go to those of small chunks, others to those of large ones.
+/// Segments that are open for clients at once, and their write modes (hybrid data management, ZapRAID section 3.3):
+/// requests of less than C_l go to those of small chunks, others to those of large ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenSegments {
     /// N_s, of small chunks.
@@ -70,7 +70,7 @@ pub struct OpenSegments {
     pub large: u32,
     /// C_l, blocks of a large chunk.
     pub large_chunk_blocks: u32,
-    /// Which of them are written with Zone Append, unless a group is one stripe.
+    /// Segments among these that are written with Zone Append, unless a group is one stripe.
     pub append: AppendUse,
 }
 
@@ -80,10 +80,10 @@ impl Default for OpenSegments {
     }
 }
 
-/// Which of clients' segments are written with Zone Append.
+/// Segments of clients that are written with Zone Append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendUse {
-    /// One of small chunks, which takes what finds no other idle.
+    /// A single segment of small chunks, which takes stripes that find no other segment idle.
     OneSmall,
     /// All.
     All,
@@ -99,7 +99,7 @@ impl AppendUse {
         }
     }
 
-    /// What a number means.
+    /// Returns the meaning of a number.
     #[must_use]
     pub fn from_code(code: u8) -> Option<AppendUse> {
         match code {
@@ -110,60 +110,59 @@ impl AppendUse {
     }
 }
 
-/// What may be chosen anew each time an array is served.
+/// Settings that may be chosen anew each time an array is served.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// How long a stripe may wait for more blocks before it is filled with padding (ZapRAID
-    /// section 3.5: 100 us).
+    /// Time that a stripe may wait for more blocks before it is filled with padding (ZapRAID section 3.5: 100 us).
     pub stripe_deadline: Nanos,
     /// Frames clients may hold: the memory of requests in flight.
     pub client_frames_max: usize,
     /// Most bytes a second that the rebuild of a member writes, whatever clients do: zero is no limit, and `None` what
     /// clients leave.
     pub rebuild_rate: Option<u64>,
-    /// How stripe tables are packed in memory.
+    /// Packing of stripe tables in memory.
     pub stripe_table: Packing,
     /// Most bytes of stripe tables of sealed segments that stay in memory: others are dropped, and read from footers
     /// when they are needed. All stay with `None`.
     pub stripe_tables_bytes_max: Option<u64>,
-    /// Who decides where writes go and when stripes are closed.
+    /// Decider of where writes go and when stripes are closed.
     pub policy: Policy,
-    /// Where clients write in bursts.
+    /// Condition under which clients write in bursts.
     pub bursts: Bursts,
-    /// How the collector chooses.
+    /// Policy by which the collector chooses victims.
     pub gc: GcPolicy,
-    /// Whether it separates what it moves.
+    /// Separation of the blocks that the collector moves.
     pub gc_streams: GcStreams,
-    /// How often the index is written down, so that the next mount need not read everything.
+    /// Interval of checkpoints: the index is written down so that the next mount need not read everything.
     pub checkpoints: CheckpointEvery,
     /// Bytes of the index that are kept in memory; the rest lies in mapping blocks (ADR 17). `None` is no limit. It comes
     /// to a few groups of entries at least, and to no limit where the volume leaves no room for mapping blocks.
     pub index_memory: Option<u64>,
     /// Entries of a group, if not as many as a block holds: for tests and simulation.
     pub index_group_entries: Option<usize>,
-    /// How often it is written down what an open segment holds.
+    /// Interval of summaries, which say what an open segment holds.
     pub summaries: SummaryEvery,
     /// Entries of the index have five bytes even where four reach every block: for tests and simulation.
     pub wide_entries: bool,
 }
 
-/// How often a checkpoint is written.
+/// Interval of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointEvery {
     /// Never; one that is there is used, and kept as long as there is room.
     Never,
-    /// When it adds little to what is written: every 32 times its own size, 256 MiB at least.
+    /// As often as a checkpoint adds little to what is written: every 32 times its own size, 256 MiB at least.
     Auto,
     /// Whenever so many blocks were written.
     Blocks(u64),
 }
 
-/// How often a summary of an open segment is written.
+/// Interval of the summaries of an open segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryEvery {
     /// Never; those that are there are used.
     Never,
-    /// When a few stripes can be filled with it.
+    /// As soon as a few stripes can be filled with a summary.
     Auto,
     /// Whenever so many rows were written.
     Rows(u32),
@@ -215,7 +214,7 @@ pub enum ConfigError {
     },
     /// No segment is open for clients, or too many are.
     OpenSegments {
-        /// Of small and large chunks.
+        /// Segments of small and large chunks.
         segments: u32,
     },
     /// A drive's limit on active zones is too low.
@@ -230,7 +229,7 @@ pub enum ConfigError {
         /// Capacity in blocks.
         blocks: u32,
     },
-    /// There are too few zones.
+    /// The drives have too few zones.
     Zones {
         /// Zones per drive.
         zones: u32,
@@ -384,7 +383,7 @@ impl ArrayConfig {
         self.geometry.active_zones_max >= zones_min && affords
     }
 
-    /// What sealed segments hold when all but so many are sealed.
+    /// Returns what sealed segments hold when all but so many are sealed.
     fn sealed(&self, unsealed: u32) -> Sealed {
         let layouts = Stream::DATA.map(|stream| self.layouts(stream)).concat();
         let sealed = u64::from(self.segments().saturating_sub(unsealed));
@@ -405,7 +404,7 @@ impl ArrayConfig {
         self.segments().saturating_sub(full)
     }
 
-    /// Of them, those beside the ones that can hold none at the worst moment.
+    /// Segments without data beside those that can hold none at the worst moment.
     ///
     /// # Panics
     /// When the zone capacity was not validated.
@@ -467,7 +466,7 @@ impl ArrayConfig {
         self.modes(stream).into_iter().map(layout).collect()
     }
 
-    /// How the open segments of a stream are written.
+    /// Returns the write modes of the open segments of a stream.
     #[must_use]
     pub fn modes(&self, stream: Stream) -> Vec<WriteMode> {
         let appends = match (self.group_stripes, self.open.append) {
@@ -484,7 +483,7 @@ impl ArrayConfig {
         (0..count as usize).map(mode).collect()
     }
 
-    /// Where a request of so many blocks goes.
+    /// Returns the stream for a request of so many blocks.
     #[must_use]
     pub fn stream_for(&self, blocks: u64) -> Stream {
         let OpenSegments { small, large, large_chunk_blocks, .. } = self.open;
@@ -509,15 +508,15 @@ impl ArrayConfig {
     }
 }
 
-/// What sealed segments hold.
+/// Contents of sealed segments.
 struct Sealed {
     /// Blocks of data.
     blocks: u64,
-    /// Of them, so many may be live that the emptiest segment is still worth collecting.
+    /// Most blocks of data that may be live while the emptiest segment is still worth collecting.
     by_gain: u64,
 }
 
-/// Of so many live blocks, one for each region is a tombstone at the worst.
+/// Returns so many live blocks without tombstones, of which there is one for each region at the worst.
 fn without_tombstones(blocks: u64) -> u64 {
     blocks.saturating_sub(blocks.div_ceil(REGION_BLOCKS))
 }

@@ -11,7 +11,7 @@ pub struct Counters {
     pub tombstone_blocks_written: u64,
     /// Blocks the collector or a repair moved.
     pub moved_blocks_written: u64,
-    /// Of them, those that nobody wrote for long and that went to a segment of their own.
+    /// Moved blocks that nobody wrote for long and that went to a segment of their own.
     pub cold_blocks_written: u64,
     /// Padding blocks.
     pub padding_blocks_written: u64,

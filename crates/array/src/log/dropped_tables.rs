@@ -28,7 +28,7 @@ const DROPS_TRIED_MAX: usize = 64;
 
 /// The stripe table of one group, read from footers.
 pub struct GroupTable {
-    /// Its slots count from the group's first.
+    /// Stripe table of the group, whose slots count from the group's first.
     pub table: StripeTable,
     /// Round in which it was asked for the last time.
     asked_in: u64,
@@ -52,12 +52,12 @@ struct Kept {
     asked_in: u64,
 }
 
-/// What is known of tables that were dropped.
+/// State of the stripe tables that were dropped.
 pub struct DroppedTables {
     bytes_max: Option<u64>,
-    /// Of those in memory.
+    /// Bytes of the tables in memory.
     bytes: u64,
-    /// Those in memory; the first are dropped first.
+    /// Tables in memory; the first are dropped first.
     kept: VecDeque<Kept>,
     /// Segments whose whole table is to be dropped.
     given_up: VecDeque<(SegmentSlot, u64)>,
@@ -72,7 +72,7 @@ pub struct DroppedTables {
 }
 
 impl DroppedTables {
-    /// None are, with `bytes_max` for what is in memory.
+    /// Returns the state in which no table was dropped, with `bytes_max` for what is in memory.
     #[must_use]
     pub fn new(bytes_max: Option<u64>) -> DroppedTables {
         DroppedTables {

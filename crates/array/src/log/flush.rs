@@ -24,7 +24,7 @@ use zone::device::{Completion, Op, Status};
 /// disk, no more than the flush takes anyway.
 const FILLERS_UNFLUSHED_MAX: usize = 64;
 
-/// Who waits for a device flush.
+/// Waiter of a device flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FlushWaiter {
     Request(u32),
@@ -37,14 +37,14 @@ enum FlushWaiter {
     Summary(SummaryDue),
 }
 
-/// What clients are shown after a recovery must survive the next power failure too.
+/// State of the flush after a recovery: what clients are shown must survive the next power failure too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryFlush {
     /// Waits until everything is where it belongs.
     Due,
     /// Under way.
     Flushing,
-    /// What recovery wrote and moved is durable.
+    /// The blocks that recovery wrote and moved are durable.
     Done,
 }
 
@@ -74,7 +74,7 @@ struct Round {
     covers: u64,
     /// A member was left out.
     is_partial: bool,
-    /// It is over but for a record that tells of a member's failure.
+    /// Set when the round is over but for a record that tells of a member's failure.
     awaits_record: bool,
     current: Vec<FlushWaiter>,
     next: Vec<FlushWaiter>,

@@ -28,21 +28,21 @@ pub const GC_START_SEGMENTS: u32 = GC_RESERVE_SEGMENTS + 3;
 /// A block on its way to another segment.
 #[derive(Debug)]
 pub struct Move {
-    /// Its data.
+    /// Frame of the block.
     pub frame: Frame,
-    /// What parity protects; the sequence stays.
+    /// Metadata that parity protects; the sequence stays.
     pub protected: Protected,
-    /// What it is a copy of.
+    /// Name of which the block is a copy.
     pub name: Name,
-    /// Where it lay.
+    /// Place where the block lay.
     pub from: Pba,
     /// Checksum of its data, verified when it was read.
     pub data_crc: u32,
-    /// It was damaged and rebuilt.
+    /// True when the block was damaged and rebuilt.
     pub repaired: bool,
 }
 
-/// What the collector is doing.
+/// State of the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gc {
     /// Space is ample, or nothing can be gained.
@@ -65,7 +65,7 @@ pub enum Gc {
     Flushing {
         /// The segment.
         victim: SegmentSlot,
-        /// They are.
+        /// True when the caches are empty.
         flushed: bool,
     },
     /// Waiting until the zones are reset.

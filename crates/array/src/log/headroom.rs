@@ -35,23 +35,23 @@ const GOAL_QUARTERS: u64 = 4;
 /// clients can have, and they would be stopped dead where the collector believes to have time.
 const COLD_QUARTERS: u64 = 4;
 
-/// What paces clients and collector, beside the headroom.
+/// State that paces clients and collector, beside the headroom.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The victim.
     pub victim: Begun,
-    /// What clients do, where they write in bursts.
+    /// State of clients, where they write in bursts.
     pub burst: Burst,
 }
 
-/// Where a victim stood when it was begun.
+/// State of a victim when it was begun.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Begun {
     /// The headroom.
     headroom_blocks: u64,
     /// Blocks of the victim that are not live.
     gain_blocks: u64,
-    /// Those of all victims before.
+    /// Blocks gained from all victims before.
     gained_before_blocks: u64,
 }
 

@@ -23,7 +23,7 @@ use trimmed::TrimmedBits;
 use zone::format::checkpoint::name_of;
 use zone::format::oob::{Kind, Protected};
 
-/// What a stored block is the newest copy of.
+/// Name of what a stored block is the newest copy of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// A block of the volume.
@@ -55,7 +55,7 @@ impl Name {
         }
     }
 
-    /// What a stored block of this name has for its LBA.
+    /// Returns the LBA in the metadata of a stored block of this name.
     #[must_use]
     pub fn lba(self) -> u64 {
         match self {
@@ -85,17 +85,17 @@ pub struct Index {
 enum Blocks {
     /// All in memory.
     Whole(Entries),
-    /// Some of them.
+    /// Entries in groups, some of them in memory.
     Grouped(Box<Groups>),
 }
 
-/// Where the blocks of a checkpoint's image lie.
+/// Places of the blocks of a checkpoint's image.
 struct MappedCheckpoint {
     number: u32,
     blocks: Entries,
 }
 
-/// Where the bitmap of lost blocks begins in a tombstone; that of trimmed ones comes first.
+/// Byte of a tombstone at which the bitmap of lost blocks begins; that of trimmed ones comes first.
 const LOST_AT: usize = REGION_BYTES;
 /// Bytes of a bitmap of a region's blocks.
 const REGION_BYTES: usize = 1024;
@@ -226,7 +226,7 @@ impl Index {
         self.tombstones.len() as u64
     }
 
-    /// Where the newest copy lies; `None` when there is none.
+    /// Returns the place of the newest copy; `None` when there is none.
     #[must_use]
     pub fn get(&self, name: Name) -> Option<Pba> {
         match name {
@@ -430,10 +430,10 @@ impl Index {
     }
 }
 
-/// What a tombstone says of a block.
+/// State of a block in a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buried {
-    /// It was trimmed.
+    /// The block was trimmed.
     Trimmed,
     /// Nobody knows.
     Lost,

@@ -21,20 +21,20 @@ use zone::format::oob::{self, Kind, Protected, block_is_whole};
 pub struct Rebuild {
     /// The read.
     pub read: u32,
-    /// Which of its blocks is the first.
+    /// Index of the first of these blocks in the read.
     pub block: u32,
-    /// What the first must be.
+    /// LBA that the first must have.
     pub lba: Lba,
     /// Segment they lie in, pinned.
     pub segment: SegmentSlot,
-    /// Where the first lies.
+    /// Place of the first.
     pub location: Location,
-    /// How many; they follow one another here and there.
+    /// Count of the blocks, which follow one another both in the read and in the chunk.
     pub blocks: u32,
 }
 
 impl Rebuild {
-    /// One of the blocks.
+    /// Returns the rebuild of one of the blocks.
     fn one(&self, index: u32) -> Rebuild {
         Rebuild {
             block: self.block + index,
@@ -46,7 +46,7 @@ impl Rebuild {
     }
 }
 
-/// Who wants the stripe.
+/// Purpose of loading the stripe.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
     /// A read wants blocks of one piece.
@@ -59,21 +59,21 @@ enum Purpose {
     Group { group: u32, piece: usize, wanted_by: GroupReader },
 }
 
-/// Who reads a mapping block.
+/// Reader of a mapping block.
 #[derive(Clone, Copy, Debug)]
 pub enum GroupReader {
     /// The index wants the group in memory.
     Index,
-    /// It is copied from here, and the group stays where it is.
+    /// The mapping block is copied from here, and the group stays where it is.
     Copy(Pba),
 }
 
-/// One piece of a stripe being loaded.
+/// A piece of a stripe being loaded.
 #[derive(Debug, Default)]
 struct Piece {
-    /// It was asked for, or will not be.
+    /// Set when the piece was asked for, or will not be.
     asked: bool,
-    /// One frame per row once its drive has answered; none when it is on no active drive.
+    /// Frames, one per row, once its drive has answered; none when the piece is on no active drive.
     frames: Vec<Frame>,
     /// Rows that are what was written, one bit each.
     rows_good: u32,
@@ -98,7 +98,7 @@ pub struct Load {
     wanted: PieceSet,
     pieces: Vec<Piece>,
     pieces_pending: u32,
-    /// What was not whole has been read once more.
+    /// Set when what was not whole has been read once more.
     read_again: bool,
 }
 
@@ -376,8 +376,8 @@ impl Shard {
         self.piece_loaded(slot, fx);
     }
 
-    /// One piece less to wait for. When what was read does not suffice, the others are asked for, then, once more,
-    /// whatever is not whole.
+    /// Notes that there is one piece less to wait for. When what was read does not suffice, the others are asked for,
+    /// then, once more, whatever is not whole.
     fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
         let load = self.loads.get_mut(slot);
         load.pieces_pending -= 1;

@@ -43,7 +43,7 @@ pub struct MappingSpace {
     victim: Option<Victim>,
     /// Copies being read, of a victim given up too.
     loads: usize,
-    /// Those that were read: the group, where it lay, and what lies there.
+    /// Copies that were read: the group, where it lay, and what lies there.
     copies: Vec<(u32, Pba, Frame)>,
 }
 

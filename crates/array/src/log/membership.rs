@@ -10,7 +10,7 @@ use zone::device::{Completion, Op, Status};
 use zone::format::checkpoint::Checkpoint;
 use zone::format::superblock::{MemberState, Superblock, Uuid, Version};
 
-/// Where the next superblock record of a drive goes.
+/// Position of the next superblock record of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     /// Zone 0 or 1.
@@ -130,7 +130,7 @@ impl Membership {
         self.positions.iter().all(|position| position.next + RECORDS_PER_MOUNT.min(capacity / 2) < capacity)
     }
 
-    /// Where a member has its newest record.
+    /// Returns the place of a member's newest record.
     #[must_use]
     pub fn newest_record_at(&self, drive: usize) -> Option<(ZoneIndex, u32)> {
         let position = self.positions.get(drive)?;

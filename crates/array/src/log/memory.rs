@@ -11,15 +11,15 @@ use base::units::{BLOCK_BYTES_U64, OOB_BYTES};
 /// Bytes by structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Where each block lies (the L2P table), and each region's tombstone.
+    /// Places of all blocks (the L2P table), and of each region's tombstone.
     pub index: u64,
-    /// Which blocks were trimmed, and which are lost.
+    /// Marks of blocks that were trimmed, and of those that are lost.
     pub trimmed: u64,
     /// Stripe tables of segments that are not written any more.
     pub stripe_tables: u64,
     /// The segments, and who owns each zone.
     pub segments: u64,
-    /// What is needed while segments are written: their stripe tables, and metadata for the footers.
+    /// State needed while segments are written: their stripe tables, and metadata for the footers.
     pub open_segments: u64,
     /// Blocks with writes in flight.
     pub in_flight: u64,
@@ -56,7 +56,7 @@ pub fn mapping_table_bytes(blocks: u64) -> u64 {
 }
 
 impl Shard {
-    /// What the volume's structures take. O(segments).
+    /// Returns the memory that the volume's structures take. O(segments).
     #[must_use]
     pub fn memory(&self) -> Memory {
         let (index, trimmed) = self.index.memory_bytes();
@@ -73,7 +73,7 @@ impl Shard {
     }
 }
 
-/// What segments take, in bytes.
+/// Memory that segments take, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentBytes {
     /// As in [`Memory`].

@@ -61,7 +61,7 @@ pub use re_add::{ReAddRefusal, ReAdded};
 pub use spokesman::spokesman;
 pub use superblocks::identify;
 
-/// What mounting found out beside the volume itself; for status and check.
+/// Findings of a mount beside the volume itself; for status and check.
 #[derive(Clone, Debug, Default)]
 pub struct MountReport {
     /// Stripes whose missing pieces were written (or would be, when mounting read-only).
@@ -118,7 +118,7 @@ pub enum MountError {
     ForeignDrive {
         /// Place of the drive in the list that was given.
         place: usize,
-        /// Its array.
+        /// Array of that drive.
         found: Uuid,
         /// The array of the others.
         wanted: Uuid,
@@ -145,7 +145,7 @@ pub enum MountError {
         needed: usize,
         /// Members that are missing, stale, failed or not yet rebuilt.
         missing: Vec<usize>,
-        /// Those of them whose drives are older copies of themselves.
+        /// Missing members whose drives are older copies of themselves.
         older_copies: Vec<OlderCopy>,
     },
     /// A drive's geometry is not the one the array was made with.
@@ -157,15 +157,15 @@ pub enum MountError {
     Config(ConfigError),
     /// The RAID level is not known to this version.
     Level(u8),
-    /// How segments are written is not known to this version.
+    /// The way in which segments are written is not known to this version.
     Append(u8),
     /// A drive failed a command that mounting cannot do without.
     Drive {
         /// The member.
         member: usize,
-        /// What it was asked.
+        /// Command that the drive failed.
         what: &'static str,
-        /// What it answered.
+        /// Status that the drive answered.
         status: Status,
     },
 }
@@ -310,14 +310,14 @@ pub fn mount_read_only(
     Ok((shard, session.drives, session.report))
 }
 
-/// What a mount found that used what was written down for it, beside one that did not.
+/// Comparison of a mount that used what was written down for it with one that did not.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// There is a checkpoint that can be used.
+    /// True when there is a checkpoint that can be used.
     pub uses_checkpoint: bool,
     /// Summaries said what is in some open segment.
     pub uses_summaries: bool,
-    /// What the two do not agree on; nothing if all is well.
+    /// Differences between the two; empty if all is well.
     pub differences: Vec<String>,
 }
 
@@ -345,7 +345,7 @@ pub fn compare_checkpoint(
     Ok(Compared { uses_checkpoint, uses_summaries, differences })
 }
 
-/// What a mount is for.
+/// Purpose of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Nothing is written.
@@ -354,7 +354,7 @@ enum Purpose {
     Serve { re_add: Option<usize> },
 }
 
-/// One mount in progress.
+/// A mount in progress.
 struct Session {
     drives: DriveSet,
     now: Instant,
@@ -365,7 +365,7 @@ struct Session {
     writable: bool,
     /// The member whose drive is taken in again.
     re_add: Option<usize>,
-    /// What the checkpoint covers and summaries describe need not be read.
+    /// Set when what the checkpoint covers and summaries describe need not be read.
     uses_checkpoints: bool,
     /// Blocks of each zone that are read first of segments that summaries may describe.
     summary_window: u32,
@@ -541,7 +541,7 @@ impl Session {
         Ok(())
     }
 
-    /// What a drive did not answer because it is gone is not damage: mounting begins anew without it.
+    /// Fails when a drive is gone: what it did not answer is not damage, and mounting begins anew without it.
     fn expect_all_there(&self) -> Result<(), MountError> {
         match self.vanished {
             Some(member) => Err(MountError::Drive { member, what: "read", status: Status::DeviceGone }),
@@ -549,7 +549,7 @@ impl Session {
         }
     }
 
-    /// There, and being rebuilt at worst.
+    /// True when a member is there, and being rebuilt at worst.
     fn is_present(&self, member: usize) -> bool {
         self.record.members[member].state != MemberState::Failed
     }

@@ -55,11 +55,11 @@ struct Unmapping {
     blocks: Range<u64>,
     /// The next one.
     next: u64,
-    /// Some could not be.
+    /// Set when some blocks could not be unmapped.
     failed: bool,
 }
 
-/// What waits for groups, and where those lie that are not in memory.
+/// Requests that wait for groups, and places of groups that are not in memory.
 #[derive(Debug, Default)]
 pub struct OffLoad {
     pub(super) space: MappingSpace,
@@ -91,8 +91,8 @@ impl OffLoad {
 }
 
 impl ArrayConfig {
-    /// How much of the index of a volume is kept in memory; `None` for all of it, as where the volume and its drives leave no
-    /// room for mapping blocks.
+    /// Returns how much of the index of a volume is kept in memory; `None` for all of it, as where the volume and its
+    /// drives leave no room for mapping blocks.
     ///
     /// # Panics
     /// When the configuration was not validated.
@@ -181,13 +181,13 @@ impl Shard {
         self.unplace_group(group);
     }
 
-    /// Whether a block can be moved now. If so, its group can be held until it is indexed.
+    /// Tells whether a block can be moved now. If so, its group can be held until it is indexed.
     pub(super) fn wish_for_move(&mut self, name: Name, fx: &mut Effects) -> Residence {
         let Name::Block(lba) = name else { return Residence::Here };
         self.wish_to_hold(lba, Holder::Collector, fx)
     }
 
-    /// Whether somebody can hold the group of a block now, until that is indexed.
+    /// Tells whether somebody can hold the group of a block now, until that is indexed.
     pub(super) fn wish_to_hold(&mut self, lba: Lba, holder: Holder, fx: &mut Effects) -> Residence {
         let Some(groups) = self.index.groups() else { return Residence::Here };
         let group = groups.group_of(lba);
@@ -211,7 +211,7 @@ impl Shard {
         }
     }
 
-    /// Whether a read can look a block up; if not yet, it is told when it can.
+    /// Tells whether a read can look a block up; if not yet, it is told when it can.
     pub(super) fn wish_for_read(&mut self, read: u32, lba: Lba, fx: &mut Effects) -> Residence {
         let Some(groups) = self.index.groups() else { return Residence::Here };
         let group = groups.group_of(lba);
@@ -359,7 +359,7 @@ impl Shard {
         false
     }
 
-    /// What the mapping block of a group says counts no more.
+    /// Forgets the mapping block of a group, whose contents count no more.
     pub(super) fn unplace_group(&mut self, group: u32) {
         let groups = self.index.groups_mut().expect("the index is in groups");
         if let Some(before) = groups.set_place(group, None) {
@@ -385,7 +385,7 @@ impl Shard {
         }
     }
 
-    /// What is live in a segment, once all groups were looked through; `None` while one is being read.
+    /// Returns what is live in a segment, once all groups were looked through; `None` while one is being read.
     pub(super) fn find_live(&mut self, segment: u32, fx: &mut Effects) -> Option<Vec<(Name, Pba)>> {
         let groups = self.index.groups().map_or(0, Groups::count);
         while self.off_load.write_off_next < groups {

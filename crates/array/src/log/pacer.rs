@@ -17,7 +17,7 @@ use base::time::{Instant, Nanos};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     bytes_per_second: Option<u64>,
-    /// When what was begun is paid for.
+    /// Time at which what was begun is paid for.
     free_at: Instant,
     /// Somebody waits until then.
     wakes_at: Option<Instant>,
@@ -49,7 +49,7 @@ impl Pacer {
         self.free_at = self.free_at.max(now) + Nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     }
 
-    /// When somebody who had to wait may go on.
+    /// Returns the time at which somebody who had to wait may go on.
     #[must_use]
     pub fn wakes_at(&self) -> Option<Instant> {
         self.wakes_at
@@ -62,7 +62,7 @@ pub const FLOOR_BYTES_PER_SECOND: u64 = 10 << 20;
 /// shorter than a rebuild would notice.
 pub const CLIENTS_QUIET_AFTER: Nanos = Nanos::from_micros(10_000);
 
-/// How fast a rebuild may go.
+/// Speed limit of a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
     /// As fast as clients leave it, and at the floor while they leave nothing.
@@ -86,7 +86,7 @@ impl Limit {
     }
 }
 
-/// What clients do.
+/// Load from clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientLoad {
     /// Requests that are not answered.
@@ -102,13 +102,13 @@ pub struct Throttle {
     pacer: Pacer,
     /// Requests there had been when clients were looked at last.
     begun: u64,
-    /// Until then they count as being at work.
+    /// Time until which clients count as being at work.
     quiet_at: Instant,
     wakes_at: Option<Instant>,
 }
 
 impl Throttle {
-    /// Another limit counts from now on.
+    /// Sets another limit from now on.
     pub fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
         self.pacer.set_rate(match limit {
@@ -155,7 +155,7 @@ impl Throttle {
         }
     }
 
-    /// When somebody who had to wait may go on, or is to ask again.
+    /// Returns the time at which somebody who had to wait may go on, or is to ask again.
     #[must_use]
     pub fn wakes_at(&self) -> Option<Instant> {
         self.wakes_at

@@ -14,7 +14,7 @@ use zone::device::Geometry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pba(pub(crate) u64);
 
-/// Where a block lies.
+/// Place of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Member.
@@ -25,7 +25,7 @@ pub struct Location {
     pub offset: u32,
 }
 
-/// How addresses of one array are packed.
+/// Packing of the addresses of one array.
 #[derive(Clone, Copy, Debug)]
 pub struct PbaFormat {
     zone_shift: u32,

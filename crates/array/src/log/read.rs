@@ -117,7 +117,7 @@ impl Shard {
         self.answer_read_if_done(slot, fx);
     }
 
-    /// What the next block waited for has come, or not.
+    /// Continues a read: what its next block waited for has come, or not.
     pub(super) fn read_goes_on(&mut self, slot: u32, fx: &mut Effects) {
         self.reads.get_mut(slot).waits = false;
         self.read_part_done(slot, fx);
@@ -152,7 +152,7 @@ impl Shard {
         fx.command(run.drive, run.location.zone, Waiter::Read { slot, part: first }, op);
     }
 
-    /// How many of the request's blocks follow one another on the media.
+    /// Returns the run of the request's blocks that follow one another on the media.
     fn run_from(&self, slot: u32, first: u32, pba: Pba) -> Run {
         let read = self.reads.get(slot);
         let location = self.pba.unpack(pba);
@@ -174,7 +174,7 @@ impl Shard {
         Run { drive: location.drive.index(), location, blocks }
     }
 
-    /// Where a run must end: with its group, if the stripe table of the next one may not be there.
+    /// Returns where a run must end: with its group, if the stripe table of the next one may not be there.
     fn run_end(&self, pba: Pba) -> u32 {
         let segment = self.segments.get(self.segment_at(pba));
         let layout = &segment.layout;
@@ -227,7 +227,7 @@ impl Shard {
         self.read_part_done(slot, fx);
     }
 
-    /// One command or rebuild less to wait for.
+    /// Notes that a read has one command or rebuild less to wait for.
     pub(super) fn read_part_done(&mut self, slot: u32, fx: &mut Effects) {
         self.reads.get_mut(slot).parts_pending -= 1;
         self.advance_read(slot, fx);
@@ -241,7 +241,7 @@ impl Shard {
                 .is_some_and(|protected| protected.kind == Kind::User && protected.lba == lba.0)
     }
 
-    /// What the metadata of the block at a location must say; `None` where no stripe lies.
+    /// Returns the place that the metadata of the block at a location must name; `None` where no stripe lies.
     pub(super) fn place_at(&self, segment_slot: SegmentSlot, location: Location) -> Option<Place> {
         let segment = self.segments.get(segment_slot);
         let drive = location.drive.index();

@@ -58,7 +58,7 @@ const UNFLUSHED_BLOCKS_TO_FLUSH: u32 = UNFLUSHED_BLOCKS_MAX / 2;
 /// Slot of such a flush, next to those of the lanes.
 const FLUSH_SLOT: usize = REBUILD_ZONES_MAX;
 
-/// What the rebuild is doing.
+/// Stage of the rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// No member is being rebuilt.
@@ -72,14 +72,14 @@ enum Stage {
     Activating,
     /// The superblocks are being told.
     Recording,
-    /// What they were told is to leave the drives' caches.
+    /// The records written to the superblocks are to leave the drives' caches.
     Ending,
 }
 
-/// What becomes of a zone.
+/// Stage of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LaneStage {
-    /// There is none; the next segment is looked for, or waited for until it is sealed or erased.
+    /// No zone is being written; the next segment is looked for, or waited for until it is sealed or erased.
     #[default]
     Idle,
     /// Header and chunks are being written.
@@ -88,9 +88,9 @@ enum LaneStage {
     Footer,
     /// All but its end is to leave the drive's cache, and what others hold theirs.
     Flushing,
-    /// It is to become full.
+    /// The zone is to become full.
     Closing,
-    /// It is full.
+    /// The zone is full.
     Closed,
 }
 
@@ -101,7 +101,7 @@ struct Chunk {
     entries: Vec<Entry>,
 }
 
-/// One zone at a time.
+/// A lane of the rebuild, which writes one zone at a time.
 #[derive(Debug, Default)]
 struct Lane {
     stage: LaneStage,
@@ -112,7 +112,7 @@ struct Lane {
     slot_to_write: u32,
     /// Chunks from that slot on; none where the stripe is still being loaded.
     chunks: VecDeque<Option<Chunk>>,
-    /// What was written, for the footer.
+    /// Entries of what was written, for the footer.
     entries: Vec<Entry>,
     footer_next: u32,
     /// Sweeps under way.
@@ -128,7 +128,7 @@ impl Lane {
     }
 }
 
-/// What has not left volatile caches.
+/// Writes that have not left volatile caches.
 #[derive(Debug, Default)]
 struct Unflushed {
     /// Blocks that the rebuild has written to its drive.
@@ -146,7 +146,7 @@ pub struct MemberRebuild {
     member: usize,
     lanes: [Lane; REBUILD_ZONES_MAX],
     unflushed: Unflushed,
-    /// How fast the new drive is written.
+    /// Limit on how fast the new drive is written.
     pub throttle: Throttle,
 }
 

@@ -24,7 +24,7 @@ pub enum ReplaceError {
     NotFailed,
     /// More members are lost than the array can lose: there is nothing to rebuild from.
     Broken,
-    /// Another member has this UUID.
+    /// The UUID is that of another member.
     UuidInUse,
     /// The drive is made differently, or allows less at a time than the others.
     Geometry,
@@ -35,7 +35,7 @@ pub enum ReplaceError {
     },
     /// The drive did not answer what state its zones are in.
     Drive {
-        /// What it answered.
+        /// Status that the drive answered.
         status: Status,
     },
     /// Something under way must end first: commands of the old drive, a change of the members, or the
@@ -107,13 +107,13 @@ pub fn expect_blank(
 }
 
 impl Shard {
-    /// What every drive of the array allows.
+    /// Returns the geometry of the array's drives: what every one of them allows.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.config.geometry
     }
 
-    /// Whether a drive could take the place of a member now.
+    /// Checks whether a drive could take the place of a member now.
     ///
     /// # Errors
     /// The first reason why not.

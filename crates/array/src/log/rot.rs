@@ -16,16 +16,16 @@ use zone::format::superblock::Uuid;
 /// Places of damage that a scrub names; further ones are only counted.
 pub const PLACES_NAMED_MAX: usize = 100;
 
-/// How a block was damaged.
+/// Kind of damage to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
     /// The drive could not return it.
     Unreadable,
-    /// Its data are not those of its checksum.
+    /// The data are not those of their checksum.
     Data,
-    /// Its metadata are damaged or those of another block; or it is a damaged header or footer.
+    /// The metadata are damaged or those of another block; or the block is a damaged header or footer.
     Metadata,
-    /// It is the newest superblock record of its drive.
+    /// The block is the newest superblock record of its drive.
     Superblock,
     /// Not a block: what the drive needs to be opened again, such as the header of its file.
     Header,
@@ -40,11 +40,11 @@ pub struct DamagedPlace {
     pub zone: ZoneIndex,
     /// Block within the zone.
     pub block: u32,
-    /// How.
+    /// Kind of the damage.
     pub kind: DamageKind,
 }
 
-/// What was found damaged on a drive since it was mounted.
+/// Damage found on a drive since it was mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveDamage {
     /// Identity of the drive.
@@ -98,7 +98,7 @@ pub struct DamageLog {
 }
 
 impl DamageLog {
-    /// Another drive is in the place of a member.
+    /// Forgets the damage of a member in whose place is another drive.
     pub fn forget(&mut self, drive: usize) {
         if let Some(damage) = self.drives.get_mut(drive) {
             *damage = DriveDamage::default();
@@ -190,7 +190,7 @@ impl Shard {
         self.damage.name(place_of(location, kind));
     }
 
-    /// What was found damaged on each drive since the mount.
+    /// Returns the damage found on each drive since the mount.
     #[must_use]
     pub fn drive_damage(&self) -> Vec<DriveDamage> {
         let members = self.membership.record().members.iter().take(self.config.members).zip(0..);

@@ -37,7 +37,7 @@ pub const SCRUB_SWEEPS_MAX: usize = 2;
 /// Blocks of headers and footers read at once.
 pub const SCRUB_RECORD_BLOCKS: u32 = 8;
 
-/// What a scrub is to do.
+/// Options of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubOptions {
     /// Write elsewhere what is damaged.
@@ -46,14 +46,14 @@ pub struct ScrubOptions {
     pub rate: Option<u64>,
 }
 
-/// What a scrub has found so far. Blocks are 4 KiB.
+/// Findings of a scrub so far. Blocks are 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubFindings {
     /// Blocks read and verified.
     pub blocks_read: u64,
     /// Blocks of stripes that cannot be read, fail their checksum, or are not what was written there.
     pub blocks_damaged: u64,
-    /// Those of them that nothing can rebuild. They are lost if something still points to them.
+    /// Damaged blocks that nothing can rebuild. They are lost if something still points to them.
     pub blocks_beyond_rescue: u64,
     /// Stripes whose blocks are all whole, and whose parity is not that of their data.
     pub stripes_mismatched: u64,
@@ -71,7 +71,7 @@ pub struct ScrubFindings {
     pub drives_lost: u64,
 }
 
-/// How a scrub stands.
+/// State of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrubState {
     /// Reading.
@@ -84,18 +84,18 @@ pub enum ScrubState {
     Stopped,
 }
 
-/// How far a scrub is, or what became of the last one.
+/// Progress of a scrub, or what became of the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// How it stands.
+    /// State of the scrub.
     pub state: ScrubState,
-    /// What it is to do.
+    /// Options that the scrub was begun with.
     pub options: ScrubOptions,
     /// Read or found to be gone.
     pub bytes_done: u64,
-    /// Of all segments there were when it began.
+    /// Bytes of all segments there were when the scrub began.
     pub bytes_total: u64,
-    /// What it found.
+    /// Findings so far.
     pub findings: ScrubFindings,
     /// Damaged segments that are not repaired.
     pub segments_left: u64,
@@ -106,7 +106,7 @@ pub struct ScrubStatus {
 /// Why a scrub cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrubError {
-    /// One is running, or what it began is not over.
+    /// A scrub is running, or what it began is not over.
     Running,
     /// More drives have failed than the array can lose.
     Broken,
@@ -130,7 +130,7 @@ struct Current {
     id: u64,
 }
 
-/// What the scrub is doing.
+/// Stage of the scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// Nothing.
@@ -151,10 +151,10 @@ enum Stage {
         current: Current,
         /// Next stripe.
         stripe_next: u32,
-        /// Where to end.
+        /// Stripe at which to end.
         stripes: u32,
     },
-    /// What describes the drives is being read.
+    /// The records that describe the drives are being read.
     Drives(Look),
     /// Damaged segments are being collected.
     Repairing,
@@ -181,7 +181,7 @@ pub struct Scrub {
     /// Drives whose newest superblock record is damaged.
     spoiled: PieceSet,
     lost_before: u64,
-    /// How the last one ended.
+    /// State in which the last scrub ended.
     ended: Option<ScrubState>,
 }
 
@@ -224,7 +224,7 @@ impl Shard {
         self.scrub.pacer.set_rate(rate);
     }
 
-    /// How far the scrub is, or what became of the last one; `None` when there was none. O(segments).
+    /// Returns the progress of the scrub, or what became of the last one; `None` when there was none. O(segments).
     #[must_use]
     pub fn scrub_status(&self) -> Option<ScrubStatus> {
         let state = match self.scrub.stage {
@@ -261,7 +261,7 @@ impl Shard {
             * BLOCK_BYTES_U64
     }
 
-    /// What the scrub has found so far, or the last one did.
+    /// Returns the findings of the scrub so far, or of the last one.
     #[must_use]
     pub fn scrub_findings(&self) -> ScrubFindings {
         self.scrub.findings
@@ -273,7 +273,7 @@ impl Shard {
         self.scrub.stage != Stage::Idle
     }
 
-    /// When a scrub that waits for its rate may go on.
+    /// Returns the time at which a scrub that waits for its rate may go on.
     pub(super) fn scrub_wakes_at(&self) -> Option<Instant> {
         self.scrub.pacer.wakes_at()
     }
@@ -597,7 +597,7 @@ impl Shard {
     }
 }
 
-/// What there is to read of a segment.
+/// Returns the bytes there are to read of a segment.
 fn bytes_of(segment: &Segment) -> u64 {
     let layout = &segment.layout;
     let blocks = u64::from(layout.footer_offset() + layout.footer_blocks());

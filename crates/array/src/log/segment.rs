@@ -25,7 +25,7 @@ use zone::stripe::table::{Packing, StripeTable};
 pub type SegmentSlot = u32;
 const NO_OWNER: u32 = u32::MAX;
 
-/// What happens to a segment.
+/// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
     /// Headers are on their way.
@@ -51,21 +51,21 @@ pub enum SegmentState {
     },
 }
 
-/// One segment.
+/// A segment.
 pub struct Segment {
     /// Never used twice.
     pub id: u64,
     /// Sequence when it was created.
     pub created_at: u64,
-    /// Whose blocks it holds.
+    /// Stream whose blocks the segment holds.
     pub stream: Stream,
-    /// How its zones are written.
+    /// Write mode of its zones.
     pub mode: WriteMode,
-    /// Where its stripes lie.
+    /// Layout of its stripes.
     pub layout: Layout,
-    /// Its zone on each drive; on missing drives, the zone a rebuild will write.
+    /// Zone of the segment on each drive; on missing drives, the zone a rebuild will write.
     pub zones: Vec<ZoneIndex>,
-    /// What happens to it.
+    /// State of the segment.
     pub state: SegmentState,
     /// Index entries that point into it.
     pub live_blocks: u32,
@@ -88,11 +88,11 @@ pub struct Segment {
     /// Stripes that recovery found incomplete under Zone Write, in order: they hold nothing. Under
     /// Zone Append their slots are simply empty.
     pub void_stripes: Vec<u32>,
-    /// Which stripe each slot holds; `None` under Zone Write, where stripe `s` is in slot `s`, and when it was dropped.
+    /// Stripe that each slot holds; `None` under Zone Write, where stripe `s` is in slot `s`, and when it was dropped.
     pub table: Option<StripeTable>,
-    /// Of a table that was dropped, what is in memory again, by group ([`crate::log::dropped_tables`]).
+    /// Groups of a dropped table that are in memory again ([`crate::log::dropped_tables`]).
     pub group_tables: BTreeMap<u32, GroupTable>,
-    /// What is needed while it is written.
+    /// State needed while the segment is written.
     pub writer: Option<Box<Writer>>,
 }
 
@@ -261,7 +261,7 @@ pub struct SegmentTable {
     owner: Vec<Vec<SegmentSlot>>,
     /// Oldest free zone first, which spreads wear.
     free: Vec<VecDeque<ZoneIndex>>,
-    /// How stripe tables are packed.
+    /// Packing of stripe tables.
     packing: Packing,
     /// Segments to be collected whether space is short or not.
     evacuating: u32,
@@ -341,7 +341,7 @@ impl SegmentTable {
         self.segments[slot as usize].as_mut().filter(|segment| segment.id == id)
     }
 
-    /// How stripe tables are packed.
+    /// Returns the packing of stripe tables.
     #[must_use]
     pub fn packing(&self) -> Packing {
         self.packing
@@ -563,7 +563,7 @@ impl SegmentTable {
         self.iter().any(|(_, segment)| segment.stream == stream && segment.is_active())
     }
 
-    /// What segments take in memory.
+    /// Returns the memory that segments take.
     #[must_use]
     pub fn memory_bytes(&self) -> SegmentBytes {
         let mut bytes = SegmentBytes {

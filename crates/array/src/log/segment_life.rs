@@ -264,8 +264,8 @@ impl Shard {
         self.seal_segment_if_done(slot, fx);
     }
 
-    /// When every stripe of a segment is durable, writes its footers. Not when too many members failed: then
-    /// some stripes were given up, and a drive that comes back must find them in the last groups.
+    /// Writes the footers of a segment when every stripe of it is durable. Not when too many members failed: then some
+    /// stripes were given up, and a drive that comes back must find them in the last groups.
     pub(super) fn seal_segment_if_done(&mut self, slot: SegmentSlot, fx: &mut Effects) {
         if self.membership.is_broken() {
             return;
@@ -363,7 +363,7 @@ impl Shard {
         fx.command(drive, zone, Waiter::Footer { slot, part }, op);
     }
 
-    /// What a filler says of its place; its slot stands where others have their stripe.
+    /// Returns the place that a filler names; its slot stands where others have their stripe.
     pub(super) fn place_of_filler(&self, slot: SegmentSlot, drive: usize) -> Place {
         let segment = self.segments.get(slot);
         Place {

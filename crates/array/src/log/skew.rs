@@ -13,7 +13,7 @@
 use crate::log::segment::Segment;
 use zone::format::header::Stream;
 
-/// Until so many blocks for one that is live were overwritten, nothing is known: 1/64.
+/// Most live blocks for each overwritten one: until 1/64 as many were overwritten, nothing is known.
 const LIVE_PER_EVIDENCE: u64 = 64;
 
 /// Overwritten blocks of late.
@@ -21,7 +21,7 @@ const LIVE_PER_EVIDENCE: u64 = 64;
 pub struct Skew {
     /// In segments of clients, and of the collector.
     overwritten: [u64; 2],
-    /// When there are so many, half are forgotten.
+    /// Count of overwritten blocks at which half are forgotten.
     overwritten_max: u64,
 }
 

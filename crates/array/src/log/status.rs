@@ -9,7 +9,7 @@ use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::format::superblock::{MemberState, Uuid};
 use zone::stripe::Level;
 
-/// Whether the array can lose another drive.
+/// Health of the array, which says whether it can lose another drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Every member is active.
@@ -27,14 +27,14 @@ pub enum Health {
     Failed,
 }
 
-/// How far the rebuild of a member has come, in bytes of its drive.
+/// Progress of the rebuild of a member, in bytes of its drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuildStatus {
     /// The member.
     pub member: DriveIndex,
     /// Written, or found to be there.
     pub bytes_done: u64,
-    /// Of all segments that are older than the drive. Shrinks when one of them is collected.
+    /// Bytes of all segments that are older than the drive. Shrinks when one of them is collected.
     pub bytes_total: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct IndexStatus {
     pub resident_bytes: u64,
     /// Groups.
     pub groups: u64,
-    /// Of them, how many lie in a mapping block.
+    /// Groups that lie in a mapping block.
     pub mapping_blocks: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct IndexStatus {
 pub struct Status {
     /// Identity of the array.
     pub array: Uuid,
-    /// Whether it can lose another drive.
+    /// Health of the array, which says whether it can lose another drive.
     pub health: Health,
     /// While a member is being rebuilt.
     pub rebuild: Option<RebuildStatus>,
@@ -86,13 +86,13 @@ pub struct Status {
     pub large_segments: u32,
     /// Chunk size of those; zero without.
     pub large_chunk_bytes: u64,
-    /// What its structures take in memory.
+    /// Memory that the volume's structures take.
     pub memory: Memory,
-    /// When only some of the index is in memory.
+    /// Status of the index when only some of it is in memory.
     pub index: Option<IndexStatus>,
-    /// What was counted since the volume was mounted.
+    /// Counters since the volume was mounted.
     pub counters: Counters,
-    /// What was found damaged on each drive since then.
+    /// Damage found on each drive since then.
     pub damage: Vec<DriveDamage>,
 }
 
@@ -137,7 +137,7 @@ impl Shard {
         })
     }
 
-    /// How far the rebuild has come; `None` when no member is being rebuilt. O(segments).
+    /// Returns the progress of the rebuild; `None` when no member is being rebuilt. O(segments).
     #[must_use]
     pub fn rebuild_status(&self) -> Option<RebuildStatus> {
         let member = self.membership.rebuilding()?;
@@ -216,7 +216,7 @@ impl Shard {
         Health::Rebuilding { segments_done: segments_total - lacking, segments_total }
     }
 
-    /// What was counted since the volume was mounted.
+    /// Returns the counters since the volume was mounted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters

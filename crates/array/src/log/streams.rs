@@ -41,7 +41,7 @@ const FEW_SEGMENTS: usize = 2;
 /// Blocks of chunks joined in one command: beyond 64 KiB bytes cost a drive the same however many there are.
 const JOINED_BLOCKS_MAX: u32 = 16;
 
-/// How many stripes are in flight in a segment when many wait.
+/// Stripes in flight in a segment when many wait.
 #[derive(Clone, Copy)]
 struct LongQueues {
     stripes_max: u32,
@@ -61,13 +61,13 @@ impl LongQueues {
 pub struct OpenSegment {
     /// Layout of the segments that are opened here.
     pub layout: Layout,
-    /// How they are written.
+    /// Write mode of these segments.
     pub mode: WriteMode,
     /// The one that is open.
     pub segment: Option<SegmentSlot>,
 }
 
-/// What a stream writes.
+/// State of the writes of a stream.
 pub struct StreamWriter {
     /// Data blocks of a stripe.
     pub stripe_data_blocks: u32,
@@ -79,7 +79,7 @@ pub struct StreamWriter {
     pub sealed: VecDeque<u32>,
     /// Segments that stripes are written to. None when no request goes to this stream.
     pub open: Vec<OpenSegment>,
-    /// Where the search for the next one begins.
+    /// Place in `open` where the search for the next one begins.
     next: usize,
     /// Segments that a crash left with room, to be filled before new ones are opened.
     pub unfinished: Vec<SegmentSlot>,
@@ -214,7 +214,7 @@ impl Shard {
         queues.worth(least, writer.sealed.len(), writer.open.len().max(1))
     }
 
-    /// Where one chunk in flight for each zone that a stream writes leaves drives idle: what adapts joins what waits there.
+    /// Chooses long queues where one chunk in flight per zone of a stream leaves drives idle: what waits is joined.
     fn long_queues(&self, stream: Stream) -> Option<LongQueues> {
         // Nearly all of a victim is free.
         let moves_little = 8 * self.victim_gain_blocks() >= 7 * self.segment_blocks();
@@ -265,7 +265,7 @@ impl Shard {
         }
     }
 
-    /// What a stream writes.
+    /// Returns the writer of a stream.
     pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
         &mut self.streams[stream.index()]
     }

@@ -23,26 +23,26 @@ pub enum Origin {
     Request(u32),
     /// The collector moves it from here.
     Moved(Pba),
-    /// It was found damaged here, rebuilt, and moves.
+    /// The block was found damaged here, rebuilt, and moves.
     Repaired(Pba),
-    /// It belongs to a checkpoint that is being written.
+    /// The block belongs to a checkpoint that is being written.
     Checkpoint,
-    /// It holds a group of the index.
+    /// The block holds a group of the index.
     Index,
-    /// It holds a group of the index and is a copy of what lies here.
+    /// The block holds a group of the index and is a copy of what lies here.
     IndexCopy(Pba),
-    /// It says what its segment holds.
+    /// The block says what its segment holds.
     Summary,
-    /// It fills the stripe up.
+    /// The block fills the stripe up.
     Padding,
 }
 
-/// One data block of a stripe.
+/// A data block of a stripe.
 #[derive(Clone, Copy, Debug)]
 pub struct StripeBlock {
-    /// What parity protects.
+    /// Metadata that parity protects.
     pub protected: Protected,
-    /// What it is the newest copy of, if it wins.
+    /// Name of which the block is the newest copy, if it wins.
     pub name: Option<Name>,
     /// Why it is here.
     pub origin: Origin,
@@ -53,15 +53,15 @@ pub struct StripeBlock {
 /// A stripe slot.
 #[derive(Debug)]
 pub struct Stripe {
-    /// Whose blocks it holds.
+    /// Stream whose blocks the stripe holds.
     pub stream: Stream,
-    /// Its data blocks, in order of arrival.
+    /// Data blocks of the stripe, in order of arrival.
     pub blocks: Vec<StripeBlock>,
     /// Frames of each piece that are here (not with a drive).
     pub pieces: Vec<Vec<Frame>>,
     /// Slot in its zone where each piece landed.
     pub landed_slots: Vec<u32>,
-    /// When the first block arrived.
+    /// Time at which the first block arrived.
     pub opened_at: Instant,
     /// Segment it is written to.
     pub segment: SegmentSlot,

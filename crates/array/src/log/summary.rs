@@ -38,7 +38,7 @@ const ROWS_MIN_STRIPES: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryDue {
     slot: SegmentSlot,
-    /// Its id: slots are used again.
+    /// Id of the segment: slots are used again.
     segment: u64,
     /// Rows before this one are to be described.
     end: u32,
@@ -83,7 +83,7 @@ impl Shard {
         if flushes { self.flush_devices_for_summary(due, fx) } else { self.summary_flushed(due) }
     }
 
-    /// What a summary is about to describe is durable, caches included.
+    /// Begins a summary: what it is about to describe is durable, caches included.
     pub(super) fn summary_flushed(&mut self, due: SummaryDue) {
         if self.segments.find(due.slot, due.segment).is_some_and(|segment| segment.writer.is_some()) {
             self.segments.writer_mut(due.slot).summary.end = due.end;

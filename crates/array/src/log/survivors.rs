@@ -23,21 +23,21 @@ use crate::log::write::Placement;
 use crate::log::{Effects, Shard};
 use zone::format::header::Stream;
 
-/// Whether the collector separates what it moves.
+/// Separation of the blocks that the collector moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GcStreams {
     /// All goes to one segment, as in the papers.
     One,
     /// Hot and cold blocks go to segments of their own, wherever the reserve's proof holds with two.
     Two,
-    /// That too, but only where it gains: under the adaptive policy, with room to spare and skewed writes.
+    /// As with `Two`, but only where it gains: under the adaptive policy, with room to spare and skewed writes.
     #[default]
     Auto,
 }
 
 /// Spare segments from which on a second one of the collector's costs less than it gains (docs/adr/0015).
 const SPARE_MIN: u32 = 16;
-/// Where more than one of so many is spare, little is moved, and nothing gained.
+/// Fewest segments for each spare one: where more are spare, little is moved, and nothing gained.
 const SEGMENTS_PER_SPARE_MIN: u32 = 5;
 
 impl ArrayConfig {
@@ -81,7 +81,7 @@ impl Shard {
         }
     }
 
-    /// Where a block of the victim goes. What is moved for another reason is not worth a stripe of its own.
+    /// Returns the stream for a block of the victim. What is moved for another reason is not worth a stripe of its own.
     pub(super) fn stream_of_move(&self, waiting: &Move) -> Stream {
         let is_of_victim = matches!(self.gc, Gc::Moving { .. } | Gc::Settling { .. });
         let age = self.next_sequence.saturating_sub(waiting.protected.sequence);

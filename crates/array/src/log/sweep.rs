@@ -23,7 +23,7 @@ pub const SWEEP_BLOCKS: u32 = 64;
 /// stripe is left.
 pub type RestoredRow = Option<(Frame, Option<Protected>)>;
 
-/// Who wants the stripes.
+/// Purpose of a sweep.
 #[derive(Clone, Debug)]
 pub enum SweepPurpose {
     /// The rebuild of a member wants its chunks, for these slots of the zone of a lane.
@@ -63,7 +63,7 @@ impl Sweep {
         self.blocks[self.block_index(index, piece, row)].as_ref()
     }
 
-    /// Where a stripe is in the list.
+    /// Returns the index of a stripe in the list.
     #[must_use]
     pub fn index_of(&self, stripe: u32) -> Option<usize> {
         self.stripes.binary_search(&stripe).ok()
@@ -167,7 +167,7 @@ impl Shard {
         self.sweep_answered(slot);
     }
 
-    /// One command less to wait for.
+    /// Notes that a sweep has one command less to wait for.
     fn sweep_answered(&mut self, slot: u32) {
         let sweep = self.sweeps.get_mut(slot);
         sweep.commands_pending -= 1;

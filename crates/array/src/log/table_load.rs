@@ -28,7 +28,7 @@ use zone::format::oob::{PROTECTED_BYTES, Protected};
 use zone::stripe::Layout;
 use zone::stripe::table::StripeTable;
 
-/// What a zone is asked.
+/// Source of a zone's entries: its footer, or its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Source {
     #[default]
@@ -43,7 +43,7 @@ impl Source {
         matches!(self, Source::Footer | Source::FooterAgain)
     }
 
-    /// What to ask when an answer was not whole.
+    /// Returns the source to ask when an answer was not whole.
     fn next(self) -> Source {
         match self {
             Source::Footer => Source::FooterAgain,
@@ -53,15 +53,15 @@ impl Source {
     }
 }
 
-/// What a zone has told so far.
+/// Answers of a zone so far.
 #[derive(Debug, Default)]
 struct ZoneRead {
     source: Source,
-    /// Of the blocks of the group, from its first; none of one that says nothing.
+    /// Entries of the blocks of the group, from its first; none of one that says nothing.
     entries: Vec<Option<Entry>>,
     /// Places of blocks that are in doubt, the last of which is asked next.
     doubtful: Vec<(u32, Question)>,
-    /// Those that were asked because another one said the same.
+    /// Places that were asked because another one said the same.
     told_apart: BTreeSet<u32>,
 }
 
@@ -211,7 +211,7 @@ impl Shard {
         self.read_table(slot, drive, fx);
     }
 
-    /// What footer blocks say, up to the first that is not whole; true when all are.
+    /// Adds what footer blocks say, up to the first that is not whole; true when all are.
     fn entries_of_footer(
         &self,
         segment: &Segment,
@@ -231,7 +231,7 @@ impl Shard {
         is_whole
     }
 
-    /// One zone less to wait for.
+    /// Notes that a table has one zone less to wait for.
     fn table_told(&mut self, slot: u32) {
         let load = self.dropped_tables.loads.get_mut(slot);
         load.zones_pending -= 1;
@@ -272,8 +272,8 @@ impl Shard {
         table
     }
 
-    /// Where the chunk of a stripe lies on a drive by what the index says of its blocks: their sequences, the stripe
-    /// and the slot, both within the group.
+    /// Finds the chunk of a stripe on a drive by what the index says of its blocks: their sequences, the stripe and the
+    /// slot, both within the group.
     fn places_by_index(
         &self,
         load: &TableLoad,
@@ -324,7 +324,7 @@ fn stripe_of(rows: &[Option<Entry>]) -> Option<(u32, bool)> {
     rows.iter().flatten().all(is_of_it).then_some((stripe, is_whole))
 }
 
-/// What metadata parity protects of a block, from what is known of others in its row.
+/// Decodes what metadata parity protects of a block, from what is known of others in its row.
 fn decode(layout: &Layout, lost: usize, known: &[(usize, [u8; PROTECTED_BYTES])]) -> Option<Protected> {
     let sources = layout.code.sources(lost, known.iter().map(|(piece, _)| *piece).collect())?;
     let used = known.iter().filter(|(piece, _)| sources.contains(*piece));
@@ -334,7 +334,7 @@ fn decode(layout: &Layout, lost: usize, known: &[(usize, [u8; PROTECTED_BYTES])]
     Protected::from_bytes(&bytes)
 }
 
-/// Which stripe of a group is in which slot of each zone, as far as is known. All numbers are within the group.
+/// Stripe of a group in each slot of each zone, as far as is known. All numbers are within the group.
 struct Told {
     slots: Vec<Vec<Option<u32>>>,
     place_of: Vec<Vec<Option<u32>>>,

@@ -65,7 +65,7 @@ pub enum Waiter {
     Sweep {
         /// Sweep slot.
         slot: u32,
-        /// Which try.
+        /// Number of the try.
         part: u32,
     },
     /// The rebuild of drive `part`.
@@ -79,7 +79,7 @@ pub enum Waiter {
     Scrub {
         /// Segment slot.
         slot: u32,
-        /// Which try.
+        /// Number of the try.
         part: u32,
     },
     /// The stripe table being read in slot `slot`, from the zone of drive `part`.
@@ -89,7 +89,7 @@ pub enum Waiter {
         /// Drive.
         part: u32,
     },
-    /// What the scrub looks at on drive `part` beside its segments.
+    /// The look of the scrub at drive `part` beside its segments.
     Look {
         /// Unused.
         slot: u32,

@@ -19,7 +19,7 @@ use base::units::Lba;
 use std::ops::Range;
 use zone::format::oob::{Kind, Protected};
 
-/// Who is in each region: any number of writes, or one trim.
+/// Users of each region: any number of writes, or one trim.
 #[derive(Debug)]
 pub struct RegionLocks {
     writes: Vec<u32>,

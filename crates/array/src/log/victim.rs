@@ -24,7 +24,7 @@ use crate::log::Shard;
 use crate::log::segment::{Segment, SegmentSlot};
 use std::cmp::{Ordering, Reverse};
 
-/// How a victim is chosen.
+/// Policy by which a victim is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GcPolicy {
     /// The least live data.
@@ -34,7 +34,7 @@ pub enum GcPolicy {
     CostBenefit,
 }
 
-/// What collecting a segment gains and what it costs, as a fraction.
+/// Gain and cost of collecting a segment, as a fraction.
 #[derive(Clone, Copy, Debug)]
 struct Worth {
     benefit: u128,
@@ -92,7 +92,7 @@ impl Shard {
     }
 }
 
-/// What the next victim frees at least, where one frees `most`, the one before freed `before`, and a segment has `all` blocks.
+/// Returns the least a victim must free: one frees `most`, the one before freed `before`, a segment has `all` blocks.
 fn gain_least(most: u32, before: u64, all: u32) -> u32 {
     let ample = most - most / 4;
     let is_second = most > all / 2 && before < u64::from(ample);

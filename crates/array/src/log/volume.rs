@@ -94,7 +94,7 @@ impl LogVolume {
         is_done && self.effects.commands.is_empty() && (0..self.drives.len()).all(answered)
     }
 
-    /// When the next turn is due even if nothing happens.
+    /// Returns the time at which the next turn is due even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         [self.shard.next_deadline(), self.drives.next_event()].into_iter().flatten().min()
@@ -123,7 +123,7 @@ impl LogVolume {
         self.shard.fail_member(drive.index(), &mut self.effects);
     }
 
-    /// How a member's drive is; `None` when it is missing.
+    /// Returns the condition of a member's drive; `None` when it is missing.
     pub fn condition(&mut self, now: Instant, drive: DriveIndex) -> Option<Condition> {
         self.drives.condition(now, drive)
     }

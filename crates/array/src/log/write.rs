@@ -30,7 +30,7 @@ pub struct ClientRequest {
     stream: Stream,
     /// Order of arrival.
     pub(super) arrival: u64,
-    /// It holds its regions and counts as outstanding.
+    /// Set when the request holds its regions and counts as outstanding.
     pub(super) started: bool,
     /// Blocks in stripes that are not durable, and one until all of them are in stripes.
     pub(super) blocks_pending: u64,
@@ -38,7 +38,7 @@ pub struct ClientRequest {
     pub(super) outcome: Outcome,
 }
 
-/// What a request still has to do.
+/// Work that a request still has to do.
 #[derive(Debug)]
 pub enum Work {
     /// Place these frames, the last one first, at the blocks from `next` on.
@@ -88,7 +88,7 @@ impl ClientRequest {
     }
 }
 
-/// Whether a request could start.
+/// Result of an attempt to start a request.
 enum Admitted {
     /// Wholly.
     UnderWay,
@@ -109,11 +109,11 @@ pub const PASSED_MAX: usize = 128;
 
 /// A block on its way into a stripe.
 pub struct Placement {
-    /// Its data.
+    /// Data of the block.
     pub frame: Frame,
-    /// What parity protects.
+    /// Metadata that parity protects.
     pub protected: Protected,
-    /// What it is a copy of.
+    /// Name of which the block is a copy, if any.
     pub name: Option<Name>,
     /// Why it is written.
     pub origin: Origin,
@@ -225,7 +225,7 @@ impl Shard {
         Admitted::UnderWay
     }
 
-    /// Where the next block of a write goes, if it may be placed now.
+    /// Returns the stream for the next block of a write, if it may be placed now.
     fn stream_of_next_block(&self, slot: u32) -> Option<Stream> {
         let ClientRequest { stream, force_unit_access, .. } = self.requests.get(slot);
         if self.remainder_waits() && !force_unit_access && !self.checkpoints.is_draining() {
@@ -446,7 +446,7 @@ impl Shard {
             self.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
 
-    /// One piece less to wait for.
+    /// Notes that a stripe has one piece less to wait for.
     pub(super) fn piece_done(&mut self, slot: u32, fx: &mut Effects) {
         let stripe = self.stripes.get_mut(slot);
         assert!(stripe.pieces_pending > 0);
@@ -512,8 +512,8 @@ impl Shard {
         self.stripes.give(slot);
     }
 
-    /// One block of a durable stripe (or of a lost one, when more drives failed than the array can
-    /// lose: then nothing points to it and its request fails).
+    /// Applies a block of a durable stripe (or of a lost one, when more drives failed than the array can lose: then
+    /// nothing points to it and its request fails).
     fn apply(&mut self, block: &StripeBlock, pba: super::Pba, lost: bool, fx: &mut Effects) {
         match (block.origin, block.name) {
             (Origin::Request(request), Some(Name::Block(lba))) => {

@@ -39,7 +39,7 @@ pub struct ZoneWriter {
     pub waiting: VecDeque<WaitingChunk>,
     /// Chunks handed to the drive and not completed.
     pub in_flight: u32,
-    /// Of them, those behind the first one in its command.
+    /// Chunks in flight behind the first one in their command.
     pub joined: Vec<WaitingChunk>,
     /// Slots whose chunk has landed (or was written off by recovery).
     pub landed: u32,
@@ -101,7 +101,7 @@ pub struct Writer {
     pub group_pending: [u32; 2],
     /// Progress of each zone.
     pub zones: Vec<ZoneWriter>,
-    /// Which rows summaries describe.
+    /// Progress of the summaries that describe its rows.
     pub summary: SummaryWriter,
 }
 
@@ -114,7 +114,7 @@ pub struct SummaryWriter {
     pub end: u32,
     /// Nothing is due before this stripe is given out.
     pub due_at: u32,
-    /// One is being written, or waits for drives to be flushed.
+    /// Set while a summary is being written, or waits for drives to be flushed.
     pub is_busy: bool,
 }
 

@@ -43,8 +43,8 @@ fn stale_member_with_the_newest_record_is_believed() {
     rig.verify();
 }
 
-/// One such mount suffices when the drives are listed in another order: of two records of one
-/// generation the last in the list counts.
+/// A single such mount suffices when the drives are listed in another order: of two records of one generation the last
+/// in the list counts.
 #[test]
 fn stale_member_with_a_record_of_the_same_generation_is_believed() {
     let mut rig = Rig::new(&three());
@@ -131,7 +131,7 @@ fn read_without_any_drive_panics() {
     }
 }
 
-/// One superblock zone of one drive wears out.
+/// A superblock zone of one drive wears out.
 #[test]
 fn superblock_zone_that_failed_stops_the_mount() {
     for (zone, state) in [(0, ZoneState::ReadOnly), (1, ZoneState::ReadOnly), (1, ZoneState::Offline)] {

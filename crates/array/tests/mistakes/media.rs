@@ -248,7 +248,7 @@ fn open_zone_that_turned_read_only_loses_data() {
     }
 }
 
-/// What describes the array rots: nothing is lost, and a check names the places.
+/// Records that describe the array rot: nothing is lost, and a check names the places.
 #[test]
 fn damaged_headers_and_footers_pass_a_check() {
     let mut rig = filled(&raid5(), 3);

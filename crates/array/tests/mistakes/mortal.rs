@@ -6,18 +6,18 @@ use base::time::Instant;
 use std::sync::{Arc, Mutex};
 use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};
 
-/// What became of the last command.
+/// Fate of the last command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastCommand {
-    /// It never happened.
+    /// The command never happened.
     Lost,
     /// Only the first block of a write reached the media.
     Torn,
-    /// It took effect, but nobody was told.
+    /// The command took effect, but nobody was told.
     Done,
 }
 
-/// When the drives that share it die.
+/// Moment at which the drives that share the fuse die.
 #[derive(Debug)]
 pub struct Fuse {
     pub commands: u64,

@@ -163,7 +163,7 @@ fn replaced_drive_believed_when_its_replacement_is_missing() {
     }
 }
 
-/// What a check says of an array whose rebuild has not come to its end: that, and nothing else.
+/// A check of an array whose rebuild has not come to its end says that, and nothing else.
 #[test]
 fn missing_zones_taken_for_damage() {
     let mut rig = degraded(&raid5(), 3);
@@ -298,8 +298,8 @@ fn run_on(rig: &mut Rig, power: &SharedFuse) {
     }
 }
 
-/// One drive dies at every command it is given: the new one, and another takes its place; or another
-/// member, which is too much, and it comes back.
+/// A drive dies at every command it is given: the new one, and another takes its place; or another member, which is too
+/// much, and it comes back.
 #[test]
 fn drive_that_dies_in_a_rebuild_ends_it() {
     let before = degraded(&small(2, 4), 2);

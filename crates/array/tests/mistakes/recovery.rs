@@ -198,7 +198,7 @@ impl Script {
         true
     }
 
-    /// What is on the media is what was acknowledged, or one of the writes the cut interrupted.
+    /// The media hold what was acknowledged, or one of the writes the cut interrupted.
     pub fn verify(&mut self) {
         for lba in 0..self.rig.config.volume_blocks {
             let found = self.rig.read(lba, 1).unwrap_or_else(|| panic!("block {lba} is lost"))[0];

@@ -28,7 +28,7 @@ pub struct Rig {
     pub volume: LogVolume,
     pub report: MountReport,
     pub now: Instant,
-    /// What each block holds.
+    /// Stamp that each block holds.
     pub blocks: Vec<Stamp>,
     next_id: u64,
     next_stamp: Stamp,
@@ -88,7 +88,7 @@ impl Rig {
         Rig { config, devices, volume, report, now: Instant(0), blocks, next_id: 0, next_stamp: 1 }
     }
 
-    /// One turn, in which 7 us pass.
+    /// Makes one turn, in which 7 us pass.
     pub fn turn(&mut self, replies: &mut Vec<Reply>) {
         self.now = Instant(self.now.0 + 7_000);
         self.volume.turn(self.now, replies);
@@ -183,7 +183,7 @@ impl Rig {
         self.remember(lba, blocks, 0);
     }
 
-    /// What blocks hold; `None` for an error.
+    /// Returns the stamps that blocks hold; `None` for an error.
     pub fn read(&mut self, lba: u64, blocks: u64) -> Option<Vec<Stamp>> {
         let count = u32::try_from(blocks).unwrap();
         let id = self.submit(RequestOp::Read { lba: Lba(lba), blocks: count });

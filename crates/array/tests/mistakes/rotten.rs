@@ -49,8 +49,8 @@ fn rot_metadata(rig: &Rig, block: &Stored) {
     rig.device(block.member).with(|drive| drive.corrupt(block.zone, block.offset, 4096 + 3, 1));
 }
 
-/// One block rots, all drives are there: the old contents of blocks that an unfinished write was to replace are
-/// not lost with it.
+/// A block rots, all drives are there: the old contents of blocks that an unfinished write was to replace are not lost
+/// with it.
 #[test]
 fn rot_beside_a_torn_stripe_takes_the_data_it_was_to_replace() {
     let mut rig = Rig::new(&raid5());
@@ -97,7 +97,7 @@ fn trim_after_a_lost_tombstone_brings_trimmed_blocks_back() {
     assert_eq!(unreadable(&mut rig), still);
 }
 
-/// What is in doubt is live: collecting it must not turn it into zeros after the next mount.
+/// Blocks in doubt are live: collecting them must not turn them into zeros after the next mount.
 #[test]
 fn collection_turns_doubtful_blocks_into_zeros() {
     let mut rig = doubtful(500);

@@ -5,7 +5,7 @@ use array::log::config::{ArrayConfig, OpenSegments};
 use zone::device::{Geometry, ZonedDevice};
 use zone::stripe::Level;
 
-/// What an array looks like.
+/// Shape of an array.
 pub struct Shape {
     pub level: Level,
     pub members: usize,

@@ -83,8 +83,8 @@ fn gc_stamps_moved_blocks_as_new() {
     rig.verify();
 }
 
-/// Where the collector separates what it moves, blocks that nobody writes are not moved along with those that clients
-/// write again and again: after a while each lies among its like, and a crash with both segments open changes nothing.
+/// Blocks that nobody writes are not moved along with those that clients write often, where the collector
+/// separates what it moves. After a while each lies among its like; a crash with both segments open changes nothing.
 #[test]
 fn hot_survivors_among_cold_ones() {
     let shape = Shape { zones: 48, capacity: 100, fill_percent: 90, ..raid5() };

@@ -8,7 +8,7 @@ use zone::format::footer::{self, FooterId};
 use zone::format::header::SegmentHeader;
 use zone::format::superblock::Superblock;
 
-/// What one zone of a superblock log holds.
+/// Contents of one zone of a superblock log.
 #[derive(Debug, Default)]
 struct SuperblockLog {
     /// Generation of its last whole record.

@@ -14,8 +14,8 @@ use zone::format::oob::{Protected, block_is_whole};
 const DIFFERENCES_MAX: usize = 8;
 
 impl Shard {
-    /// What the index of another engine says otherwise. Two places are as good as one another when the same version
-    /// of a block lies there, as before and after it was moved.
+    /// Returns the differences of the index from that of another engine. Two places are as good as one another when the
+    /// same version of a block lies there, as before and after it was moved.
     pub(in crate::log) fn differences(
         &self,
         other: &Shard,
@@ -54,8 +54,8 @@ impl Shard {
         found
     }
 
-    /// What the index says otherwise than that of a fresh mount, where it is in memory; and whether as much is live, where
-    /// it is not.
+    /// Returns the differences of the index from that of a fresh mount, where it is in memory; and whether as much is
+    /// live, where it is not.
     #[must_use]
     pub fn audit_index(&self, fresh: &Shard, drives: &mut DriveSet, now: Instant) -> Vec<String> {
         let mut found = self.differences(fresh, drives, now);
@@ -70,7 +70,7 @@ impl Shard {
         found
     }
 
-    /// What the block at a place says it is; `None` when it cannot be read there, or is not whole.
+    /// Returns what the block at a place says it is; `None` when it cannot be read there, or is not whole.
     fn version_at(&self, pba: Pba, drives: &mut DriveSet, now: Instant) -> Option<Protected> {
         let location = self.pba.unpack(pba);
         let Location { drive, zone, offset } = location;

@@ -17,7 +17,7 @@ use zone::format::header::WriteMode;
 use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
 
-/// What the blocks of an image are made of.
+/// Contents of an image, of which its blocks are made.
 pub struct Image {
     /// Head, lost blocks and segments: of the moment it began.
     head: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Image {
     parts: Parts,
 }
 
-/// Where the parts of an image lie.
+/// Places of the parts of an image, in bytes from its start.
 struct Parts {
     rows: u64,
     blocks: Range<u64>,
@@ -34,7 +34,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Of a volume whose entries have `entry` bytes, behind rows that end at `rows_end`.
+    /// Returns the parts for a volume whose entries have `entry` bytes, behind rows that end at `rows_end`.
     fn of(volume_blocks: u64, entry: EntryBytes, rows: u64, rows_end: u64) -> Parts {
         let after = |end: u64, bytes: u64| end.next_multiple_of(8)..end.next_multiple_of(8) + bytes;
         let entry = u64::from(entry.count());
@@ -44,7 +44,7 @@ impl Parts {
         Parts { rows, blocks, tombstones, trimmed }
     }
 
-    /// Of what the engine holds.
+    /// Returns the parts for what the engine holds.
     fn of_engine(index: &Index, table: &SegmentTable) -> Parts {
         let (count, bytes) = described(table)
             .fold((0, 0), |(count, bytes), (_, rows)| (count + SEGMENT_BYTES, bytes + rows.bytes()));
@@ -122,7 +122,7 @@ impl Image {
     }
 }
 
-/// What an image says of a segment.
+/// Returns the rows of a segment in an image.
 fn rows_of(segment: &Segment) -> SegmentRows {
     let layout = &segment.layout;
     SegmentRows {
@@ -162,7 +162,7 @@ fn write_rows(window: &mut Window<'_>, start: u64, rows: &SegmentRows, segment: 
 
 /// A block of an image, to be filled with the parts that it meets.
 struct Window<'a> {
-    /// Where it begins in the image.
+    /// Byte of the image at which the block begins.
     first: u64,
     block: &'a mut Block,
 }
@@ -190,15 +190,15 @@ impl Window<'_> {
     }
 }
 
-/// What a sealed segment's rows say.
+/// Rows of a sealed segment in an image.
 pub struct CoveredSegment<'a> {
     rows: SegmentRows,
     bytes: &'a [u8],
 }
 
 impl CoveredSegment<'_> {
-    /// Its stripe table, which one under Zone Write has none of, nor one whose table was dropped, and the stripes that
-    /// hold nothing; `None` when it is not of this layout.
+    /// Returns the stripe table of the segment, which is missing under Zone Write and where it was dropped, and the
+    /// stripes that hold nothing; `None` when the rows are not of this layout.
     #[must_use]
     pub fn restore(
         &self,

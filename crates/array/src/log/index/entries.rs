@@ -40,9 +40,9 @@ impl EntryBytes {
 
 /// A table of entries.
 pub enum Entries {
-    /// Of four bytes.
+    /// Entries of four bytes.
     Four(Vec<u32>),
-    /// Of five bytes, little-endian.
+    /// Entries of five bytes, little-endian.
     Five(Vec<[u8; 5]>),
 }
 
@@ -92,7 +92,7 @@ impl Entries {
         }
     }
 
-    /// Where an entry points to.
+    /// Returns the place an entry points to.
     #[must_use]
     pub fn get(&self, at: usize) -> Option<Pba> {
         let (entry, unmapped) = match self {

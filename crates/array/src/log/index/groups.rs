@@ -23,14 +23,14 @@ const PASSES_AFTER_LOAD: u8 = 3;
 /// Groups that are looked at for a better one than the first that would do.
 const STEPS_MAX: usize = 64;
 
-/// How many entries a group has, and how many groups may be resident.
+/// Limit on groups: the entries of each, and how many groups may be resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLimit {
     /// Entries of a group.
     pub entries: usize,
     /// Groups that may be resident.
     pub resident_max: usize,
-    /// Of them, those that the collector may hold.
+    /// Groups in memory that the collector may hold.
     pub held_by_collector_max: usize,
     /// Segments that mapping blocks have for themselves.
     pub mapping_segments: u32,
@@ -42,7 +42,7 @@ pub fn entries_per_block(bytes: EntryBytes) -> usize {
     BLOCK_BYTES / usize::from(bytes.count())
 }
 
-/// Where blocks of checkpoints have the number of theirs and summaries have zero, mapping blocks have this.
+/// Number in the LBAs of mapping blocks, where blocks of checkpoints have the number of theirs and summaries zero.
 const NUMBER: u32 = u32::MAX;
 
 /// The LBA of the mapping block of a group.
@@ -57,20 +57,20 @@ pub fn group_at(lba: u64) -> Option<u32> {
     u32::try_from(lba.checked_sub(lba_of(0))?).ok()
 }
 
-/// Whether a group can be used.
+/// Residence of a group, which says whether it can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
-    /// It is in memory.
+    /// The group is in memory.
     Here,
-    /// It is being read.
+    /// The group is being read.
     Coming,
-    /// It is in its mapping block, or maps nothing.
+    /// The group is in its mapping block, or maps nothing.
     Absent,
-    /// Its mapping block is beyond rescue.
+    /// The mapping block of the group is beyond rescue.
     Lost,
 }
 
-/// Who holds a group.
+/// Holder of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A write on its way.
@@ -79,11 +79,11 @@ pub enum Holder {
     Collector,
 }
 
-/// One group.
+/// A group of entries.
 #[derive(Default)]
 struct Group {
     entries: Option<Entries>,
-    /// Its mapping block; outdated while the group is dirty.
+    /// Place of its mapping block; outdated while the group is dirty.
     place: Option<Pba>,
     pins: u32,
     pins_of_clients: u32,
@@ -105,7 +105,7 @@ impl Group {
     }
 }
 
-/// How many groups are what.
+/// Counts of groups by their state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     dirty: usize,
@@ -145,7 +145,7 @@ impl Tally {
     }
 }
 
-/// What the table of groups takes for each, resident or not.
+/// Bytes that the table of groups takes for each, resident or not.
 pub const TABLE_BYTES_PER_GROUP: usize = size_of::<Group>();
 
 /// All groups of a volume.
@@ -154,13 +154,13 @@ pub struct Groups {
     blocks: usize,
     limit: GroupLimit,
     groups: Vec<Group>,
-    /// Those that are resident, in the order of the clock.
+    /// Resident groups, in the order of the clock.
     clock: Vec<u32>,
     hand: usize,
-    /// Where the search for the next one to write begins.
+    /// Position in the clock where the search for the next one to write begins.
     broom: usize,
     tally: Tally,
-    /// Some group is lost: what is live is not known any more.
+    /// Set when some group is lost: what is live is not known any more.
     any_lost: bool,
 }
 
@@ -240,7 +240,7 @@ impl Groups {
         self.clock.push(group);
     }
 
-    /// Whether a group can be used.
+    /// Returns whether a group can be used.
     #[must_use]
     pub fn residence(&self, group: u32) -> Residence {
         match &self.groups[group as usize] {
@@ -258,7 +258,7 @@ impl Groups {
         entries.is_none() && place.is_none() && !lost
     }
 
-    /// Where a block lies.
+    /// Returns the place of a block.
     ///
     /// # Panics
     /// When its group is not resident, and may map something.
@@ -307,7 +307,7 @@ impl Groups {
         });
     }
 
-    /// One of those who keep it lets go.
+    /// Releases a group for one of those who keep it.
     pub fn unpin(&mut self, group: u32, holder: Holder) {
         self.change(group, |group| {
             assert!(group.pins > 0);
@@ -441,7 +441,7 @@ impl Groups {
         self.groups[group as usize].writing
     }
 
-    /// Where the mapping block of a group lies.
+    /// Returns the place of the mapping block of a group.
     #[must_use]
     pub fn place(&self, group: u32) -> Option<Pba> {
         self.groups[group as usize].place
@@ -503,13 +503,13 @@ impl Groups {
         self.any_lost
     }
 
-    /// What is mapped in resident groups.
+    /// Returns the blocks mapped in resident groups, with their places.
     pub fn mapped(&self) -> impl Iterator<Item = (Lba, Pba)> + '_ {
         let resident = (0..self.count()).filter(|group| self.groups[*group as usize].entries.is_some());
         resident.flat_map(|group| self.mapped_in(group))
     }
 
-    /// What is mapped in a resident group.
+    /// Returns the blocks mapped in a resident group, with their places.
     pub fn mapped_in(&self, group: u32) -> impl Iterator<Item = (Lba, Pba)> + '_ {
         self.range(group).map(Lba).filter_map(|lba| Some((lba, self.get(lba)?)))
     }

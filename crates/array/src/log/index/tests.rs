@@ -43,7 +43,7 @@ enum Step {
     Lose(Lba),
 }
 
-/// What a block is; one that is nothing of these was never written.
+/// State of a block; one in none of these states was never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     At(Pba),
@@ -51,7 +51,7 @@ enum State {
     Lost,
 }
 
-/// What the index should say.
+/// Model of what the index should say.
 #[derive(Default)]
 struct Model {
     blocks: BTreeMap<Lba, State>,
@@ -88,7 +88,7 @@ impl Model {
         blocks.chain(tombstones).chain(checkpoint).collect()
     }
 
-    /// What the tombstone of a region says when the blocks of `trim` join it.
+    /// Returns the contents of a region's tombstone when the blocks of `trim` join it.
     fn buried(&self, region: u64, trim: &Range<u64>) -> Vec<(Lba, Buried)> {
         let of_region = (0..BLOCKS).filter(|lba| lba / REGION_BLOCKS == region).map(Lba);
         of_region

@@ -17,11 +17,11 @@ pub struct TrimmedBits {
     regions: usize,
 }
 
-/// Those of a region.
+/// Bits of a region.
 #[derive(Clone)]
 struct Page {
     words: [u64; PAGE_WORDS],
-    /// Of them, how many are set.
+    /// Count of the bits that are set.
     set: u32,
 }
 

@@ -116,7 +116,7 @@ pub fn run(
     Ok(shard)
 }
 
-/// Where the next superblock record of each member goes.
+/// Returns the position of each member's next superblock record.
 fn log_positions(session: &Session) -> Vec<LogPosition> {
     let nowhere = LogPosition { zone: ZoneIndex(0), next: 0 };
     session.log_positions.iter().map(|state| state.map_or(nowhere, |state| state.position())).collect()

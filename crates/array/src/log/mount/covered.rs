@@ -23,7 +23,7 @@ struct ImageBlock {
     sequence: u64,
 }
 
-/// What the checkpoint of the superblocks and the segments that were read say together; `None` when it cannot be used.
+/// Joins the checkpoint of the superblocks and the segments that were read; `None` when it cannot be used.
 ///
 /// # Errors
 /// When a drive vanishes.
@@ -110,7 +110,7 @@ fn read_image(
     all_there.then_some(bytes)
 }
 
-/// Where the blocks of an image lie: among what was written since the checkpoint began, for it was, too.
+/// Finds the blocks of an image among what was written since the checkpoint began, for the image was, too.
 fn find_blocks(checkpoint: &Checkpoint, segments: &[Decided]) -> Option<Vec<ImageBlock>> {
     let mut found: Vec<Option<ImageBlock>> = vec![None; checkpoint.blocks as usize];
     for segment in segments {
@@ -125,7 +125,7 @@ fn find_blocks(checkpoint: &Checkpoint, segments: &[Decided]) -> Option<Vec<Imag
     found.into_iter().collect()
 }
 
-/// Which block of the image an entry is of. Copies of an earlier attempt with this number are older.
+/// Returns the block of the image that an entry is of. Copies of an earlier attempt with this number are older.
 fn block_of(checkpoint: &Checkpoint, entry: &Entry) -> Option<usize> {
     let is_of_it = entry.kind == EntryKind::Data(Kind::Mapping)
         && entry.lba >> 32 == u64::from(checkpoint.number)

@@ -30,18 +30,18 @@ use zone::format::oob::{PROTECTED_BYTES, Role};
 use zone::stripe::Layout;
 use zone::stripe::table::{Packing, StripeTable};
 
-/// What became of a stripe.
+/// Fate of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// No chunk of it was found.
     Absent,
-    /// It counts.
+    /// The stripe counts.
     Kept,
-    /// It was never acknowledged.
+    /// The stripe was never acknowledged.
     Void,
 }
 
-/// What a slot of a zone holds.
+/// Contents of a slot of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Unwritten,
@@ -54,17 +54,17 @@ enum Chunk {
 
 /// A segment with its stripes decided.
 pub struct Decided {
-    /// Its header.
+    /// Header of the segment.
     pub header: SegmentHeader,
-    /// Where its stripes lie.
+    /// Layout of its stripes.
     pub layout: Layout,
-    /// Its zones by member.
+    /// Zones of the segment by member.
     pub zones: Vec<Option<FoundZone>>,
     /// Members that are there but whose zone is to be rebuilt, one bit each.
     pub zones_missing: u32,
     /// Every zone is full.
     pub sealed: bool,
-    /// It is not sealed and cannot be completed in place.
+    /// True when the segment is not sealed and cannot be completed in place.
     pub condemned: bool,
     /// Kept stripes that lack a chunk and have no room for it.
     pub weak: Vec<u32>,
@@ -81,9 +81,9 @@ pub struct Decided {
     pub described: u32,
     /// A zone ends before them.
     pub is_behind: bool,
-    /// What members lack of it may never have been promised.
+    /// True when what members lack of the segment may never have been promised.
     pub is_unproven: bool,
-    /// What neighbours say of data blocks whose own metadata is lost, by stripe, piece and row.
+    /// Metadata that neighbours tell of data blocks whose own is lost, by stripe, piece and row.
     pub told: BTreeMap<(u32, usize, u32), Entry>,
 }
 
@@ -133,7 +133,7 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
     }
 }
 
-/// What the chunks of a segment say.
+/// Findings from the chunks of a segment.
 struct Seen {
     /// Slot of each stripe's whole chunk, by member.
     slots: Vec<Vec<Option<u32>>>,
@@ -258,7 +258,7 @@ fn hinted(
 /// Chunks that are damaged, by what is known of them.
 struct Damage {
     layout: Layout,
-    /// Those that say of which stripe they are.
+    /// Stripes that damaged chunks say they are of, by member.
     of_stripe: Vec<BTreeSet<u32>>,
     /// Groups with others.
     in_group: Vec<BTreeSet<u32>>,

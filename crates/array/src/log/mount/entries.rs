@@ -262,7 +262,7 @@ fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, 
     }
 }
 
-/// What a block was found to say.
+/// Returns what a block was found to say.
 fn said_at(segment: &FoundSegment, member: usize, place: u32) -> Option<Entry> {
     segment.zones[member].as_ref().expect("a zone that is read").entries[place as usize]
 }

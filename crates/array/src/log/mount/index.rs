@@ -27,7 +27,7 @@ use zone::format::oob::Protected;
 /// Regions whose tombstones are read at once.
 const REGIONS_AT_ONCE: usize = 1024;
 
-/// What is known once all segments are decided.
+/// Result of recovery once all segments are decided.
 pub struct Recovered {
     /// The newest copy of every name.
     pub index: Index,
@@ -82,11 +82,11 @@ pub fn stripes_before(checkpoint: &Checkpoint, segment: &Decided) -> u32 {
 /// A copy of a block.
 #[derive(Clone, Copy)]
 pub struct Copy {
-    /// Where it lies.
+    /// Place of the copy.
     pub at: Location,
-    /// Its segment is sealed.
+    /// True when its segment is sealed.
     sealed: bool,
-    /// Its stripe is about to be moved: any other copy is as good.
+    /// True when its stripe is about to be moved: any other copy is as good.
     pub weak: bool,
 }
 
@@ -95,7 +95,7 @@ struct Tombstone {
     region: u64,
     sequence: u64,
     at: Location,
-    /// Its block, once it was read and if it can be.
+    /// Frame of its block, once it was read and if it can be.
     read: Option<Frame>,
 }
 
@@ -116,9 +116,9 @@ pub struct Newest {
 
 /// Sequence of the newest copy of each block that was offered; zero without one.
 enum Sequences {
-    /// Of all blocks.
+    /// Sequences of all blocks.
     All(Vec<u64>),
-    /// Of few.
+    /// Sequences of few blocks.
     Few(BTreeMap<Lba, u64>),
 }
 
@@ -267,7 +267,7 @@ impl Newest {
         Ok(to_record)
     }
 
-    /// What the tombstones of one region say, oldest first.
+    /// Applies what the tombstones of one region say, oldest first.
     fn bury_region(&mut self, session: &mut Session, tombstones: &[Tombstone], to_record: &mut Vec<u64>) {
         let Some((Tombstone { region, sequence, read, .. }, before)) = tombstones.split_last() else {
             return;
@@ -307,8 +307,8 @@ impl Newest {
         self.blocks.of(lba).max(self.floor)
     }
 
-    /// What was written before a tombstone in a sealed segment is durable, for drives are flushed before sealing:
-    /// none before it can count.
+    /// Notes a tombstone that may count. Blocks written before a tombstone in a sealed segment are durable, for drives
+    /// are flushed before sealing: none before it can count.
     fn keep_tombstone(&mut self, region: u64, sequence: u64, copy: Copy) {
         let pba = self.pba.pack(copy.at);
         let Some(before) = &mut self.tombstones_before else { return };

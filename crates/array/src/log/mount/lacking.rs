@@ -46,7 +46,7 @@ impl Lacking {
         })
     }
 
-    /// Those of a segment.
+    /// Returns the members that lack their zone of a segment.
     pub fn of(&self, segment: u64) -> PieceSet {
         self.members.get(&segment).copied().unwrap_or(PieceSet::EMPTY)
     }

@@ -22,13 +22,13 @@ use zone::format::superblock::{MemberState, Superblock};
 /// Why a drive is not taken in again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReAddRefusal {
-    /// None of the drives that are there was ever this member, or it was replaced since.
+    /// No drive that is there was ever this member, or the member was replaced since.
     NotThere,
     /// The member never failed.
     NotFailed,
-    /// Another member is being rebuilt: one is at a time.
+    /// A rebuild of another member is under way: there is one at a time.
     Rebuilding {
-        /// That member.
+        /// Member being rebuilt.
         other: usize,
     },
 }
@@ -50,7 +50,7 @@ impl fmt::Display for ReAddRefusal {
     }
 }
 
-/// What a drive that was taken in again holds of the array.
+/// Contents of a drive that was taken in again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReAdded {
     /// The member.

@@ -25,13 +25,13 @@ const GAP_BLOCKS_MAX: u32 = 3;
 /// Blocks that are decoded at a time: with 31 sources each, 130 MiB.
 const DECODED_AT_ONCE: usize = 1024;
 
-/// Which of some segments owns each zone, by member.
+/// Index of the segment that owns each zone, by member.
 pub struct Owners {
     owners: Vec<Vec<Option<usize>>>,
 }
 
 impl Owners {
-    /// Those of these segments.
+    /// Returns the owners among these segments.
     pub fn of(session: &Session, segments: &[Segment]) -> Owners {
         let zones = session.config.geometry.zones as usize;
         let mut owners = vec![vec![None; zones]; session.config.members];
@@ -62,17 +62,17 @@ impl Owners {
     }
 }
 
-/// One block of each piece of a stripe.
+/// A row of a stripe: one block of each piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Which of the segments.
+    /// Index of the segment among those given.
     segment: usize,
     stripe: u32,
     row: u32,
 }
 
 impl Row {
-    /// Where a member's block lies; `None` when it is not there.
+    /// Returns the place of a member's block; `None` when it is not there.
     fn on(self, session: &Session, segments: &[Segment], member: usize) -> Option<Location> {
         let segment = &segments[self.segment];
         if !session.is_present(member) || segment.lacks_zone(member) {
@@ -83,7 +83,7 @@ impl Row {
         Some(Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset })
     }
 
-    /// What the metadata of a member's block says.
+    /// Returns the place that the metadata of a member's block names.
     fn place_on(self, array: u64, segments: &[Segment], member: usize) -> Place {
         let segment = &segments[self.segment];
         let layout = &segment.layout;

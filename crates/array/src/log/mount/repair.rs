@@ -269,7 +269,7 @@ fn decode_row(layout: &zone::stripe::Layout, good: &[(usize, Vec<Frame>)], lost:
     frame
 }
 
-/// What the metadata of a member's piece of a stripe says, row 0.
+/// Returns the place that the metadata of a member's piece of a stripe names, row 0.
 pub fn place_of(session: &Session, segment: &Decided, member: usize, stripe: u32) -> Place {
     let layout = &segment.layout;
     let piece = layout.piece_of(stripe, member);

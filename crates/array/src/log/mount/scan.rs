@@ -31,11 +31,11 @@ pub const READ_BLOCKS_MAX: u32 = 64;
 /// still has several.
 pub const READS_IN_FLIGHT_MAX: usize = 128;
 
-/// What a scan read of every zone, by member and zone.
+/// Result of scanning every zone, by member and zone.
 pub struct Zones {
-    /// What the drive says of it; nothing of members that are not there.
+    /// Descriptor that the drive gives of the zone; nothing of members that are not there.
     pub descriptors: Vec<Vec<ZoneDescriptor>>,
-    /// Its own header, if that is whole.
+    /// Header of the zone itself, if that is whole.
     pub own: Vec<Vec<Option<SegmentHeader>>>,
     /// The newest segment that a member holds a header of.
     pub newest: Vec<u64>,
@@ -59,7 +59,7 @@ impl Zones {
         self.own[member][header.zones[member].index()].as_ref()
     }
 
-    /// What the drive says of a member's zone of a segment.
+    /// Returns the drive's descriptor of a member's zone of a segment.
     pub fn descriptor(&self, header: &SegmentHeader, member: usize) -> &ZoneDescriptor {
         &self.descriptors[member][header.zones[member].index()]
     }
@@ -94,21 +94,21 @@ pub struct FoundZone {
     pub written: u32,
     /// No more can be written.
     pub full: bool,
-    /// It accepts writes.
+    /// True when the zone accepts writes.
     pub writable: bool,
-    /// What each block of the data region says of itself; `None` where it says nothing whole. Empty until it is read.
+    /// Entries of the data region's blocks; `None` where a block says nothing whole. Empty until it is read.
     pub entries: Vec<Option<Entry>>,
-    /// What blocks whose metadata fails its checksum seem to say, by place in the data region.
+    /// Hints from blocks whose metadata fails its checksum, by place in the data region.
     pub hints: BTreeMap<u32, Hint>,
 }
 
 /// A segment that counts.
 pub struct FoundSegment {
-    /// Its header.
+    /// Header of the segment.
     pub header: SegmentHeader,
-    /// Where its stripes lie.
+    /// Layout of its stripes.
     pub layout: Layout,
-    /// Its zones by member; `None` when the member or its zone is not there.
+    /// Zones of the segment by member; `None` when the member or its zone is not there.
     pub zones: Vec<Option<FoundZone>>,
     /// Members that are there but whose zone is to be rebuilt, one bit each.
     pub zones_missing: u32,
@@ -120,11 +120,11 @@ pub struct FoundSegment {
     pub described: u32,
     /// A zone ends before rows that summaries describe: its drive went back to a moment before them.
     pub is_behind: bool,
-    /// What members lack of it may never have been promised.
+    /// True when what members lack of the segment may never have been promised.
     pub is_unproven: bool,
 }
 
-/// What the drives hold.
+/// Result of a scan of the drives.
 pub struct Scan {
     /// Segments that count, oldest first.
     pub segments: Vec<FoundSegment>,

@@ -43,7 +43,7 @@ pub struct Run {
     pub places: Range<u32>,
 }
 
-/// What is not read yet of zones that no footer has told of.
+/// Places not read yet in zones that no footer has told of.
 pub struct Unread {
     /// By segment and member.
     zones: Vec<Vec<Option<UnreadZone>>>,
@@ -55,7 +55,7 @@ struct UnreadZone {
     known: Vec<bool>,
     /// All from here on are known, or hold nothing.
     end: u32,
-    /// It was sealed.
+    /// True when the zone was sealed.
     has_footer: bool,
 }
 
@@ -206,7 +206,7 @@ fn summary_at(segments: &[FoundSegment], (segment, member, place): (usize, usize
     is_summary(&entry).then_some(Found { segment, member, place, entry })
 }
 
-/// What a row of a summary says of the block on each member, and its place; `None` when it does not describe it.
+/// Returns what a row of a summary says of the block on each member, and its place; `None` when it is not described.
 fn blocks_of_row(
     segment: &FoundSegment,
     shape: &Shape,
@@ -270,7 +270,7 @@ fn read_blocks(session: &mut Session, segments: &[FoundSegment], found: &[Found]
     read
 }
 
-/// What the metadata of a block of a summary says of its place.
+/// Returns the place that the metadata of a block of a summary names.
 fn place_of(array: u64, segment: &FoundSegment, found: &Found) -> Place {
     let layout = &segment.layout;
     let Entry { stripe, .. } = found.entry;

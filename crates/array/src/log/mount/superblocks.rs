@@ -26,13 +26,13 @@ pub struct LogState {
 }
 
 impl LogState {
-    /// Where the engine appends records.
+    /// Returns the position at which the engine appends records.
     pub fn position(self) -> LogPosition {
         LogPosition { zone: self.zone, next: self.next }
     }
 }
 
-/// What the drives say together.
+/// Array as the drives describe it together.
 pub struct Found {
     /// Drives by member.
     pub drives: DriveSet,
@@ -187,7 +187,7 @@ fn code_of(record: &Superblock) -> Result<ErasureCode, MountError> {
     level.erasure_code(members).ok_or(MountError::Config(ConfigError::Members { level, members }))
 }
 
-/// What the record says of the array, checked against the drives.
+/// Returns the configuration that the record describes, checked against the drives.
 pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, MountError> {
     let level = level_of(record)?;
     let present = (0..drives.len()).find_map(|member| drives.geometry(DriveIndex::at(member)));

@@ -38,7 +38,7 @@ pub fn run(session: &mut Session, segment: &mut Decided) {
     }
 }
 
-/// What the block of a piece says of its neighbour, if its own metadata is whole.
+/// Returns what the block of a piece says of its neighbour, if its own metadata is whole.
 fn ask(
     session: &mut Session,
     segment: &Decided,

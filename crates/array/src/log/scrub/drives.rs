@@ -16,14 +16,14 @@ use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Completion, Op, Status};
 use zone::format::superblock::{Superblock, Version};
 
-/// Where in the last stage a scrub is.
+/// Progress of the last stage of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     drive: usize,
     step: Step,
     /// Damaged records were written anew: are they whole now?
     is_second: bool,
-    /// Which record is being read.
+    /// Version of the record being read.
     expected: Version,
 }
 

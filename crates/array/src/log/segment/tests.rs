@@ -9,7 +9,7 @@ use zone::stripe::{LayoutSizes, Level};
 const MEMBERS: usize = 3;
 const ZONES: u32 = 6;
 
-/// What happens next; numbers choose among what is there.
+/// Next step of a test; numbers choose among what is there.
 #[derive(Clone, Debug)]
 enum Step {
     Open,
