@@ -56,9 +56,9 @@ const COMMANDS: &[Command] = &[
         name: "tidy",
         line: "the rules of this repository that the compiler does not know",
         help: "who may depend on whom; no clock, lock, I/O or hash order in base, zone and array; length \
-               and prologue of files;\nunsafe only where it is listed and explained; deliberate bugs that no longer apply; subjects and bodies \
-               of the last 20 commits; every dependency argued in docs/adr;\nno path of a developer's \
-               machine. Warnings do not fail.",
+               and prologue of files;\nunsafe only where it is listed and explained; every deliberate bug still applies; \
+               subjects and bodies of the last 20 commits;\nevery dependency argued in docs/adr; no path of a \
+               developer's machine. Warnings do not fail.",
         run: Run::Plain(tidy::run),
     },
     Command {
@@ -125,9 +125,9 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "mutants",
         line: "deliberate bugs, each of which the simulator must find",
-        help: "Puts the bugs of crates/sim/mutants into a scratch copy, target/mutants/tree, builds the simulator there,\nand \
-               lets scenarios and seeds look for each. Some minutes. One that is not found \
-               is a hole in the simulator.\nFor a single one: \
+        help: "Puts the bugs of crates/sim/mutants into a scratch copy, target/mutants/tree, builds the \
+               simulator there,\nand lets scenarios and seeds look for each. Some minutes. One that is not \
+               found is a hole in the simulator.\nFor a single one: \
                target/mutants/release/mutants --only NAME",
         run: Run::Plain(mutants::run),
     },
