@@ -115,6 +115,30 @@ fn there_is_nothing_to_tune() {
     assert!(!dir.exists());
 }
 
+/// Earlier `create`s had options for these; the file keeps them, and the array is served.
+#[test]
+fn an_array_file_may_say_what_no_option_says() {
+    let scratch = Scratch::new("engine");
+    let dir = scratch.join("array");
+    ask(&["create", text(&dir), "--size", "64MiB"]).expect("create");
+    let path = dir.join("array.toml");
+    let file = std::fs::read_to_string(&path).unwrap();
+    let made = "[engine]\npolicy = \"adaptive\"\ngc = \"cost-benefit\"\ngc_streams = \"auto\"\n";
+    assert!(file.contains(made), "{file}");
+    let fixed = "[engine]\npolicy = \"fixed\"\ngc = \"greedy\"\ngc_streams = \"2\"\n";
+    std::fs::write(&path, file.replace(made, fixed)).unwrap();
+    let server = Server::serve(&dir);
+    let mut client = server.client();
+    client.write(0, &[7; 8192]).unwrap();
+    assert_eq!(client.read(0, 8192).unwrap(), [7; 8192]);
+    drop(client);
+    server.stop();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), file.replace(made, fixed));
+    assert_clean(&dir);
+    std::fs::write(&path, file.replace("\"cost-benefit\"", "\"eager\"")).unwrap();
+    assert_refused(&ask(&["serve", text(&dir)]), &["array.toml", "eager"]);
+}
+
 #[test]
 fn create_makes_what_was_asked_and_never_overwrites() {
     let scratch = Scratch::new("create");
