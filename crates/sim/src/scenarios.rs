@@ -101,6 +101,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "older-copy-lost-generation",
     "older-copy-mark-cut",
     "older-copy-marked",
+    "older-copy-rebuilding",
     "older-copy-unproven",
     "older-copy-without-summary",
     "open-segments",
