@@ -102,6 +102,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "older-copy-mark-cut",
     "older-copy-marked",
     "older-copy-rebuilding",
+    "older-copy-torn-header",
     "older-copy-unproven",
     "older-copy-without-summary",
     "open-segments",

@@ -298,7 +298,8 @@ impl Author<'_> {
         // Nobody can tell that a drive went back while another is out, if the array can lose one.
         let calm_from =
             steps.iter().rposition(|step| matches!(step, Step::Rollback { .. })).map_or(0, |at| at + 1);
-        for (at, step) in steps.into_iter().enumerate() {
+        let mut steps = steps.into_iter().enumerate().peekable();
+        while let Some((at, step)) = steps.next() {
             is_spoilt |= spoils_media(&step);
             if !matches!(step, Step::Hang { .. }) && !spoils_media(&step) {
                 gone = step.member().or(gone);
@@ -307,7 +308,12 @@ impl Author<'_> {
                 gone = Some(member);
             }
             let one_in = if matches!(step, Step::Mount { .. }) { 3 } else { 30 };
+            let is_unplugged = matches!(step, Step::Away { .. });
             self.steps.push(step);
+            // Drives that are unplugged together must be refused together: none of them is a culprit.
+            if is_unplugged && matches!(steps.peek(), Some((_, Step::Away { .. }))) {
+                continue;
+            }
             let Some(member) = gone.filter(|_| random.chance(1, one_in)) else { continue };
             let cut = random.chance(1, 6).then(|| {
                 let kind = pick(&mut random, &[Kind::Superblock, Kind::Any, Kind::Reset, Kind::Chunk]);

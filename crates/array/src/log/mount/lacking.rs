@@ -100,7 +100,8 @@ fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) 
         } else if was_there
             && read.newest[member] < header.segment
             && descriptor.state != ZoneState::Offline
-            && (written == 0 || own_header.is_some() && holds_older(session, member, header))
+            && (read.holds_nothing(header, member)
+                || own_header.is_some() && holds_older(session, member, header))
         {
             lacking.insert(member);
         } else if was_there || read.is_rebuilt(header, member) {

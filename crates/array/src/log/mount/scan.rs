@@ -2,8 +2,8 @@
 //!
 //! A segment that counts has every header durable before its first stripe, so:
 //! - any good header copy names all its zones;
-//! - a zone of it that is empty, or holds another segment, means that it was being made or being erased when the power
-//!   went: it holds nothing that counts, and its zones are reset. Unless the zone's drive holds nothing of newer segments
+//! - a zone of it that is empty, has a torn header and nothing else, or holds another segment, means that it was being made
+//!   or being erased when the power went: it holds nothing that counts, and its zones are reset. Unless the zone's drive holds nothing of newer segments
 //!   either, and others hold data, as many as suffice to decode it: then the drive went back to a moment before the
 //!   segment (`lacking`). The segment counts without the zone, and is collected before others.
 //!
@@ -67,6 +67,12 @@ impl Zones {
     /// Blocks of a member's zone of a segment that may hold data.
     pub fn written(&self, header: &SegmentHeader, member: usize) -> u32 {
         written_blocks(self.descriptor(header, member), self.capacity)
+    }
+
+    /// True when nothing of a segment lies in a member's zone: the zone is empty, or has no more than a header that was torn.
+    pub fn holds_nothing(&self, header: &SegmentHeader, member: usize) -> bool {
+        let written = self.written(header, member);
+        written == 0 || written <= HEADER_BLOCKS && self.own_header(header, member).is_none()
     }
 
     /// True when a member that is being rebuilt holds its part of a segment: a zone becomes full as the last thing of all,
@@ -305,7 +311,7 @@ fn holds_segment(
     // what was there before.
     let was_used_again = read.owner(header, member).is_some_and(|other| other > header.segment);
     let offline = read.descriptor(header, member).state == ZoneState::Offline;
-    let empty = !offline && read.written(header, member) == 0;
+    let empty = !offline && read.holds_nothing(header, member);
     !was_used_again && (!empty || is_lacking)
 }
 
