@@ -226,6 +226,12 @@ impl Drive {
         self.dead = true;
     }
 
+    /// The process that asked is gone: what is in flight may have taken effect, and nobody is told.
+    pub fn forget_flight(&mut self) {
+        self.strand_flight();
+        self.flight.clear();
+    }
+
     /// From now on it remembers what zones held before they were reset.
     pub fn remember_resets(&mut self) {
         self.before_reset.get_or_insert_default();

@@ -21,6 +21,7 @@ mod drive;
 mod engine;
 mod ledger;
 pub mod minimise;
+mod operator;
 mod oracle;
 mod outage;
 mod plan;

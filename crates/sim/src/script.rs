@@ -57,6 +57,9 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Shrink { .. }
             | Step::Rollback { .. }
             | Step::ReAdd { .. }
+            | Step::ScrubStop
+            | Step::Restart
+            | Step::Rates { .. }
     )
 }
 
@@ -94,6 +97,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.write();
     author.roll_back();
     author.re_add();
+    author.operate();
     author.steps
 }
 
@@ -329,6 +333,28 @@ impl Author<'_> {
                 };
                 let fails = [Step::Idle, Step::Fail { member: other }, Step::Verify, Step::Idle];
                 self.steps.extend(fails.into_iter().chain([back, Step::Idle]));
+            }
+        }
+    }
+
+    /// An operator restarts the server, stops scrubs and changes rates. Drawn from a stream of its own, after all others.
+    fn operate(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x6f70_6572);
+        if self.plan.raizn.is_some() || !random.chance(1, 3) {
+            return;
+        }
+        for step in std::mem::take(&mut self.steps) {
+            let is_scrub = matches!(step, Step::Scrub { .. });
+            self.steps.push(step);
+            if is_scrub && random.chance(1, 6) {
+                self.steps.extend([Step::Run { events: random.below(20) }, Step::ScrubStop]);
+            }
+            if random.chance(1, 120) {
+                let act = match random.below(3) {
+                    0 => Step::Rates { kib: pick(&mut random, &[0, 300, 20_000]) },
+                    _ => Step::Restart,
+                };
+                self.steps.push(act);
             }
         }
     }

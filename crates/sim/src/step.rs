@@ -10,7 +10,8 @@
 //!   rollback 1 40                        a drive is as it was 40 steps ago, power off
 //!   readd 1 [cut chunk+3]                a drive that was away is taken in again, in service or not
 //!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
-//!   scrub [repair]                                              an operator has everything read
+//!   scrub [repair]   scrub-stop          an operator has everything read, or no more
+//!   restart   rates 300KiB               the server stops in order and starts again; rebuilds and scrubs are limited
 //!   rot 1 40 any open 77                 bits flip in 40 of 1000 blocks of open zones, drawn by 77
 //!   unreadable 1 40 all 77               blocks can no longer be read
 //!   misread 1 3   stale 1 3              the next reads return another block; what was there before a reset
@@ -166,6 +167,12 @@ pub enum Step {
     Replace { member: usize },
     /// An operator has everything read, and what is damaged written elsewhere.
     Scrub { repair: bool },
+    /// An operator stops the scrub.
+    ScrubStop,
+    /// The server is stopped in order and started again.
+    Restart,
+    /// Rebuilds and scrubs may move so much a second; nothing is no limit.
+    Rates { kib: u64 },
     /// Bits flip.
     Rot(Damage),
     /// Blocks cannot be read any more.
@@ -259,6 +266,9 @@ impl fmt::Display for Step {
             Step::Fail { member } => write!(f, "fail {member}"),
             Step::Replace { member } => write!(f, "replace {member}"),
             Step::Scrub { repair } => write!(f, "scrub{}", if *repair { " repair" } else { "" }),
+            Step::ScrubStop => write!(f, "scrub-stop"),
+            Step::Restart => write!(f, "restart"),
+            Step::Rates { kib } => write!(f, "rates {kib}KiB"),
             Step::Rot(damage) => write!(f, "rot {damage}"),
             Step::Unreadable(damage) => write!(f, "unreadable {damage}"),
             Step::Misread { member, count } => write!(f, "misread {member} {count}"),
@@ -383,6 +393,9 @@ impl Words<'_> {
             "hang" => Step::Hang { member: self.number()?, ms: self.with_unit("ms")? },
             "fail" => Step::Fail { member: self.number()? },
             "replace" => Step::Replace { member: self.number()? },
+            "scrub-stop" => Step::ScrubStop,
+            "restart" => Step::Restart,
+            "rates" => Step::Rates { kib: self.with_unit("KiB")? },
             "scrub" => Step::Scrub { repair: self.flag("repair")? },
             "rot" => Step::Rot(self.damage()?),
             "unreadable" => Step::Unreadable(self.damage()?),
@@ -447,6 +460,9 @@ mod tests {
             "replace 1",
             "scrub",
             "scrub repair",
+            "scrub-stop",
+            "restart",
+            "rates 300KiB",
             "rot 1 40 any open 77",
             "unreadable 1 40 data all 77",
             "misread 1 3",
