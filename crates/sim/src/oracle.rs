@@ -120,10 +120,13 @@ impl Oracle {
         }
     }
 
-    /// What was read first after a crash is what the block holds.
+    /// What was read first after a crash is what the block holds. Of versions with the same contents it may be the oldest: a
+    /// trim that was lost does not prove that what came before it is gone.
     pub fn settle(&mut self, lba: u64, contents: Stamp) {
         let versions = self.versions_mut(lba);
-        let Some(found) = versions.iter().rposition(|version| version.contents == contents) else { return };
+        let newest = versions.iter().rposition(|version| version.acknowledged).unwrap_or(0);
+        versions.drain(..newest);
+        let Some(found) = versions.iter().position(|version| version.contents == contents) else { return };
         versions.drain(..found);
         for version in &mut *versions {
             version.dismissed = true;
@@ -196,6 +199,19 @@ mod tests {
         oracle.settle(0, first);
         assert!(!oracle.may_read(0, oracle.floor(0), second, false));
         assert!(oracle.may_read(0, oracle.floor(0), second, true));
+    }
+
+    #[test]
+    fn zeros_after_a_crash_do_not_say_which_trim_they_are() {
+        let mut oracle = Oracle::new(1, false);
+        let (write, trim) = (oracle.arrive(), oracle.arrive());
+        oracle.begin(0, write, write);
+        oracle.acknowledge(0, write, false);
+        oracle.begin(0, trim, 0);
+        oracle.power_failed();
+        oracle.settle(0, 0);
+        assert!(!oracle.may_read(0, oracle.floor(0), write, false));
+        assert!(oracle.may_read(0, oracle.floor(0), write, true));
     }
 
     #[test]
