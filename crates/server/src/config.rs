@@ -34,7 +34,7 @@ pub struct ServerConfig {
     pub staging_rest: Nanos,
     /// Time for requests in flight when stopping, and again for the final flush.
     pub stop_limit: Nanos,
-    /// How long to look for work before sleeping; costs processor time, saves wake-ups.
+    /// Time to look for work before sleeping; costs processor time, saves wake-ups.
     pub spin: Nanos,
 }
 
@@ -55,7 +55,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// What is wrong with a configuration.
+/// Fault of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// Nothing to serve.

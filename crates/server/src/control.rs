@@ -16,7 +16,7 @@ pub const LINE_BYTES_MAX: usize = 4096;
 /// Control connections at a time; they live for one question.
 pub const CONTROL_CONNECTIONS_MAX: usize = 64;
 
-/// How long [`ask`] waits for the server.
+/// Time that [`ask`] waits for the server.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Why a question got no answer.
@@ -64,7 +64,7 @@ pub fn ask(path: &Path, line: &str) -> Result<String, AskError> {
     Ok(answer)
 }
 
-/// What a control connection has sent so far.
+/// Line that a control connection has sent so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     /// The line goes on.

@@ -63,12 +63,12 @@ const VOLUME_TURNS_MAX: u32 = 64;
 /// Pause after a failed accept, usually for lack of descriptors.
 const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
 
-/// What the server needs besides its configuration and the volume.
+/// Sockets, descriptors and clock that the server needs besides its configuration and the volume.
 #[derive(Debug)]
 pub struct Service {
-    /// Where clients come in.
+    /// Listeners for clients.
     pub listeners: Vec<Listener>,
-    /// Where questions come in, see [`crate::control`].
+    /// Listener for questions, see [`crate::control`].
     pub control: Option<Listener>,
     /// Descriptors that become readable when the volume has something to do: eventfds, or the
     /// rings of drives. The loop polls them edge by edge and never reads them.
@@ -118,7 +118,7 @@ pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Volume) -> 
     Server::new(config, service, &mut gated, Role::First(Vec::new()))?.run()
 }
 
-/// Who waits for an operation of the ring.
+/// Waiter of an operation of the ring.
 #[derive(Clone, Copy, Debug)]
 enum Token {
     Door(usize),
@@ -164,7 +164,7 @@ struct Server<'a> {
     ready: Vec<Key>,
     dirty: Vec<Key>,
     volume_is_busy: bool,
-    /// When somebody's patience may end; an earlier look does no harm.
+    /// Time at which patience with some client may end; an earlier look does no harm.
     next_sweep: Option<Instant>,
     /// Since when clients wait for frames that others hold.
     short_since: Option<Instant>,
@@ -245,8 +245,7 @@ impl<'a> Server<'a> {
         self.sweep()
     }
 
-    /// How long the thread may sleep; zero when there is work, nothing when only a completion
-    /// can bring some.
+    /// Time for which the thread may sleep; zero when there is work, nothing when only a completion can bring some.
     fn time_to_wait(&mut self) -> Option<Nanos> {
         let now = self.desk.now;
         let has_clients_to_serve = !self.ready.is_empty() || !self.dirty.is_empty();
@@ -357,8 +356,8 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// When clients have waited for frames too long, cuts off those that hold frames and do not
-    /// move: while memory is short, patience is.
+    /// Cuts off clients that hold frames and do not move, when others have waited for frames too long: while memory is
+    /// short, patience is.
     fn relieve_shortage(&mut self) {
         let now = self.desk.now;
         let since = *self.short_since.get_or_insert(now);

@@ -19,7 +19,7 @@ use thiserror::Error;
 /// Longest path of a Unix socket (`sun_path` without its final zero).
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// How long to wait for the kernel to close the socket of a dead server.
+/// Time to wait for the kernel to close the socket of a dead server.
 const DYING_LIMIT: Duration = Duration::from_secs(10);
 const DYING_LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -59,7 +59,7 @@ pub enum ListenParseError {
 /// Why listening failed.
 #[derive(Debug, Error)]
 pub enum BindError {
-    /// Another server lives.
+    /// A live server answers at the path.
     #[error("another server answers on {0}: stop it first or choose another path")]
     InUse(PathBuf),
     /// A file, but no socket.
@@ -68,7 +68,7 @@ pub enum BindError {
     /// The system said no.
     #[error("cannot listen on {place}: {source}")]
     Io {
-        /// Where.
+        /// Address or path of the listener.
         place: String,
         /// Why.
         source: io::Error,
@@ -175,7 +175,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Where it listens; a TCP port 0 has become a real one.
+    /// Address or path of the listener; a TCP port 0 has become a real one.
     #[must_use]
     pub fn place(&self) -> &Listen {
         &self.place

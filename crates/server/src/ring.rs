@@ -27,7 +27,7 @@ const COMPLETIONS_MAX: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationId(usize);
 
-/// How an operation ended, or, for those that repeat, went this time.
+/// End of an operation, or one occurrence of an operation that repeats, with its result.
 #[derive(Debug)]
 pub enum Event {
     /// A connection was accepted.
@@ -40,12 +40,12 @@ pub enum Event {
     Sent(io::Result<usize>, Box<Transfer>),
 }
 
-/// What the kernel has to say about an operation.
+/// Report of the kernel about an operation.
 #[derive(Debug)]
 pub struct Completion<T> {
-    /// Who started it.
+    /// Token of whoever started the operation.
     pub token: T,
-    /// What happened.
+    /// Event that happened.
     pub event: Event,
     /// The operation goes on and will complete again.
     pub more: bool,

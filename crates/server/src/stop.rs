@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 /// Exit status after a second signal: 128 + SIGINT, as shells have it.
 const EXIT_STATUS_SIGNALLED: i32 = 130;
 
-/// What the server listens to: becomes readable when it should stop.
+/// Descriptor that the server listens to: becomes readable when it should stop.
 #[derive(Debug)]
 pub struct Stop(OwnedFd);
 

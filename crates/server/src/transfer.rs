@@ -19,16 +19,16 @@ pub enum Piece {
     Bytes {
         /// First byte.
         from: usize,
-        /// One past the last byte.
+        /// End of the piece: one past its last byte.
         to: usize,
     },
     /// `frames[index].data[from..to]`.
     Frame {
-        /// Which frame.
+        /// Index of the frame.
         index: usize,
         /// First byte.
         from: usize,
-        /// One past the last byte.
+        /// End of the piece: one past its last byte.
         to: usize,
     },
 }
@@ -53,13 +53,13 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Whether nothing is left to send or receive.
+    /// True when nothing is left to send or receive.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.pieces_done == self.pieces.len()
     }
 
-    /// What is left to send or receive.
+    /// Pieces left to send or receive.
     #[must_use]
     pub fn pieces_left(&self) -> &[Piece] {
         &self.pieces[self.pieces_done..]

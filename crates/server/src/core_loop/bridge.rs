@@ -45,10 +45,10 @@ use mailbox::Mailbox;
 use std::io;
 use std::sync::Arc;
 
-/// One frame in so many is for merges, up to as many as can be used.
+/// Ratio of frames to those for merges: one in so many, up to as many as can be used.
 const FRAMES_PER_MERGE: usize = 16;
 
-/// What crosses to the engine.
+/// Request or merge that crosses to the engine.
 #[derive(Debug)]
 enum Ask {
     /// A request, and blank frames in return for those it will be answered with.

@@ -122,7 +122,7 @@ pub(crate) struct Client {
     frames_owed: usize,
     handshake_due: Option<Instant>,
     idle_due: Option<Instant>,
-    /// When a big staging buffer is given up for lack of use; see [`Client::give_up_staging`].
+    /// Time at which a big staging buffer is given up for lack of use; see [`Client::give_up_staging`].
     shrink_due: Option<Instant>,
     is_shrinking: bool,
     pub(crate) receiving: Option<OperationId>,
@@ -260,12 +260,12 @@ impl Client {
         Ok(Step::Again)
     }
 
-    /// Whether a receive should be in flight.
+    /// True when a receive should be in flight.
     pub(crate) fn wants_bytes(&self) -> bool {
         self.pause.is_none() && !self.inbox.is_receiving() && !matches!(self.stage, Stage::Closing)
     }
 
-    /// Whether what follows the open part is something else than more payload.
+    /// True unless more payload follows the open part.
     pub(crate) fn payload_ends_with_part(&self) -> bool {
         match (&self.stage, self.inbox.part()) {
             (Stage::Payload { rest, .. }, Some(part)) => rest.from + part.cut.bytes() == rest.to,
@@ -289,7 +289,7 @@ impl Client {
         }
     }
 
-    /// Whether a client at rest should give back its big staging buffer now. The kernel has it: the
+    /// Returns true when a client at rest should give back its big staging buffer now. The kernel has the buffer: the
     /// receive must be cancelled, and [`Client::shrink`] called when it has come home.
     pub(crate) fn give_up_staging(&mut self, now: Instant) -> bool {
         let is_due = self.shrink_due.is_some_and(|due| due <= now) && self.inbox.is_receiving();
@@ -353,12 +353,12 @@ impl Client {
         self.outbox.close(desk.volume.frames());
     }
 
-    /// Whether everything is said and done.
+    /// True when everything is said and done.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, Stage::Closing) && self.operations_count == 0 && self.outbox.is_empty()
     }
 
-    /// When patience with this client may end.
+    /// Earliest time at which patience with this client may end.
     pub(crate) fn due(&self) -> Option<Instant> {
         let watched = [self.receive_watch.due(), self.send_watch.due()];
         let dues = [self.handshake_due, self.idle_due, self.shrink_due].into_iter().chain(watched);

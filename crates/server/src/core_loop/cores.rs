@@ -37,7 +37,7 @@ pub(super) struct Newcomer {
     pub(super) number: u64,
 }
 
-/// What a front lets the first loop know.
+/// State that a front shows to the first loop.
 #[derive(Debug, Default)]
 struct Bulletin {
     clients_count: AtomicUsize,
@@ -74,16 +74,16 @@ impl Colleague {
     }
 }
 
-/// Which of the loops this is.
+/// Role of a loop among the loops of the server.
 #[derive(Debug)]
 pub(super) enum Role {
     /// The first, or the only one.
     First(Vec<Colleague>),
-    /// One that is handed its connections.
+    /// A loop that is handed its connections.
     Front(Arrivals),
 }
 
-/// Where a front's clients come from.
+/// Source of a front's clients.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     newcomers: Receiver<Newcomer>,
@@ -135,12 +135,12 @@ impl Role {
         }
     }
 
-    /// Whether some front has ended.
+    /// True when some front has ended.
     pub(super) fn has_lost_one(&self) -> bool {
         matches!(self, Role::First(colleagues) if colleagues.iter().any(Colleague::has_ended))
     }
 
-    /// Whether no other loop needs this one any more.
+    /// True when no other loop needs this one any more.
     pub(super) fn is_last(&self) -> bool {
         match self {
             Role::First(colleagues) => colleagues.iter().all(Colleague::has_ended),
@@ -148,7 +148,7 @@ impl Role {
         }
     }
 
-    /// Whether this loop flushes the volume before it leaves.
+    /// True when this loop flushes the volume before it leaves.
     pub(super) fn is_first(&self) -> bool {
         matches!(self, Role::First(_))
     }

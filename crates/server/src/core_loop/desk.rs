@@ -37,7 +37,7 @@ const SPARE_VECTORS_MAX: usize = 1024;
 /// The id of the flush before the server leaves.
 const FINAL_FLUSH: RequestId = RequestId(IDS_END - 1);
 
-/// What an operation does, as far as its answer is concerned.
+/// Kind of an operation, as far as its answer is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationKind {
     /// Blocks come back.
@@ -61,7 +61,7 @@ pub(crate) struct Operation {
     has_failed: bool,
 }
 
-/// What a client is told.
+/// Answer to a client.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) client: Key,
@@ -117,7 +117,7 @@ impl<'v> Desk<'v> {
         self.volume.client_frames_available().saturating_sub(FRAMES_RESERVED)
     }
 
-    /// Whether `client` may take `count` frames now. Those who wait come first.
+    /// Returns true when `client` may take `count` frames now. Clients that wait for frames come first.
     pub(crate) fn may_take(&mut self, client: Key, count: u64) -> bool {
         let is_turn = self.waiting.is_empty() || self.granted == Some(client);
         let fits = usize::try_from(count).is_ok_and(|count| count <= self.frames_available());
@@ -223,7 +223,7 @@ impl<'v> Desk<'v> {
         self.final_flush
     }
 
-    /// Whether the volume has answered everything.
+    /// True when the volume has answered everything.
     pub(crate) fn is_idle(&self) -> bool {
         self.operations.len() == 0
     }

@@ -16,10 +16,10 @@ use crate::transfer::{Piece, Transfer};
 use base::frame::{Frame, FramePool};
 use base::units::BLOCK_BYTES;
 
-/// What a new client gets: enough for negotiation, cheap for a thousand idle ones.
+/// Staging bytes of a new client: enough for negotiation, cheap for a thousand idle ones.
 const STAGING_SMALL_BYTES: usize = 4096;
 
-/// What a client gets that fills the small one: some sixty requests of 4 KiB per receive.
+/// Staging bytes of a client that fills the small buffer: some sixty requests of 4 KiB per receive.
 const STAGING_BYTES: usize = 256 << 10;
 
 /// Payloads up to this long are taken from staging once they are complete, so a client that
@@ -57,7 +57,7 @@ impl Part {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// `None` while the kernel has it.
+    /// Transfer with the staging buffer; `None` while the kernel has it.
     transfer: Option<Box<Transfer>>,
     from: usize,
     to: usize,
@@ -79,7 +79,7 @@ impl Inbox {
         }
     }
 
-    /// Whether a receive is in flight.
+    /// True while a receive is in flight.
     pub(crate) fn is_receiving(&self) -> bool {
         self.transfer.is_none()
     }
@@ -166,7 +166,7 @@ impl Inbox {
         self.transfer = Some(transfer);
     }
 
-    /// Whether the staging buffer has grown.
+    /// True when the staging buffer has grown.
     pub(crate) fn has_big_staging(&self) -> bool {
         self.staging_bytes > STAGING_SMALL_BYTES
     }

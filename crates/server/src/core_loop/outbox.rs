@@ -18,17 +18,17 @@ impl Outbox {
         Outbox { queued: Box::default(), spare: Some(Box::default()) }
     }
 
-    /// Whether a send is in flight.
+    /// True while a send is in flight.
     pub(crate) fn is_sending(&self) -> bool {
         self.spare.is_none()
     }
 
-    /// Whether everything is sent.
+    /// True when everything is sent.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_sending() && self.queued.is_done()
     }
 
-    /// What is queued leaves; `None` when there is nothing or a send is in flight.
+    /// Takes the queued transfer to send it; `None` when there is nothing or a send is in flight.
     pub(crate) fn leave(&mut self) -> Option<Box<Transfer>> {
         if self.queued.is_done() {
             return None;

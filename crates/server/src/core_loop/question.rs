@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// Time for a question and the reading of its answer.
 const QUESTION_LIMIT: Nanos = Nanos(10_000_000_000);
 
-/// What to do next with a control connection.
+/// Next step with a control connection.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Receive into this.

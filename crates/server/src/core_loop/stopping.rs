@@ -18,19 +18,19 @@ use std::io;
 const HOMECOMING_ROUNDS_MAX: u32 = 40;
 const HOMECOMING_ROUND: Nanos = Nanos(25_000_000);
 
-/// Where the service stands.
+/// Phase of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Open.
     Serving,
     /// The doors are closed; clients are answered what they have asked.
     Draining {
-        /// Those left then are cut off.
+        /// Time at which clients still connected are cut off.
         due: Instant,
     },
     /// The last flush is in flight, or the last answers.
     Flushing {
-        /// It is given up then.
+        /// Time at which the flush, or the wait for answers, is given up.
         due: Instant,
     },
     /// Over.
@@ -78,7 +78,7 @@ impl Server<'_> {
         }
     }
 
-    /// Whether the phase has nothing left to wait for.
+    /// True when the phase has nothing left to wait for.
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
             Phase::Serving => self.is_stop_asked || self.role.has_lost_one(),

@@ -6,7 +6,7 @@
 
 use base::time::{Instant, Nanos};
 
-/// What counts as progress: about 2 KB/s with the default limit of 30 s.
+/// Bytes that count as progress: about 2 KB/s with the default limit of 30 s.
 const PROGRESS_BYTES_MIN: usize = 64 << 10;
 
 /// See the module.
@@ -43,7 +43,7 @@ impl Watch {
         self.due
     }
 
-    /// How long something has been owed without progress, of a watch with this limit.
+    /// Time for which something has been owed without progress, of a watch with this limit.
     pub(crate) fn idle_for(&self, now: Instant, limit: Nanos) -> Option<Nanos> {
         self.due.map(|due| now.since(Instant(due.0 - limit.0)))
     }

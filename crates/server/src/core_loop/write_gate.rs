@@ -44,7 +44,7 @@ pub(crate) struct Merge {
     pub(crate) lba: Lba,
     /// First byte to change.
     pub(crate) from: usize,
-    /// One past the last byte to change.
+    /// End of the change: one past its last byte.
     pub(crate) to: usize,
     /// The new bytes, in their places within the block; `None` for zeros.
     pub(crate) payload: Option<Frame>,

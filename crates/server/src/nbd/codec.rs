@@ -82,9 +82,9 @@ pub mod command_flags {
 pub mod option_reply {
     /// Done.
     pub const ACK: u32 = 1;
-    /// One export of a list.
+    /// An export of a list.
     pub const SERVER: u32 = 2;
-    /// One piece of information about an export.
+    /// A piece of information about an export.
     pub const INFO: u32 = 3;
     /// Option unknown.
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
@@ -210,22 +210,22 @@ impl CommandKind {
 /// A request without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// What.
+    /// Command of the request.
     pub command: CommandKind,
-    /// How, see [`command_flags`].
+    /// Flags of the command, see [`command_flags`].
     pub flags: u16,
     /// The client's name for the request; comes back with the reply.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
-    /// How many bytes.
+    /// Count of bytes.
     pub length: u32,
 }
 
 /// An option without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHeader {
-    /// What is asked.
+    /// Kind of the option.
     pub kind: OptionKind,
     /// Bytes of data that follow.
     pub length: u32,
@@ -280,9 +280,9 @@ pub enum CodecError {
         "expected the magic number {expected:#x}, got {found:#x}: not an NBD client, or a stream out of step"
     )]
     Magic {
-        /// What the protocol says.
+        /// Magic number of the protocol.
         expected: u64,
-        /// What came.
+        /// Magic number received.
         found: u64,
     },
     /// The data of an option contradicts itself.
@@ -423,7 +423,7 @@ pub fn push_simple_reply(out: &mut Vec<u8>, cookie: u64, error: Option<ErrorCode
 /// The fixed part of a structured chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Whether this is the last chunk of its reply.
+    /// True for the last chunk of its reply.
     pub done: bool,
     /// See [`chunk`].
     pub kind: u16,

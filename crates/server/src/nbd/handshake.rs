@@ -24,22 +24,22 @@ pub const OPTION_SKIP_BYTES_MAX: u32 = 1 << 20;
 /// An export: a name under which clients find the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportConfig {
-    /// What the client asks for. The first export also answers to the empty name.
+    /// Name that the client asks for. The first export also answers to the empty name.
     pub name: String,
     /// A sentence for `nbdinfo --list`.
     pub description: String,
 }
 
-/// What negotiation agreed on.
+/// Result of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// Which of the exports.
+    /// Index of the export.
     pub export_index: usize,
     /// Reads are answered in structured chunks.
     pub structured: bool,
 }
 
-/// Where the negotiation stands after a step.
+/// State of the negotiation after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The next message is not complete.
@@ -67,7 +67,7 @@ pub enum HandshakeError {
     NoSuchExport(String),
 }
 
-/// What the client is negotiating about.
+/// Exports and size that the client is negotiating about.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// The names; the first is the default.
@@ -76,7 +76,7 @@ pub struct Offer<'a> {
     pub size_bytes: u64,
 }
 
-/// One client's negotiation.
+/// Negotiation of one client.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     stage: Stage,
@@ -294,7 +294,7 @@ fn list(data: &[u8], offer: Offer<'_>, out: &mut Vec<u8>) -> Progress {
 /// Information that is sent when it is asked for; `EXPORT` always is, and other kinds we do not have.
 const INFORMATION: [u16; 3] = [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE];
 
-/// One of [`INFORMATION`].
+/// Encodes a piece of [`INFORMATION`].
 fn information(kind: u16, export: &ExportConfig) -> Vec<u8> {
     let mut data = kind.to_be_bytes().to_vec();
     match kind {

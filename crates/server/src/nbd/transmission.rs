@@ -16,7 +16,7 @@ use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
 /// Longest read or write: what the protocol recommends servers to accept.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
-/// What the export can do. DF means something only with structured replies.
+/// Flags that say what the export can do. DF means something only with structured replies.
 #[must_use]
 pub fn transmission_flags(structured: bool) -> u16 {
     let always = flag::HAS_FLAGS
@@ -136,7 +136,7 @@ fn allowed_flags(command: CommandKind, structured: bool) -> u16 {
 pub struct ByteRange {
     /// First byte.
     pub from: u64,
-    /// One past the last.
+    /// End of the range: one past its last byte.
     pub to: u64,
 }
 
@@ -160,7 +160,7 @@ impl ByteRange {
         self.to.div_ceil(BLOCK_BYTES_U64) - self.from / BLOCK_BYTES_U64
     }
 
-    /// Where in its first block the range begins.
+    /// Offset in its first block at which the range begins.
     #[must_use]
     pub fn first_byte_in_block(self) -> usize {
         usize::try_from(self.from % BLOCK_BYTES_U64).expect("a remainder of 4,096")
@@ -183,7 +183,7 @@ pub enum Cut {
     Whole {
         /// First block.
         lba: Lba,
-        /// How many.
+        /// Count of blocks.
         blocks: u64,
     },
     /// Bytes `from..to` of one block; the others must stay as they are.
@@ -192,7 +192,7 @@ pub enum Cut {
         lba: Lba,
         /// First byte within it.
         from: usize,
-        /// One past the last byte within it.
+        /// End within the block: one past the last byte.
         to: usize,
     },
 }
@@ -220,7 +220,7 @@ impl Cut {
         }
     }
 
-    /// Where in its first block the piece begins.
+    /// Offset in its first block at which the piece begins.
     #[must_use]
     pub fn first_byte_in_block(self) -> usize {
         match self {

@@ -11,7 +11,7 @@ use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a test may look at and change while the server runs in another thread.
+/// State that a test may look at and change while the server runs in another thread.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Requests accepted, and answered.

@@ -26,7 +26,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Where an ask comes from.
+/// Origin of an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// The loop of this thread.

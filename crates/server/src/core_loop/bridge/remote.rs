@@ -37,7 +37,7 @@ impl Remote {
         self.replies.bell()
     }
 
-    /// What makes the other side look around.
+    /// Returns a function that makes the other side look around.
     pub(crate) fn waker(&self) -> impl Fn() + use<> {
         let asks = Arc::clone(&self.asks);
         move || asks.ring()

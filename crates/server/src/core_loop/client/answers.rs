@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-/// Where the bytes of a part begin, and how many of them the client asked for.
+/// First byte of a part, and count of its bytes that the client asked for.
 fn part_bytes(range: ByteRange, first_block: u64, blocks: u64) -> (u64, u32) {
     let block_from = (range.first_block().0 + first_block) * BLOCK_BYTES_U64;
     let from = range.from.max(block_from);

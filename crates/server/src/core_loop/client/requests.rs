@@ -98,7 +98,7 @@ impl Client {
         Step::Again
     }
 
-    /// Whether a read of `blocks` must wait for the client or for the pool.
+    /// Pause that a read of `blocks` must make, for the client or for the pool, if any.
     fn read_must_wait(&self, key: Key, desk: &mut Desk<'_>, blocks: u64) -> Option<Pause> {
         let count = usize::try_from(blocks).expect("a part is at most 256 blocks");
         if self.frames_owed > 0 && self.frames_owed + count > REPLY_FRAMES_MAX {
