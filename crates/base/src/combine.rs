@@ -47,7 +47,7 @@ pub fn kernels() -> Vec<(&'static str, Kernel)> {
     all
 }
 
-/// One way to compute [`combine_blocks`].
+/// A way to compute [`combine_blocks`].
 pub type Kernel = fn(&mut Block, &[Term]);
 
 #[cfg(target_arch = "x86_64")]

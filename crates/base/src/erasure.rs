@@ -22,7 +22,7 @@ pub use crate::pieces::{PIECES_MAX, PieceSet};
 /// Most parities of a code that is MDS.
 pub const PARITIES_MAX: usize = 3;
 
-/// What the pieces beyond the data are.
+/// Kind of the pieces beyond the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Parities,
@@ -37,7 +37,7 @@ pub struct ErasureCode {
     kind: Kind,
 }
 
-/// How a piece is computed from others: what each is multiplied by, zero where it is not needed.
+/// Recipe of a piece: the factor by which each other piece is multiplied, zero where it is not needed.
 type Recipe = [u8; PIECES_MAX];
 
 impl ErasureCode {
@@ -199,7 +199,7 @@ impl ErasureCode {
         row
     }
 
-    /// What data piece `data` is multiplied by in a piece.
+    /// Factor by which data piece `data` is multiplied in a piece.
     fn factor(&self, piece: usize, data: usize) -> u8 {
         match (piece.checked_sub(self.data_count), self.kind) {
             (None, _) => u8::from(piece == data),
@@ -224,8 +224,8 @@ impl ErasureCode {
         }
     }
 
-    /// Of the data pieces and their plain sum each is the sum of the others: what is decoded most, without
-    /// equations.
+    /// Recipe for what is decoded most, without equations: of the data pieces and their plain sum each is the sum of
+    /// the others.
     fn recipe_by_xor(&self, lost: usize, present: PieceSet) -> Option<Recipe> {
         if self.parity_count == 0 || lost > self.data_count {
             return None;

@@ -96,7 +96,7 @@ impl FramePool {
         self.free.len() + self.frames_out
     }
 
-    /// One frame with unspecified contents.
+    /// Takes a frame with unspecified contents.
     ///
     /// # Panics
     /// When the limit is reached: callers ask [`FramePool::available`] first.

@@ -3,12 +3,12 @@
 /// Most pieces of one stripe; bounds the arrays on the stack of the encoder.
 pub const PIECES_MAX: usize = 32;
 
-/// Some of up to [`PIECES_MAX`] pieces.
+/// Set of pieces, of up to [`PIECES_MAX`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PieceSet(u32);
 
 impl PieceSet {
-    /// None of them.
+    /// The set without pieces.
     pub const EMPTY: PieceSet = PieceSet(0);
 
     /// Pieces 0 to `count` - 1.
@@ -36,13 +36,13 @@ impl PieceSet {
         self.0 |= 1 << piece;
     }
 
-    /// Those that are not in `other`.
+    /// Pieces that are not in `other`.
     #[must_use]
     pub fn without(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 & !other.0)
     }
 
-    /// Those that are also in `other`.
+    /// Pieces that are also in `other`.
     #[must_use]
     pub fn and(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 & other.0)

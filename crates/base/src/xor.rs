@@ -5,7 +5,7 @@
 
 use crate::units::BLOCK_BYTES;
 
-/// One block of data.
+/// A block of data.
 pub type Block = [u8; BLOCK_BYTES];
 
 /// Sets `into` to the XOR of all `sources`; zero when there are none.
