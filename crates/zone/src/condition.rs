@@ -13,11 +13,11 @@ use std::fmt;
 pub enum Loss {
     /// No name leads to its file any more: what is written is gone with the process.
     Unlinked,
-    /// Its file is shorter than it was.
+    /// The drive's file is shorter than it was.
     CutShort,
-    /// Its file cannot be read any more, not even the header.
+    /// The drive's file cannot be read any more, not even the header.
     Unreadable,
-    /// Its owner has given it up.
+    /// The drive's owner has given it up.
     Abandoned,
 }
 
@@ -37,11 +37,11 @@ impl fmt::Display for Loss {
 pub struct Outstanding {
     /// The command's zone; meaningless for a flush.
     pub zone: ZoneIndex,
-    /// When it was submitted.
+    /// Time at which the command was submitted.
     pub since: Instant,
 }
 
-/// How long commands took of late.
+/// Times that commands took of late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     /// Commands that were answered.
@@ -50,17 +50,18 @@ pub struct Latency {
     pub p99: Nanos,
 }
 
-/// How a drive is. The default is a drive that is well.
+/// Condition of a drive. The default is a drive that is well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     /// The drive is lost, and why.
     pub loss: Option<Loss>,
-    /// It works, but what it needs to be opened again is damaged: a self-test with repair writes that anew.
+    /// Set when the drive works, but what it needs to be opened again is damaged: a self-test with repair writes that
+    /// anew.
     pub header_damaged: bool,
     /// Writes wait for room on the drive's file system, since then. They are not among those in `oldest`.
     pub waits_for_room_since: Option<Instant>,
     /// The command that has waited longest for its answer.
     pub oldest: Option<Outstanding>,
-    /// How long commands took of late.
+    /// Times that commands took of late.
     pub latency: Latency,
 }

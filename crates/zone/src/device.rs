@@ -32,7 +32,7 @@ impl Token {
     }
 }
 
-/// What a drive is made of. Blocks are 4 KiB with 64 bytes of metadata; nothing else is supported.
+/// Zones and limits of a drive. Blocks are 4 KiB with 64 bytes of metadata; nothing else is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Zones of the namespace.
@@ -61,26 +61,26 @@ impl Geometry {
     }
 }
 
-/// One operation on one zone. Offsets and counts are in blocks from the start of the zone.
+/// An operation on one zone. Offsets and counts are in blocks from the start of the zone.
 #[derive(Debug)]
 pub enum Op {
     /// Reads `frames.len()` blocks. Blocks at or beyond the write pointer read as zeros.
     Read {
         /// First block to read.
         offset: u32,
-        /// Where data and metadata go.
+        /// Frames for data and metadata.
         frames: Vec<Frame>,
     },
     /// Writes at `offset`, which must be the write pointer.
     Write {
         /// First block to write.
         offset: u32,
-        /// What to write.
+        /// Frames to write.
         frames: Vec<Frame>,
     },
     /// Writes at the write pointer; the completion tells where that was.
     Append {
-        /// What to write.
+        /// Frames to write.
         frames: Vec<Frame>,
     },
     /// Empties the zone.
@@ -109,20 +109,20 @@ pub enum Op {
 /// A command on its way to a drive.
 #[derive(Debug)]
 pub struct Command {
-    /// Who waits for it.
+    /// Waiter of the command.
     pub token: Token,
     /// The zone it acts on; ignored by `Flush` and `SelfTest`.
     pub zone: ZoneIndex,
-    /// What to do.
+    /// Operation to carry out.
     pub op: Op,
 }
 
 /// A command's outcome.
 #[derive(Debug)]
 pub struct Completion {
-    /// Who waits for it.
+    /// Waiter of the command.
     pub token: Token,
-    /// How it went.
+    /// Result of the command.
     pub status: Status,
     /// The command's zone.
     pub zone: ZoneIndex,
@@ -167,7 +167,7 @@ impl ZoneState {
     }
 }
 
-/// One line of a zone report.
+/// A line of a zone report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneDescriptor {
     /// State of the zone.
@@ -178,7 +178,7 @@ pub struct ZoneDescriptor {
     pub capacity: u32,
 }
 
-/// How a command went: the NVMe status (status code type and code), or what the host found.
+/// Result of a command: the NVMe status (status code type and code), or what the host found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Done.
@@ -239,7 +239,7 @@ impl Status {
 
 /// A zoned drive.
 pub trait ZonedDevice: Send {
-    /// What the drive is made of. It does not change.
+    /// Zones and limits of the drive. They do not change.
     fn geometry(&self) -> &Geometry;
 
     /// Hands over a command. It never blocks for long and never fails: whatever is wrong with the
@@ -249,13 +249,13 @@ pub trait ZonedDevice: Send {
     /// Moves the completions that are due by `now` into `completions`, in any order.
     fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>);
 
-    /// When the next completion is due, for drives that live in virtual time. `None` for drives
-    /// whose completions come when they come, and when nothing is in flight.
+    /// Time at which the next completion is due, for drives that live in virtual time. `None` for drives whose
+    /// completions come when they come, and when nothing is in flight.
     fn next_event(&self) -> Option<Instant> {
         None
     }
 
-    /// How the drive is, for drives that know more than their answers say. Asked now and then.
+    /// Condition of the drive, for drives that know more than their answers say. Asked now and then.
     fn condition(&mut self, _now: Instant) -> Condition {
         Condition::default()
     }

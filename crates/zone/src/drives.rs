@@ -9,9 +9,9 @@ use base::units::DriveIndex;
 /// A command for one member.
 #[derive(Debug)]
 pub struct DriveCommand {
-    /// Which member.
+    /// Member that carries the command out.
     pub drive: DriveIndex,
-    /// What it should do.
+    /// Command for the member.
     pub command: Command,
 }
 
@@ -68,7 +68,7 @@ impl DriveSet {
         self.in_flight[drive.index()]
     }
 
-    /// How a member is; `None` when it is missing.
+    /// Condition of a member; `None` when it is missing.
     pub fn condition(&mut self, now: Instant, drive: DriveIndex) -> Option<Condition> {
         self.drives[drive.index()].as_mut().map(|device| device.condition(now))
     }
@@ -80,7 +80,7 @@ impl DriveSet {
         }
     }
 
-    /// Another drive takes the place of a member.
+    /// Puts another drive in the place of a member.
     ///
     /// # Panics
     /// When the old one still has commands to answer: those who wait for them would wait for ever.

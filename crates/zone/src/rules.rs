@@ -21,7 +21,7 @@ use base::units::ZoneIndex;
 /// State of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Where it stands in the state machine.
+    /// State in the state machine.
     pub state: ZoneState,
     /// Next block to write; for full zones, how far it had been written.
     pub write_pointer: u32,

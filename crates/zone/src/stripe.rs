@@ -80,7 +80,7 @@ impl Level {
         }
     }
 
-    /// Its name over so many drives: `raid5`, or `5+3` where it has no number.
+    /// Name of the level over so many drives: `raid5`, or `5+3` where it has no number.
     #[must_use]
     pub fn name(self, members: usize) -> String {
         match self {
@@ -116,7 +116,7 @@ impl fmt::Display for Level {
 pub struct Layout {
     /// The code of its stripes.
     pub code: ErasureCode,
-    /// How parity rotates.
+    /// RAID level, which says how parity rotates.
     pub level: Level,
     /// C, blocks of a chunk.
     pub chunk_blocks: u32,

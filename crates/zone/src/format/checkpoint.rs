@@ -32,10 +32,10 @@ record_fields! { HEAD_BYTES;
     RESERVED: 49, 7, "zero";
 }
 
-/// What the superblock says of a checkpoint.
+/// A checkpoint as the superblock describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Its number; never zero.
+    /// Number of the checkpoint; never zero.
     pub number: u32,
     /// Blocks of its image.
     pub blocks: u32,
@@ -50,7 +50,7 @@ pub struct Checkpoint {
 /// A segment that was not sealed when a checkpoint began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsealed {
-    /// Its id.
+    /// Id of the segment.
     pub segment: u64,
     /// Stripes that were given out, all of them durable.
     pub stripes: u32,
@@ -137,7 +137,7 @@ impl Head {
     }
 }
 
-/// What an image says of a sealed segment.
+/// Fields of a sealed segment in an image.
 pub mod segment {
     use super::SEGMENT_BYTES;
     use crate::record_fields;

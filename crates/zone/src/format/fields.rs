@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// One field of a record.
+/// A field of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// Name, as in the documentation.
@@ -12,7 +12,7 @@ pub struct Field {
     pub at: usize,
     /// Size in bytes.
     pub bytes: usize,
-    /// What it means.
+    /// Meaning of the field.
     pub meaning: &'static str,
 }
 

@@ -47,7 +47,7 @@ const KIND_VOID: u8 = 255;
 const KIND_UNKNOWN: u8 = 192;
 const DAMAGED_BIT: u32 = 1 << 22;
 
-/// What a footer says of a block.
+/// Kind of a block, as a footer lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A data block.
@@ -67,7 +67,7 @@ pub struct Entry {
     pub lba: u64,
     /// Sequence, or parity of sequences.
     pub sequence: u64,
-    /// What the block is.
+    /// Kind of the block.
     pub kind: EntryKind,
     /// Stripe within the segment.
     pub stripe: u32,
@@ -157,7 +157,7 @@ impl Entry {
     }
 }
 
-/// Which footer block this is; covered by its checksum.
+/// Identity of a footer block; covered by its checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct FooterId {
     /// First 8 bytes of the array UUID.

@@ -36,7 +36,7 @@ record_fields! { BLOCK_BYTES;
 
 const MAGIC: &[u8; 8] = b"ZWSEGMT1";
 
-/// How a segment's zones are written.
+/// Way in which a segment's zones are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
     /// Zone Append: chunks of a group land in any order; a stripe table says where.
@@ -45,14 +45,14 @@ pub enum WriteMode {
     Write,
 }
 
-/// Whether the zone of a copy holds nothing but the copy, which a mount wrote (ADR 19).
+/// State of a copy's zone: whether it holds nothing but the copy, which a mount wrote (ADR 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blank {
-    /// It holds its part of the segment.
+    /// The zone holds its part of the segment.
     No,
-    /// Its drive went back to a moment before the segment: its part was durable there once.
+    /// The drive went back to a moment before the segment: the zone's part was durable there once.
     Proven,
-    /// Its drive went back, or lost a volatile cache: what the zone held may never have been promised.
+    /// The drive went back, or lost a volatile cache: what the zone held may never have been promised.
     Unproven,
 }
 
@@ -65,8 +65,8 @@ pub enum Stream {
     Large,
     /// Blocks that garbage collection moved.
     Gc,
-    /// Those of them that nobody wrote for long, where the collector separates them. On the media they are what
-    /// others are that it moved: their age says as much.
+    /// Blocks that garbage collection moved and nobody wrote for long, where the collector separates them. On the
+    /// media they count among the other blocks that it moved: their age says as much.
     Cold,
     /// Parts of the index that are not in memory. On the media they are what the collector's are: a mount takes them
     /// for dead, and fills up what is left open.
@@ -74,14 +74,14 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// How many there are.
+    /// Count of streams.
     pub const COUNT: usize = 5;
     /// All of them.
     pub const ALL: [Stream; Stream::COUNT] =
         [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold, Stream::Mapping];
-    /// Those of the volume's blocks.
+    /// Streams of the volume's blocks.
     pub const DATA: [Stream; 4] = [Stream::Small, Stream::Large, Stream::Gc, Stream::Cold];
-    /// Those of clients.
+    /// Streams of clients.
     pub const CLIENTS: [Stream; 2] = [Stream::Small, Stream::Large];
 
     /// Place in tables by stream.
@@ -120,7 +120,7 @@ pub struct SegmentHeader {
     pub sequence: u64,
     /// Member that holds this copy.
     pub member: u8,
-    /// Whether the zone of this copy holds anything else.
+    /// State of this copy's zone: whether it holds anything else.
     pub blank: Blank,
     /// k.
     pub data_count: u8,
@@ -128,7 +128,7 @@ pub struct SegmentHeader {
     pub parity_count: u8,
     /// RAID level.
     pub level: u8,
-    /// How its zones are written.
+    /// Way in which the segment's zones are written.
     pub mode: WriteMode,
     /// Whose blocks it holds.
     pub stream: Stream,

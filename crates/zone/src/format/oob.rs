@@ -41,7 +41,7 @@ pub const PROTECTED_BYTES: usize = 24;
 /// LBA of blocks that have none.
 pub const LBA_NONE: u64 = u64::MAX;
 
-/// What a data block is.
+/// Kind of a data block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A block a client wrote.
@@ -83,7 +83,7 @@ impl Kind {
     }
 }
 
-/// What a block is to its stripe.
+/// Role of a block in its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A data block.
@@ -94,14 +94,14 @@ pub enum Role {
     Filler,
 }
 
-/// What parity protects of a block's metadata.
+/// Fields of a block's metadata that parity protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protected {
     /// Logical block address, region of a tombstone, or [`LBA_NONE`].
     pub lba: u64,
     /// Sequence of the write.
     pub sequence: u64,
-    /// What the block is.
+    /// Kind of the block.
     pub kind: Kind,
 }
 
@@ -132,7 +132,7 @@ impl Protected {
     }
 }
 
-/// Where a block belongs: everything about it that does not depend on its contents.
+/// Place to which a block belongs: everything about the block that does not depend on its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// First 8 bytes of the array UUID.
@@ -149,11 +149,11 @@ pub struct Place {
     pub piece: u8,
     /// Block within the chunk.
     pub row: u8,
-    /// What it is to its stripe.
+    /// Role of the block in its stripe.
     pub role: Role,
 }
 
-/// What the checksum covers and the block does not store.
+/// Fields that the checksum covers and the block does not store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// First 8 bytes of the array UUID.
@@ -175,11 +175,11 @@ impl Place {
 /// Metadata read back and found whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oob {
-    /// Where the block says it belongs.
+    /// Place to which the block says it belongs.
     pub place: Place,
     /// CRC32C of the block's data.
     pub data_crc: u32,
-    /// What its neighbour's metadata says.
+    /// Protected fields of its neighbour, if it repeats them.
     pub neighbour: Option<Protected>,
 }
 
@@ -204,13 +204,13 @@ fn meta_crc(oob: &[u8; OOB_BYTES], bound: &Bound) -> u32 {
     crc32c(&bytes)
 }
 
-/// What parity protects of a block's metadata.
+/// Bytes of a block's metadata that parity protects.
 #[must_use]
 pub fn protected(oob: &[u8; OOB_BYTES]) -> &[u8; PROTECTED_BYTES] {
     oob.first_chunk().expect("a part of the metadata")
 }
 
-/// What parity protects of a block's metadata.
+/// Bytes of a block's metadata that parity protects.
 pub fn protected_mut(oob: &mut [u8; OOB_BYTES]) -> &mut [u8; PROTECTED_BYTES] {
     oob.first_chunk_mut().expect("a part of the metadata")
 }
@@ -276,7 +276,7 @@ pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
     })
 }
 
-/// What metadata that fails its checksum seems to say.
+/// Fields that metadata seems to hold although it fails its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// Segment id.
@@ -285,7 +285,7 @@ pub struct Hint {
     pub stripe: u32,
     /// Piece of the stripe.
     pub piece: u8,
-    /// It looks like a filler in all its fields.
+    /// True when the metadata looks like a filler in all its fields.
     pub is_filler: bool,
 }
 
@@ -365,8 +365,8 @@ mod tests {
         assert_eq!(Protected::from_bytes(&[0; PROTECTED_BYTES]), None);
     }
 
-    /// What makes the neighbours worth their bytes: of one lost piece more than a code survives, the fields of
-    /// every data piece follow from what is left.
+    /// Neighbours are worth their bytes: of one lost piece more than a code survives, the fields of every data piece
+    /// follow from what is left.
     #[test]
     fn neighbours_tell_of_one_piece_more_than_parity() {
         let parities = (2..8).flat_map(|k| (1..4).filter_map(move |m| ErasureCode::new(k, m)));

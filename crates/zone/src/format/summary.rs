@@ -41,7 +41,7 @@ pub fn is_summary(lba: u64) -> bool {
     lba >> 32 == 0
 }
 
-/// How rows of a segment's summaries are laid out.
+/// Layout of the rows of a segment's summaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     members: usize,
@@ -50,7 +50,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of a segment.
+    /// Shape of a segment's summaries.
     #[must_use]
     pub fn of(layout: &Layout, mode: WriteMode) -> Shape {
         let width = match mode {
@@ -70,13 +70,13 @@ impl Shape {
         u32::try_from((BLOCK_BYTES - HEAD_BYTES) / self.row_bytes()).expect("rows of a block")
     }
 
-    /// Where a row lies in its block.
+    /// Offset of a row in its block.
     fn row_at(&self, index: u32) -> usize {
         HEAD_BYTES + index as usize * self.row_bytes()
     }
 }
 
-/// What a block of a summary says of itself.
+/// Head of a summary block: the rows that the block describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Segment id.
@@ -136,7 +136,7 @@ pub fn clear_row(shape: &Shape, index: u32, block: &mut Block) {
     block[shape.row_at(index)..][..shape.row_bytes()].fill(0);
 }
 
-/// Where in its group the slot of a row's chunk on a member is.
+/// Slot of a row's chunk on a member, counted within its group.
 #[must_use]
 pub fn slot(shape: &Shape, (index, member): (u32, usize), block: &Block) -> u32 {
     let at = shape.row_at(index) + member * shape.width;
@@ -145,7 +145,7 @@ pub fn slot(shape: &Shape, (index, member): (u32, usize), block: &Block) -> u32 
     u32::from_le_bytes(number)
 }
 
-/// What a data block of a row is; `None` when the row is not described.
+/// Protected fields of a data block of a row; `None` when the row is not described.
 #[must_use]
 pub fn data(shape: &Shape, (index, piece): (u32, usize), block: &Block) -> Option<Protected> {
     let at = shape.row_at(index) + shape.members * shape.width + piece * DATA_BYTES;

@@ -67,16 +67,16 @@ pub enum MemberState {
     Rebuilding,
 }
 
-/// One member as the array sees it.
+/// A member as the array sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Identity of the drive.
     pub uuid: Uuid,
-    /// Whether it is believed.
+    /// State of the member: whether it is believed.
     pub state: MemberState,
 }
 
-/// Which of the records of an array one is: those of later mounts are newer, whatever their generation.
+/// Version of a record among the records of an array: those of later mounts are newer, whatever their generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// Mounts.
@@ -148,7 +148,7 @@ impl Superblock {
         }
     }
 
-    /// Which record it is.
+    /// Version of the record.
     #[must_use]
     pub fn version(&self) -> Version {
         Version { epoch: self.epoch, generation: self.generation }

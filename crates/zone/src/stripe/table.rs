@@ -24,7 +24,7 @@ const PADDING_BYTES: usize = 8;
 /// An entry of the largest group, begun in the last bit of a byte, lies in the window.
 const _: () = assert!(bits_of(GROUP_STRIPES_MAX) + 7 <= 32);
 
-/// How entries of stripe tables are packed.
+/// Packing of the entries of stripe tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
     /// ceil(log2 G) bits each: least memory.
@@ -61,7 +61,7 @@ pub struct StripeTable {
     members: usize,
     /// Entries one behind the other, the least bit first; padding follows the last.
     bytes: Vec<u8>,
-    /// Which slots are filled; empty when all are and will stay so.
+    /// Set of the filled slots; empty when all are filled and will stay so.
     filled: Vec<u64>,
 }
 
@@ -167,7 +167,7 @@ impl StripeTable {
         drive * self.slots + slot as usize
     }
 
-    /// Where the window with an entry begins, and the entry's first bit in it.
+    /// First byte of the window with an entry, and the entry's first bit in it.
     fn window(&self, entry: usize) -> (usize, usize) {
         let bit = entry * self.entry_bits as usize;
         (bit / 8, bit % 8)
