@@ -39,7 +39,7 @@ fn main() {
     });
 }
 
-/// One second of a closed loop without a host, after a tenth to warm up.
+/// Measures a second of a closed loop without a host, after a tenth to warm up.
 fn measure(what: &str, depth: u64, mut access: impl FnMut(u64) -> Access) {
     let Some(profile) = Profile::named("zn540-1tb") else { return };
     let mut model = Model::new(&profile, ModelOptions::default());

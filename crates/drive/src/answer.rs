@@ -4,7 +4,7 @@ use base::frame::Frame;
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status, Token, ZoneDescriptor};
 
-/// What of a command its completion repeats.
+/// Parts of a command that its completion repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) token: Token,

@@ -229,7 +229,7 @@ impl EmulatedDrive {
         self.held.waiting_for_room()
     }
 
-    /// Whether the last look found the header of the drive's file damaged.
+    /// True when the last look found the header of the drive's file damaged.
     #[must_use]
     pub fn header_is_damaged(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.header_is_damaged())

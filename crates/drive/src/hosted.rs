@@ -39,17 +39,17 @@ use worker::{Shared, Worker};
 use zone::condition::{Condition, Loss, Outstanding};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice};
 
-/// How long a poll waits for answers while nobody listens to the bell.
+/// Time that a poll waits for answers while nobody listens to the bell.
 const POLL_MAX: Duration = Duration::from_millis(10);
-/// How long the owner waits, in the end, for a thread that is still at work.
+/// Time that the owner waits, in the end, for a thread that is still at work.
 const END_MAX: Duration = Duration::from_secs(3);
 
-/// What becomes of writes that find no room.
+/// Treatment of writes that find no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// They wait, from now on.
+    /// Writes without room wait, from now on.
     Wait,
-    /// Those that wait are tried again with the next poll.
+    /// Writes that wait are tried again with the next poll.
     TryAgain,
 }
 
@@ -59,13 +59,13 @@ pub trait Works: ZonedDevice + 'static {
     fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
     /// Looks whether the drive is still there. May take long.
     fn look(&mut self) -> Option<Loss>;
-    /// Whether the last look found damaged what the drive needs to be opened again.
+    /// True when the last look found damaged what the drive needs to be opened again.
     fn header_is_damaged(&self) -> bool {
         false
     }
     /// Says what becomes of writes that find no room.
     fn room(&mut self, room: Room);
-    /// Whether commands wait for room.
+    /// True when commands wait for room.
     fn has_waiting(&self) -> bool;
     /// Adds the commands that wait for room.
     fn waiting_for_room(&self, tokens: &mut Vec<Token>);

@@ -35,12 +35,12 @@ const GEOMETRY: Geometry = Geometry {
     volatile_cache: false,
 };
 
-/// What is known of a zone.
+/// Contents of a zone as far as they are known.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// Seeds of the blocks that completed.
     seeds: Vec<u64>,
-    /// What was begun, in its order, and may or may not have happened.
+    /// Changes that were begun, in their order, and may or may not have happened.
     begun: VecDeque<Begun>,
 }
 
@@ -153,7 +153,7 @@ fn check(path: &Path, known: &mut [Known]) {
     }
 }
 
-/// What the writer knows and keeps.
+/// State of the process that writes until it is killed.
 struct Writer {
     drive: EmulatedDrive,
     random: Random,

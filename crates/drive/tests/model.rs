@@ -31,7 +31,7 @@ const GEOMETRY: Geometry = Geometry {
     volatile_cache: false,
 };
 
-/// What happens next.
+/// Next step of a test.
 #[derive(Clone, Debug)]
 enum Step {
     Batch(Vec<Wish>),
@@ -150,7 +150,7 @@ impl Request {
     }
 }
 
-/// What the drives should do.
+/// Model of what the drives should do.
 struct Model {
     table: ZoneTable,
     /// Seed of the contents of each block that was written since its zone was reset.
@@ -160,7 +160,7 @@ struct Model {
     unreadable: Vec<(u32, u32)>,
 }
 
-/// What can be seen of a completion.
+/// Visible part of a completion.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: Status,
@@ -320,7 +320,7 @@ fn place(completion: &Completion) -> usize {
     usize::try_from(completion.token.0).unwrap()
 }
 
-/// What can be compared of the completion of `request`.
+/// Comparable part of the completion of `request`.
 fn seen(request: &Request, completion: &Completion) -> Seen {
     let is_read = matches!(request.what, What::Read(..));
     let succeeded = completion.status == Status::Success;
@@ -338,7 +338,7 @@ struct World {
     drives: Vec<EmulatedDrive>,
     paths: Vec<PathBuf>,
     next_seed: u64,
-    /// Where the last read of a zone ended.
+    /// End of the last read of a zone.
     reads_end: HashMap<u32, u32>,
 }
 

@@ -67,7 +67,7 @@ fn wish() -> impl Strategy<Value = Wish> {
     ]
 }
 
-/// What can be seen of a completion, by token.
+/// Visible part of a completion, by token.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     token: u64,
@@ -129,7 +129,7 @@ fn commands(batch: &[Wish], pointers: &[ZoneDescriptor], first: u64) -> Vec<Comm
     commands
 }
 
-/// How time passes for a drive.
+/// Clock of a drive: how time passes for it.
 enum Clock {
     /// Everything is done at once.
     None,
@@ -240,7 +240,7 @@ proptest! {
     }
 }
 
-/// It has no thread of its own that would look.
+/// A timed drive has no thread of its own that would look.
 #[test]
 fn a_timed_drive_on_a_disk_notices_that_its_file_is_gone() {
     let place = tempfile::tempdir_in("/tmp").unwrap();

@@ -28,15 +28,15 @@ pub enum EntryError {
     /// No state has this code.
     #[error("there is no zone state {code:#x}")]
     UnknownState {
-        /// What was found.
+        /// Code found.
         code: u8,
     },
     /// The write pointer lies outside the zone, or where its state does not allow it.
     #[error("write pointer {write_pointer} is impossible in its state in a zone of {capacity_blocks} blocks")]
     BadWritePointer {
-        /// What was found.
+        /// Write pointer found.
         write_pointer: u32,
-        /// What the zone holds.
+        /// Blocks that the zone holds.
         capacity_blocks: u32,
     },
 }

@@ -13,7 +13,7 @@ use zone::device::Geometry;
 pub struct DriveError {
     /// The drive's file; `(memory)` for a drive on the heap.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Fault of the drive.
     #[source]
     pub problem: DriveProblem,
 }
@@ -24,7 +24,7 @@ impl DriveError {
     }
 }
 
-/// What is wrong with a drive.
+/// Fault of a drive.
 #[derive(Debug, Error)]
 pub enum DriveProblem {
     /// The file is not there.
@@ -41,7 +41,7 @@ pub enum DriveProblem {
     /// A directory, a device, a pipe.
     #[error("this is not a regular file: an emulated drive needs one")]
     NotAFile,
-    /// Another process (or this one) has the drive open.
+    /// The drive is open in another process (or in this one).
     #[error("the drive is in use by another process: stop that one first")]
     InUse,
     /// Something has been cut off.
@@ -103,7 +103,7 @@ pub enum DriveProblem {
     CorruptZone {
         /// The zone.
         zone: u32,
-        /// What is wrong with the entry.
+        /// Fault of the entry.
         fault: EntryError,
     },
     /// The zone table breaks the drive's own limit.
@@ -125,17 +125,17 @@ pub enum DriveProblem {
         human_bytes(*bytes_free)
     )]
     NoMemory {
-        /// What it takes beyond what it has.
+        /// Bytes that the drive takes beyond those it has.
         bytes_needed: u64,
-        /// What its file system has left.
+        /// Bytes that its file system has left.
         bytes_free: u64,
     },
     /// The operating system refused.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was being done.
+        /// Action that the system refused.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
 }

@@ -24,7 +24,7 @@ impl Faults {
         self.dead
     }
 
-    /// Whether this write fails; counts it.
+    /// Returns the fault of this write, if it fails; counts it.
     pub(super) fn take_write(&mut self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
         if let Some((_, count)) = self.writes.iter_mut().find(|(at, count)| *at == zone && *count > 0) {
             *count -= 1;
@@ -40,7 +40,7 @@ impl Faults {
         }
     }
 
-    /// Whether any of the writes to these blocks fails; counts nothing.
+    /// Returns the fault of a write to these blocks, if any fails; counts nothing.
     pub(super) fn check_writes(&self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
         let counted = self.writes.iter().any(|(at, count)| *at == zone && *count > 0);
         let hit = self.unwritable.iter().any(|at| touches(at, zone, offset, blocks));

@@ -25,12 +25,12 @@ use std::path::Path;
 use zone::device::{Geometry, ZoneState};
 use zone::rules::Zone;
 
-/// What a new drive is made of.
+/// Options of a new drive.
 #[derive(Clone, Copy, Debug)]
 pub struct CreateOptions {
-    /// Its zones and limits. `volatile_cache` is ignored: it follows from where the file lies.
+    /// Zones and limits. `volatile_cache` is ignored: it follows from where the file lies.
     pub geometry: Geometry,
-    /// Its identity.
+    /// Identity of the drive.
     pub uuid: [u8; 16],
     /// Data bytes of a block; only 4096 will do.
     pub block_bytes: u32,
@@ -46,14 +46,14 @@ impl CreateOptions {
     }
 }
 
-/// What a drive's file says about itself.
+/// Description that a drive's file gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Identity of the drive.
     pub uuid: [u8; 16],
-    /// Its zones and limits; `volatile_cache` as the file lies now.
+    /// Zones and limits; `volatile_cache` as the file lies now.
     pub geometry: Geometry,
-    /// Its zones by state.
+    /// Counts of zones by state.
     pub zones: ZoneCounts,
     /// Space that the file takes: of a drive in memory all its length, of one on a disk what was
     /// ever written.
@@ -246,11 +246,11 @@ pub(super) fn read_header(file: &File) -> Result<Header, DriveProblem> {
 /// A file system as far as new drives are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRoom {
-    /// Its device number: the same for all directories on it.
+    /// Device number: the same for all directories on the file system.
     pub device: u64,
     /// Bytes that it has left.
     pub bytes_free: u64,
-    /// It lies in memory, where drives take all of their room at once.
+    /// Set when the file system lies in memory, where drives take all of their room at once.
     pub in_memory: bool,
 }
 
@@ -269,7 +269,7 @@ pub fn host_room(directory: &Path) -> Result<HostRoom, DriveError> {
     look().map_err(|problem| DriveError::new(directory, problem))
 }
 
-/// Whether a power failure takes the whole file and a flush can change nothing about it.
+/// Returns true when a power failure takes the whole file and a flush can change nothing about it.
 fn lies_in_memory(file: &File) -> Result<bool, DriveProblem> {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     const RAMFS_MAGIC: u64 = 0x8584_58f6;

@@ -8,7 +8,7 @@ use base::units::ZoneIndex;
 use zone::device::Geometry;
 use zone::rules::Zone;
 
-/// What a header page says. The layout of the file is computed as when a drive is opened.
+/// Geometry and identity in a header page. The layout of the file is computed as when a drive is opened.
 pub fn header(page: &[u8; PAGE_BYTES]) -> Option<(Geometry, [u8; 16])> {
     let header = Header::decode(page).ok()?;
     let layout = FileLayout::new(&header.geometry);

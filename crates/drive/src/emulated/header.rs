@@ -33,7 +33,7 @@ const GEOMETRY_AT: usize = 20;
 const UUID_AT: usize = 48;
 const CHECKSUM_AT: usize = PAGE_BYTES - 4;
 
-/// What the header says.
+/// Contents of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) geometry: Geometry,
@@ -107,7 +107,7 @@ fn seal(page: &mut [u8; PAGE_BYTES]) {
     put(page, CHECKSUM_AT, &checksum.to_le_bytes());
 }
 
-/// Where everything lies in the file of a drive.
+/// Layout of the file of a drive: where everything lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileLayout {
     zones: u32,

@@ -21,12 +21,12 @@ pub(super) struct Held {
     full: Vec<ZoneIndex>,
     /// A write without room is held, and does not fail.
     pub(super) waits_for_room: bool,
-    /// Those who wait are to be looked at again.
+    /// Set when waiting commands are to be looked at again.
     is_due: bool,
 }
 
 impl Held {
-    /// Whether a command has to wait because of another of its zone.
+    /// True when a command has to wait because of another of its zone.
     #[inline]
     pub(super) fn stops(&self, command: &Command) -> bool {
         (!self.busy.is_empty() || !self.full.is_empty()) && self.stops_some(command)
@@ -64,13 +64,13 @@ impl Held {
         self.is_due = true;
     }
 
-    /// Those who wait for room are to be tried again.
+    /// Lets the commands that wait for room be tried again.
     pub(super) fn try_again(&mut self) {
         self.is_due |= !self.full.is_empty();
         self.full.clear();
     }
 
-    /// Those who waited, if they are to be looked at again, in their order.
+    /// Takes the commands that waited, if they are to be looked at again, in their order.
     pub(super) fn take_due(&mut self) -> Option<Vec<Command>> {
         let is_due = std::mem::take(&mut self.is_due) && !self.commands.is_empty();
         is_due.then(|| std::mem::take(&mut self.commands))
@@ -81,7 +81,7 @@ impl Held {
         std::mem::take(&mut self.commands)
     }
 
-    /// Those who wait for room.
+    /// Commands that wait for room.
     pub(super) fn waiting_for_room(&self) -> impl Iterator<Item = Token> {
         let waits = |command: &&Command| self.full.contains(&command.zone);
         self.commands.iter().filter(waits).map(|command| command.token)

@@ -30,7 +30,7 @@ use zone::device::Status;
 /// places the kernel would have to read what is around them.
 const HOLE_ALIGNMENT: u64 = 4096;
 
-/// What the thread is asked for.
+/// Task for the thread.
 #[derive(Debug)]
 pub(super) enum Task {
     /// Whatever was written before is to be on the disk.
@@ -39,7 +39,7 @@ pub(super) enum Task {
     GiveBack(Range<u64>),
 }
 
-/// How a task went.
+/// Result of a task.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) asked: Asked,
@@ -51,7 +51,7 @@ pub(super) struct Answer {
 /// A helper thread with a file handle of its own.
 #[derive(Debug)]
 pub(super) struct Helper {
-    /// `None` only while the helper is being dropped.
+    /// Sender of tasks; `None` only while the helper is being dropped.
     tasks: Option<Sender<(Asked, Task)>>,
     answers: Receiver<Answer>,
     wake: OwnedFd,
@@ -121,7 +121,7 @@ impl Drop for Helper {
     }
 }
 
-/// What the thread owns.
+/// State that the thread owns.
 struct Worker {
     file: File,
     path: PathBuf,

@@ -70,7 +70,7 @@ impl SharedMap {
         Ok(SharedMap { guard, map, layout })
     }
 
-    /// Whether the file was gone, in part or as a whole, when it was accessed.
+    /// True when the file was gone, in part or as a whole, when it was accessed.
     #[inline]
     pub(super) fn is_torn(&self) -> bool {
         self.guard.as_ref().is_some_and(|guard| guard.0.is_torn.load(Ordering::Relaxed))
@@ -112,7 +112,7 @@ impl SharedMap {
         unsafe { std::ptr::copy_nonoverlapping(self.map.as_ptr().add(place), to, STRIDE) }
     }
 
-    /// Where a block lies in the mapping, of which it must be part.
+    /// Offset of a block in the mapping, of which it must be part.
     #[inline]
     fn place(&self, zone: ZoneIndex, offset: u32) -> usize {
         let place = usize::try_from(self.layout.block_at(zone, offset)).expect("64 bits each");

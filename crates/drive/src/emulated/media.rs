@@ -37,7 +37,7 @@ impl Media {
         }
     }
 
-    /// Whether the zone table says what it was told of a zone.
+    /// True when the zone table says what it was told of a zone.
     pub(super) fn keeps(&self, index: ZoneIndex, zone: Zone) -> bool {
         let word = pack(index, zone);
         match self {
@@ -90,7 +90,7 @@ impl Media {
         }
     }
 
-    /// Whether the last write failed because its file system is full.
+    /// True when the last write failed because its file system is full.
     pub(super) fn lacks_room(&self) -> bool {
         match self {
             Media::Heap(_) | Media::Sparse(_) | Media::Mapped(_) => false,
@@ -98,7 +98,7 @@ impl Media {
         }
     }
 
-    /// Whether the file was found cut short, or its device gone, by a store to what is mapped of it.
+    /// True when the file was found cut short, or its device gone, by a store to what is mapped of it.
     #[inline]
     pub(super) fn is_torn(&self) -> bool {
         match self {

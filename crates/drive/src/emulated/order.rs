@@ -6,7 +6,7 @@
 use base::random::Random;
 use zone::device::{Command, Completion, Op};
 
-/// How appends in flight are ordered.
+/// Order of the appends in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendOrder {
     /// Everything is executed and completed in the order of submission, zone by zone: a transfer

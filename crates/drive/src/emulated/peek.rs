@@ -23,7 +23,7 @@ pub struct Peek {
     layout: FileLayout,
     /// Device and inode of the file: the same under each of its names.
     pub file_id: (u64, u64),
-    /// When the file was last written.
+    /// Time at which the file was last written.
     pub modified: Option<SystemTime>,
 }
 
@@ -62,7 +62,7 @@ impl Peek {
         self.header.uuid
     }
 
-    /// Its zones and limits.
+    /// Zones and limits of the drive.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.header.geometry

@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 /// Commands that were submitted and not yet executed. The caller bounds its queue depth.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// `None` where a command was taken.
+    /// Commands by place; `None` where one was taken.
     commands: Vec<Option<Command>>,
     /// Per command, the place of the next one of its zone.
     next: Vec<u32>,
@@ -72,7 +72,7 @@ impl Queue {
         Some(command)
     }
 
-    /// What follows the command at `place` in its zone.
+    /// Commands that follow the one at `place` in its zone.
     #[inline]
     pub(super) fn followers(&mut self, place: usize) -> Followers<'_> {
         let next = self.next[place];

@@ -36,7 +36,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether `next` continues the run in kind, place and size.
+    /// True when `next` continues the run in kind, place and size.
     #[inline]
     fn continues_with(&self, next: &Command) -> bool {
         let first = &self.commands[0];
@@ -192,7 +192,7 @@ fn join(table: &mut ZoneTable, run: &mut Run, mut followers: Followers) {
     }
 }
 
-/// What the rules say to a transfer: where it goes. On refusal nothing has changed.
+/// Asks the rules about a transfer and returns where it goes. On refusal nothing has changed.
 #[inline]
 fn admit(table: &mut ZoneTable, command: &Command) -> Result<u32, Status> {
     let zone = command.zone;

@@ -12,7 +12,7 @@ use base::xor::Block;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What zones that were full from the start hold.
+/// Contents of zones that were full from the start.
 pub trait FullZones: Send {
     /// True for a zone that was.
     fn has(&self, zone: ZoneIndex) -> bool;
@@ -21,7 +21,7 @@ pub trait FullZones: Send {
     fn read(&self, zone: ZoneIndex, offset: u32, frame: &mut Frame);
 }
 
-/// None was.
+/// No zone was full from the start.
 impl FullZones for () {
     fn has(&self, _zone: ZoneIndex) -> bool {
         false
@@ -40,10 +40,10 @@ pub(super) struct SparseMedia {
 
 #[derive(Default)]
 struct SparseZone {
-    /// It is as it was from the start.
+    /// Set while the zone is as it was from the start.
     is_computed: bool,
     oob: Vec<[u8; OOB_BYTES]>,
-    /// Those that are not all zeros, by offset.
+    /// Blocks that are not all zeros, by offset.
     data: BTreeMap<u32, Box<Block>>,
 }
 

@@ -39,7 +39,7 @@ const LAG_WINDOW: Nanos = Nanos(1_000_000_000);
 #[derive(Debug)]
 struct Held {
     token: Token,
-    /// What it did; `None` while a disk is being flushed or a zone's space given back.
+    /// Completion of the command; `None` while a disk is being flushed or a zone's space given back.
     completion: Option<Completion>,
     /// The model's time, once that has come.
     done: Option<Instant>,
@@ -149,7 +149,7 @@ impl TimedDrive {
         &mut self.model
     }
 
-    /// How long after its time the latest completion of the last second or two was delivered.
+    /// Delay, behind its time, with which the latest completion of the last second or two was delivered.
     #[must_use]
     pub fn lag(&self) -> Nanos {
         self.lag[0].max(self.lag[1])

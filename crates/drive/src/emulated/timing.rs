@@ -43,7 +43,7 @@ use processor::Processor;
 use translation::Ftl;
 use zone_clock::ZoneClock;
 
-/// How the namespace is formatted.
+/// Format of the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LbaFormat {
     /// Blocks of 512 bytes.
@@ -53,12 +53,12 @@ pub enum LbaFormat {
     Bytes4096,
 }
 
-/// What can be chosen about a modelled drive.
+/// Options of a modelled drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelOptions {
     /// Seed of all variation.
     pub seed: u64,
-    /// How the namespace is formatted.
+    /// Format of the namespace.
     pub lba_format: LbaFormat,
     /// Resets slow down under other commands, as figure 7 of the characterisation paper shows. That
     /// figure measured the scheduling of the host, not the drive; see `docs/drive-model.md`.
@@ -108,7 +108,7 @@ pub enum Access {
     ZrwaCommit {
         /// Zone.
         zone: u32,
-        /// One past the last byte to commit.
+        /// End of the bytes to commit: one past the last.
         end_bytes: u64,
     },
     /// Empties a zone.
@@ -144,11 +144,11 @@ pub enum Access {
 pub struct Done {
     /// The tag of its submission.
     pub tag: u64,
-    /// When.
+    /// Time of completion.
     pub at: Instant,
 }
 
-/// What the processor distinguishes.
+/// Kinds of commands that the processor distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -165,7 +165,7 @@ struct Pending {
     kind: Kind,
     zone: u32,
     bytes: u64,
-    /// Where it goes, for what depends on it.
+    /// Offset in the zone, for what depends on it.
     offset_bytes: u64,
     /// Bytes that go to flash, for which it needs space in the buffer.
     flash_bytes: u64,
@@ -192,12 +192,12 @@ pub struct Model {
     processor: Processor,
     /// Appends in the processor, by zone; a short list.
     appends: Vec<(u32, u32)>,
-    /// When the server of small blocks is free.
+    /// Time at which the server of small blocks is free.
     small_free: u64,
-    /// When the read front end and the read-ahead engine are free.
+    /// Times at which the read front end and the read-ahead engine are free.
     front_free: u64,
     ahead_free: u64,
-    /// When the management of zones is free.
+    /// Time at which the management of zones is free.
     management_free: u64,
     groups: Vec<Group>,
     dies: Vec<Die>,
@@ -206,7 +206,7 @@ pub struct Model {
     /// Reads, writes and appends in flight.
     in_flight: [u32; 3],
     programmed_bytes: u64,
-    /// Of a drive without zones.
+    /// Translation layer of a drive without zones.
     translation: Option<Ftl>,
     finished: Vec<Done>,
 }
@@ -248,7 +248,7 @@ impl Model {
         }
     }
 
-    /// What the drive is like.
+    /// Profile of the drive.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -280,8 +280,8 @@ impl Model {
         }
     }
 
-    /// When something happens next inside; `None` when nothing is under way. Not everything that
-    /// happens completes a command.
+    /// Time at which something happens next inside; `None` when nothing is under way. Not everything that happens
+    /// completes a command.
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {
         if let Some(done) = self.finished.first() {

@@ -69,8 +69,8 @@ impl Watch {
         (self.header_damaged && self.header_is_hole()).then_some(Loss::CutShort)
     }
 
-    /// Whoever overwrites a header leaves bytes. A hole is left of a file that was cut short, and is long again because
-    /// something was written behind.
+    /// True when the header is a hole, as it is left of a file that was cut short, and is long again because something
+    /// was written behind. Overwriting a header leaves bytes.
     fn header_is_hole(&self) -> bool {
         rustix::fs::seek(&self.file, SeekFrom::Hole(0)) == Ok(0)
     }

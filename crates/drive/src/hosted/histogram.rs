@@ -8,7 +8,7 @@ use zone::condition::Latency;
 /// Length of a window.
 const WINDOW: Nanos = Nanos(10_000_000_000);
 
-/// One bucket for each power of two of nanoseconds.
+/// Count of buckets: one for each power of two of nanoseconds.
 const BUCKETS: usize = 64;
 
 /// See the module.
@@ -34,7 +34,7 @@ impl Histogram {
         self.now[bucket_of(took)] += 1;
     }
 
-    /// What the two windows say.
+    /// Latency of the commands in the two windows.
     pub(super) fn latency(&mut self, at: Instant) -> Latency {
         if at.since(self.since) >= WINDOW {
             self.turn(at);

@@ -17,24 +17,24 @@ use std::time::Duration;
 use zone::condition::Loss;
 use zone::device::{Command, Completion, Token};
 
-/// How often it is looked whether the drive's file is still there.
+/// Interval between looks whether the drive's file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a write is tried again that found no room.
+/// Interval at which a write that found no room is tried again.
 const TRY_AGAIN_EVERY: Duration = Duration::from_millis(100);
 
-/// What owner and thread share.
+/// State that owner and thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     desk: Mutex<Desk>,
     /// Answers have come, or the thread has ended.
     pub(super) changed: Condvar,
-    /// There are answers that the owner has not taken.
+    /// Set when there are answers that the owner has not taken.
     pub(super) has_news: AtomicBool,
     pub(super) bell: Bell,
     wake: OwnedFd,
 }
 
-/// What lies between owner and thread.
+/// Messages and state between owner and thread.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     commands: Vec<Command>,
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-/// What the thread owns.
+/// State that the thread owns.
 pub(super) struct Worker<D> {
     pub(super) drive: D,
     pub(super) shared: std::sync::Arc<Shared>,

@@ -255,8 +255,8 @@ impl Model {
         self.relieve(group);
     }
 
-    /// When all of the buffer is taken by units that are not full, and a write waits, they are
-    /// programmed as they are. It takes more open zones than a drive allows, or tiny buffers.
+    /// Programs units as they are when units that are not full take all of the buffer and a write waits. Such a state
+    /// takes more open zones than a drive allows, or tiny buffers.
     fn relieve(&mut self, index: u32) {
         let group = &self.groups[index as usize];
         let stuck = !group.waiting.is_empty()

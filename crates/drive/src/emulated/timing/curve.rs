@@ -12,7 +12,7 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// Whether sizes rise and costs are times.
+    /// True when sizes rise and costs are times.
     pub(super) fn is_sound(&self) -> bool {
         let rising = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let costs = self.points.iter().all(|(_, cost)| is_time(*cost));

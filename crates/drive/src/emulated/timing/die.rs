@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-/// Who gets what when a program is done.
+/// Owner of a program: who gets what when it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// Data from the write buffer, whose space is given back.
@@ -18,7 +18,7 @@ pub(super) enum Owner {
     Command { slot: u32 },
     /// Padding of a zone that a command finishes.
     Padding { slot: u32 },
-    /// What the collector moves, or an erasure.
+    /// Data that the collector moves, or an erasure.
     Collector,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Running {
     pub(super) since: Option<u64>,
 }
 
-/// What a die does.
+/// Activity of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
     Idle,
@@ -64,7 +64,7 @@ pub(super) struct Piece {
     pub(super) pages: u32,
 }
 
-/// One die and its queues.
+/// A die and its queues.
 #[derive(Debug)]
 pub(super) struct Die {
     pub(super) group: u32,
@@ -75,7 +75,7 @@ pub(super) struct Die {
     pub(super) jobs: VecDeque<Job>,
     pub(super) running: Option<Running>,
     pub(super) reads: VecDeque<Piece>,
-    /// What is being sensed or leaves the register.
+    /// Pieces that are being sensed or leave the register.
     pub(super) batch: Vec<Piece>,
     /// Programs since the last padding.
     pub(super) since_padding: u32,
@@ -96,7 +96,7 @@ impl Die {
         }
     }
 
-    /// Whether the program at work has made way for long enough.
+    /// True when the program at work has made way for long enough.
     #[inline]
     pub(super) fn insists(&self, now: u64, suspended_max: u64) -> bool {
         self.running.is_some_and(|running| {

@@ -39,7 +39,7 @@ impl Events {
         self.heap.push(Reverse((at, self.planned, event)));
     }
 
-    /// When the next event is.
+    /// Time of the next event.
     #[inline]
     pub(super) fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at, ..))| *at)

@@ -9,7 +9,7 @@ pub(super) struct Padding {
     pub(super) units: u64,
 }
 
-/// One group.
+/// A group.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Writes that were not admitted yet, first come, first served.

@@ -62,7 +62,7 @@ impl Processor {
         self.speed = speed;
     }
 
-    /// When the next command is done, in nanoseconds.
+    /// Time at which the next command is done, in nanoseconds.
     #[inline]
     pub(super) fn next(&self) -> Option<u64> {
         let Reverse(tag) = self.tags.peek()?;

@@ -29,7 +29,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 const NAMES: &[&str] =
     &["zn540-1tb", "zn540-4tb", "j5500z", "ns8600g", "pm1731a", "femu-zapraid", "conventional-nvme"];
 
-/// How long everything takes in one kind of drive.
+/// Times that everything takes in one kind of drive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -56,9 +56,9 @@ pub enum ProfileError {
     /// Neither a built-in name nor a file.
     #[error("`{asked}` is not a built-in profile ({}) and cannot be read as a file: {reason}", NAMES.join(", "))]
     NotFound {
-        /// What was asked for.
+        /// Name or path that was asked for.
         asked: String,
-        /// What the system said.
+        /// Error of the system.
         reason: String,
     },
     /// The file is not what a profile looks like; the message names line and key.
@@ -72,12 +72,12 @@ pub enum ProfileError {
     Value {
         /// Section and key.
         key: &'static str,
-        /// What is wrong and what it must be.
+        /// Fault of the value, and what the value must be.
         problem: &'static str,
     },
 }
 
-/// What lies between a program and the drive.
+/// Software between a program and the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostStack {
     /// A driver in user space that polls (SPDK).
@@ -89,7 +89,7 @@ pub enum HostStack {
     MqDeadline,
 }
 
-/// What a command costs outside the drive, in microseconds.
+/// Costs of a command outside the drive, in microseconds.
 ///
 /// The life of a command: `submit_us` after the program asks, the command is at the scheduler (or
 /// the drive); a command of several memory segments then takes `segments_us` to be mapped, one of
@@ -105,7 +105,7 @@ pub struct StackCosts {
     pub submit_us: f64,
     /// Mapping of a command with more than `segment_bytes`.
     pub segments_us: f64,
-    /// What is mapped without that cost.
+    /// Bytes that are mapped without that cost.
     pub segment_bytes: u64,
     /// Merging, of a command made of several requests.
     #[serde(default)]
@@ -116,8 +116,7 @@ pub struct StackCosts {
     pub request_us: f64,
     /// From a completion to the program's next submission.
     pub think_us: f64,
-    /// Whether writes to one zone go one at a time, and those that wait and continue each other are
-    /// merged.
+    /// Set when writes to one zone go one at a time, and those that wait and continue each other are merged.
     pub merges: bool,
 }
 
@@ -163,13 +162,13 @@ impl Profile {
         Profile::from_toml(&text)
     }
 
-    /// What it is called.
+    /// Name of the profile.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One line on which drive this is and how its numbers were found.
+    /// Line that says which drive this is and how its numbers were found.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
@@ -220,7 +219,7 @@ impl Profile {
         one
     }
 
-    /// What a stack costs with this drive, where that is known.
+    /// Costs of a stack with this drive, where they are known.
     #[must_use]
     pub fn stack(&self, stack: HostStack) -> Option<StackCosts> {
         match stack {
@@ -230,13 +229,13 @@ impl Profile {
         }
     }
 
-    /// Whether the drive has zones; one without translates addresses and collects garbage.
+    /// True when the drive has zones; one without translates addresses and collects garbage.
     #[must_use]
     pub fn has_zones(&self) -> bool {
         self.translation.is_none()
     }
 
-    /// Whether writes are done before they are in the flash. Without a buffer, each takes as long as its program.
+    /// True when writes are done before they are in the flash. Without a buffer, each takes as long as its program.
     #[must_use]
     pub fn has_write_buffer(&self) -> bool {
         self.buffer.bytes > 0
@@ -286,7 +285,7 @@ impl Profile {
 /// Times of commands are below this: a quarter of an hour.
 pub(super) const TIME_US_MAX: f64 = 1e9;
 
-/// Whether this is a time that a command may take.
+/// True for a time that a command may take.
 pub(super) fn is_time(micros: f64) -> bool {
     (0.0..TIME_US_MAX).contains(&micros)
 }

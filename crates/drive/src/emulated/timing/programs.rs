@@ -6,7 +6,7 @@ use super::events::Event;
 use super::group::signed;
 use super::noise::nanos;
 
-/// What is left of a suspended program at least, in nanoseconds.
+/// Time that is left of a suspended program at least, in nanoseconds.
 pub(super) const LEFT_MIN: u64 = 5_000;
 
 impl Model {

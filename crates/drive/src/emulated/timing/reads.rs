@@ -149,7 +149,7 @@ impl Model {
         self.plan_us(longest_us, Event::Sensed { die: index });
     }
 
-    /// What was sensed leaves over the channel. The register is taken until its last page goes.
+    /// Sends what was sensed over the channel. The register is taken until its last page goes.
     pub(super) fn sensed(&mut self, index: u32) {
         let transfer = nanos(self.profile.read.transfer_us);
         let finish = nanos(self.profile.read.finish_us);

@@ -92,10 +92,10 @@ pub(super) struct Command {
     /// A stall of the processor that now and then comes with an append.
     pub(super) append_stall_probability: f64,
     pub(super) append_stall_us: f64,
-    /// What the first write or append to an empty zone takes in addition.
+    /// Time that the first write or append to an empty zone takes in addition.
     pub(super) first_write_us: f64,
     pub(super) first_append_us: f64,
-    /// What a write that opens a closed zone takes in addition.
+    /// Time that a write which opens a closed zone takes in addition.
     pub(super) reopen_us: f64,
 }
 
@@ -130,10 +130,10 @@ pub(super) struct SmallBlocks {
     pub(super) write_us: Curve,
     pub(super) append_us: Curve,
     pub(super) spread: f64,
-    /// Some take longer.
+    /// Probability and mean time of an exponential addition to the work.
     pub(super) slow_probability: f64,
     pub(super) slow_us: Curve,
-    /// What a lone command takes beyond its work.
+    /// Time that a lone command takes beyond its work.
     pub(super) latency_us: Curve,
 }
 
@@ -170,9 +170,9 @@ impl Buffer {
 #[serde(deny_unknown_fields)]
 pub(super) struct Program {
     pub(super) dies_per_group: u32,
-    /// Of the whole drive; dies share them in turn within a group.
+    /// Channels of the whole drive; dies share them in turn within a group.
     pub(super) channels: u32,
-    /// What one program writes.
+    /// Bytes that one program writes.
     pub(super) unit_bytes: u64,
     pub(super) program_us: f64,
     /// Spread of the program time, as a fraction.
@@ -247,14 +247,14 @@ pub(super) struct ReadSection {
     /// Sensing, by kind of page: [share, microseconds]. The shares add up to 1.
     pub(super) sense: Vec<(f64, f64)>,
     pub(super) sense_spread: f64,
-    /// Of 4 KiB over the channel.
+    /// Time of 4 KiB over the channel.
     pub(super) transfer_us: f64,
     /// From the last transfer to the completion.
     pub(super) finish_us: f64,
     /// Reads of one die that can be sensed together, and the chance that the next one can join.
     pub(super) batch: u32,
     pub(super) batch_probability: f64,
-    /// What lies on one die before the next one's turn; larger reads are sensed by several dies.
+    /// Bytes on one die before the next one's turn; larger reads are sensed by several dies.
     pub(super) stripe_bytes: u64,
 }
 
@@ -286,7 +286,7 @@ pub(super) struct ReadAhead {
     pub(super) hit_us: Curve,
     /// The link and its engine, one read at a time.
     pub(super) front_us: Curve,
-    /// When reads come faster than that, some of at least `wait_bytes` wait for their die.
+    /// Probability and mean time of a wait for the die, of reads of at least `wait_bytes` that come faster than that.
     pub(super) wait_probability: f64,
     pub(super) wait_us: f64,
     pub(super) wait_bytes: u64,
@@ -328,13 +328,13 @@ pub(super) struct Management {
     /// Finish, after the padding.
     pub(super) finish_us: f64,
     pub(super) finish_spread_us: f64,
-    /// When less than a stripe is left: mostly this.
+    /// Finish, when less than a stripe is left: mostly this.
     pub(super) finish_last_us: f64,
     pub(super) finish_last_probability: f64,
-    /// Whether a finish pads the zone.
+    /// Set when a finish pads the zone.
     #[serde(default = "yes")]
     pub(super) finish_pads: bool,
-    /// Of an open zone with nothing written.
+    /// Finish of an open zone with nothing written.
     pub(super) finish_unwritten_us: f64,
     /// With `fig7_host_artefact`: progress of resets while other commands are in flight.
     pub(super) fig7_read_progress: f64,
@@ -445,9 +445,9 @@ impl NoiseSection {
 pub(super) struct Translation {
     /// Flash beyond the capacity, as a fraction of it.
     pub(super) over_provision: f64,
-    /// What one entry of the map covers.
+    /// Bytes that one entry of the map covers.
     pub(super) page_bytes: u64,
-    /// What is erased together: this many program units.
+    /// Program units that are erased together.
     pub(super) block_units: u32,
     /// Collection begins with fewer free blocks than this, and goes on until there are as many as
     /// the second.

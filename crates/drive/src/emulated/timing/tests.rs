@@ -13,7 +13,7 @@ fn model(profile: &str, seed: u64) -> Model {
     Model::new(&Profile::named(profile).unwrap(), ModelOptions { seed, ..ModelOptions::default() })
 }
 
-/// What one stream of a closed loop measured.
+/// Measurements of one stream of a closed loop.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Stream {
     /// Completions with their latencies, in nanoseconds.
@@ -75,7 +75,7 @@ fn run(
     }
 }
 
-/// One command on an idle drive: how long it takes, in microseconds.
+/// Returns how long one command takes on an idle drive, in microseconds.
 fn lone(model: &mut Model, access: Access) -> f64 {
     let now = model.now;
     let mut done = Vec::new();

@@ -25,7 +25,7 @@ struct Open {
     page: u32,
 }
 
-/// What the translation layer keeps.
+/// State of the translation layer.
 #[derive(Debug)]
 pub(super) struct Ftl {
     page_bytes: u64,
@@ -139,7 +139,7 @@ impl Ftl {
 }
 
 impl Model {
-    /// Whether writes have to wait for the collector.
+    /// True when writes have to wait for the collector.
     pub(super) fn is_collecting(&self) -> bool {
         self.translation.as_ref().is_some_and(|ftl| ftl.collecting && ftl.passes == 0)
     }

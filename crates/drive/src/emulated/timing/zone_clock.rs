@@ -1,6 +1,6 @@
 //! What the model knows of a zone: enough for its costs.
 
-/// How a zone stands, as far as costs depend on it.
+/// Condition of a zone, as far as costs depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneCondition {
     /// Nothing written, not open.
@@ -15,11 +15,11 @@ pub enum ZoneCondition {
     Finished,
 }
 
-/// One zone.
+/// State of a zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZoneClock {
     pub(super) condition: ZoneCondition,
-    /// What the host has written since the last reset, in order of submission.
+    /// Bytes that the host has written since the last reset, in order of submission.
     pub(super) written_bytes: u64,
     /// Writes in flight.
     pub(super) in_flight: u32,
@@ -27,9 +27,9 @@ pub(super) struct ZoneClock {
     pub(super) gathered_bytes: u64,
     /// Written since the last change of block rows.
     pub(super) row_bytes: u64,
-    /// Where the next unit goes if loads are equal.
+    /// Die that takes the next unit if loads are equal.
     pub(super) next_die: usize,
-    /// Where the last read ended.
+    /// End of the last read.
     pub(super) read_end: u64,
     pub(super) group: u32,
     /// End of what was written into the random write area; its start is `written_bytes`.
