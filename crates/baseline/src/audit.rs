@@ -11,7 +11,7 @@ impl Engine {
         logical.write_pointer < self.map.zone_blocks() && (logical.is_open(&self.map) || self.may_open())
     }
 
-    /// How it stands, in a line.
+    /// State of the engine, in a line.
     #[must_use]
     pub fn describe(&self) -> String {
         let pending: usize = self.zones.iter().map(|zone| zone.pending.len()).sum();
@@ -30,7 +30,7 @@ impl Engine {
         )
     }
 
-    /// How the zones of a member's drive differ from what the engine believes, if they do. Only at rest.
+    /// Difference between the zones of a member's drive and what the engine believes, if there is one. Only at rest.
     #[must_use]
     pub fn audit_zones(&self, member: usize, states: &[Zone]) -> Option<String> {
         if self.is_failed(member) {

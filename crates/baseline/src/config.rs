@@ -27,11 +27,11 @@ pub struct RaiznConfig {
     pub members: usize,
     /// C, blocks of a chunk.
     pub chunk_blocks: u32,
-    /// What all drives are made of.
+    /// Zones and limits of every drive.
     pub geometry: Geometry,
 }
 
-/// Where the metadata of partial parity goes.
+/// Place of the metadata of partial parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// In a block of its own before it, as RAIZN was released.
@@ -40,10 +40,10 @@ pub enum Header {
     OutOfBand,
 }
 
-/// How an array is run; may differ from mount to mount.
+/// Settings with which an array is run; may differ from mount to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Of partial parity.
+    /// Place of the metadata of partial parity.
     pub header: Header,
     /// Stripes of one logical zone that may be written at once; all their data stays in memory.
     pub stripes_in_flight: u32,
@@ -196,7 +196,7 @@ impl RaiznConfig {
         (self.geometry.zone_capacity_blocks.saturating_sub(reserved) / 4) as usize
     }
 
-    /// Where blocks lie.
+    /// Map of the array: the places of its blocks.
     ///
     /// # Panics
     /// When the configuration was not validated.
@@ -221,7 +221,7 @@ pub struct Spot {
     pub row: u32,
 }
 
-/// Where blocks lie: the same in every logical zone but for the rotation.
+/// Places of blocks: the same in every logical zone but for the rotation.
 ///
 /// ```text
 ///   logical zone, 2+1, C = 2     | D0 D0 D1 D1 | D0 D0 D1 D1 | ...     positions 0, 1, 2, ...
@@ -229,7 +229,7 @@ pub struct Spot {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
-    /// Of stripes in a zone; parity rotates from stripe to stripe, and from zone to zone.
+    /// Layout of stripes in a zone; parity rotates from stripe to stripe, and from zone to zone.
     pub layout: Layout,
 }
 

@@ -51,22 +51,22 @@ use write::WriteRequest;
 use zone::device::{Command, Completion, Op};
 use zone::drives::DriveCommand;
 
-/// What was done since the mount, in blocks where nothing else is said.
+/// Counts of what was done since the mount, in blocks where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Written by clients.
+    /// Blocks written by clients.
     pub user_blocks: u64,
-    /// Of data, written to logical zones.
+    /// Blocks of data, written to logical zones.
     pub data_blocks: u64,
-    /// Of parity, written to logical zones.
+    /// Blocks of parity, written to logical zones.
     pub parity_blocks: u64,
-    /// Of parity, appended to logs; checkpoints included.
+    /// Blocks of parity, appended to logs; checkpoints included.
     pub log_rows: u64,
-    /// Of those, checkpoints.
+    /// Checkpoints among the blocks of parity in logs.
     pub checkpoint_rows: u64,
-    /// Of headers before them.
+    /// Headers before blocks of parity in logs.
     pub log_headers: u64,
-    /// Of anything else in logs.
+    /// Blocks of anything else in logs.
     pub log_others: u64,
     /// Log zones that were full and replaced.
     pub log_zones_replaced: u64,
@@ -240,7 +240,7 @@ impl Engine {
         self.map.zone_blocks()
     }
 
-    /// Where the next write to a logical zone must begin.
+    /// Position at which the next write to a logical zone must begin.
     #[must_use]
     pub fn write_pointer(&self, zone: u32) -> u32 {
         self.zones[zone as usize].write_pointer
@@ -252,13 +252,13 @@ impl Engine {
         u64::from(self.config.logical_zones()) * u64::from(self.map.zone_blocks())
     }
 
-    /// What the array is.
+    /// Configuration of the array.
     #[must_use]
     pub fn config(&self) -> &RaiznConfig {
         &self.config
     }
 
-    /// What was done since the mount.
+    /// Counts of what was done since the mount.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters

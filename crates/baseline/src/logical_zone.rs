@@ -21,16 +21,16 @@ pub struct Part {
     pub piece: usize,
     /// First row.
     pub row: u32,
-    /// How many.
+    /// Count of rows.
     pub rows: u32,
 }
 
 /// The zone of one drive.
 #[derive(Debug, Default)]
 pub struct ZoneWriter {
-    /// What waits, in the order of the zone.
+    /// Parts that wait, in the order of the zone.
     pub queue: VecDeque<Part>,
-    /// What the one Zone Write in flight holds.
+    /// Parts in the one Zone Write in flight.
     pub in_flight: Vec<Part>,
 }
 
@@ -57,7 +57,7 @@ pub struct Partial {
 pub struct Stripe {
     /// Within its zone.
     pub number: u32,
-    /// Its data as far as it has arrived.
+    /// Data of the stripe as far as it has arrived.
     pub data: Vec<Frame>,
     /// Blocks that were handed to drives; they leave in order until the stripe is sealed.
     pub issued: u32,
@@ -73,9 +73,9 @@ pub struct Stripe {
     pub changed: Range<u32>,
     /// All data has arrived: its parity is written to its zone, and no more to the log.
     pub sealed: bool,
-    /// It has partial parity in the log.
+    /// Set when the stripe has partial parity in the log.
     pub is_logged: bool,
-    /// That is in a log zone that is being replaced.
+    /// Set when that parity is in a log zone that is being replaced.
     pub is_stale: bool,
     /// A checkpoint of it is on its way: appends pending.
     pub checkpoint_pending: u32,
@@ -182,22 +182,22 @@ pub enum Pending {
     Write {
         /// Write slot.
         write: u32,
-        /// What is left.
+        /// Blocks that are left.
         frames: VecDeque<Frame>,
     },
     /// The zone is to be emptied.
     Reset {
-        /// Who asked.
+        /// Id of the request.
         id: RequestId,
-        /// Its number among requests.
+        /// Number of the request, by arrival.
         arrival: u64,
     },
 }
 
-/// How far a reset is.
+/// Stage of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetStage {
-    /// Its record is on its way to the logs: appends pending.
+    /// The record of the reset is on its way to the logs: appends pending.
     Recording(u32),
     /// The drives' zones are being reset: resets pending.
     Erasing(u32),
@@ -206,11 +206,11 @@ pub enum ResetStage {
 /// A reset under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Reset {
-    /// Who asked.
+    /// Id of the request.
     pub id: RequestId,
-    /// Its number among requests.
+    /// Number of the request, by arrival.
     pub arrival: u64,
-    /// How far it is.
+    /// Stage of the reset.
     pub stage: ResetStage,
 }
 
@@ -219,7 +219,7 @@ pub struct Reset {
 pub struct LogicalZone {
     /// Counts its resets; 0 while it is empty.
     pub generation: u64,
-    /// Where the next write that arrives must begin.
+    /// Position at which the next write that arrives must begin.
     pub write_pointer: u32,
     /// Blocks that are in stripes, or were.
     pub placed: u32,
@@ -227,7 +227,7 @@ pub struct LogicalZone {
     pub pending: VecDeque<Pending>,
     /// Open stripes in order.
     pub stripes: VecDeque<Stripe>,
-    /// One for each drive.
+    /// Writers of the drives' zones, one for each drive.
     pub writers: Vec<ZoneWriter>,
     /// A reset under way.
     pub reset: Option<Reset>,
@@ -245,7 +245,7 @@ impl LogicalZone {
         }
     }
 
-    /// It takes a zone of each drive that is neither empty nor full, or soon will.
+    /// True when the logical zone takes a zone of each drive that is neither empty nor full, or soon will.
     #[must_use]
     pub fn is_open(&self, map: &Map) -> bool {
         let partly = |blocks: u32| blocks > 0 && blocks < map.zone_blocks();

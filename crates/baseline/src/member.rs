@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// One of them knows.
+    /// Notes that one of the members knows.
     pub(super) fn on_members_recorded(&mut self, fx: &mut Effects) {
         self.fence -= 1;
         self.answer_writes(fx);

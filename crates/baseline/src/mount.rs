@@ -36,7 +36,7 @@ pub enum MountError {
     NoSuperblock,
     /// A drive belongs to another array, or to another place in this one.
     WrongDrive {
-        /// Its place in the list.
+        /// Place of the drive in the list.
         place: usize,
     },
     /// More members are missing or failed than can be.
@@ -64,7 +64,7 @@ pub enum MountError {
     Drive {
         /// The member.
         member: usize,
-        /// What it answered.
+        /// Status of its answer.
         status: Status,
     },
 }

@@ -23,7 +23,7 @@ use zone::device::{Completion, Op, Status};
 /// Appends in flight to one log zone; as in the log-structured engine.
 const APPENDS_IN_FLIGHT_MAX: u32 = 32;
 
-/// What an append is for.
+/// Purpose of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Partial parity with this coverage.
@@ -46,9 +46,9 @@ pub enum Purpose {
     },
     /// Something that moves to the new log zone and that nobody else waits for.
     Moved,
-    /// That a member failed, or was rebuilt.
+    /// Notice that a member failed, or was rebuilt.
     Members,
-    /// That a logical zone is reset.
+    /// Notice that a logical zone is reset.
     Reset(u32),
 }
 
@@ -56,12 +56,12 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug)]
 pub struct Append {
     purpose: Purpose,
-    /// Which of the log's zones.
+    /// Place of the zone in the log.
     place: usize,
 }
 
 impl Append {
-    /// What it is for.
+    /// Purpose of the append.
     #[must_use]
     pub fn purpose(&self) -> Purpose {
         self.purpose
@@ -72,7 +72,7 @@ impl Append {
 #[derive(Clone, Copy, Debug, Default)]
 struct Old {
     place: usize,
-    /// What must be in the new zone first.
+    /// Appends that must be in the new zone first.
     debts: u32,
     is_resetting: bool,
 }
@@ -80,7 +80,7 @@ struct Old {
 /// The log of one drive.
 #[derive(Debug, Default)]
 pub struct ParityLog {
-    /// Which of the zones is written.
+    /// Place of the zone that is written.
     pub place: usize,
     /// Blocks of it that were handed to the drive.
     pub appended: u32,
@@ -226,7 +226,7 @@ impl Engine {
         appends
     }
 
-    /// One append of rows that follow one another from that of the record; returns 1.
+    /// Appends rows that follow one another from that of the record, in one go; returns 1.
     fn append_rows(
         &mut self,
         drive: usize,

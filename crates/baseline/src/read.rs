@@ -201,7 +201,7 @@ impl Engine {
         self.end_of_read(read, fx);
     }
 
-    /// Whoever waits to reset the zone may go on.
+    /// Notes the end of a reader: a reset that waits for the zone may go on.
     fn end_of_reader(&mut self, zone: u32, fx: &mut Effects) {
         self.zones[zone as usize].readers -= 1;
         self.advance_zone(zone, fx);

@@ -20,12 +20,12 @@ use zone::device::Geometry;
 use super::config::RaiznConfig;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ZWRZ");
-/// Of superblocks.
+/// Version of superblocks.
 const VERSION: u32 = 2;
-/// Where superblocks say since when members belong to the array.
+/// Offset at which superblocks say since when members belong to the array.
 const SINCE: usize = 64;
 
-/// What a record is of.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Parity of a part of a stripe whose writes are under way: it counts when all blocks it covers are there.
@@ -35,7 +35,7 @@ pub enum Kind {
     Settled,
     /// A block of records of the blocks that follow.
     Header,
-    /// What the array is, and who belongs to it.
+    /// Configuration of the array, and its members.
     Superblock,
     /// A logical zone is reset: what it held up to this generation is gone.
     Reset,
@@ -62,32 +62,32 @@ impl Kind {
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it is of.
+    /// Kind of the record.
     pub kind: Kind,
     /// Mount that wrote it.
     pub epoch: u32,
     /// Logical zone.
     pub zone: u32,
-    /// Of the logical zone: counts its resets.
+    /// Generation of the logical zone: counts its resets.
     pub generation: u64,
     /// Stripe.
     pub stripe: u32,
     /// Row of the chunk.
     pub row: u16,
-    /// Of a row, how many blocks of data of the stripe it may contain, in order; of a header, how many records.
+    /// Blocks of data of the stripe that a row may contain, in order; of a header, the count of its records.
     pub coverage: u32,
     /// CRC32C of the block it speaks of.
     pub data_crc: u32,
 }
 
 impl Record {
-    /// One that needs no zone.
+    /// A record that needs no zone.
     #[must_use]
     pub fn of_array(kind: Kind, epoch: u32) -> Record {
         Record { kind, epoch, zone: 0, generation: 0, stripe: 0, row: 0, coverage: 0, data_crc: 0 }
     }
 
-    /// That a logical zone is reset, up to a generation.
+    /// A record of the reset of a logical zone, up to a generation.
     #[must_use]
     pub fn of_reset(epoch: u32, zone: u32, generation: u64) -> Record {
         Record { zone, generation, ..Record::of_array(Kind::Reset, epoch) }
@@ -146,7 +146,7 @@ impl Record {
     }
 }
 
-/// Of a record, with its field zero, followed by the array.
+/// Checksum of a record, with its field zero, followed by the array.
 fn checksum(record: &[u8], array: u64) -> u32 {
     let mut bytes = [0; OOB_BYTES + 8];
     put(&mut bytes, 0, &record[..OOB_BYTES]);
@@ -155,13 +155,13 @@ fn checksum(record: &[u8], array: u64) -> u32 {
     crc32c(&bytes)
 }
 
-/// What the array is and who belongs to it. The one with the highest epoch counts, and of those the one with the
-/// highest sequence.
+/// Configuration of the array, and its members. The superblock with the highest epoch counts, and of those the one
+/// with the highest sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The array.
     pub config: RaiznConfig,
-    /// Which member holds this copy.
+    /// Member that holds this copy.
     pub member: u8,
     /// Mount that wrote it.
     pub epoch: u32,

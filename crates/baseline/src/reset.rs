@@ -61,7 +61,7 @@ impl Engine {
         false
     }
 
-    /// One more log says that the zone is reset.
+    /// Notes that one more log says that the zone is reset.
     pub(super) fn on_reset_recorded(&mut self, zone: u32, fx: &mut Effects) {
         let members = self.config.members;
         let failed = self.failed;
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// One of the drives' zones is empty.
+    /// Notes that one of the drives' zones is empty.
     pub(super) fn on_zone_reset(
         &mut self,
         zone: u32,

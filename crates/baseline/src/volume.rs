@@ -69,7 +69,7 @@ impl RaiznVolume {
         (0..self.drives.len()).all(|member| self.drives.in_flight(DriveIndex::at(member)) == 0)
     }
 
-    /// When the next turn is due even if nothing happens.
+    /// Time at which the next turn is due even if nothing happens.
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {
         self.drives.next_event()

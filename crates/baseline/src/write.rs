@@ -218,7 +218,7 @@ impl Engine {
         true
     }
 
-    /// What may leave for a drive's zone now, in one command.
+    /// Takes the parts that may leave for a drive's zone now, in one command.
     fn take_parts(&mut self, zone: u32, drive: usize) -> Vec<Part> {
         let map = self.map;
         let blocks_max = self.tuning.write_blocks_max.min(self.config.geometry.transfer_blocks_max);
@@ -263,7 +263,7 @@ impl Engine {
         seal_block(frame, &place);
     }
 
-    /// What the metadata of a block of a logical zone says.
+    /// Place that the metadata of a block of a logical zone names.
     pub(super) fn place_at(&self, zone: u32, stripe: u32, piece: usize, row: u32) -> Place {
         Place {
             array: self.tag,

@@ -69,7 +69,7 @@ fn trim(volume: &mut RaiznVolume, lba: u64, blocks: u64) -> Outcome {
     answer(volume, RequestOp::Trim { lba: Lba(lba), blocks, force_unit_access: false }).0
 }
 
-/// What cannot be is refused and does no harm; a lost drive changes nothing about it.
+/// Impossible requests are refused and do no harm; a lost drive changes nothing about it.
 #[test]
 fn requests_that_break_the_rules_fail() {
     let mut volume = volume();

@@ -24,9 +24,9 @@ use base::units::ZoneIndex;
 use base::xor::{Block, xor_blocks};
 use zone::format::oob::{Place, Role, block_is_whole};
 
-/// What a place of a stripe holds.
+/// Contents of a place of a stripe.
 enum Known {
-    /// This.
+    /// A block that is there.
     Data(Frame),
     /// Nothing was written there.
     Absent,
@@ -39,7 +39,7 @@ enum Known {
 pub struct Decided {
     /// 0 when it is empty.
     pub generation: u64,
-    /// Where the next write begins.
+    /// Position at which the next write begins.
     pub write_pointer: u32,
     /// Stripes that were open, in order, with what is done of them.
     pub stripes: Vec<Stripe>,
@@ -337,7 +337,7 @@ impl Zone<'_> {
     }
 }
 
-/// What is to be written of a piece of a stripe that was decided.
+/// Part of a piece of a decided stripe that is still to be written, if any.
 pub fn missing(map: &Map, stripe: &Stripe, piece: usize) -> Option<Part> {
     let (row, due) = (stripe.done[piece], map.rows_below(piece, stripe.issued));
     (row < due).then(|| Part { stripe: stripe.number, piece, row, rows: due - row })

@@ -15,9 +15,9 @@ use zone::format::oob::{self, Bound};
 
 /// Parity of a row of a stripe, of its blocks of data at positions below `coverage`.
 pub struct Equation {
-    /// Whether what is not there holds zeros.
+    /// Set when what is not there holds zeros.
     pub is_settled: bool,
-    /// Of the logical zone.
+    /// Generation of the logical zone.
     pub generation: u64,
     /// Positions it covers.
     pub coverage: u32,
@@ -25,7 +25,7 @@ pub struct Equation {
     pub parity: Box<Block>,
 }
 
-/// What the drives say.
+/// State of the array as the drives tell it.
 pub struct Scan {
     /// The array.
     pub config: RaiznConfig,
@@ -140,7 +140,7 @@ impl Scan {
         self.dead.iter().filter_map(|dead| dead.get(&zone)).copied().max().unwrap_or(0)
     }
 
-    /// What a log zone says.
+    /// Takes in the records of a log zone.
     fn read_log(&mut self, member: usize, place: usize, frames: &[Frame]) {
         let tag = array_tag(&self.config);
         for (at, frame) in frames.iter().enumerate() {
