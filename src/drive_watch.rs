@@ -182,7 +182,7 @@ impl DriveWatch {
     /// trouble, and not they: then their commands wait until that is over.
     fn give_up(&mut self, volume: &mut LogVolume, overdue: &[Name]) {
         let is_overdue = |drive: usize| overdue.iter().any(|name| name.index == drive);
-        let status = volume.shard().status();
+        let status = volume.engine.status();
         let count = status.members.len();
         let is_left = |drive: &usize| status.members[*drive] == MemberState::Active && !is_overdue(*drive);
         let left: PieceSet = (0..count).filter(is_left).collect();

@@ -8,9 +8,11 @@ use crate::roster::{self, Absence, Roster};
 use crate::sighting::Sighting;
 use crate::{rebuild, status};
 use anyhow::{Context, Result, bail};
+use array::engine::Engine;
 use array::log::config::Tuning;
 use array::log::volume::LogVolume;
 use array::log::{MountError, MountReport, ReAddRefusal, mount_read_only, mount_with_re_add};
+use array::request::Volume;
 use base::time::Instant;
 use base::units::DriveIndex;
 use drive::emulated::DriveProblem;
@@ -216,10 +218,10 @@ fn re_add_offline(directory: &mut Directory, target: &Target) -> Result<ReAddedD
     let mut replies = Vec::new();
     for turn in 0..TURNS_MAX {
         let moved = volume.turn(Instant(u64::from(turn) * 100_000), &mut replies);
-        let shard = volume.shard();
-        let is_active = shard.member_state(DriveIndex(*drive)) == MemberState::Active;
+        let engine = &volume.engine;
+        let is_active = engine.member_state(DriveIndex(*drive)) == MemberState::Active;
         let is_done = is_active || re_added.segments_to_rebuild > 0;
-        if is_done && !shard.has_recovery_debt() && !shard.is_recording_members() {
+        if is_done && !engine.has_recovery_debt() && !engine.is_recording_members() {
             return Ok(re_added);
         }
         if !moved {

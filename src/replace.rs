@@ -10,9 +10,11 @@ use crate::hosting::Hosting;
 use crate::roster::{Absence, Roster};
 use crate::{rebuild, status};
 use anyhow::{Context, Result, bail};
+use array::engine::Engine;
 use array::log::config::Tuning;
 use array::log::volume::LogVolume;
 use array::log::{ReplaceError, mount, mount_read_only};
+use array::request::Volume;
 use base::time::Instant;
 use base::units::DriveIndex;
 use drive::emulated::{CreateOptions, EmulatedDrive, Pace};
@@ -122,14 +124,14 @@ fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) ->
     let mut replaced = None;
     for turn in 0..TURNS_MAX {
         let now = Instant(u64::from(turn) * 100_000);
-        let is_rescuing = volume.shard().has_recovery_debt();
+        let is_rescuing = volume.engine.has_recovery_debt();
         if replaced.is_none()
             && !is_rescuing
             && let (Attempt::Done(done), _) = install(directory, &mut volume, now, (drive, with), None)?
         {
             replaced = Some(done);
         }
-        if !volume.turn(now, &mut replies) && !volume.shard().is_recording_members() {
+        if !volume.turn(now, &mut replies) && !volume.engine.is_recording_members() {
             if let Some(replaced) = replaced {
                 return Ok(Replaced { served: false, ..replaced });
             }
@@ -156,13 +158,13 @@ pub fn install(
     hosting: Option<&Hosting>,
 ) -> Result<(Attempt<Replaced>, Option<Pace>)> {
     let refused = |error: ReplaceError| anyhow::anyhow!("drive {member} cannot be replaced: {error}");
-    match volume.shard().can_replace(usize::from(member), [0; 16]) {
+    match volume.engine.can_replace(usize::from(member), [0; 16]) {
         Ok(()) => {}
         Err(ReplaceError::Busy) => return Ok((Attempt::Busy, None)),
         Err(error) => return Err(refused(error)),
     }
     let own_name = format!("drive-{member}");
-    let newcomer = Newcomer::find(directory, &own_name, with, volume.shard().geometry())?;
+    let newcomer = Newcomer::find(directory, &own_name, with, volume.engine.geometry())?;
     let (path, created) = (directory.path.join(&newcomer.table.path), newcomer.created);
     let before = directory.file.clone();
     directory.file.spare.retain(|spare| spare.uuid != newcomer.table.uuid);

@@ -280,7 +280,7 @@ pub fn start(volume: &mut LogVolume, rest: &str) -> Result<()> {
         rate => Some(crate::cli::parse_rate(rate).map_err(anyhow::Error::msg)?),
     };
     let bytes = rate.map(|rate| rate.bytes_per_second());
-    let running = volume.shard().scrub_status().filter(|status| {
+    let running = volume.engine.scrub_status().filter(|status| {
         matches!(status.state, ScrubState::Running | ScrubState::Repairing)
             && (status.options.repair || !repair)
     });
@@ -296,13 +296,13 @@ pub fn start(volume: &mut LogVolume, rest: &str) -> Result<()> {
 
 /// Bytes that the scrub has read, while one is running.
 pub fn bytes_read(volume: &LogVolume) -> Option<u64> {
-    let shard = volume.shard();
-    shard.is_scrubbing().then(|| shard.scrub_findings().blocks_read * BLOCK_BYTES_U64)
+    let engine = &volume.engine;
+    engine.is_scrubbing().then(|| engine.scrub_findings().blocks_read * BLOCK_BYTES_U64)
 }
 
 /// `scrub-stop`: what the server does about it.
 pub fn stop(volume: &mut LogVolume) -> Result<()> {
-    if !volume.shard().is_scrubbing() {
+    if !volume.engine.is_scrubbing() {
         return Err(Exit::Absent.error("no scrub is running"));
     }
     volume.stop_scrub();

@@ -18,13 +18,14 @@ use crate::signals::Impatience;
 use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
 use anyhow::{Context, Result};
+use array::engine::Engine;
 use array::log::adaptive::Policy;
 use array::log::config::{CheckpointEvery, Tuning};
 use array::log::survivors::GcStreams;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::log::{MountReport, OlderCopy, mount, mount_with_re_add};
-use array::request::{Reply, Request, Volume};
+use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
@@ -102,7 +103,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     handle.on_signals().context("signal handling")?;
     drop(impatience);
     warn_of_missing_cores(options.cores);
-    let announced = announce(&place, &directory.file.export, volume.shard().blocks() * BLOCK_BYTES_U64)?;
+    let announced = announce(&place, &directory.file.export, volume.engine.blocks() * BLOCK_BYTES_U64)?;
     if let Some(profile) = hosting.profile() {
         log::info!("the drives take the time of {} ({})", profile.name(), profile.description());
         drives.paces.iter().for_each(Pace::start);
@@ -238,13 +239,13 @@ fn recover(
             );
         }
         let mut volume = LogVolume::new(shard, set);
-        turn_until(&mut volume, clock, |volume| !volume.shard().has_recovery_debt());
-        if !volume.shard().must_mount_again() {
+        turn_until(&mut volume, clock, |volume| !volume.engine.has_recovery_debt());
+        if !volume.engine.must_mount_again() {
             return Ok((volume, report));
         }
         log::warn!("a drive failed during recovery, which begins anew without it");
         turn_until(&mut volume, clock, LogVolume::is_at_rest);
-        devices = volume.into_drives().into_inner();
+        devices = volume.drives.into_inner();
     }
 }
 
@@ -335,13 +336,13 @@ impl ServedArray {
         self.volume.ask_for_checkpoint();
         let due = clock.now() + LAST_CHECKPOINT_MAX;
         turn_until(&mut self.volume, clock, |volume| {
-            !volume.shard().is_writing_checkpoint() || clock.now() >= due
+            !volume.engine.is_writing_checkpoint() || clock.now() >= due
         });
     }
 
     fn save_counters(&self) {
-        let shard = self.volume.shard();
-        let total = self.lifetime.plus(shard.counters(), &shard.drive_damage());
+        let engine = &self.volume.engine;
+        let total = self.lifetime.plus(engine.counters(), &engine.drive_damage());
         if let Err(error) = total.save(&self.counters_path) {
             log::warn!("{}: {error}", self.counters_path.display());
         }
@@ -370,7 +371,7 @@ impl ServedArray {
             "status" => Ok(serde_json::to_string(&self.status(now))?),
             "fail" => {
                 let drive: u8 = rest.parse().context("the drive's number")?;
-                status::check_can_fail(&self.volume.shard().status(), drive, false)?;
+                status::check_can_fail(&self.volume.engine.status(), drive, false)?;
                 self.volume.fail_member(DriveIndex(drive));
                 log::warn!("drive {drive} was marked failed");
                 Ok("{}".to_owned())
@@ -395,7 +396,7 @@ impl ServedArray {
             }
             "add-spare" => {
                 let path = Some(rest).filter(|path| !path.is_empty()).map(Path::new);
-                let added = spare::add(&mut self.directory, path, self.volume.shard().geometry())?;
+                let added = spare::add(&mut self.directory, path, self.volume.engine.geometry())?;
                 log::info!("{} is a spare", added.path.display());
                 Ok(serde_json::to_string(&added)?)
             }
@@ -409,16 +410,16 @@ impl ServedArray {
     }
 
     fn status(&self, now: Instant) -> StatusReport {
-        let counters = self.volume.shard().counters();
-        let total = self.lifetime.plus(counters, &self.volume.shard().drive_damage());
+        let counters = self.volume.engine.counters();
+        let total = self.lifetime.plus(counters, &self.volume.engine.drive_damage());
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
         let served = Served {
             rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
-            rebuild_bytes_per_second_max: self.volume.shard().rebuild_rate().filter(|rate| *rate > 0),
+            rebuild_bytes_per_second_max: self.volume.engine.rebuild_rate().filter(|rate| *rate > 0),
             rebuild_due: self.next_spare().is_some(),
             scrub: self.scrub_report(now),
         };
-        let mut report = status::report(&self.directory, &self.volume.shard().status(), &total, Some(served));
+        let mut report = status::report(&self.directory, &self.volume.engine.status(), &total, Some(served));
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, member.index);
         }
@@ -430,23 +431,23 @@ impl ServedArray {
     fn scrub_report(&self, now: Instant) -> Option<ScrubReport> {
         let speed =
             scrub::bytes_read(&self.volume).and_then(|bytes| self.scrub_speed.bytes_per_second(now, bytes));
-        let shard = self.volume.shard();
-        let is_out = |drive: &usize| shard.member_state(DriveIndex::at(*drive)) == MemberState::Failed;
+        let engine = &self.volume.engine;
+        let is_out = |drive: &usize| engine.member_state(DriveIndex::at(*drive)) == MemberState::Failed;
         let lost = |drive| self.watch.trouble(now, drive).and_then(|trouble| trouble.lost);
         let drives = 0..self.directory.file.drive.len();
         let out = drives.filter(is_out).map(|drive| DriveOut::new(drive, lost(drive)));
-        Some(ScrubReport::new(&shard.scrub_status()?, shard.scrubbed_damage(), speed, out.collect()))
+        Some(ScrubReport::new(&engine.scrub_status()?, engine.scrubbed_damage(), speed, out.collect()))
     }
 
     /// Names the drives on which damage was found since the last line about them, and keeps the count over whatever
     /// becomes of the server.
     fn watch_damage(&mut self, now: Instant) {
-        let blocks = self.volume.shard().damaged_blocks();
+        let blocks = self.volume.engine.damaged_blocks();
         let is_due = self.damage_named_at.is_none_or(|at| now.since(at) >= DAMAGE_NAMED_EVERY);
         if blocks == self.damage_named_blocks || !is_due {
             return;
         }
-        let damage = self.volume.shard().drive_damage();
+        let damage = self.volume.engine.drive_damage();
         self.damage_named.resize(damage.len(), 0);
         for ((drive, damage), named) in damage.iter().enumerate().zip(&mut self.damage_named) {
             let blocks = damage.blocks();
@@ -465,7 +466,7 @@ impl ServedArray {
 
     /// Measures the scrub's speed, and says what became of it.
     fn watch_scrub(&mut self, now: Instant) {
-        let is_scrubbing = self.volume.shard().is_scrubbing();
+        let is_scrubbing = self.volume.engine.is_scrubbing();
         if !is_scrubbing && !self.was_scrubbing {
             return;
         }
@@ -505,8 +506,8 @@ impl ServedArray {
 
     /// The drive that has failed, and the spare that is to take its place.
     fn next_spare(&self) -> Option<(DriveIndex, &DriveTable)> {
-        let shard = self.volume.shard();
-        let failed = shard.failed_member().filter(|_| shard.rebuilding().is_none())?;
+        let engine = &self.volume.engine;
+        let failed = engine.failed_member().filter(|_| engine.rebuilding().is_none())?;
         Some((failed, spare::next(&self.directory.file.spare, &self.spares_refused)?))
     }
 
@@ -535,12 +536,12 @@ impl ServedArray {
 
     /// Measures the rebuild's speed, and says when it is over.
     fn watch_rebuild(&mut self, now: Instant) {
-        let rebuilding = self.volume.shard().rebuilding();
-        let bytes = self.volume.shard().counters().blocks_rebuilt * BLOCK_BYTES_U64;
+        let rebuilding = self.volume.engine.rebuilding();
+        let bytes = self.volume.engine.counters().blocks_rebuilt * BLOCK_BYTES_U64;
         self.rebuild_speed.note(now, rebuilding.map(|_| bytes));
         let before = std::mem::replace(&mut self.rebuilding, rebuilding);
         if let Some(drive) = before.filter(|drive| rebuilding != Some(*drive)) {
-            match self.volume.shard().member_state(drive) {
+            match self.volume.engine.member_state(drive) {
                 MemberState::Active => log::info!("drive {drive} is rebuilt"),
                 MemberState::Failed | MemberState::Rebuilding => {
                     log::warn!("drive {drive} failed before it was rebuilt");
@@ -558,7 +559,7 @@ impl ServedArray {
 
 impl Volume for ServedArray {
     fn blocks(&self) -> u64 {
-        self.volume.shard().blocks()
+        self.volume.engine.blocks()
     }
 
     fn frames(&mut self) -> &mut FramePool {
@@ -566,7 +567,7 @@ impl Volume for ServedArray {
     }
 
     fn client_frames_available(&self) -> usize {
-        self.volume.shard().client_frames_available()
+        self.volume.engine.client_frames_available()
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
@@ -599,7 +600,9 @@ impl Volume for ServedArray {
         let dues = [self.volume.next_deadline(), self.newcomers_deadline(), self.spare_due, look];
         dues.into_iter().flatten().min()
     }
+}
 
+impl Controlled for ServedArray {
     fn control(&mut self, now: Instant, line: &str) -> String {
         match self.answer(now, line) {
             Ok(answer) => answer,

@@ -13,7 +13,7 @@ use crate::roster::within;
 use anyhow::{Context, Result, bail};
 use array::log::config::Tuning;
 use array::log::status::Health;
-use array::request::Request;
+use array::request::{Request, Volume};
 use base::time::{Instant, Nanos};
 use base::units::DriveIndex;
 use drive::emulated::EmulatedDrive;
@@ -85,7 +85,7 @@ impl ServedArray {
 
     /// Refuses what a mount would refuse, and what it would cut off.
     fn expect_away(&self, drive: u8) -> Result<()> {
-        let status = self.volume.shard().status();
+        let status = self.volume.engine.status();
         let refused =
             |why: String| Err(Exit::Usage.error(format!("drive {drive} cannot be re-added: {why}")));
         match status.members.get(usize::from(drive)) {
@@ -94,12 +94,12 @@ impl ServedArray {
             Some(MemberState::Rebuilding) => return refused("it is being rebuilt already".to_owned()),
             Some(MemberState::Failed) => {}
         }
-        if let Some(other) = self.volume.shard().rebuilding() {
+        if let Some(other) = self.volume.engine.rebuilding() {
             let said =
                 format!("drive {drive} cannot be re-added: drive {other} is being rebuilt; wait for it");
             return Err(Exit::Busy.error(said));
         }
-        if self.volume.shard().is_scrubbing() {
+        if self.volume.engine.is_scrubbing() {
             let said = format!("drive {drive} cannot be re-added during a scrub: wait for it, or stop it");
             return Err(Exit::Busy.error(said));
         }
@@ -141,12 +141,12 @@ impl ServedArray {
     fn mount_with(&mut self, drive: u8, path: PathBuf, since: Instant) -> Result<ReAddedDrive> {
         let index = DriveIndex(drive);
         // What is left of it keeps its file locked.
-        drop(self.volume.drives_mut().remove(index));
+        drop(self.volume.drives.remove(index));
         let opened =
             EmulatedDrive::open(&path).with_context(|| format!("drive {drive} cannot be re-added"))?;
         let hosted = self.hosting.host(opened, u64::from(drive))?;
-        let shard = self.volume.shard();
-        self.lifetime = self.lifetime.plus(shard.counters(), &shard.drive_damage());
+        let engine = &self.volume.engine;
+        self.lifetime = self.lifetime.plus(engine.counters(), &engine.drive_damage());
         let mut devices = self.volume.part().into_inner();
         devices[index.index()] = Some(hosted.device);
         let Returning { tuning, clock, .. } = self.returning;

@@ -67,7 +67,8 @@ pub use mount::{
 pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};
 
-use crate::request::{Reply, Request, RequestOp};
+use crate::engine::{Effects, Engine};
+use crate::request::{Request, RequestOp};
 use adaptive::Demand;
 use base::frame::FramePool;
 use base::slab::Slab;
@@ -100,9 +101,10 @@ use sweep::{Sweep, stripes_per_sweep};
 use token::Waiter;
 use trim::RegionLocks;
 use write::ClientRequest;
-use zone::device::{Command, Completion, Op};
-use zone::drives::DriveCommand;
+use zone::device::Completion;
 use zone::format::header::Stream;
+use zone::format::superblock::MemberState;
+use zone::rules::Zone;
 
 /// Blocks of stripes in flight per stream: enough to keep every zone busy, few enough to stay in
 /// the cache of one core.
@@ -112,22 +114,6 @@ const STRIPE_SLOTS_MIN: usize = 16;
 const STRIPE_SLOTS_MAX: usize = 256;
 /// Stripes being loaded for the collector at once, and as many again for degraded reads.
 const LOADS_MAX: u32 = 32;
-
-/// Commands and replies that the engine wishes to be carried out.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Commands for drives.
-    pub commands: Vec<DriveCommand>,
-    /// Answers for clients.
-    pub replies: Vec<Reply>,
-}
-
-impl Effects {
-    fn command(&mut self, drive: usize, zone: base::units::ZoneIndex, waiter: Waiter, op: Op) {
-        let command = Command { token: waiter.token(), zone, op };
-        self.commands.push(DriveCommand { drive: DriveIndex::at(drive), command });
-    }
-}
 
 /// The engine: all state of one volume.
 pub struct Shard {
@@ -195,9 +181,8 @@ pub struct Shard {
     damage: DamageLog,
 }
 
-impl Shard {
-    /// Accepts a request. Whatever can start, starts; the answer comes through `fx`, now or later.
-    pub fn submit(&mut self, now: Instant, request: Request, fx: &mut Effects) {
+impl Engine for Shard {
+    fn submit(&mut self, now: Instant, request: Request, fx: &mut Effects) {
         let Request { id, op } = request;
         match op {
             RequestOp::Read { lba, blocks } => {
@@ -212,9 +197,7 @@ impl Shard {
         self.advance_groups(now, fx);
     }
 
-    /// A drive has completed a command. Who hands over completions calls [`Shard::settle`] after the last of those
-    /// that came together, or what waits for them goes on waiting.
-    pub fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
+    fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
         let waiter = Waiter::from_token(completion.token);
         match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
@@ -234,8 +217,7 @@ impl Shard {
         }
     }
 
-    /// Recovery is over: goes on with segments that were being sealed, and with the rebuild of a member.
-    pub fn resume(&mut self, fx: &mut Effects) {
+    fn resume(&mut self, fx: &mut Effects) {
         self.start_rebuild(fx);
         let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -243,8 +225,7 @@ impl Shard {
         }
     }
 
-    /// Time has passed: seals stripes at their deadline and moves what waits.
-    pub fn tick(&mut self, now: Instant, fx: &mut Effects) {
+    fn tick(&mut self, now: Instant, fx: &mut Effects) {
         for stream in Stream::ALL {
             if self.stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
                 self.seal_filling(stream, fx);
@@ -253,19 +234,24 @@ impl Shard {
         self.settle(now, fx);
     }
 
-    /// Returns the time at which [`Shard::tick`] is due at the latest.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
+    fn on_idle(&mut self, now: Instant, fx: &mut Effects) {
+        self.close_idle(now, fx);
+    }
+
+    fn expect_reaction(&mut self, now: Instant) {
+        self.await_reaction(now);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
         let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub_wakes_at()];
         let reaction = self.demand.reaction_until();
         stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
     }
 
-    /// Moves what waits for something that may have happened: stripes for room, requests for
-    /// stripes, the collector for everything. Called once for all completions that came together, as it mostly finds
-    /// nothing to do: a fifth of the instructions of a write when it followed each of them.
-    pub fn settle(&mut self, now: Instant, fx: &mut Effects) {
+    /// Called once for all completions that came together, as it mostly finds nothing to do: a fifth of the instructions of a
+    /// write when it followed each of them.
+    fn settle(&mut self, now: Instant, fx: &mut Effects) {
         self.settle_once(now, fx);
         // What could be written nowhere has failed, and what waited for it goes on: nothing else may happen any more.
         while std::mem::take(&mut self.stripe_failed) {
@@ -273,6 +259,94 @@ impl Shard {
         }
     }
 
+    fn blocks(&self) -> u64 {
+        self.config.volume_blocks
+    }
+
+    fn frames(&mut self) -> &mut FramePool {
+        &mut self.frames
+    }
+
+    fn client_frames_available(&self) -> usize {
+        self.frames.available().saturating_sub(self.frames_internal_max)
+    }
+
+    fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
+        Shard::fail_member(self, drive.index(), fx);
+    }
+
+    fn members(&self) -> Vec<MemberState> {
+        self.membership.record().members.iter().map(|member| member.state).collect()
+    }
+
+    fn describe(&self) -> String {
+        self.work_in_words()
+    }
+
+    fn overdue(&self, now: Instant) -> Option<String> {
+        self.overdue_stripe(now)
+    }
+
+    fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
+        self.mistaken_zone(drive, zones)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.requests.is_empty()
+            && self.reads.is_empty()
+            && self.loads.is_empty()
+            && self.sweeps.is_empty()
+            && self.dropped_tables.loads.is_empty()
+            && self.moves.is_empty()
+            && self.in_flight.is_empty()
+            && matches!(self.gc, Gc::Idle)
+            && self.off_load.space.is_at_rest()
+            && self.demand.reaction_until().is_none()
+            && self.rebuild_is_over()
+            && self.scrub_is_over()
+            && self.checkpoints.is_over()
+            && !self.membership.is_changing()
+            && !self.segments.iter().any(|(_, segment)| segment.is_changing())
+            && Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) == 0)
+    }
+
+    fn has_recovery_debt(&self) -> bool {
+        self.has_blocks_to_rescue() || self.recovery_flush != RecoveryFlush::Done
+    }
+
+    fn must_mount_again(&self) -> bool {
+        self.recovery_is_void && !self.membership.is_broken()
+    }
+
+    fn check_invariants(&self) {
+        let mut live = vec![0; self.config.segments() as usize];
+        for (name, pba) in self.index.mapped() {
+            live[self.segment_at(pba) as usize] += 1;
+            if let Name::Block(lba) = name {
+                assert!(!self.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
+                assert!(!self.index.is_lost(lba), "block {lba} is both mapped and lost");
+            }
+        }
+        for (slot, segment) in self.segments.iter() {
+            // What groups that are not in memory map is not counted here.
+            let all_there = self.index.groups().is_none();
+            let (counted, kept) = (live[slot as usize], segment.live_blocks);
+            assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
+        }
+        self.check_groups();
+        self.check_tables();
+        self.check_open_segments();
+        assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
+        assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
+        if self.is_quiet() {
+            assert!(self.frames.frames_out() == 0, "{} frames leaked", self.frames.frames_out());
+            assert!(self.regions.is_idle());
+            assert!(self.writes_outstanding == 0);
+        }
+    }
+}
+
+impl Shard {
     fn settle_once(&mut self, now: Instant, fx: &mut Effects) {
         self.advance_burst();
         self.resume_reads(fx);
@@ -317,58 +391,6 @@ impl Shard {
         (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
     }
 
-    /// Frames clients may take now: the pool's, less what the engine itself may need.
-    #[must_use]
-    pub fn client_frames_available(&self) -> usize {
-        self.frames.available().saturating_sub(self.frames_internal_max)
-    }
-
-    /// The pool of all frames.
-    pub fn frames(&mut self) -> &mut FramePool {
-        &mut self.frames
-    }
-
-    /// Size of the volume.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.config.volume_blocks
-    }
-
-    /// True when nothing is under way and nothing waits.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.requests.is_empty()
-            && self.reads.is_empty()
-            && self.loads.is_empty()
-            && self.sweeps.is_empty()
-            && self.dropped_tables.loads.is_empty()
-            && self.moves.is_empty()
-            && self.in_flight.is_empty()
-            && matches!(self.gc, Gc::Idle)
-            && self.off_load.space.is_at_rest()
-            && self.demand.reaction_until().is_none()
-            && self.rebuild_is_over()
-            && self.scrub_is_over()
-            && self.checkpoints.is_over()
-            && !self.membership.is_changing()
-            && !self.segments.iter().any(|(_, segment)| segment.is_changing())
-            && Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) == 0)
-    }
-
-    /// True while blocks that a crash left with less redundancy than promised are being moved, and what recovery
-    /// wrote is not durable. A server turns until this is false before it takes clients.
-    #[must_use]
-    pub fn has_recovery_debt(&self) -> bool {
-        self.has_blocks_to_rescue() || self.recovery_flush != RecoveryFlush::Done
-    }
-
-    /// True when recovery must begin anew before clients are served: a member failed while stripes that were never
-    /// acknowledged waited to be moved, and without them older copies count again.
-    #[must_use]
-    pub fn must_mount_again(&self) -> bool {
-        self.recovery_is_void && !self.membership.is_broken()
-    }
-
     fn has_blocks_to_rescue(&self) -> bool {
         self.is_recording_doubt()
             || !self.weak.is_empty()
@@ -399,37 +421,6 @@ impl Shard {
     fn segment_at(&self, pba: Pba) -> SegmentSlot {
         let Location { drive, zone, .. } = self.pba.unpack(pba);
         self.segments.owner(drive, zone).expect("an address lies in a segment")
-    }
-
-    /// Asserts what must hold between events. O(volume): for tests and simulation.
-    ///
-    /// # Panics
-    /// When an invariant is broken.
-    pub fn check_invariants(&self) {
-        let mut live = vec![0; self.config.segments() as usize];
-        for (name, pba) in self.index.mapped() {
-            live[self.segment_at(pba) as usize] += 1;
-            if let Name::Block(lba) = name {
-                assert!(!self.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
-                assert!(!self.index.is_lost(lba), "block {lba} is both mapped and lost");
-            }
-        }
-        for (slot, segment) in self.segments.iter() {
-            // What groups that are not in memory map is not counted here.
-            let all_there = self.index.groups().is_none();
-            let (counted, kept) = (live[slot as usize], segment.live_blocks);
-            assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
-        }
-        self.check_groups();
-        self.check_tables();
-        self.check_open_segments();
-        assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
-        assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
-        if self.is_quiet() {
-            assert!(self.frames.frames_out() == 0, "{} frames leaked", self.frames.frames_out());
-            assert!(self.regions.is_idle());
-            assert!(self.writes_outstanding == 0);
-        }
     }
 }
 

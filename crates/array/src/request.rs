@@ -95,7 +95,10 @@ pub trait Volume {
 
     /// Returns the time at which the next turn is due even if nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
+}
 
+/// A volume with an operator: it is served with a control socket.
+pub trait Controlled: Volume {
     /// Answers one line of the control protocol (see `server::control`).
     fn control(&mut self, now: Instant, line: &str) -> String;
 }

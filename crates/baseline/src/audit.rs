@@ -1,9 +1,9 @@
 //! What tests and operators ask of a running engine: how it stands, and whether its drives agree.
 
-use crate::Engine;
+use crate::Raizn;
 use zone::rules::Zone;
 
-impl Engine {
+impl Raizn {
     /// True when a write to a logical zone may arrive: it has room, and may be open beside those that are.
     #[must_use]
     pub fn accepts_writes(&self, zone: u32) -> bool {
@@ -12,8 +12,7 @@ impl Engine {
     }
 
     /// State of the engine, in a line.
-    #[must_use]
-    pub fn describe(&self) -> String {
+    pub(super) fn work_in_words(&self) -> String {
         let pending: usize = self.zones.iter().map(|zone| zone.pending.len()).sum();
         let stale = self.zones.iter().flat_map(|zone| &zone.stripes).filter(|stripe| stripe.is_stale).count();
         format!(
@@ -31,8 +30,7 @@ impl Engine {
     }
 
     /// Difference between the zones of a member's drive and what the engine believes, if there is one. Only at rest.
-    #[must_use]
-    pub fn audit_zones(&self, member: usize, states: &[Zone]) -> Option<String> {
+    pub(super) fn mistaken_zone(&self, member: usize, states: &[Zone]) -> Option<String> {
         if self.is_failed(member) {
             return None;
         }

@@ -4,7 +4,7 @@
 //!   logical zone i = zone i of every drive, stripe s in slot s of each; parity rotates by stripe and zone
 //!   a write that leaves its stripe open: parity of the rows it changes ──append──> log of the parity's drive
 //! ```
-//! An [`Engine`] owns all state and performs no I/O, like the log-structured engine: methods take requests and
+//! An [`Raizn`] owns all state and performs no I/O, like the log-structured engine: methods take requests and
 //! completions, and the [`Effects`] they wish for. The reader's path: `config` (where blocks lie), `logical_zone` (what
 //! is in memory), `write`, `parity_log`; then `read`, `reset`, `member`, `rebuild`, `mount`, `audit`. docs/adr/0016 has the decisions.
 //!
@@ -33,14 +33,15 @@ pub mod volume;
 mod write;
 
 pub use mount::{MountError, format, mount};
-pub use rebuild::RebuildError;
+pub use rebuild::{RebuildError, replace_member};
 
-use array::log::Effects;
+use array::engine::{Effects, Engine};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::erasure::PIECES_MAX;
 use base::frame::{Frame, FramePool};
 use base::slab::Slab;
-use base::units::{DriveIndex, Lba, ZoneIndex};
+use base::time::Instant;
+use base::units::{DriveIndex, Lba};
 use config::{Map, RaiznConfig, Tuning};
 use logical_zone::LogicalZone;
 use parity_log::{Append, ParityLog};
@@ -48,8 +49,9 @@ use read::{Decode, ReadRequest};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use token::Waiter;
 use write::WriteRequest;
-use zone::device::{Command, Completion, Op};
-use zone::drives::DriveCommand;
+use zone::device::Completion;
+use zone::format::superblock::MemberState;
+use zone::rules::Zone;
 
 /// Counts of what was done since the mount, in blocks where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +92,7 @@ impl Counters {
 }
 
 /// The engine: all state of one volume.
-pub struct Engine {
+pub struct Raizn {
     config: RaiznConfig,
     tuning: Tuning,
     map: Map,
@@ -124,21 +126,115 @@ pub struct Engine {
     counters: Counters,
 }
 
-/// Wishes for a command.
-fn emit(fx: &mut Effects, drive: usize, zone: ZoneIndex, waiter: Waiter, op: Op) {
-    let command = Command { token: waiter.token(), zone, op };
-    fx.commands.push(DriveCommand { drive: DriveIndex::at(drive), command });
+impl Engine for Raizn {
+    fn submit(&mut self, _now: Instant, request: Request, fx: &mut Effects) {
+        let Request { id, op } = request;
+        match op {
+            RequestOp::Read { lba, blocks } => self.start_read(id, lba, blocks, fx),
+            RequestOp::Write { lba, frames, .. } => self.start_write(id, lba, frames, fx),
+            RequestOp::Trim { lba, blocks, .. } => {
+                let (zone, position) = self.position_of(lba);
+                if position == 0 && blocks == u64::from(self.map.zone_blocks()) && !self.is_broken() {
+                    self.queue_reset(zone, id, fx);
+                } else {
+                    fx.replies.push(Reply { id, outcome: Outcome::IoError, frames: Vec::new() });
+                }
+            }
+            RequestOp::Flush => self.start_flush(id, fx),
+        }
+        self.advance(fx);
+    }
+
+    fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
+        let drive = drive.index();
+        match Waiter::from_token(completion.token) {
+            Waiter::Data(zone) => {
+                self.on_data(zone, drive, completion, fx);
+                self.advance_zone(zone, fx);
+            }
+            Waiter::Log(slot) => {
+                let zone = self.zone_of_append(slot);
+                self.on_log(slot, drive, completion, fx);
+                if let Some(zone) = zone {
+                    self.advance_zone(zone, fx);
+                }
+            }
+            Waiter::LogReset => self.on_log_reset(drive, &completion, fx),
+            Waiter::ZoneReset(zone) => self.on_zone_reset(zone, drive, &completion, fx),
+            Waiter::Read { slot, part } => self.on_read(slot, part, drive, completion, fx),
+            Waiter::Source { slot, part } => self.on_source(slot, part, drive, completion, fx),
+        }
+        self.advance(fx);
+    }
+
+    fn blocks(&self) -> u64 {
+        u64::from(self.config.logical_zones()) * u64::from(self.map.zone_blocks())
+    }
+
+    fn frames(&mut self) -> &mut FramePool {
+        &mut self.frames
+    }
+
+    fn client_frames_available(&self) -> usize {
+        self.frames.available()
+    }
+
+    fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
+        self.lose_member(drive.index(), fx);
+        self.advance(fx);
+    }
+
+    fn members(&self) -> Vec<MemberState> {
+        let is_lost = |member: usize| self.is_failed(member) || self.broken == Some(member);
+        let state = |member| if is_lost(member) { MemberState::Failed } else { MemberState::Active };
+        (0..self.config.members).map(state).collect()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.writes.is_empty()
+            && self.reads.is_empty()
+            && self.flushes.is_empty()
+            && self.fence == 0
+            && !self.logs_are_busy()
+            && self.zones.iter().all(|zone| zone.pending.is_empty() && zone.is_quiet(&self.map))
+    }
+
+    fn describe(&self) -> String {
+        self.work_in_words()
+    }
+
+    fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
+        self.mistaken_zone(drive.index(), zones)
+    }
+
+    fn check_invariants(&self) {
+        let open = self.zones.iter().filter(|zone| zone.is_open(&self.map)).count();
+        assert!(open <= self.config.open_logical_zones_max() as usize);
+        let mut held = 0;
+        for zone in &self.zones {
+            assert!(zone.placed <= zone.write_pointer || zone.reset.is_some() || !zone.pending.is_empty());
+            for (at, stripe) in zone.stripes.iter().enumerate() {
+                assert!(stripe.acked <= stripe.issued || stripe.sealed);
+                assert!(stripe.sealed || at + 1 == zone.stripes.len(), "only the last stripe is filling");
+                held += stripe.data.len();
+            }
+        }
+        if self.is_quiet() {
+            let out = self.frames.frames_out();
+            assert!(out == held + self.relocated.len(), "{out} frames are out, {held} are held");
+        }
+    }
 }
 
-impl Engine {
+impl Raizn {
     /// An engine for an empty array.
-    fn new(config: RaiznConfig, tuning: Tuning, epoch: u32) -> Engine {
+    fn new(config: RaiznConfig, tuning: Tuning, epoch: u32) -> Raizn {
         let map = config.map();
         let members = config.members;
         // Data of open stripes, what is on its way to drives, and clients' own.
         let open =
             (config.open_logical_zones_max() * tuning.stripes_in_flight * map.stripe_blocks()) as usize;
-        Engine {
+        Raizn {
             config,
             tuning,
             map,
@@ -167,50 +263,8 @@ impl Engine {
         }
     }
 
-    /// Accepts a request. Whatever can start, starts; the answer comes through `fx`, now or later.
-    pub fn submit(&mut self, request: Request, fx: &mut Effects) {
-        let Request { id, op } = request;
-        match op {
-            RequestOp::Read { lba, blocks } => self.start_read(id, lba, blocks, fx),
-            RequestOp::Write { lba, frames, .. } => self.start_write(id, lba, frames, fx),
-            RequestOp::Trim { lba, blocks, .. } => {
-                let (zone, position) = self.position_of(lba);
-                if position == 0 && blocks == u64::from(self.map.zone_blocks()) && !self.is_broken() {
-                    self.queue_reset(zone, id, fx);
-                } else {
-                    fx.replies.push(Reply { id, outcome: Outcome::IoError, frames: Vec::new() });
-                }
-            }
-            RequestOp::Flush => self.start_flush(id, fx),
-        }
-        self.settle(fx);
-    }
-
-    /// A drive has completed a command.
-    pub fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
-        let drive = drive.index();
-        match Waiter::from_token(completion.token) {
-            Waiter::Data(zone) => {
-                self.on_data(zone, drive, completion, fx);
-                self.advance_zone(zone, fx);
-            }
-            Waiter::Log(slot) => {
-                let zone = self.zone_of_append(slot);
-                self.on_log(slot, drive, completion, fx);
-                if let Some(zone) = zone {
-                    self.advance_zone(zone, fx);
-                }
-            }
-            Waiter::LogReset => self.on_log_reset(drive, &completion, fx),
-            Waiter::ZoneReset(zone) => self.on_zone_reset(zone, drive, &completion, fx),
-            Waiter::Read { slot, part } => self.on_read(slot, part, drive, completion, fx),
-            Waiter::Source { slot, part } => self.on_source(slot, part, drive, completion, fx),
-        }
-        self.settle(fx);
-    }
-
     /// Goes on with what waits for room in a log.
-    fn settle(&mut self, fx: &mut Effects) {
+    fn advance(&mut self, fx: &mut Effects) {
         self.settle_logs(fx);
         for zone in std::mem::take(&mut self.zones_waiting) {
             self.append_partials(zone, fx);
@@ -246,12 +300,6 @@ impl Engine {
         self.zones[zone as usize].write_pointer
     }
 
-    /// Size of the volume in blocks.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        u64::from(self.config.logical_zones()) * u64::from(self.map.zone_blocks())
-    }
-
     /// Configuration of the array.
     #[must_use]
     pub fn config(&self) -> &RaiznConfig {
@@ -268,43 +316,5 @@ impl Engine {
     #[must_use]
     pub fn relocated_rows(&self) -> usize {
         self.relocated.len()
-    }
-
-    /// The pool of all frames.
-    pub fn frames(&mut self) -> &mut FramePool {
-        &mut self.frames
-    }
-
-    /// True when nothing is under way and nothing waits.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.writes.is_empty()
-            && self.reads.is_empty()
-            && self.flushes.is_empty()
-            && self.fence == 0
-            && !self.logs_are_busy()
-            && self.zones.iter().all(|zone| zone.pending.is_empty() && zone.is_quiet(&self.map))
-    }
-
-    /// Asserts what must hold between events. O(open stripes): for tests.
-    ///
-    /// # Panics
-    /// When an invariant is broken.
-    pub fn check_invariants(&self) {
-        let open = self.zones.iter().filter(|zone| zone.is_open(&self.map)).count();
-        assert!(open <= self.config.open_logical_zones_max() as usize);
-        let mut held = 0;
-        for zone in &self.zones {
-            assert!(zone.placed <= zone.write_pointer || zone.reset.is_some() || !zone.pending.is_empty());
-            for (at, stripe) in zone.stripes.iter().enumerate() {
-                assert!(stripe.acked <= stripe.issued || stripe.sealed);
-                assert!(stripe.sealed || at + 1 == zone.stripes.len(), "only the last stripe is filling");
-                held += stripe.data.len();
-            }
-        }
-        if self.is_quiet() {
-            let out = self.frames.frames_out();
-            assert!(out == held + self.relocated.len(), "{out} frames are out, {held} are held");
-        }
     }
 }

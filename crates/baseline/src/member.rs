@@ -1,10 +1,10 @@
 //! Members: one may fail, and the others say so before anything is acknowledged without it. It is replaced in `rebuild`.
 
-use crate::Engine;
+use crate::Raizn;
 use crate::parity_log::Purpose;
-use array::log::Effects;
+use array::engine::Effects;
 
-impl Engine {
+impl Raizn {
     /// True for the member that failed.
     pub(super) fn is_failed(&self, drive: usize) -> bool {
         self.failed == Some(drive)
@@ -28,7 +28,7 @@ impl Engine {
     }
 
     /// A member is not believed any more. What was on its way to it counts as written: its completions still come.
-    pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
+    pub(super) fn lose_member(&mut self, drive: usize, fx: &mut Effects) {
         if self.is_broken() || self.is_failed(drive) {
             return;
         }

@@ -12,12 +12,14 @@ mod agree;
 mod decide;
 mod scan;
 
-use crate::Engine;
+use crate::Raizn;
 use crate::config::{ConfigError, LOG_ZONES, RaiznConfig, Tuning};
 use crate::logical_zone::Part;
 use crate::parity_log::Purpose;
 use crate::record::Superblock;
 use crate::volume::RaiznVolume;
+use array::driven::Driven;
+use array::request::Volume as _;
 use base::erasure::PIECES_MAX;
 use base::frame::Frame;
 use base::time::Instant;
@@ -130,7 +132,7 @@ pub fn mount(
     devices: Vec<Option<Box<dyn ZonedDevice>>>,
     tuning: Tuning,
     now: Instant,
-) -> Result<(Engine, DriveSet), MountError> {
+) -> Result<(Raizn, DriveSet), MountError> {
     let mut drives = DriveSet::new(devices);
     let mut scan = Scan::of(&mut drives, now)?;
     let config = scan.config;
@@ -139,7 +141,7 @@ pub fn mount(
     let resets: BTreeMap<u32, u64> = due.iter().map(|(zone, _)| (*zone, scan.dead(*zone))).collect();
     agree::agree(&mut drives, &mut scan, &resets, now)?;
     finish_resets(&mut drives, &mut scan, &due, now)?;
-    let mut engine = Engine::new(config, tuning, scan.epoch_max + 1);
+    let mut engine = Raizn::new(config, tuning, scan.epoch_max + 1);
     engine.failed = scan.missing;
     engine.since = scan.newest.since;
     for zone in 0..config.logical_zones() {
@@ -158,7 +160,7 @@ pub fn mount(
     recovery.commit()?;
     recovery.fill()?;
     recovery.reset_old_logs(&scan)?;
-    let RaiznVolume { mut engine, drives, .. } = recovery.volume;
+    let Driven { mut engine, drives, .. } = recovery.volume;
     engine.counters = super::Counters::default();
     Ok((engine, drives))
 }
@@ -210,7 +212,7 @@ fn finish_resets(
 }
 
 /// Loads what was decided of a logical zone into the engine.
-fn load(engine: &mut Engine, zone: u32, decided: Decided) {
+fn load(engine: &mut Raizn, zone: u32, decided: Decided) {
     let logical = &mut engine.zones[zone as usize];
     logical.generation = decided.generation;
     logical.write_pointer = decided.write_pointer;
@@ -322,7 +324,7 @@ impl Recovery {
         let failed = self.volume.engine.failed;
         let mut replies = Vec::new();
         while self.volume.turn(self.now, &mut replies) || !self.volume.drives_are_idle() {
-            if let Some(next) = self.volume.next_event() {
+            if let Some(next) = self.volume.next_deadline() {
                 self.now = self.now.max(next);
             }
         }

@@ -9,11 +9,11 @@
 //! ```
 //! The last part of a zone, `log_reserve`, is kept for checkpoints and for records that cannot wait.
 
+use crate::Raizn;
 use crate::config::{Header, LOG_ZONES, count};
 use crate::record::{Kind, Record, Superblock};
 use crate::token::Waiter;
-use crate::{Engine, emit};
-use array::log::Effects;
+use array::engine::Effects;
 use base::frame::Frame;
 use base::units::{OOB_BYTES, ZoneIndex};
 use base::xor::xor_blocks;
@@ -88,7 +88,7 @@ pub struct ParityLog {
     old: Option<Old>,
 }
 
-impl Engine {
+impl Raizn {
     /// The physical zone of a place in a log.
     pub(super) fn log_zone(&self, place: usize) -> ZoneIndex {
         ZoneIndex(self.config.logical_zones() + count(place))
@@ -270,7 +270,7 @@ impl Engine {
         assert!(log.appended <= self.config.geometry.zone_capacity_blocks, "the log's reserve was too small");
         let place = log.place;
         let slot = self.appends.insert(Append { purpose, place });
-        emit(fx, drive, self.log_zone(place), Waiter::Log(slot), Op::Append { frames });
+        fx.command(drive, self.log_zone(place), Waiter::Log(slot), Op::Append { frames });
     }
 
     /// Appends who belongs to the array.
@@ -310,7 +310,7 @@ impl Engine {
         self.logs[drive].in_flight[place] -= 1;
         self.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            self.lose_member(drive, fx);
         }
         match purpose {
             Purpose::Partial { zone, stripe, coverage } => {
@@ -361,7 +361,7 @@ impl Engine {
                 || self.zones.iter().any(|zone| zone.reset.is_some());
             if !is_needed {
                 self.logs[drive].old = Some(Old { is_resetting: true, ..old });
-                emit(fx, drive, self.log_zone(old.place), Waiter::LogReset, Op::Reset);
+                fx.command(drive, self.log_zone(old.place), Waiter::LogReset, Op::Reset);
             }
         }
     }
@@ -393,7 +393,7 @@ impl Engine {
     pub(super) fn on_log_reset(&mut self, drive: usize, completion: &Completion, fx: &mut Effects) {
         self.logs[drive].old = None;
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            self.lose_member(drive, fx);
         }
     }
 

@@ -1,10 +1,10 @@
 //! The read path: from memory while a stripe is open, else from the drive; what is not there or not whole is decoded.
 
+use crate::Raizn;
 use crate::config::{Spot, count};
 use crate::logical_zone::ResetStage;
 use crate::token::Waiter;
-use crate::{Engine, emit};
-use array::log::Effects;
+use array::engine::Effects;
 use array::request::{Outcome, Reply, RequestId};
 use base::frame::Frame;
 use base::units::{Lba, ZoneIndex};
@@ -34,7 +34,7 @@ pub struct Decode {
     failed: bool,
 }
 
-impl Engine {
+impl Raizn {
     /// Starts a read.
     pub(super) fn start_read(&mut self, id: RequestId, lba: Lba, blocks: u32, fx: &mut Effects) {
         let mut frames = self.frames.take_vec(blocks as usize);
@@ -95,7 +95,7 @@ impl Engine {
         self.reads.get_mut(slot).pending += 1;
         let frames = self.frames.take_vec(length as usize);
         let op = Op::Read { offset: self.map.offset(spot.stripe, spot.row), frames };
-        emit(fx, drive, ZoneIndex(zone), Waiter::Read { slot, part: first }, op);
+        fx.command(drive, ZoneIndex(zone), Waiter::Read { slot, part: first }, op);
     }
 
     /// A drive has answered for the blocks from `part` on.
@@ -109,7 +109,7 @@ impl Engine {
     ) {
         let Completion { status, frames, zone: ZoneIndex(zone), .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.lose_member(drive, fx);
         }
         for (block, frame) in (part..).zip(&frames) {
             let (_, position) = self.position_of(self.reads.get(slot).lba.plus(u64::from(block)));
@@ -151,7 +151,7 @@ impl Engine {
             let frames = self.frames.take_vec(1);
             let drive = self.map.drive_of(zone, spot.stripe, piece);
             let op = Op::Read { offset: self.map.offset(spot.stripe, spot.row), frames };
-            emit(fx, drive, ZoneIndex(zone), Waiter::Source { slot, part: count(piece) }, op);
+            fx.command(drive, ZoneIndex(zone), Waiter::Source { slot, part: count(piece) }, op);
         }
         self.end_of_source(slot, fx);
     }
@@ -167,7 +167,7 @@ impl Engine {
     ) {
         let Completion { status, mut frames, .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.lose_member(drive, fx);
         }
         let Decode { zone, spot, .. } = *self.decodes.get(slot);
         let place = self.place_at(zone, spot.stripe, part as usize, spot.row);

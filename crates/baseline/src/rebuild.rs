@@ -15,6 +15,7 @@ use crate::volume::RaiznVolume;
 use crate::write::seal_block;
 use array::log::ReplaceError;
 use array::log::expect_blank;
+use array::request::Volume as _;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -54,61 +55,75 @@ impl From<MountError> for RebuildError {
     }
 }
 
-impl RaiznVolume {
-    /// An empty drive takes the place of the member that failed, with all that it should hold. The volume must be at
-    /// rest; it is again when the others know, a few turns later.
-    ///
-    /// # Errors
-    /// Why that cannot be. The drive is let go.
-    pub fn replace_member(
+/// Gives an empty drive the place of the member that failed, with all that it should hold. The volume must be at
+/// rest; it is again when the others know, a few turns later.
+///
+/// # Errors
+/// Why that cannot be. The drive is let go.
+pub fn replace_member(
+    volume: &mut RaiznVolume,
+    now: Instant,
+    member: DriveIndex,
+    device: Box<dyn ZonedDevice>,
+) -> Result<(), RebuildError> {
+    Rebuild { volume }.run(now, member, device)
+}
+
+/// A rebuild in work.
+struct Rebuild<'v> {
+    volume: &'v mut RaiznVolume,
+}
+
+impl Rebuild<'_> {
+    fn run(
         &mut self,
         now: Instant,
         member: DriveIndex,
         device: Box<dyn ZonedDevice>,
     ) -> Result<(), RebuildError> {
         self.can_replace(member.index())?;
-        let device = expect_blank(device, &self.engine.config.geometry, now)?;
-        self.drives.replace(member, device);
+        let device = expect_blank(device, &self.volume.engine.config.geometry, now)?;
+        self.volume.drives.replace(member, device);
         let rebuilt = self.copy_zones(member.index(), now).and_then(|()| self.begin_log(member.index(), now));
         if let Err(error) = rebuilt {
-            self.drives.remove(member);
+            self.volume.drives.remove(member);
             if let MountError::Drive { member: other, status: Status::DeviceGone } = error
                 && other != member.index()
             {
-                self.engine.fail_member(other, &mut self.effects);
+                self.volume.engine.lose_member(other, &mut self.volume.effects);
             }
             return Err(error.into());
         }
-        self.engine.record_members(&mut self.effects);
+        self.volume.engine.record_members(&mut self.volume.effects);
         Ok(())
     }
 
     fn can_replace(&mut self, member: usize) -> Result<(), ReplaceError> {
-        let members = self.engine.config.members;
+        let members = self.volume.engine.config.members;
         if member >= members {
             return Err(ReplaceError::NoSuchMember { members });
         }
-        if self.engine.is_broken() {
+        if self.volume.engine.is_broken() {
             return Err(ReplaceError::Broken);
         }
-        if !self.engine.is_failed(member) {
+        if !self.volume.engine.is_failed(member) {
             return Err(ReplaceError::NotFailed);
         }
         // What is recorded of members goes beyond what logs otherwise keep free: that room must not run out.
         for other in (0..members).filter(|other| *other != member) {
-            self.engine.log_has_room(other, &mut self.effects);
+            self.volume.engine.log_has_room(other, &mut self.volume.effects);
         }
-        if self.is_at_rest() { Ok(()) } else { Err(ReplaceError::Busy) }
+        if self.volume.is_at_rest() { Ok(()) } else { Err(ReplaceError::Busy) }
     }
 
     fn copy_zones(&mut self, member: usize, now: Instant) -> Result<(), MountError> {
-        let map = self.engine.map;
-        for zone in 0..self.engine.config.logical_zones() {
-            for stripe in 0..self.engine.zones[zone as usize].closed_stripes(&map) {
+        let map = self.volume.engine.map;
+        for zone in 0..self.volume.engine.config.logical_zones() {
+            for stripe in 0..self.volume.engine.zones[zone as usize].closed_stripes(&map) {
                 let frames = self.decode_piece(member, (zone, stripe), now)?;
                 self.write_rebuilt(member, (zone, stripe), frames, now)?;
             }
-            for index in 0..self.engine.zones[zone as usize].stripes.len() {
+            for index in 0..self.volume.engine.zones[zone as usize].stripes.len() {
                 let (number, frames) = self.open_piece(member, zone, index);
                 self.write_rebuilt(member, (zone, number), frames, now)?;
             }
@@ -123,7 +138,7 @@ impl RaiznVolume {
         (zone, stripe): (u32, u32),
         now: Instant,
     ) -> Result<Vec<Frame>, MountError> {
-        let map = self.engine.map;
+        let map = self.volume.engine.map;
         let piece = map.piece_of(zone, stripe, member);
         let rows = map.chunk_blocks();
         let mut others: Vec<(usize, Vec<Frame>)> = Vec::new();
@@ -136,13 +151,13 @@ impl RaiznVolume {
                 others.iter().map(|(other, frames)| (*other, &frames[row as usize].data)).collect();
             let mut frame = Frame::zeroed();
             map.layout.code.decode(piece, &known, &mut frame.data);
-            seal_block(&mut frame, &self.engine.place_at(zone, stripe, piece, row));
+            seal_block(&mut frame, &self.volume.engine.place_at(zone, stripe, piece, row));
             rebuilt.push(frame);
             // The right parity has a place again.
             if piece == map.data_count()
-                && let Some(moved) = self.engine.relocated.remove(&(zone, stripe, row))
+                && let Some(moved) = self.volume.engine.relocated.remove(&(zone, stripe, row))
             {
-                self.engine.frames.give(moved);
+                self.volume.engine.frames.give(moved);
             }
         }
         Ok(rebuilt)
@@ -155,17 +170,17 @@ impl RaiznVolume {
         piece: usize,
         now: Instant,
     ) -> Result<Vec<Frame>, MountError> {
-        let map = self.engine.map;
+        let map = self.volume.engine.map;
         let member = map.drive_of(zone, stripe, piece);
         let frames = (0..map.chunk_blocks()).map(|_| Frame::zeroed()).collect();
         let first = map.offset(stripe, 0);
         let op = Op::Read { offset: first, frames };
-        let mut frames = execute(&mut self.drives, member, ZoneIndex(zone), op, now)?.frames;
+        let mut frames = execute(&mut self.volume.drives, member, ZoneIndex(zone), op, now)?.frames;
         for (row, frame) in (0..).zip(&mut frames) {
-            let relocated = self.engine.relocated.get(&(zone, stripe, row));
+            let relocated = self.volume.engine.relocated.get(&(zone, stripe, row));
             if let Some(right) = relocated.filter(|_| piece == map.data_count()) {
                 frame.data = right.data;
-            } else if !block_is_whole(frame, &self.engine.place_at(zone, stripe, piece, row)) {
+            } else if !block_is_whole(frame, &self.volume.engine.place_at(zone, stripe, piece, row)) {
                 return Err(MountError::Damaged { member, zone, offset: first + row });
             }
         }
@@ -174,14 +189,14 @@ impl RaiznVolume {
 
     /// A member's piece of a stripe that is open, as far as it is written.
     fn open_piece(&self, member: usize, zone: u32, index: usize) -> (u32, Vec<Frame>) {
-        let map = self.engine.map;
-        let stripe = &self.engine.zones[zone as usize].stripes[index];
+        let map = self.volume.engine.map;
+        let stripe = &self.volume.engine.zones[zone as usize].stripes[index];
         let piece = map.piece_of(zone, stripe.number, member);
         assert!(!stripe.sealed, "at rest, a stripe that is full is complete");
         let frame_of = |row: u32| {
             let mut frame = Frame::zeroed();
             frame.data = stripe.data[map.within(piece, row) as usize].data;
-            seal_block(&mut frame, &self.engine.place_at(zone, stripe.number, piece, row));
+            seal_block(&mut frame, &self.volume.engine.place_at(zone, stripe.number, piece, row));
             frame
         };
         (stripe.number, (0..map.rows_below(piece, stripe.issued)).map(frame_of).collect())
@@ -197,22 +212,22 @@ impl RaiznVolume {
         if frames.is_empty() {
             return Ok(());
         }
-        self.engine.counters.blocks_rebuilt += u64::from(count(frames.len()));
-        let op = Op::Write { offset: self.engine.map.offset(stripe, 0), frames };
-        execute(&mut self.drives, member, ZoneIndex(zone), op, now).map(|_| ())
+        self.volume.engine.counters.blocks_rebuilt += u64::from(count(frames.len()));
+        let op = Op::Write { offset: self.volume.engine.map.offset(stripe, 0), frames };
+        execute(&mut self.volume.drives, member, ZoneIndex(zone), op, now).map(|_| ())
     }
 
     /// The member's log says what it must before the others may be lost.
     fn begin_log(&mut self, member: usize, now: Instant) -> Result<(), MountError> {
-        let map = self.engine.map;
-        let engine = &mut self.engine;
+        let map = self.volume.engine.map;
+        let engine = &mut self.volume.engine;
         engine.logs[member] = ParityLog::default();
         engine.failed = None;
         // One for each attempt: a drive that was given up half way must not be taken for its successor.
         let sequence = engine.superblock_sequence + 1;
         engine.since[member] = u64::from(engine.epoch) << 32 | u64::from(sequence);
         engine.superblock_sequence = 0;
-        engine.append_superblock(member, Purpose::Moved, &mut self.effects);
+        engine.append_superblock(member, Purpose::Moved, &mut self.volume.effects);
         for zone in 0..engine.config.logical_zones() {
             for index in 0..engine.zones[zone as usize].stripes.len() {
                 let stripe = &mut engine.zones[zone as usize].stripes[index];
@@ -220,12 +235,12 @@ impl RaiznVolume {
                 let is_here = map.parity_drive(zone, number) == member;
                 if is_here && !rows.is_empty() {
                     stripe.is_logged = true;
-                    engine.append_parity(zone, number, rows, Purpose::Moved, &mut self.effects);
+                    engine.append_parity(zone, number, rows, Purpose::Moved, &mut self.volume.effects);
                 }
             }
         }
         self.finish(now);
-        let engine = &mut self.engine;
+        let engine = &mut self.volume.engine;
         engine.superblock_sequence = sequence;
         match engine.failed {
             None => Ok(()),
@@ -239,8 +254,8 @@ impl RaiznVolume {
     /// Waits until drives have answered everything.
     fn finish(&mut self, mut now: Instant) {
         let mut replies = Vec::new();
-        while self.turn(now, &mut replies) || !self.drives_are_idle() {
-            if let Some(next) = self.next_event() {
+        while self.volume.turn(now, &mut replies) || !self.volume.drives_are_idle() {
+            if let Some(next) = self.volume.next_deadline() {
                 now = now.max(next);
             }
         }

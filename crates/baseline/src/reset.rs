@@ -1,16 +1,16 @@
 //! Resets of logical zones: first every log says that what the zone held is gone, then the drives' zones are
 //! erased. A crash in between is made good by the next mount.
 
+use crate::Raizn;
 use crate::logical_zone::{Pending, Reset, ResetStage};
 use crate::parity_log::Purpose;
 use crate::token::Waiter;
-use crate::{Engine, emit};
-use array::log::Effects;
+use array::engine::Effects;
 use array::request::{Outcome, Reply, RequestId};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 
-impl Engine {
+impl Raizn {
     /// A reset has arrived; writes that arrive from now on begin at the zone's start.
     pub(super) fn queue_reset(&mut self, zone: u32, id: RequestId, fx: &mut Effects) {
         let arrival = self.arrive();
@@ -76,7 +76,7 @@ impl Engine {
         let present = (0..members).filter(|drive| failed != Some(*drive));
         reset.stage = ResetStage::Erasing(super::config::count(present.clone().count()));
         for drive in present {
-            emit(fx, drive, ZoneIndex(zone), Waiter::ZoneReset(zone), Op::Reset);
+            fx.command(drive, ZoneIndex(zone), Waiter::ZoneReset(zone), Op::Reset);
         }
     }
 
@@ -89,7 +89,7 @@ impl Engine {
         fx: &mut Effects,
     ) {
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            self.lose_member(drive, fx);
         }
         let logical = &mut self.zones[zone as usize];
         let reset = logical.reset.as_mut().expect("its zones are being reset");
@@ -115,7 +115,7 @@ impl Engine {
     }
 }
 
-impl Engine {
+impl Raizn {
     /// The logical zone that an append is about.
     pub(super) fn zone_of_append(&self, slot: u32) -> Option<u32> {
         match self.appends.get(slot).purpose() {

@@ -29,10 +29,14 @@ pub enum Waiter {
     },
 }
 
+impl From<Waiter> for Token {
+    fn from(waiter: Waiter) -> Token {
+        waiter.token()
+    }
+}
+
 impl Waiter {
-    /// The waiter as a token.
-    #[must_use]
-    pub fn token(self) -> Token {
+    fn token(self) -> Token {
         let (kind, slot, part) = match self {
             Waiter::Data(zone) => (0, zone, 0),
             Waiter::Log(slot) => (1, slot, 0),

@@ -9,11 +9,11 @@
 //! 4. **advance**: a write ends when its stripe is whole, or when the blocks up to its end and the partial parity
 //!    up to its end are durable.
 
+use crate::Raizn;
 use crate::config::count;
 use crate::logical_zone::{Part, Pending, Span, Stripe};
 use crate::token::Waiter;
-use crate::{Engine, emit};
-use array::log::Effects;
+use array::engine::Effects;
 use array::request::{Outcome, Reply, RequestId};
 use base::checksum::crc32c;
 use base::frame::Frame;
@@ -33,7 +33,7 @@ pub struct WriteRequest {
     outcome: Outcome,
 }
 
-impl Engine {
+impl Raizn {
     /// A write has arrived.
     pub(super) fn start_write(&mut self, id: RequestId, lba: Lba, frames: Vec<Frame>, fx: &mut Effects) {
         let (zone, position) = self.position_of(lba);
@@ -214,7 +214,7 @@ impl Engine {
             }
         }
         self.zones[zone as usize].writers[drive].in_flight = parts;
-        emit(fx, drive, ZoneIndex(zone), Waiter::Data(zone), Op::Write { offset, frames });
+        fx.command(drive, ZoneIndex(zone), Waiter::Data(zone), Op::Write { offset, frames });
         true
     }
 
@@ -283,7 +283,7 @@ impl Engine {
         let parts = std::mem::take(&mut self.zones[zone as usize].writers[drive].in_flight);
         assert!(!parts.is_empty());
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            self.lose_member(drive, fx);
         }
         for part in &parts {
             self.zones[zone as usize].open_stripe(part.stripe).done[part.piece] += part.rows;

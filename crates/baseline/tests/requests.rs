@@ -1,7 +1,8 @@
 //! Requests that a zoned volume refuses. Faults, crashes and rebuilds of the baseline are the simulator's (docs/TESTING.md).
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use array::request::{Outcome, Request, RequestId, RequestOp};
+use array::engine::Engine as _;
+use array::request::{Outcome, Request, RequestId, RequestOp, Volume as _};
 use base::time::Instant;
 use base::units::{DriveIndex, Lba};
 use baseline::config::{Header, RaiznConfig, Tuning};
@@ -38,14 +39,14 @@ fn volume() -> RaiznVolume {
 
 /// The outcome, and a byte of each block that was read.
 fn answer(volume: &mut RaiznVolume, op: RequestOp) -> (Outcome, Vec<u8>) {
-    volume.submit(Request { id: RequestId(9), op });
+    volume.submit(Instant(0), Request { id: RequestId(9), op });
     let mut replies = Vec::new();
     for turn in 0..1_000 {
         volume.turn(Instant(turn), &mut replies);
         if let Some(mut reply) = replies.pop() {
             let bytes = reply.frames.iter().map(|frame| frame.data[4095]).collect();
             volume.frames().give_many(&mut reply.frames);
-            volume.engine().check_invariants();
+            volume.engine.check_invariants();
             return (reply.outcome, bytes);
         }
     }
@@ -73,7 +74,7 @@ fn trim(volume: &mut RaiznVolume, lba: u64, blocks: u64) -> Outcome {
 #[test]
 fn requests_that_break_the_rules_fail() {
     let mut volume = volume();
-    let zone_blocks = u64::from(volume.engine().zone_blocks());
+    let zone_blocks = u64::from(volume.engine.zone_blocks());
     for failed in [None, Some(DriveIndex(0))] {
         failed.into_iter().for_each(|drive| volume.fail_member(drive));
         assert_eq!(write(&mut volume, 0, &[1, 2, 3]), Outcome::Done);

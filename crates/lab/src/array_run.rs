@@ -5,10 +5,11 @@ use crate::precise::precise_u64;
 use crate::sizing;
 use crate::workload::{Figures, Measured, whole_ns};
 use anyhow::{Result, ensure};
+use array::engine::Engine;
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, Lba};
@@ -102,7 +103,7 @@ pub fn run(options: &ArrayRun) -> Result<ArrayRunReport> {
     Ok(ArrayRunReport {
         profile: options.profile.name().to_owned(),
         figures: measured.figures(),
-        write_amplification: clients.volume.shard().counters().write_amplification(),
+        write_amplification: clients.volume.engine.counters().write_amplification(),
     })
 }
 
@@ -184,7 +185,7 @@ impl<'a> Clients<'a> {
     }
 
     fn places(&self) -> u64 {
-        self.volume.shard().blocks() / self.blocks_per_request()
+        self.volume.engine.blocks() / self.blocks_per_request()
     }
 
     /// Writes the whole volume once.

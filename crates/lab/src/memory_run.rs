@@ -10,7 +10,7 @@ use crate::{null_array, sizing};
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::volume::LogVolume;
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, Lba};
 use serde::Serialize;
@@ -91,12 +91,12 @@ pub fn run(options: &MemoryRun) -> Result<MemoryReport> {
     let tuning = Tuning { stripe_table, stripe_tables_bytes_max, ..Tuning::default() };
     let mut volume = null_array::mounted(&config, tuning)?;
     write_all(&mut volume, config.volume_blocks)?;
-    let sealed = volume.shard().status().segments_sealed;
+    let sealed = volume.engine.status().segments_sealed;
     ensure!(sealed > 0, "a volume of this size fills no segment: raise --size");
     let sealed_bytes = sealed * u64::from(layout.segment_data_blocks()) * BLOCK_BYTES_U64;
     let volume_bytes = config.volume_blocks * BLOCK_BYTES_U64;
     let structures: Vec<StructureMemory> = volume
-        .shard()
+        .engine
         .memory()
         .rows()
         .into_iter()

@@ -81,7 +81,7 @@ pub fn run(options: &MountRun) -> Result<MountReport> {
     let rig = Rig::new(plan(options)?)?;
     let mut mounts = vec![mount_of("all footers, nothing open", &rig, rig.mount_time())];
     let volume_bytes = rig.volume_blocks() * BLOCK_BYTES_U64;
-    ensure!(rig.volume().shard().status().used_bytes == volume_bytes, "not all blocks were found");
+    ensure!(rig.volume().engine.status().used_bytes == volume_bytes, "not all blocks were found");
     let (mut rig, took) = crash_under_load(rig, options)?;
     mounts.push(mount_of("a crash, without a checkpoint", &rig, took));
     let before = rig.now();
@@ -124,7 +124,7 @@ fn mount_of(after: &'static str, rig: &Rig, took: Nanos) -> Mount {
         peak_bytes: memory.peak,
         kept_bytes: memory.end,
         peak_bytes_per_tib: precise_u64(memory.peak) * precise_u64(TIB) / volume_bytes,
-        uses_checkpoint: rig.volume().shard().has_checkpoint(),
+        uses_checkpoint: rig.volume().engine.has_checkpoint(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{null_array, sizing};
 use anyhow::{Context, Result, ensure};
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::volume::LogVolume;
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, Lba};
@@ -131,7 +131,7 @@ pub fn run(options: &NullWrite) -> Result<NullWriteReport> {
         writes_per_second: 1e9 / ns_per_write,
         allocations_per_write: precise_u64(allocations) / precise_u64(writes),
         instructions_per_write: instructions.map(|count| precise_u64(count) / precise_u64(writes)),
-        write_amplification: client.volume.shard().counters().write_amplification().unwrap_or(0.0),
+        write_amplification: client.volume.engine.counters().write_amplification().unwrap_or(0.0),
         writes,
         block_bytes: options.block_bytes,
         chunk_bytes: options.chunk_bytes,
@@ -215,7 +215,7 @@ impl Client {
     fn warm_up(&mut self) -> Result<()> {
         let began = std::time::Instant::now();
         let segments = self.segments;
-        while self.volume.shard().counters().segments_collected < segments {
+        while self.volume.engine.counters().segments_collected < segments {
             ensure!(began.elapsed() < WARM_UP_MAX, "not warm after {} s", WARM_UP_MAX.as_secs());
             self.run_for(Duration::from_millis(50))?;
         }

@@ -9,11 +9,12 @@ use crate::cached_drive::CachedDrive;
 use crate::precise::precise_u64;
 use crate::sizing;
 use anyhow::{Context, Result, ensure};
+use array::engine::Engine;
 use array::log::config::{ArrayConfig, OpenSegments, Tuning};
 use array::log::status::Health;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
-use array::request::{Outcome, Request, RequestId, RequestOp};
+use array::request::{Outcome, Request, RequestId, RequestOp, Volume};
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, Lba, ZoneIndex};
@@ -110,7 +111,7 @@ pub fn run(options: &RebuildRun) -> Result<RebuildReport> {
     let config = config_of(options)?;
     let mut array = Array::new(options, &config)?;
     // With a client, some of the volume stays empty: the collector is not to begin as the rebuild does.
-    let blocks = array.volume.shard().blocks();
+    let blocks = array.volume.engine.blocks();
     array.fill(if options.client { blocks / 2 } else { blocks })?;
     array.lose_drive()?;
     let mut client = options.client.then(Client::default);
@@ -265,7 +266,7 @@ impl Array {
                 Some(since) => {
                     client.flushes.count += 1;
                     client.flushes.longest = client.flushes.longest.max(self.now.since(since));
-                    let lba = Lba(client.requests * CLIENT_STRIDE % self.volume.shard().blocks());
+                    let lba = Lba(client.requests * CLIENT_STRIDE % self.volume.engine.blocks());
                     let mut frames = Vec::new();
                     self.volume.frames().take_many(1, &mut frames);
                     RequestOp::Write { lba, frames, force_unit_access: false }
@@ -307,9 +308,9 @@ impl Array {
         self.volume.replace_member(self.now, LOST, device, [number; 16])?;
         // The new drive was asked for its zones, which took its time.
         let since = self.now;
-        let status = self.volume.shard().rebuild_status().context("the rebuild does not begin")?;
+        let status = self.volume.engine.rebuild_status().context("the rebuild does not begin")?;
         let mut answered = self.turn()?;
-        while self.volume.shard().status().health != Health::Clean {
+        while self.volume.engine.status().health != Health::Clean {
             self.serve(client.as_deref_mut(), answered)?;
             answered = self.wait()?;
         }

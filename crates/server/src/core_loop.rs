@@ -41,7 +41,7 @@ use crate::config::{ConfigError, ServerConfig, WallClock};
 use crate::listen::Listener;
 use crate::ring::{Completion, Event, OperationId, Ring};
 use crate::stop::Stop;
-use array::request::{Reply, Volume};
+use array::request::{Controlled, Reply};
 use backend::Backend;
 use base::time::{Instant, Nanos};
 use client::{Client, Pause};
@@ -109,7 +109,7 @@ pub enum RunError {
 /// # Errors
 /// When the service cannot begin, when the kernel refuses to work for us, or when the volume
 /// cannot be flushed at the end.
-pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Volume) -> Result<(), RunError> {
+pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Controlled) -> Result<(), RunError> {
     config.validate()?;
     if config.cores > 1 {
         return cores::run(config, service, volume);

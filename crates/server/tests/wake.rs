@@ -5,7 +5,7 @@
 
 mod support;
 
-use array::request::{Reply, Request, Volume};
+use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
@@ -45,7 +45,9 @@ impl Volume for Sleeper {
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
+}
 
+impl Controlled for Sleeper {
     fn control(&mut self, now: Instant, line: &str) -> String {
         self.0.control(now, line)
     }

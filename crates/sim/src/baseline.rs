@@ -5,11 +5,12 @@ use crate::engine::{Array, Volume};
 use crate::oracle::stamp_of;
 use crate::outage::Mounted;
 use crate::world::{Failure, World};
-use array::request::{Outcome, Request, RequestId, RequestOp};
+use array::engine::Engine;
+use array::request::{Outcome, Request, RequestId, RequestOp, Volume as _};
 use base::time::Instant;
 use base::units::{DriveIndex, Lba, ZoneIndex};
 use baseline::volume::RaiznVolume;
-use baseline::{MountError, RebuildError, mount};
+use baseline::{MountError, RebuildError, mount, replace_member};
 use std::collections::BTreeSet;
 use zone::device::ZonedDevice;
 
@@ -34,7 +35,8 @@ impl World {
             self.trim(lba, 1, false)?;
         }
         while !self.is_dark() {
-            let engine = self.volume().raizn().engine();
+            let Some(volume) = self.volume().raizn() else { return Ok(Some((lba, blocks))) };
+            let engine = &volume.engine;
             let zones = engine.config().logical_zones();
             let mut possible = (0..zones).map(|more| (wanted + more) % zones);
             if let Some(zone) = possible.find(|zone| engine.accepts_writes(*zone)) {
@@ -70,7 +72,7 @@ impl World {
     }
 
     fn raizn_pointer(&mut self, zone: u32) -> u32 {
-        self.volume().raizn().engine().write_pointer(zone)
+        self.volume().raizn().map_or(0, |volume| volume.engine.write_pointer(zone))
     }
 
     /// Mounts the baseline.
@@ -143,7 +145,8 @@ impl World {
         let device = self.rack.device(drive);
         self.rack.lock().power.recovering = true;
         let now = self.now;
-        let rebuilt = self.volume().raizn().replace_member(now, DriveIndex::at(member), device);
+        let Some(volume) = self.volume().raizn() else { return Ok(()) };
+        let rebuilt = replace_member(volume, now, DriveIndex::at(member), device);
         self.rack.lock().power.recovering = false;
         let rebuilt = match rebuilt {
             Err(RebuildError::Refused(_)) => return self.turn(),
@@ -194,7 +197,8 @@ impl World {
 
     /// What must hold at rest.
     pub(crate) fn check_baseline(&mut self) -> Result<(), Failure> {
-        let engine = self.volume().raizn().engine();
+        let Some(volume) = self.volume().raizn() else { return Ok(()) };
+        let engine = &volume.engine;
         engine.check_invariants();
         let (failed, is_broken) = (engine.failed_member(), engine.is_broken());
         if let Some(member) = failed.filter(|member| !self.ledger.is_blamed(*member)) {
@@ -230,7 +234,7 @@ impl World {
                 let media = rack.drives[self.drive_of[member]].media();
                 (0..media.geometry().zones).map(|zone| media.zone(ZoneIndex(zone))).collect()
             };
-            if let Some(what) = self.volume().raizn().engine().audit_zones(member, &states) {
+            if let Some(what) = self.engine().audit_zones(DriveIndex::at(member), &states) {
                 return Err(Failure::new(format!("drive {member}: {what}")));
             }
         }
@@ -259,8 +263,8 @@ impl World {
             Err(error) => return Err(Failure::new(about(format!("the array does not mount: {error}")))),
         };
         let mut volume = RaiznVolume::new(engine, drives);
-        volume.engine().check_invariants();
-        let blocks = volume.engine().blocks();
+        volume.engine.check_invariants();
+        let blocks = volume.engine.blocks();
         for lba in (0..blocks).step_by(BLOCKS_AT_ONCE as usize) {
             let count = u32::try_from(blocks - lba).map_or(BLOCKS_AT_ONCE, |left| left.min(BLOCKS_AT_ONCE));
             for (lba, stamp) in (lba..).zip(read_at_once(&mut volume, lba, count, self.now)?) {
@@ -281,7 +285,7 @@ fn read_at_once(
     blocks: u32,
     now: Instant,
 ) -> Result<Vec<Option<u64>>, Failure> {
-    volume.submit(Request { id: RequestId(0), op: RequestOp::Read { lba: Lba(lba), blocks } });
+    volume.submit(now, Request { id: RequestId(0), op: RequestOp::Read { lba: Lba(lba), blocks } });
     let mut replies = Vec::new();
     for _ in 0..TURNS_MAX {
         volume.turn(now, &mut replies);

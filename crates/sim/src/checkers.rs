@@ -25,7 +25,7 @@ impl World {
             return self.check_baseline();
         }
         self.check_rebuilt()?;
-        self.volume().shard().check_invariants();
+        self.engine().check_invariants();
         self.check_members()?;
         self.check_zones()?;
         let is_repaired = self.is_repaired();
@@ -42,7 +42,7 @@ impl World {
     pub(crate) fn come_to_rest(&mut self) -> Result<(), Failure> {
         self.drain()?;
         let since = self.now;
-        while !self.is_dark() && !self.volume().is_quiet() {
+        while !self.is_dark() && !self.engine().is_quiet() {
             if !self.advance()? && !self.is_dark() {
                 return Err(self.stuck("the engine never comes to rest: nothing is due"));
             }
@@ -55,7 +55,7 @@ impl World {
 
     /// A scrub has repaired everything, and nothing broke since.
     fn is_repaired(&mut self) -> bool {
-        let status = self.volume().shard().scrub_status();
+        let status = self.volume().log().and_then(|volume| volume.engine.scrub_status());
         let is_done = |status: ScrubStatus| {
             let left = status.segments_left + status.findings.descriptions_left;
             status.state == ScrubState::Done && left == 0
@@ -65,7 +65,8 @@ impl World {
 
     /// A rebuild is over when all is at rest, unless it cannot be done; a member that was rebuilt counts again.
     fn check_rebuilt(&mut self) -> Result<(), Failure> {
-        let status = self.volume().shard().status();
+        let Some(volume) = self.volume().log() else { return Ok(()) };
+        let status = volume.engine.status();
         if let Health::Rebuilding { .. } = status.health
             && self.ledger.is_tolerable()
         {
@@ -86,7 +87,7 @@ impl World {
 
     /// Nobody is out whom no fault has touched.
     fn check_members(&mut self) -> Result<(), Failure> {
-        let members = self.volume().shard().status().members;
+        let members = self.engine().members();
         for (member, state) in members.iter().enumerate() {
             if *state == MemberState::Failed && !self.ledger.is_blamed(member) {
                 return Err(Failure::new(format!("member {member} was failed without cause")));
@@ -105,7 +106,7 @@ impl World {
                 (0..zones).map(|zone| drive.media().zone(ZoneIndex(zone))).collect()
             };
             let judged = self.ledger.has_all_zones(member);
-            if let Some(what) = self.volume().shard().audit_zones(DriveIndex::at(member), &states)
+            if let Some(what) = self.engine().audit_zones(DriveIndex::at(member), &states)
                 && judged
             {
                 return Err(Failure::new(format!("drive {member}: {what}")));
@@ -123,7 +124,7 @@ impl World {
         };
         self.check_index(&shard, &mut drives)?;
         let report = check(&shard, &mut drives, &report, self.now, |_| {});
-        let served = self.volume().shard().status().members;
+        let served = self.engine().members();
         for problem in &report.problems {
             if !self.may_be(problem) || is_repaired && is_damage(problem, &served) {
                 return Err(Failure::new(format!("check finds {problem:?}")));
@@ -136,7 +137,8 @@ impl World {
     fn check_index(&mut self, fresh: &Shard, drives: &mut DriveSet) -> Result<(), Failure> {
         let blamed = (0..self.plan.members).any(|member| self.ledger.is_blamed(member));
         let now = self.now;
-        let shard = self.volume().shard();
+        let Some(volume) = self.volume().log() else { return Ok(()) };
+        let shard = &volume.engine;
         if blamed || !shard.is_off_loading() {
             return Ok(());
         }
@@ -167,12 +169,16 @@ impl World {
                 "with the checkpoint or summaries, and without: {differences}"
             )));
         }
-        if !uses_checkpoint && self.volume().shard().has_checkpoint() && !blamed {
+        if !uses_checkpoint && !blamed && self.has_checkpoint() {
             return Err(Failure::new("a mount cannot use the checkpoint"));
         }
         self.ledger.count("checkpoints compared", u64::from(uses_checkpoint));
         self.ledger.count("summaries compared", u64::from(uses_summaries));
         Ok(())
+    }
+
+    fn has_checkpoint(&mut self) -> bool {
+        self.volume().log().is_some_and(|volume| volume.engine.has_checkpoint())
     }
 
     /// Copies of the drives that are plugged in.

@@ -75,7 +75,7 @@ impl World {
         let Some((lba, blocks)) = self.place_to_write(lba, blocks)? else { return Ok(()) };
         let arrival = self.oracle.arrive();
         let mut frames = Vec::new();
-        self.volume().frames().take_many(Lba(blocks).index(), &mut frames);
+        self.volume().clients_view().frames().take_many(Lba(blocks).index(), &mut frames);
         for (lba, frame) in (lba..).zip(&mut frames) {
             fill(&mut frame.data, lba, arrival);
             self.oracle.begin(lba, arrival, arrival);
@@ -135,7 +135,7 @@ impl World {
         self.rack.lock().trace.note(self.now, &Event::Asks(id));
         self.pending.insert(id, Pending { since: self.now, what });
         let now = self.now;
-        self.volume().submit(now, Request { id: RequestId(id), op });
+        self.volume().clients_view().submit(now, Request { id: RequestId(id), op });
         self.turn()
     }
 
@@ -144,7 +144,7 @@ impl World {
         let frames = Lba(frames).index();
         while !self.is_dark() {
             let crowded = self.pending.len() >= self.plan.depth;
-            if !crowded && self.volume().has_frames(frames) {
+            if !crowded && self.engine().client_frames_available() >= frames {
                 return Ok(true);
             }
             self.expect_progress()?;
@@ -238,7 +238,7 @@ impl World {
                 }
             }
         }
-        self.volume().frames().give_many(&mut reply.frames);
+        self.volume().clients_view().frames().give_many(&mut reply.frames);
         Ok(())
     }
 

@@ -1,12 +1,11 @@
 //! The engines that are simulated, as the world sees them: the log-structured one, and the baseline after RAIZN.
 
+use array::engine::Engine;
+use array::log;
 use array::log::config::ArrayConfig;
 use array::log::volume::LogVolume;
-use array::log::{self, Shard};
-use array::request::{Reply, Request};
+use array::request;
 use base::erasure::ErasureCode;
-use base::frame::FramePool;
-use base::time::Instant;
 use base::units::DriveIndex;
 use baseline::config::{RaiznConfig, Tuning};
 use baseline::volume::RaiznVolume;
@@ -96,88 +95,36 @@ pub enum Volume {
 }
 
 impl Volume {
-    /// The log-structured engine.
-    ///
-    /// # Panics
-    /// When it is the other one.
+    /// The engine, as every engine is known.
     #[must_use]
-    pub fn shard(&self) -> &Shard {
+    pub fn engine(&self) -> &dyn Engine {
         match self {
-            Volume::Log(volume) => volume.shard(),
-            Volume::Raizn(_) => panic!("only asked of the log-structured engine"),
+            Volume::Log(volume) => &volume.engine,
+            Volume::Raizn(volume) => &volume.engine,
         }
     }
 
-    /// The log-structured engine with its drives.
-    ///
-    /// # Panics
-    /// When it is the other one.
-    pub fn log(&mut self) -> &mut LogVolume {
+    /// The volume, as clients know it.
+    pub fn clients_view(&mut self) -> &mut dyn request::Volume {
         match self {
-            Volume::Log(volume) => volume,
-            Volume::Raizn(_) => panic!("only asked of the log-structured engine"),
+            Volume::Log(volume) => &mut **volume,
+            Volume::Raizn(volume) => &mut **volume,
         }
     }
 
-    /// The baseline with its drives.
-    ///
-    /// # Panics
-    /// When it is the other one.
-    pub fn raizn(&mut self) -> &mut RaiznVolume {
+    /// The log-structured engine with its drives, if that is the one.
+    pub fn log(&mut self) -> Option<&mut LogVolume> {
         match self {
-            Volume::Raizn(volume) => volume,
-            Volume::Log(_) => panic!("only asked of the baseline"),
+            Volume::Log(volume) => Some(volume),
+            Volume::Raizn(_) => None,
         }
     }
 
-    /// Accepts a request.
-    pub fn submit(&mut self, now: Instant, request: Request) {
+    /// The baseline with its drives, if that is the one.
+    pub fn raizn(&mut self) -> Option<&mut RaiznVolume> {
         match self {
-            Volume::Log(volume) => volume.submit(now, request),
-            Volume::Raizn(volume) => volume.submit(request),
-        }
-    }
-
-    /// Makes what progress is possible; true when another turn may make more.
-    pub fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
-        match self {
-            Volume::Log(volume) => volume.turn(now, replies),
-            Volume::Raizn(volume) => volume.turn(now, replies),
-        }
-    }
-
-    /// When the next turn is due.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
-        match self {
-            Volume::Log(volume) => volume.next_deadline(),
-            Volume::Raizn(volume) => volume.next_event(),
-        }
-    }
-
-    /// The pool of frames.
-    pub fn frames(&mut self) -> &mut FramePool {
-        match self {
-            Volume::Log(volume) => volume.frames(),
-            Volume::Raizn(volume) => volume.frames(),
-        }
-    }
-
-    /// True when clients may have so many more frames. The baseline does not bound them.
-    #[must_use]
-    pub fn has_frames(&self, frames: usize) -> bool {
-        match self {
-            Volume::Log(volume) => volume.shard().client_frames_available() >= frames,
-            Volume::Raizn(_) => true,
-        }
-    }
-
-    /// True when nothing is under way.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        match self {
-            Volume::Log(volume) => volume.shard().is_quiet(),
-            Volume::Raizn(volume) => volume.is_at_rest(),
+            Volume::Raizn(volume) => Some(volume),
+            Volume::Log(_) => None,
         }
     }
 
@@ -190,47 +137,11 @@ impl Volume {
         }
     }
 
-    /// An operator says that a member has failed.
+    /// Takes a member for failed, because an operator says so.
     pub fn fail_member(&mut self, member: DriveIndex) {
         match self {
             Volume::Log(volume) => volume.fail_member(member),
             Volume::Raizn(volume) => volume.fail_member(member),
-        }
-    }
-
-    /// How the engine stands.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        match self {
-            Volume::Log(volume) => volume.shard().describe(),
-            Volume::Raizn(volume) => volume.engine().describe(),
-        }
-    }
-
-    /// What should have happened by now and has not.
-    #[must_use]
-    pub fn overdue(&self, now: Instant) -> Option<String> {
-        match self {
-            Volume::Log(volume) => volume.shard().audit_deadline(now),
-            Volume::Raizn(_) => None,
-        }
-    }
-
-    /// True while recovery goes on after the mount. That of the baseline is over by then.
-    #[must_use]
-    pub fn has_recovery_debt(&self) -> bool {
-        match self {
-            Volume::Log(volume) => volume.shard().has_recovery_debt(),
-            Volume::Raizn(_) => false,
-        }
-    }
-
-    /// True when recovery must begin anew.
-    #[must_use]
-    pub fn must_mount_again(&self) -> bool {
-        match self {
-            Volume::Log(volume) => volume.shard().must_mount_again(),
-            Volume::Raizn(_) => false,
         }
     }
 }

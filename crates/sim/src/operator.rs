@@ -20,10 +20,12 @@ impl World {
         if self.is_dark() {
             return Ok(());
         }
-        self.volume().log().ask_for_checkpoint();
+        if let Some(volume) = self.volume().log() {
+            volume.ask_for_checkpoint();
+        }
         self.turn()?;
         let since = self.now;
-        while !self.is_dark() && self.volume().shard().is_writing_checkpoint() {
+        while !self.is_dark() && self.is_writing_checkpoint() {
             if !self.advance()? && !self.is_dark() || self.is_over(since) {
                 return Err(self.stuck("the last checkpoint is never written"));
             }
@@ -38,10 +40,14 @@ impl World {
         self.mount(None)
     }
 
+    fn is_writing_checkpoint(&mut self) -> bool {
+        self.volume().log().is_some_and(|volume| volume.engine.is_writing_checkpoint())
+    }
+
     /// A scrub is stopped, if one is running.
     pub(crate) fn stop_scrub(&mut self) -> Result<(), Failure> {
-        if let Array::Log(_) = self.array {
-            self.volume().log().stop_scrub();
+        if let Some(volume) = self.volume().log() {
+            volume.stop_scrub();
             self.scrubbed = false;
         }
         self.turn()
@@ -49,10 +55,10 @@ impl World {
 
     /// Rebuilds and scrubs are limited from now on, or not.
     pub(crate) fn set_rates(&mut self, kib_per_second: u64) -> Result<(), Failure> {
-        if let Array::Log(_) = self.array {
+        if let Some(volume) = self.volume().log() {
             let rate = Some(kib_per_second << 10);
-            self.volume().log().set_rebuild_rate(rate);
-            self.volume().log().set_scrub_rate(rate);
+            volume.set_rebuild_rate(rate);
+            volume.set_scrub_rate(rate);
         }
         self.turn()
     }

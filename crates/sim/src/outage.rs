@@ -147,7 +147,7 @@ impl World {
         self.rack.lock().drives.iter_mut().for_each(Drive::learn);
         let since = self.now;
         self.turn()?;
-        while !self.is_dark() && self.volume().has_recovery_debt() {
+        while !self.is_dark() && self.engine().has_recovery_debt() {
             if !self.advance()? && !self.is_dark() {
                 return Err(self.stuck("recovery never ends: nothing is due"));
             }
@@ -160,7 +160,7 @@ impl World {
             self.power_off();
             return Ok(());
         }
-        if self.volume().must_mount_again() {
+        if self.engine().must_mount_again() {
             return self.mount_again();
         }
         self.rack.lock().power.disarm_cuts();
@@ -173,7 +173,7 @@ impl World {
             return Ok(());
         }
         for member in std::mem::take(&mut self.outdated) {
-            if self.volume().shard().status().members[member] != MemberState::Failed {
+            if self.engine().members()[member] != MemberState::Failed {
                 return Err(Failure::new(format!("an older copy of drive {member} is believed")));
             }
             self.ledger.count("older copies left out", 1);
@@ -332,7 +332,8 @@ impl World {
         let id = self.rack.lock().drives[drive].media().uuid();
         self.rack.lock().power.recovering = true;
         let now = self.now;
-        let accepted = self.volume().log().replace_member(now, DriveIndex::at(member), device, id);
+        let Some(volume) = self.volume().log() else { return Ok(()) };
+        let accepted = volume.replace_member(now, DriveIndex::at(member), device, id);
         self.rack.lock().power.recovering = false;
         if accepted.is_ok() {
             self.scrubbed = false;

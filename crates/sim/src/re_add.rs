@@ -40,7 +40,7 @@ impl World {
                 return self.mount(cut);
             }
         } else {
-            let members = self.volume().shard().status().members;
+            let members = self.engine().members();
             if members[member] != MemberState::Failed || members.contains(&MemberState::Rebuilding) {
                 return Ok(());
             }

@@ -14,6 +14,7 @@ use crate::re_add::spoils_media;
 use crate::rollback::Rollbacks;
 use crate::step::{Damage, Scope, Step};
 use crate::trace::{Keep, Trace};
+use array::engine::Engine;
 use array::log::scrub::ScrubOptions;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -258,9 +259,14 @@ impl World {
         self.volume.as_mut().expect("the power is on")
     }
 
+    /// The engine of the volume; only asked for while the power is on.
+    pub(crate) fn engine(&mut self) -> &dyn Engine {
+        self.volume().engine()
+    }
+
     /// Nothing moves though it should.
     pub(crate) fn stuck(&self, what: &str) -> Failure {
-        let state = self.volume.as_ref().map(|volume| volume.describe()).unwrap_or_default();
+        let state = self.volume.as_ref().map(|volume| volume.engine().describe()).unwrap_or_default();
         Failure::new(format!("{what}; {state}"))
     }
 
@@ -278,7 +284,7 @@ impl World {
         if self.is_dark() {
             return Ok(false);
         }
-        let Some(next) = self.volume().next_deadline() else { return Ok(false) };
+        let Some(next) = self.volume().clients_view().next_deadline() else { return Ok(false) };
         self.now = self.now.max(next);
         self.turn()?;
         Ok(true)
@@ -289,7 +295,7 @@ impl World {
         let now = self.now;
         for _ in 0..TURNS_AT_ONCE_MAX {
             let mut replies = Vec::new();
-            let more = self.volume().turn(now, &mut replies);
+            let more = self.volume().clients_view().turn(now, &mut replies);
             for reply in replies {
                 self.on_reply(reply)?;
             }
@@ -297,7 +303,7 @@ impl World {
                 return Ok(());
             }
             if !more {
-                let overdue = self.volume().overdue(now);
+                let overdue = self.engine().overdue(now);
                 return overdue.map_or(Ok(()), |what| Err(Failure::new(what)));
             }
         }
@@ -341,8 +347,9 @@ impl World {
     fn scrub(&mut self, repair: bool) -> Result<(), Failure> {
         // All drives are read where a rebuild writes one.
         let rate = Some(self.plan.rebuild_kib_per_second << 13);
-        let is_quiet = self.pending.is_empty() && self.volume().is_quiet();
-        if self.volume().log().start_scrub(ScrubOptions { repair, rate }).is_ok() {
+        let is_quiet = self.pending.is_empty() && self.engine().is_quiet();
+        let Some(volume) = self.volume().log() else { return Ok(()) };
+        if volume.start_scrub(ScrubOptions { repair, rate }).is_ok() {
             self.ledger.count("scrubs", 1);
             self.scrubbed = repair && is_quiet && !self.ledger.may_break_later();
         }

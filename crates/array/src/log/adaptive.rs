@@ -17,9 +17,10 @@
 //! 5. **The last stripe of a victim** ([`Shard::remainder_waits`]) is filled with blocks of clients instead of padding,
 //!    as long as some are about to write.
 
+use crate::engine::{Effects, Engine};
+use crate::log::Shard;
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
-use crate::log::{Effects, Shard};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -181,7 +182,7 @@ impl Shard {
     }
 
     /// Clients are being answered, and may send more at once: what is filling waits for that.
-    pub fn expect_reaction(&mut self, now: Instant) {
+    pub(super) fn await_reaction(&mut self, now: Instant) {
         let is_filling = |stream: Stream| self.streams[stream.index()].filling.is_some();
         let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.is_space_short();
         let waits = waits && self.is_adaptive();
@@ -189,7 +190,7 @@ impl Shard {
     }
 
     /// Nothing more happens now: closes stripes of clients that would wait although a segment has nothing to do.
-    pub fn close_idle(&mut self, now: Instant, fx: &mut Effects) {
+    pub(super) fn close_idle(&mut self, now: Instant, fx: &mut Effects) {
         self.demand.reaction_until = None;
         if !self.is_adaptive() {
             return;

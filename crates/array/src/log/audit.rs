@@ -12,8 +12,7 @@ use zone::rules::Zone;
 
 impl Shard {
     /// Describes what is under way and what waits, in one line: for whoever finds that nothing moves.
-    #[must_use]
-    pub fn describe(&self) -> String {
+    pub(super) fn work_in_words(&self) -> String {
         let streams: Vec<String> = (self.streams.iter())
             .map(|stream| {
                 let open = stream.open.iter().flat_map(|place| place.segment);
@@ -51,8 +50,7 @@ impl Shard {
 
     /// A stripe of clients that should have been closed by now: none waits for company beyond its deadline,
     /// whatever the collector does.
-    #[must_use]
-    pub fn audit_deadline(&self, now: Instant) -> Option<String> {
+    pub(super) fn overdue_stripe(&self, now: Instant) -> Option<String> {
         let filling = Stream::CLIENTS.into_iter().filter_map(|stream| self.streams[stream.index()].filling);
         let since = filling.map(|slot| self.stripes.get(slot).opened_at).min()?;
         let overdue = since + self.tuning.stripe_deadline <= now;
@@ -61,8 +59,7 @@ impl Shard {
 
     /// The first zone of a drive at rest that is not what the engine takes it for, in words. Zones that
     /// belong to no segment and are not free are among them: media that failed leave such.
-    #[must_use]
-    pub fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
+    pub(super) fn mistaken_zone(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
         if !self.membership.is_present(drive.index()) {
             return None;
         }

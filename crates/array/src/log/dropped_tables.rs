@@ -13,9 +13,10 @@
 //!
 //! [`Tuning::stripe_tables_bytes_max`]: crate::log::config::Tuning::stripe_tables_bytes_max
 
+use crate::engine::Effects;
+use crate::log::Shard;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::table_load::TableLoad;
-use crate::log::{Effects, Shard};
 use base::slab::Slab;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -17,6 +17,8 @@
 //! The volume's own proof holds without these segments ([`ArrayConfig::affords`]), once they are there: after a mount
 //! they are taken one by one from what is free beyond the collector's reserve.
 
+use crate::engine::Effects;
+use crate::log::Shard;
 use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS};
 use crate::log::index::Name;
 use crate::log::index::groups::Residence;
@@ -24,7 +26,6 @@ use crate::log::load::GroupReader;
 use crate::log::pba::Pba;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
-use crate::log::{Effects, Shard};
 use base::frame::Frame;
 use base::time::Instant;
 use base::xor::Block;

@@ -21,6 +21,8 @@
 //!   and after one was lost.
 //! - A group that cannot be read is lost until the next mount, its blocks fail, and nothing is collected any more.
 
+use crate::engine::{Effects, Engine};
+use crate::log::Shard;
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::entries::EntryBytes;
@@ -31,7 +33,6 @@ use crate::log::mapping_space::{MappingSpace, segments_for};
 use crate::log::pba::{Pba, PbaFormat};
 use crate::log::stripe::Origin;
 use crate::log::write::Work;
-use crate::log::{Effects, Shard};
 use base::time::Instant;
 use base::units::Lba;
 use base::xor::Block;

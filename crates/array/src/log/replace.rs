@@ -4,7 +4,8 @@
 //! lack its zone until the rebuild has written it; those that are open are closed early, so that they
 //! are rebuilt like the rest and no stripe is ever written to part of a segment's drives by choice.
 
-use crate::log::{Effects, Shard};
+use crate::engine::Effects;
+use crate::log::Shard;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::fmt;

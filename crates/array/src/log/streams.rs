@@ -18,9 +18,10 @@
 //!   zone A   in flight [ 7 ]            waiting 8 9 10 11 12        8 to 11 are the next command, of 64 KiB
 //! ```
 
+use crate::engine::Effects;
+use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::segment::{SegmentSlot, SegmentState};
-use crate::log::{Effects, Shard};
 use std::cell::LazyCell;
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};

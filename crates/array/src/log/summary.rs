@@ -12,11 +12,12 @@
 //! them, and the footers take their place when the segment is sealed. They are written when there is room for clients.
 //! The collector's segments have none: it would never come to an end if what it writes were garbage to collect again.
 
+use crate::engine::Effects;
+use crate::log::Shard;
 use crate::log::config::SummaryEvery;
 use crate::log::flush::RecoveryFlush;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::{Origin, StripeBlock};
-use crate::log::{Effects, Shard};
 use base::checksum::crc32c;
 use base::time::Instant;
 use base::xor::Block;

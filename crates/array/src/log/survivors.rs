@@ -16,11 +16,12 @@
 //! join its last hot ones ([`Shard::join_remainders`]), moving it takes one padded stripe, as with one. And one
 //! more segment is not sealed: [`ArrayConfig::affords`] has the proof hold without it.
 
+use crate::engine::Effects;
+use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::gc::{Gc, Move};
 use crate::log::segment::SegmentSlot;
 use crate::log::write::Placement;
-use crate::log::{Effects, Shard};
 use zone::format::header::Stream;
 
 /// Separation of the blocks that the collector moves.

@@ -105,10 +105,14 @@ pub enum Waiter {
     },
 }
 
+impl From<Waiter> for Token {
+    fn from(waiter: Waiter) -> Token {
+        waiter.token()
+    }
+}
+
 impl Waiter {
-    /// The waiter as a token.
-    #[must_use]
-    pub fn token(self) -> Token {
+    fn token(self) -> Token {
         let (kind, slot, part) = match self {
             Waiter::Chunk { slot, part } => (0, slot, part),
             Waiter::Header { slot, part } => (1, slot, part),

@@ -9,10 +9,11 @@
 //! For a bitmap with one sequence to be right, no write of its region may be in flight when it is
 //! made. So trims and writes of one region exclude each other; writes share.
 
+use crate::engine::Effects;
+use crate::log::Shard;
 use crate::log::index::{Name, region_of, region_range};
 use crate::log::stripe::Origin;
 use crate::log::write::{Placement, Work};
-use crate::log::{Effects, Shard};
 use base::checksum::crc32c;
 use base::time::Instant;
 use base::units::Lba;

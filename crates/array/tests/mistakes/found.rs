@@ -91,7 +91,7 @@ fn open_zone_that_went_offline_fails_its_member() {
     rig.write(0, 40);
     rig.rest();
     rig.verify();
-    assert_eq!(rig.volume.shard().status().health, Health::Clean);
+    assert_eq!(rig.volume.engine.status().health, Health::Clean);
 }
 
 fn all_gone(shape: &Shape) -> Rig {
@@ -173,7 +173,7 @@ fn crash_in_a_change_of_superblock_zones_leaks_an_active_zone() {
     rig.fill();
     rig.fill();
     rig.verify();
-    assert_eq!(rig.volume.shard().status().health, Health::Clean);
+    assert_eq!(rig.volume.engine.status().health, Health::Clean);
 }
 
 /// The superblock log changes zones while segments hold all other active zones.
@@ -328,7 +328,7 @@ fn damage_mended_by_the_collector_is_not_counted() {
     }
     rig.verify();
     rig.rest();
-    let moved = rig.volume.shard().counters().blocks_corrected;
+    let moved = rig.volume.engine.counters().blocks_corrected;
     let never_overwritten = live.iter().filter(|copy| copy.lba() >= 20).count();
     assert!((never_overwritten..=live.len()).contains(&(moved as usize)), "{moved}");
 }

@@ -61,7 +61,7 @@ fn segments_with_lost_blocks_are_never_erased() {
             rig.write_fua(random.below(half), 1);
         }
         let left: BTreeSet<u64> = lost.into_iter().filter(|lba| *lba >= half).collect();
-        assert!(rig.volume.shard().counters().blocks_lost > 0, "none was written off");
+        assert!(rig.volume.engine.counters().blocks_lost > 0, "none was written off");
         assert_eq!(unreadable(&mut rig), left);
         rig.rest();
         rig.remount();

@@ -67,9 +67,9 @@ fn bit_rot_is_returned_to_the_reader() {
             assert_eq!(rig.read(*lba, 1).unwrap(), [rig.blocks[*lba as usize]]);
         }
         rig.rest();
-        assert_eq!(rig.volume.shard().counters().blocks_corrected, flipped.len() as u64, "seed {seed}");
+        assert_eq!(rig.volume.engine.counters().blocks_corrected, flipped.len() as u64, "seed {seed}");
         rig.verify();
-        assert_eq!(rig.volume.shard().counters().blocks_corrected, flipped.len() as u64, "read directly now");
+        assert_eq!(rig.volume.engine.counters().blocks_corrected, flipped.len() as u64, "read directly now");
         rig.remount();
         rig.verify();
     }
@@ -204,7 +204,7 @@ fn unreadable_blocks_end_in_an_error() {
     }
     rig.verify_by(32);
     rig.rest();
-    assert_eq!(rig.volume.shard().counters().blocks_corrected as usize, live.len().div_ceil(4));
+    assert_eq!(rig.volume.engine.counters().blocks_corrected as usize, live.len().div_ceil(4));
     rig.fill();
     rig.verify();
 }
@@ -224,7 +224,7 @@ fn zone_that_failed_between_mounts_loses_data() {
             rig.write(0, 40);
             rig.verify();
             rig.rest();
-            assert_eq!(rig.volume.shard().status().health, Health::Clean);
+            assert_eq!(rig.volume.engine.status().health, Health::Clean);
         }
     }
 }

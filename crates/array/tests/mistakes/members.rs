@@ -49,7 +49,7 @@ fn degraded_read_decodes_only_the_first_4_kib() {
             rig.mount(devices).unwrap();
             rig.volume.fail_member(DriveIndex(lost));
             rig.verify_by(64);
-            assert!(rig.volume.shard().counters().blocks_read_degraded > u64::from(chunk_blocks));
+            assert!(rig.volume.engine.counters().blocks_read_degraded > u64::from(chunk_blocks));
             rig.devices = kept;
         }
     }

@@ -5,6 +5,7 @@ use super::device::Device;
 use super::mortal::{LastCommand, Mortal, SharedFuse, fuse, is_burnt, mortals};
 use super::rig::{Rig, power_cycled, raid5, report, uuid};
 use super::shape::Shape;
+use array::engine::Engine;
 use array::log::ReplaceError;
 use array::log::check::Problem;
 use array::log::status::Health;
@@ -21,7 +22,7 @@ fn blank(rig: &Rig) -> Device {
 }
 
 fn health(rig: &Rig) -> Health {
-    rig.volume.shard().status().health
+    rig.volume.engine.status().health
 }
 
 /// Gives a drive for a member, as soon as the array can take it.
@@ -123,10 +124,10 @@ fn rebuild_of_drive_0_only() {
             rig.verify();
             rig.write(5, 20);
             rig.rest();
-            let degraded = rig.volume.shard().counters().blocks_read_degraded;
+            let degraded = rig.volume.engine.counters().blocks_read_degraded;
             rig.verify();
             assert_eq!(
-                rig.volume.shard().counters().blocks_read_degraded,
+                rig.volume.engine.counters().blocks_read_degraded,
                 degraded,
                 "read from the new drive"
             );
@@ -172,7 +173,7 @@ fn missing_zones_taken_for_damage() {
     let mut seen = 0;
     while health(&rig) != Health::Clean {
         let problems = rig.check().problems;
-        if rig.volume.shard().status().members[3] == MemberState::Rebuilding && !problems.is_empty() {
+        if rig.volume.engine.status().members[3] == MemberState::Rebuilding && !problems.is_empty() {
             seen += 1;
             let rebuilding = [Problem::MemberRebuilding { drive: DriveIndex(3) }];
             let missing = [Problem::MemberMissing { drive: DriveIndex(3) }];
@@ -233,7 +234,7 @@ fn run(rig: &mut Rig, power: &SharedFuse) {
         }
         rig.turn(&mut Vec::new());
     }
-    panic!("the rebuild never ends: {:?}", rig.volume.shard().status());
+    panic!("the rebuild never ends: {:?}", rig.volume.engine.status());
 }
 
 fn small(chunk_blocks: u32, group_stripes: u32) -> Shape {
@@ -329,7 +330,7 @@ fn drive_that_dies_in_a_rebuild_ends_it() {
             let now = power.lock().unwrap().commands;
             power.lock().unwrap().dies_at = now + dies_at;
             for _ in 0..20_000 {
-                if rig.volume.shard().is_quiet() {
+                if rig.volume.engine.is_quiet() {
                     break;
                 }
                 rig.turn(&mut Vec::new());
@@ -351,7 +352,7 @@ fn after_death(rig: &mut Rig, mortal: usize, ended: bool) {
         Health::Degraded => {
             rig.verify();
             let failed =
-                rig.volume.shard().status().members.iter().position(|member| *member != MemberState::Active);
+                rig.volume.engine.status().members.iter().position(|member| *member != MemberState::Active);
             assert_eq!(failed, Some(mortal));
             let device = blank(rig);
             replace(rig, mortal, device, [78; 16]);
@@ -388,10 +389,10 @@ fn half_a_zone_counts_as_a_whole_one() {
         rig.turn(&mut Vec::new());
     }
     let at_crash = full(&rig);
-    let total = rig.volume.shard().status().segments_sealed;
+    let total = rig.volume.engine.status().segments_sealed;
     rig.remount();
     rig.rest();
-    let rebuilt = rig.volume.shard().counters().segments_rebuilt;
+    let rebuilt = rig.volume.engine.counters().segments_rebuilt;
     assert!(rebuilt + at_crash as u64 <= total + 2, "{rebuilt} rebuilt, {at_crash} were there of {total}");
     expect_whole(&mut rig);
 }

@@ -5,11 +5,12 @@ use super::contents::{Stamp, fill, stamp_of};
 use super::device::Device;
 use super::mortal::{SharedFuse, is_burnt};
 use super::shape::{Shape, boxed};
+use array::engine::Engine;
 use array::log::check::{CheckReport, check};
 use array::log::config::{ArrayConfig, Tuning};
 use array::log::volume::LogVolume;
 use array::log::{MountError, MountReport, format, mount, mount_read_only};
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{Lba, ZoneIndex};
@@ -104,7 +105,7 @@ impl Rig {
                 return reply;
             }
         }
-        panic!("request {id} was never answered: {:?}", self.volume.shard().status());
+        panic!("request {id} was never answered: {:?}", self.volume.engine.status());
     }
 
     /// Hands a request to the engine and returns its number.
@@ -160,7 +161,7 @@ impl Rig {
                 return;
             }
         }
-        panic!("{} writes were never answered: {:?}", in_flight.len(), self.volume.shard().status());
+        panic!("{} writes were never answered: {:?}", in_flight.len(), self.volume.engine.status());
     }
 
     /// From now on commands take effect late and out of order.
@@ -217,15 +218,15 @@ impl Rig {
     /// Turns until nothing is under way.
     pub fn rest(&mut self) {
         for _ in 0..TURNS_MAX {
-            if self.volume.shard().is_quiet() {
-                self.volume.shard().check_invariants();
+            if self.volume.engine.is_quiet() {
+                self.volume.engine.check_invariants();
                 return;
             }
             let mut replies = Vec::new();
             self.turn(&mut replies);
             assert!(replies.is_empty(), "every request was answered");
         }
-        panic!("the engine never comes to rest: {:?}", self.volume.shard().status());
+        panic!("the engine never comes to rest: {:?}", self.volume.engine.status());
     }
 
     /// Mounts these drives and lets recovery finish.
@@ -253,12 +254,12 @@ impl Rig {
             power.lock().unwrap().silent = true;
         }
         for _ in 0..TURNS_MAX {
-            if !self.volume.shard().has_recovery_debt() || power.is_some_and(is_burnt) {
+            if !self.volume.engine.has_recovery_debt() || power.is_some_and(is_burnt) {
                 return Ok(());
             }
             self.turn(&mut Vec::new());
         }
-        panic!("recovery never ends: {:?}", self.volume.shard().status());
+        panic!("recovery never ends: {:?}", self.volume.engine.status());
     }
 
     /// The power goes and comes back while nothing is under way.

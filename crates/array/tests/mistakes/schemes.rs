@@ -77,7 +77,7 @@ fn some_drives_lost_together_lose_data() {
             rig.verify();
             rig.remount();
             rig.verify();
-            assert_eq!(rig.volume.shard().status().health, Health::Degraded);
+            assert_eq!(rig.volume.engine.status().health, Health::Degraded);
         }
     }
 }
@@ -97,7 +97,7 @@ fn some_drives_lost_one_after_another_are_not_rebuilt() {
                 replace(&mut rig, member);
                 rig.rest();
             }
-            assert_eq!(rig.volume.shard().status().health, Health::Clean, "{} without {lost:?}", shape.level);
+            assert_eq!(rig.volume.engine.status().health, Health::Clean, "{} without {lost:?}", shape.level);
             rig.verify();
             assert_eq!(rig.check().problems, [], "{} without {lost:?}", shape.level);
             // What was rebuilt is as good as what was there: others may go now.
@@ -127,17 +127,17 @@ fn lost_mirrors_are_counted() {
     for member in [1, 3] {
         rig.volume.fail_member(DriveIndex::at(member));
     }
-    assert_eq!(rig.volume.shard().status().health, Health::Failed);
+    assert_eq!(rig.volume.engine.status().health, Health::Failed);
     assert_eq!(rig.try_write(5, 1, false), Outcome::IoError);
     let devices = power_cycled(&rig.devices);
     rig.mount(devices).unwrap();
-    assert_eq!(rig.volume.shard().status().health, Health::Degraded);
+    assert_eq!(rig.volume.engine.status().health, Health::Degraded);
     rig.verify();
     rig.mount(whole).unwrap();
     for member in [1, 2] {
         rig.volume.fail_member(DriveIndex::at(member));
         rig.write_fua(5, 1);
     }
-    assert_eq!(rig.volume.shard().status().health, Health::Degraded);
+    assert_eq!(rig.volume.engine.status().health, Health::Degraded);
     rig.verify();
 }

@@ -71,7 +71,7 @@ fn gc_stamps_moved_blocks_as_new() {
     let before = newest(&rig);
     let cold = rig.config.volume_blocks / 2;
     let mut random = Random::from_seed(1);
-    while rig.volume.shard().counters().moved_blocks_written < 2 * cold {
+    while rig.volume.engine.counters().moved_blocks_written < 2 * cold {
         rig.write(cold + random.below(cold), 1);
     }
     rig.rest();
@@ -98,7 +98,7 @@ fn hot_survivors_among_cold_ones() {
             rig.write(4 * random.below(hot), 1);
         }
         rig.rest();
-        let counters = *rig.volume.shard().counters();
+        let counters = *rig.volume.engine.counters();
         assert_eq!(rig.check().problems, []);
         rig.remount();
         rig.verify();
@@ -206,7 +206,7 @@ fn user_writes_inherit_a_gc_timer() {
     let mut random = Random::from_seed(3);
     let mut beside_gc = 0;
     for _ in 0..4_000 {
-        let status = rig.volume.shard().status();
+        let status = rig.volume.engine.status();
         let short = status.zones_free / 4 <= 2;
         let (op, stamp) = rig.write_op(random.below(rig.config.volume_blocks), 1, false);
         let began = status.counters.moved_blocks_written;
@@ -219,7 +219,7 @@ fn user_writes_inherit_a_gc_timer() {
             rig.turn(&mut replies);
             turns += 1;
         }
-        beside_gc += u32::from(rig.volume.shard().counters().moved_blocks_written > began && !short);
+        beside_gc += u32::from(rig.volume.engine.counters().moved_blocks_written > began && !short);
         // Where space is short a write waits for the collector, and should. The drives take their time,
         // too: five deadlines at most here, against 58 when the timer is inherited.
         assert!(short || turns <= 15, "write {stamp} took {turns} deadlines");

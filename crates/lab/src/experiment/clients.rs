@@ -93,7 +93,7 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
     let mut submitted: BTreeMap<u64, (Instant, u32)> = BTreeMap::new();
     let mut measured = Measured::default();
     let (mut answered, mut degraded, mut begin) =
-        (0, rig.volume().shard().counters().blocks_read_degraded, rig.now());
+        (0, rig.volume().engine.counters().blocks_read_degraded, rig.now());
     let mut answers: Vec<Answer> = Vec::new();
     for _ in 0..load.queue_depth {
         ask(rig, &mut chooser, &mut submitted);
@@ -103,7 +103,7 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
         rig.wait(None, &mut answers)?;
         for answer in answers.drain(..) {
             let (since, blocks) = submitted.remove(&answer.id).expect("answered once");
-            let decoded = rig.volume().shard().counters().blocks_read_degraded;
+            let decoded = rig.volume().engine.counters().blocks_read_degraded;
             let counts = !load.only_degraded || decoded > degraded;
             degraded = decoded;
             answered += 1;

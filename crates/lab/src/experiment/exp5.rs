@@ -147,7 +147,7 @@ fn crash_with_checkpoint(mut rig: Rig, conditions: Conditions) -> Result<Vec<Val
     let (mut rig, at_rest) = rig.crash()?;
     clients::write_at_random(&mut rig, conditions.scaled(SINCE_BLOCKS), conditions.seed)?;
     let (rig, took) = rig.crash_in_writes(IN_FLIGHT)?;
-    ensure!(rig.volume().shard().has_checkpoint(), "the checkpoint was not used");
+    ensure!(rig.volume().engine.has_checkpoint(), "the checkpoint was not used");
     let times = [(MOUNT, took), (MOUNT_AT_REST, at_rest), (MOUNT_FOOTERS, footers)];
     Ok(times.into_iter().map(|(metric, took)| Value { metric, value: precise_u64(took.0) / 1e6 }).collect())
 }
@@ -156,7 +156,7 @@ fn lose_drive(mut rig: Rig) -> Result<Vec<Value>> {
     rig.quiesce()?;
     rig.fail(FAILED)?;
     let took = rig.rebuild(FAILED)?;
-    let bytes = rig.volume().shard().counters().blocks_rebuilt * BLOCK_BYTES_U64;
+    let bytes = rig.volume().engine.counters().blocks_rebuilt * BLOCK_BYTES_U64;
     let rate = precise_u64(bytes) / 1_048_576.0 / (precise_u64(took.0) / 1e9);
     let time = Value { metric: REBUILD, value: precise_u64(took.0) / 1e6 };
     Ok(vec![time, Value { metric: RATE, value: rate }])

@@ -116,9 +116,9 @@ pub(super) fn measure_in_zones(zone_blocks: u32, cell: &Cell, conditions: Condit
         requests: conditions.scaled(requests / 2),
         only_degraded: false,
     };
-    let before = *rig.volume().shard().counters();
+    let before = *rig.volume().engine.counters();
     let measured = clients::run(&mut rig, &load, conditions.seed)?;
-    let after = *rig.volume().shard().counters();
+    let after = *rig.volume().engine.counters();
     assert!(measured.bytes == load.requests * bytes_of(request_blocks));
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
     values.push(Value { metric: WRITE_AMPLIFICATION, value: amplification(&before, &after) });

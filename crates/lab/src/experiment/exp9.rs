@@ -147,9 +147,9 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
         requests,
         only_degraded: false,
     };
-    let before = *rig.volume().shard().counters();
+    let before = *rig.volume().engine.counters();
     let measured = clients::run(&mut rig, &load, conditions.seed)?;
-    let after = *rig.volume().shard().counters();
+    let after = *rig.volume().engine.counters();
     let is_collected = after.segments_collected > 0;
     ensure!(is_collected == workload.is_collected(), "{} segments collected", after.segments_collected);
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
@@ -162,7 +162,7 @@ fn measure(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let amplification = precise_u64(written + more) / precise_u64(written);
     values.push(Value { metric: WRITE_AMPLIFICATION, value: amplification });
     let whole = rig.volume_blocks() * ENTRY_BYTES;
-    let resident = rig.volume().shard().status().index.map_or(whole, |index| index.resident_bytes);
+    let resident = rig.volume().engine.status().index.map_or(whole, |index| index.resident_bytes);
     let value = 100.0 * precise_u64(resident) / precise_u64(whole);
     values.push(Value { metric: INDEX_RESIDENT, value });
     Ok(values)

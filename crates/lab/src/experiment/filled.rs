@@ -158,7 +158,7 @@ mod tests {
         clients::fill(&mut rig, 1).unwrap();
         rig.quiesce().unwrap();
         let (written, _) = rig.crash().unwrap();
-        let [a, b] = [&filled, &written].map(|rig| rig.volume().shard().status());
+        let [a, b] = [&filled, &written].map(|rig| rig.volume().engine.status());
         assert_eq!((a.segments_sealed, a.used_bytes), (b.segments_sealed, b.used_bytes));
         assert_eq!(a.segments_sealed, 5);
     }
@@ -169,6 +169,6 @@ mod tests {
         let mut rig = Rig::new(plan.filled(1 << 18).unwrap()).unwrap();
         rig.write_checkpoint().unwrap();
         let (rig, _) = rig.crash().unwrap();
-        assert!(rig.volume().shard().has_checkpoint());
+        assert!(rig.volume().engine.has_checkpoint());
     }
 }

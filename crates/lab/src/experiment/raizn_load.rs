@@ -15,7 +15,7 @@ use super::write_load::{MEASURED_BYTES, WARM_UP_BYTES};
 use crate::precise::precise_u64;
 use crate::workload::Measured;
 use anyhow::{Context, Result, ensure};
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::time::Instant;
 use base::units::Lba;
 use baseline::config::{Header, LOG_ZONES, RaiznConfig, Tuning};
@@ -46,7 +46,7 @@ pub fn measure(raizn: Raizn, cell: &Cell, conditions: Conditions) -> Result<Vec<
     plan.busy = true;
     let mut rig = Rig::new(raizn, &plan, &load)?;
     let measured = rig.run(&load)?;
-    let counters = rig.volume.engine().counters();
+    let counters = rig.volume.engine.counters();
     let writes = precise_u64(counters.drive_blocks()) / precise_u64(counters.user_blocks);
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
     values.push(Value { metric: DRIVE_WRITES, value: writes });
@@ -139,7 +139,7 @@ impl Rig {
 
     /// Writes where the last request ended, or to the next logical zone when that is full.
     fn submit(&mut self, load: &Load) -> u64 {
-        let zone_blocks = u64::from(self.volume.engine().zone_blocks());
+        let zone_blocks = u64::from(self.volume.engine.zone_blocks());
         let left = zone_blocks - self.next % zone_blocks;
         if left < u64::from(load.request_blocks) {
             self.next += left;
@@ -149,7 +149,7 @@ impl Rig {
         fill_with_zeros(&mut frames);
         self.next_id += 1;
         let op = RequestOp::Write { lba: Lba(self.next), frames, force_unit_access: false };
-        self.volume.submit(Request { id: RequestId(self.next_id), op });
+        self.volume.submit(self.now, Request { id: RequestId(self.next_id), op });
         self.next += count as u64;
         self.next_id
     }
@@ -165,7 +165,7 @@ impl Rig {
             if !self.replies.is_empty() {
                 return Ok(());
             }
-            let next = self.volume.pass_time(Instant(self.now.0 + 1));
+            let next = self.volume.pass_time(Instant(self.now.0 + 1), None);
             self.now = next.context("nothing is under way and nothing was answered")?;
         }
     }

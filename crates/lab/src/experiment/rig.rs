@@ -12,13 +12,14 @@ use crate::allocations::{Bytes, bytes_during};
 use crate::sizing;
 use crate::workload::whole_ns;
 use anyhow::{Context, Result, ensure};
+use array::engine::Engine;
 use array::log::adaptive::{DriveTraits, Policy};
 use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::status::Health;
 use array::log::victim::GcPolicy;
 use array::log::volume::LogVolume;
 use array::log::{format, mount};
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::frame::Frame;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lba};
@@ -315,7 +316,7 @@ impl Rig {
     pub fn write_checkpoint(&mut self) -> Result<()> {
         self.volume.ask_for_checkpoint();
         self.quiesce()?;
-        ensure!(self.volume.shard().has_checkpoint(), "no checkpoint was written");
+        ensure!(self.volume.engine.has_checkpoint(), "no checkpoint was written");
         Ok(())
     }
 
@@ -435,7 +436,7 @@ impl Rig {
     /// When the array cannot be mounted.
     pub fn crash(self) -> Result<(Rig, Nanos)> {
         let Rig { config, plan, volume, clock, mut now, mount_time, next_id, drives_made, .. } = self;
-        let mut drives = volume.into_drives();
+        let mut drives = volume.drives;
         let mut ignored = Vec::new();
         while let Some(next) = drives.next_event() {
             now = now.max(next);
@@ -458,10 +459,10 @@ impl Rig {
             drives_made,
         };
         // Blocks of torn stripes are moved before clients are served.
-        while rig.volume.shard().has_recovery_debt() {
+        while rig.volume.engine.has_recovery_debt() {
             rig.rest()?;
             let next = rig.volume.next_deadline();
-            ensure!(next.is_some() || !rig.volume.shard().has_recovery_debt(), "recovery is stuck");
+            ensure!(next.is_some() || !rig.volume.engine.has_recovery_debt(), "recovery is stuck");
             rig.now = next.map_or(rig.now, |next| next.max(rig.now));
         }
         let took = rig.now.since(begin);
@@ -492,7 +493,7 @@ impl Rig {
         self.volume.replace_member(self.now, DriveIndex::at(member), device, uuid)?;
         self.now = self.now.max(self.clock.now());
         self.quiesce()?;
-        ensure!(self.volume.shard().status().health == Health::Clean, "the rebuild did not end");
+        ensure!(self.volume.engine.status().health == Health::Clean, "the rebuild did not end");
         Ok(self.now.since(begin))
     }
 }

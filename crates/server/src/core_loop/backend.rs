@@ -14,6 +14,9 @@ use base::time::Instant;
 
 /// See the module.
 pub(crate) trait Backend: Volume {
+    /// Answers one line of the control protocol: in the first core's thread, where the control socket is.
+    fn control(&mut self, now: Instant, line: &str) -> String;
+
     /// Accepts a write of less than a block. It is answered by a later turn.
     fn merge(&mut self, now: Instant, merge: Merge);
 

@@ -39,7 +39,7 @@ pub(super) use remote::Remote;
 
 use super::desk::FRAMES_RESERVED;
 use super::write_gate::{MERGES_ACTIVE_MAX, Merge};
-use array::request::{Reply, Request, RequestOp, Volume};
+use array::request::{Controlled, Reply, Request, RequestOp};
 use base::frame::{Frame, FramePool};
 use mailbox::Mailbox;
 use std::io;
@@ -85,7 +85,7 @@ type AskFrom = (usize, Ask);
 /// The two sides of a bridge: the engine's, and those of `remotes_count` other loops. `None` when
 /// the volume has too few frames to share.
 pub(super) fn build(
-    volume: &mut dyn Volume,
+    volume: &mut dyn Controlled,
     remotes_count: usize,
 ) -> io::Result<Option<(Hub<'_>, Vec<Remote>)>> {
     let frames = volume.client_frames_available();

@@ -21,7 +21,7 @@ use super::bridge::{self, Hub, Remote};
 use super::{RunError, Server, Service};
 use crate::config::{ServerConfig, WallClock};
 use crate::stop::{Stop, StopHandle};
-use array::request::Volume;
+use array::request::Controlled;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -197,14 +197,18 @@ impl<W: Fn()> Drop for LastWord<W> {
 }
 
 /// Serves `volume` with `config.cores` threads, of which this is one.
-pub(super) fn run(config: &ServerConfig, service: Service, volume: &mut dyn Volume) -> Result<(), RunError> {
+pub(super) fn run(
+    config: &ServerConfig,
+    service: Service,
+    volume: &mut dyn Controlled,
+) -> Result<(), RunError> {
     run_with(config, service, volume, Front::serve)
 }
 
 fn run_with(
     config: &ServerConfig,
     mut service: Service,
-    volume: &mut dyn Volume,
+    volume: &mut dyn Controlled,
     body: fn(Front, &ServerConfig) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let bridge = bridge::build(volume, config.cores - 1).map_err(RunError::Cores)?;

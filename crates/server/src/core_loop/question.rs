@@ -1,8 +1,8 @@
 //! A control connection: one line, one answer.
 
+use super::backend::Backend;
 use crate::control::{LINE_BYTES_MAX, Line, first_line};
 use crate::transfer::{Piece, Transfer};
-use array::request::Volume;
 use base::time::{Instant, Nanos};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ impl Question {
         mut transfer: Box<Transfer>,
         count: usize,
         now: Instant,
-        volume: &mut dyn Volume,
+        volume: &mut dyn Backend,
     ) -> Next {
         self.line_bytes += count;
         transfer.clear_pieces();

@@ -18,7 +18,7 @@
 //! the volume is ([`Gated`]).
 
 use super::backend::Backend;
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
+use array::request::{Controlled, Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::frame::{Frame, FramePool};
 use base::time::Instant;
 use base::units::Lba;
@@ -53,13 +53,13 @@ pub(crate) struct Merge {
 
 /// A volume behind its gate.
 pub(crate) struct Gated<'v> {
-    volume: &'v mut dyn Volume,
+    volume: &'v mut dyn Controlled,
     gate: WriteGate,
 }
 
 impl<'v> Gated<'v> {
     /// Merges read into at most `merges_max` frames at a time.
-    pub(crate) fn new(volume: &'v mut dyn Volume, merges_max: usize) -> Gated<'v> {
+    pub(crate) fn new(volume: &'v mut dyn Controlled, merges_max: usize) -> Gated<'v> {
         assert!((1..=MERGES_ACTIVE_MAX).contains(&merges_max));
         Gated { volume, gate: WriteGate { merges_max, ..WriteGate::default() } }
     }
@@ -98,13 +98,13 @@ impl Volume for Gated<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         self.volume.next_deadline()
     }
-
-    fn control(&mut self, now: Instant, line: &str) -> String {
-        self.volume.control(now, line)
-    }
 }
 
 impl Backend for Gated<'_> {
+    fn control(&mut self, now: Instant, line: &str) -> String {
+        self.volume.control(now, line)
+    }
+
     fn merge(&mut self, now: Instant, merge: Merge) {
         self.gate.merge(now, self.volume, merge);
     }

@@ -4,7 +4,7 @@
 //! would be: requests beyond the end, empty ones, and two changes of one block at a time while a
 //! merge is under way are found by the tests that read back what they wrote.
 
-use array::request::{Outcome, Reply, Request, RequestOp, Volume};
+use array::request::{Controlled, Outcome, Reply, Request, RequestOp, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lba};
@@ -195,7 +195,9 @@ impl Volume for MemoryVolume {
         // While requests are held, look every millisecond whether they still are.
         if held { first.map(|due| due + Nanos(1_000_000)) } else { first }
     }
+}
 
+impl Controlled for MemoryVolume {
     fn control(&mut self, _now: Instant, line: &str) -> String {
         format!("you said: {line}\n")
     }

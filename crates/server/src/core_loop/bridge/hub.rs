@@ -19,7 +19,7 @@ use super::super::backend::Backend;
 use super::super::slab::Slab;
 use super::super::write_gate::{Gated, Merge};
 use super::{Ask, AskFrom, Mailbox};
-use array::request::{Reply, Request, RequestId, Volume};
+use array::request::{Controlled, Reply, Request, RequestId, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
 use std::io;
@@ -66,7 +66,7 @@ pub(crate) struct Hub<'v> {
 
 impl<'v> Hub<'v> {
     pub(super) fn new(
-        volume: &'v mut dyn Volume,
+        volume: &'v mut dyn Controlled,
         merges_max: usize,
         share: usize,
         asks: Arc<Mailbox<AskFrom>>,
@@ -171,13 +171,13 @@ impl Volume for Hub<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         self.gated.next_deadline()
     }
-
-    fn control(&mut self, now: Instant, line: &str) -> String {
-        self.gated.control(now, line)
-    }
 }
 
 impl Backend for Hub<'_> {
+    fn control(&mut self, now: Instant, line: &str) -> String {
+        self.gated.control(now, line)
+    }
+
     fn merge(&mut self, now: Instant, merge: Merge) {
         self.let_in(now, Origin::Here, Ask::Merge(merge));
     }

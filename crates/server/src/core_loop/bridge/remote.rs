@@ -72,13 +72,13 @@ impl Volume for Remote {
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
-
-    fn control(&mut self, _now: Instant, line: &str) -> String {
-        unreachable!("`{line}` was asked where there is no control socket")
-    }
 }
 
 impl Backend for Remote {
+    fn control(&mut self, _now: Instant, line: &str) -> String {
+        unreachable!("`{line}` was asked where there is no control socket")
+    }
+
     fn merge(&mut self, _now: Instant, merge: Merge) {
         self.outgoing.push((self.number, Ask::Merge(merge)));
     }

@@ -3,7 +3,7 @@
 use super::super::backend::Backend;
 use super::super::memory_volume::{MemoryVolume, Options, Shared};
 use super::*;
-use array::request::{Outcome, RequestId};
+use array::request::{Outcome, RequestId, Volume};
 use base::time::{Instant, Nanos};
 use base::units::Lba;
 use std::sync::atomic::Ordering::Relaxed;
