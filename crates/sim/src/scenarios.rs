@@ -71,6 +71,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "dropped-table-misread-footer",
     "dropped-table-of-a-torn-chunk",
     "dropped-table-void-stripe",
+    "dropped-table-without-footers",
     "flush-loses-a-drive",
     "foreign-drive-and-discord",
     "gc-flush-loses-two",

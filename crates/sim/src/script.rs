@@ -297,14 +297,15 @@ impl Author<'_> {
         }
         // Where those who missed writes can be enough for a mount, they are believed when they are alone.
         let has_majority = self.code.parity_count() < self.code.data_count();
-        let (mut gone, mut is_spoilt) = (None, false);
+        let mut gone = None;
         let steps = std::mem::take(&mut self.steps);
+        // Another member may stay out, should the culprit fail meanwhile: then nobody can tell what a damaged drive lacks.
+        let is_spoilt = steps.iter().any(spoils_media);
         // Nobody can tell that a drive went back while another is out, if the array can lose one.
         let calm_from =
             steps.iter().rposition(|step| matches!(step, Step::Rollback { .. })).map_or(0, |at| at + 1);
         let mut steps = steps.into_iter().enumerate().peekable();
         while let Some((at, step)) = steps.next() {
-            is_spoilt |= spoils_media(&step);
             if !matches!(step, Step::Hang { .. }) && !spoils_media(&step) {
                 gone = step.member().or(gone);
             }

@@ -75,8 +75,10 @@ impl Shard {
                     let fits = match segment.state {
                         SegmentState::Sealed => state == ZoneState::Full,
                         SegmentState::Open => state.is_active() || state == ZoneState::Full,
-                        // It is collected at once, unless nothing can be.
-                        SegmentState::Condemned => self.membership.is_broken(),
+                        // It is collected at once, unless nothing can be: members or zones have failed.
+                        SegmentState::Condemned => {
+                            self.membership.is_broken() || self.segments.free_segments() == 0
+                        }
                         _ => true,
                     };
                     let id = segment.id;

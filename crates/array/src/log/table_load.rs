@@ -334,6 +334,42 @@ fn decode(layout: &Layout, lost: usize, known: &[(usize, [u8; PROTECTED_BYTES])]
     Protected::from_bytes(&bytes)
 }
 
+/// Chunks of a group that name no stripe, from which follows which stripes count.
+struct Found {
+    /// Drives that have told all blocks of the group.
+    told: Vec<usize>,
+    /// True when recovery closed the group and left fillers: stripes that it found void stay void.
+    is_closed: bool,
+    /// Drives with a damaged chunk that may be of any stripe.
+    nameless: BTreeSet<usize>,
+}
+
+impl Found {
+    fn of(layout: &Layout, load: &TableLoad) -> Found {
+        let blocks = region_of(layout, load.group).len();
+        let told = (0..load.zones.len()).filter(|drive| load.zones[*drive].entries.len() == blocks).collect();
+        let mut found = Found { told, is_closed: false, nameless: BTreeSet::new() };
+        for drive in &found.told {
+            for rows in load.zones[*drive].entries.chunks_exact(layout.chunk_blocks as usize) {
+                if rows.iter().flatten().any(|row| row.kind == EntryKind::Void) {
+                    found.is_closed = true;
+                } else if stripe_of(rows).is_none() {
+                    found.nameless.insert(*drive);
+                }
+            }
+        }
+        found
+    }
+
+    /// True for a stripe that can be decoded, or that every drive has or may have.
+    fn counts(&self, layout: &Layout, stripe: u32, has_chunk: impl Fn(&usize) -> bool) -> bool {
+        let having = self.told.iter().filter(|drive| has_chunk(drive));
+        let pieces = having.map(|drive| layout.piece_of(stripe, *drive)).collect();
+        let may_have = |drive: &usize| has_chunk(drive) || self.nameless.contains(drive);
+        !self.is_closed || layout.code.can_decode(pieces) || self.told.iter().all(may_have)
+    }
+}
+
 /// Stripe of a group in each slot of each zone, as far as is known. All numbers are within the group.
 struct Told {
     slots: Vec<Vec<Option<u32>>>,
@@ -365,16 +401,19 @@ impl Told {
     }
 
     /// A footer names all stripes that count, and their damaged chunks too. Blocks know nothing of it: those of a stripe
-    /// that recovery found void say what they always said, and may be newer than what counts.
+    /// that recovery found void say what they always said, and may be newer than what counts. Without any footer they are
+    /// judged as a mount judges them (`mount/decide.rs`).
     fn forget_void(&mut self, layout: &Layout, load: &TableLoad) {
-        let blocks = region_of(layout, load.group).len();
-        let by_footer: Vec<usize> = (0..load.zones.len())
-            .filter(|drive| {
-                load.zones[*drive].source.is_footer() && load.zones[*drive].entries.len() == blocks
-            })
-            .collect();
-        for within in 0..self.exists.len() {
-            if by_footer.iter().all(|drive| self.place_of[*drive][within].is_some()) {
+        let found = Found::of(layout, load);
+        let is_footer = |drive: &&usize| load.zones[**drive].source.is_footer();
+        let by_footer: Vec<usize> = found.told.iter().filter(is_footer).copied().collect();
+        for (within, stripe) in (layout.group_start(load.group)..).enumerate().take(self.exists.len()) {
+            let has_chunk = |drive: &usize| self.place_of[*drive][within].is_some();
+            let counts = match by_footer.is_empty() {
+                true => found.counts(layout, stripe, has_chunk),
+                false => by_footer.iter().all(has_chunk),
+            };
+            if counts {
                 continue;
             }
             self.exists[within] = false;
