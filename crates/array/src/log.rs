@@ -18,7 +18,9 @@ mod audit;
 pub mod bursts;
 pub mod check;
 mod checkpoint;
+mod clients;
 pub mod config;
+mod core;
 mod counters;
 mod dropped_tables;
 mod flush;
@@ -36,8 +38,10 @@ mod off_load;
 mod pacer;
 mod pba;
 mod read;
+mod reader;
 mod rebuild;
 mod replace;
+mod rescue;
 pub mod rot;
 mod row;
 pub mod scrub;
@@ -69,38 +73,29 @@ pub use replace::{ReplaceError, expect_blank};
 
 use crate::engine::{Effects, Engine};
 use crate::request::{Request, RequestOp};
-use adaptive::Demand;
 use base::frame::FramePool;
-use base::slab::Slab;
 use base::time::Instant;
 use base::units::DriveIndex;
 use checkpoint::{CHECKPOINT_BLOCKS_IN_FLIGHT, Checkpoints};
-use config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
-use dropped_tables::{DroppedTables, TABLE_LOADS_MAX};
+use clients::Clients;
+use config::{ArrayConfig, GC_RESERVE_SEGMENTS};
+use core::Core;
+use dropped_tables::TABLE_LOADS_MAX;
 use flush::{DeviceFlush, RecoveryFlush};
-use gc::{Gc, Move};
-use headroom::Pace;
-use in_flight::InFlight;
-use index::{Index, Name};
-use load::{Load, Rebuild};
+use gc::Collector;
+use gc::Gc;
+use index::Name;
 use mapping_space::COPY_LOADS_MAX;
-use membership::Membership;
 use off_load::{GROUP_LOADS_MAX, OffLoad};
-use pba::PbaFormat;
-use read::ReadRequest;
+use reader::Reader;
 use rebuild::{MemberRebuild, REBUILD_SWEEPS_MAX, REBUILD_ZONES_MAX};
-use rot::DamageLog;
+use rescue::Rescue;
 use scrub::{SCRUB_RECORD_BLOCKS, SCRUB_SWEEPS_MAX, Scrub};
-use segment::{SegmentSlot, SegmentTable};
-use skew::Skew;
-use std::collections::VecDeque;
-use streams::StreamWriter;
-use stripe::StripeSlots;
+use segment::SegmentSlot;
+use stripe::Stripes;
 use summary::SummaryDue;
-use sweep::{Sweep, stripes_per_sweep};
+use sweep::stripes_per_sweep;
 use token::Waiter;
-use trim::RegionLocks;
-use write::ClientRequest;
 use zone::device::Completion;
 use zone::format::header::Stream;
 use zone::format::superblock::MemberState;
@@ -115,70 +110,21 @@ const STRIPE_SLOTS_MAX: usize = 256;
 /// Stripes being loaded for the collector at once, and as many again for degraded reads.
 const LOADS_MAX: u32 = 32;
 
-/// The engine: all state of one volume.
+/// The engine: the core that all may use, and the processes, each with its own state.
 pub struct Shard {
-    config: ArrayConfig,
-    tuning: Tuning,
-    array_tag: u64,
-    pba: PbaFormat,
-    index: Index,
-    in_flight: InFlight,
-    demand: Demand,
-    segments: SegmentTable,
-    stripes: StripeSlots,
-    streams: [StreamWriter; Stream::COUNT],
-    requests: Slab<ClientRequest>,
-    /// Writes, trims and flushes in order of arrival that are not wholly under way.
-    pending: VecDeque<u32>,
-    /// Writes and trims under way.
-    writes_outstanding: u32,
-    /// A write or trim has failed since the mount.
-    writes_failed: bool,
-    /// A stripe could be written nowhere, and who waited for it was not looked at since.
-    stripe_failed: bool,
-    flushes_waiting: Vec<u32>,
-    regions: RegionLocks,
-    device_flush: DeviceFlush,
-    reads: Slab<ReadRequest>,
-    loads: Slab<Load>,
-    sweeps: Slab<Sweep>,
-    dropped_tables: DroppedTables,
-    rebuilds: VecDeque<Rebuild>,
-    rebuild_loads: u32,
-    member_rebuild: MemberRebuild,
-    gc: Gc,
-    pace: Pace,
-    skew: Skew,
-    /// Set while the blocks that the collector moves go to two segments, by their age.
-    separates_survivors: bool,
-    scrub: Scrub,
-    checkpoints: Checkpoints,
+    core: Core,
+    clients: Clients,
+    stripes: Stripes,
+    reader: Reader,
+    collector: Collector,
     off_load: OffLoad,
+    checkpoints: Checkpoints,
     /// Segments of which a summary is being written.
     summaries: Vec<SummaryDue>,
-    moves: VecDeque<Move>,
-    /// Live blocks of the victim that could not be read, to be written off.
-    write_offs: Vec<(Name, Pba)>,
-    /// Moved blocks placed in stripes that are not durable.
-    moves_pending: u32,
-    /// Stripes that recovery could not complete in place: their blocks are moved.
-    weak: Vec<(SegmentSlot, u32)>,
-    /// Regions whose tombstone recovery could not read: it is written anew before anything is collected.
-    doubtful: Vec<u64>,
-    recording_doubt: bool,
-    recovery_flush: RecoveryFlush,
-    /// A segment is full and must stay open while stripes of it are moved.
-    sealing_waits: bool,
-    /// A member failed before the stripes that recovery left weak were moved.
-    recovery_is_void: bool,
-    membership: Membership,
-    frames: FramePool,
-    frames_internal_max: usize,
-    next_sequence: u64,
-    next_segment_id: u64,
-    next_arrival: u64,
-    counters: Counters,
-    damage: DamageLog,
+    scrub: Scrub,
+    member_rebuild: MemberRebuild,
+    device_flush: DeviceFlush,
+    rescue: Rescue,
 }
 
 impl Engine for Shard {
@@ -219,7 +165,7 @@ impl Engine for Shard {
 
     fn resume(&mut self, fx: &mut Effects) {
         self.start_rebuild(fx);
-        let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
+        let slots: Vec<SegmentSlot> = self.core.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.seal_segment_if_done(slot, fx);
         }
@@ -245,7 +191,7 @@ impl Engine for Shard {
     fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
         let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub_wakes_at()];
-        let reaction = self.demand.reaction_until();
+        let reaction = self.clients.demand.reaction_until();
         stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
     }
 
@@ -254,21 +200,21 @@ impl Engine for Shard {
     fn settle(&mut self, now: Instant, fx: &mut Effects) {
         self.settle_once(now, fx);
         // What could be written nowhere has failed, and what waited for it goes on: nothing else may happen any more.
-        while std::mem::take(&mut self.stripe_failed) {
+        while std::mem::take(&mut self.clients.stripe_failed) {
             self.settle_once(now, fx);
         }
     }
 
     fn blocks(&self) -> u64 {
-        self.config.volume_blocks
+        self.core.config.volume_blocks
     }
 
     fn frames(&mut self) -> &mut FramePool {
-        &mut self.frames
+        &mut self.core.frames
     }
 
     fn client_frames_available(&self) -> usize {
-        self.frames.available().saturating_sub(self.frames_internal_max)
+        self.core.frames.available().saturating_sub(self.core.frames_internal_max)
     }
 
     fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
@@ -276,7 +222,7 @@ impl Engine for Shard {
     }
 
     fn members(&self) -> Vec<MemberState> {
-        self.membership.record().members.iter().map(|member| member.state).collect()
+        self.core.membership.record().members.iter().map(|member| member.state).collect()
     }
 
     fn describe(&self) -> String {
@@ -292,56 +238,60 @@ impl Engine for Shard {
     }
 
     fn is_quiet(&self) -> bool {
-        self.requests.is_empty()
-            && self.reads.is_empty()
-            && self.loads.is_empty()
-            && self.sweeps.is_empty()
-            && self.dropped_tables.loads.is_empty()
-            && self.moves.is_empty()
-            && self.in_flight.is_empty()
-            && matches!(self.gc, Gc::Idle)
+        self.clients.requests.is_empty()
+            && self.clients.reads.is_empty()
+            && self.reader.loads.is_empty()
+            && self.reader.sweeps.is_empty()
+            && self.reader.dropped_tables.loads.is_empty()
+            && self.collector.moves.is_empty()
+            && self.clients.in_flight.is_empty()
+            && matches!(self.collector.stage, Gc::Idle)
             && self.off_load.space.is_at_rest()
-            && self.demand.reaction_until().is_none()
+            && self.clients.demand.reaction_until().is_none()
             && self.rebuild_is_over()
             && self.scrub_is_over()
             && self.checkpoints.is_over()
-            && !self.membership.is_changing()
-            && !self.segments.iter().any(|(_, segment)| segment.is_changing())
-            && Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) == 0)
+            && !self.core.membership.is_changing()
+            && !self.core.segments.iter().any(|(_, segment)| segment.is_changing())
+            && Stream::ALL.iter().all(|stream| self.stripes.slots.in_use(*stream) == 0)
     }
 
     fn has_recovery_debt(&self) -> bool {
-        self.has_blocks_to_rescue() || self.recovery_flush != RecoveryFlush::Done
+        self.has_blocks_to_rescue() || self.rescue.flush != RecoveryFlush::Done
     }
 
     fn must_mount_again(&self) -> bool {
-        self.recovery_is_void && !self.membership.is_broken()
+        self.rescue.is_void && !self.core.membership.is_broken()
     }
 
     fn check_invariants(&self) {
-        let mut live = vec![0; self.config.segments() as usize];
-        for (name, pba) in self.index.mapped() {
+        let mut live = vec![0; self.core.config.segments() as usize];
+        for (name, pba) in self.core.index.mapped() {
             live[self.segment_at(pba) as usize] += 1;
             if let Name::Block(lba) = name {
-                assert!(!self.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
-                assert!(!self.index.is_lost(lba), "block {lba} is both mapped and lost");
+                assert!(!self.core.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
+                assert!(!self.core.index.is_lost(lba), "block {lba} is both mapped and lost");
             }
         }
-        for (slot, segment) in self.segments.iter() {
+        for (slot, segment) in self.core.segments.iter() {
             // What groups that are not in memory map is not counted here.
-            let all_there = self.index.groups().is_none();
+            let all_there = self.core.index.groups().is_none();
             let (counted, kept) = (live[slot as usize], segment.live_blocks);
             assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
         self.check_groups();
         self.check_tables();
         self.check_open_segments();
-        assert!(self.segments.active_count() < self.config.geometry.active_zones_max);
-        assert!(Stream::ALL.iter().all(|stream| self.stripes.in_use(*stream) <= self.stripes.count(*stream)));
+        assert!(self.core.segments.active_count() < self.core.config.geometry.active_zones_max);
+        assert!(
+            Stream::ALL
+                .iter()
+                .all(|stream| self.stripes.slots.in_use(*stream) <= self.stripes.slots.count(*stream))
+        );
         if self.is_quiet() {
-            assert!(self.frames.frames_out() == 0, "{} frames leaked", self.frames.frames_out());
-            assert!(self.regions.is_idle());
-            assert!(self.writes_outstanding == 0);
+            assert!(self.core.frames.frames_out() == 0, "{} frames leaked", self.core.frames.frames_out());
+            assert!(self.clients.regions.is_idle());
+            assert!(self.clients.writes_outstanding == 0);
         }
     }
 }
@@ -362,7 +312,7 @@ impl Shard {
         self.advance_gc(now, fx);
         self.advance_rebuild(now, fx);
         // A zone that was just rebuilt may be the collector's, and nothing else may be under way.
-        if self.segments.has_evacuees() {
+        if self.core.segments.has_evacuees() {
             self.advance_gc(now, fx);
         }
         self.advance_scrub(now, fx);
@@ -371,7 +321,7 @@ impl Shard {
         self.pump_stream(Stream::Small, fx);
         self.pump_stream(Stream::Large, fx);
         self.pump_stream(Stream::Mapping, fx);
-        if !self.pending.is_empty() {
+        if !self.clients.pending.is_empty() {
             self.admit(now, fx);
         }
         self.flush_recovery(now, fx);
@@ -383,35 +333,36 @@ impl Shard {
     /// Returns the time at which the filling stripe of a stream must be sealed. While the collector is moving a victim,
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
-        let slot = self.streams[stream.index()].filling?;
+        let slot = self.stripes.streams[stream.index()].filling?;
         if stream == Stream::Mapping && self.is_copying_groups() {
             return None;
         }
-        let gathering = stream.is_collectors() && !matches!(self.gc, Gc::Idle) && !self.remainder_waits();
-        (!gathering).then(|| self.stripes.get(slot).opened_at + self.tuning.stripe_deadline)
+        let gathering =
+            stream.is_collectors() && !matches!(self.collector.stage, Gc::Idle) && !self.remainder_waits();
+        (!gathering).then(|| self.stripes.slots.get(slot).opened_at + self.core.tuning.stripe_deadline)
     }
 
     fn has_blocks_to_rescue(&self) -> bool {
         self.is_recording_doubt()
-            || !self.weak.is_empty()
-            || !self.loads.is_empty()
-            || !self.moves.is_empty()
-            || self.moves_pending > 0
+            || !self.rescue.weak.is_empty()
+            || !self.reader.loads.is_empty()
+            || !self.collector.moves.is_empty()
+            || self.collector.moves_pending > 0
     }
 
     /// Points a name at its newest copy and keeps the segments' live counts.
     /// Returns the stream that the copy before lies in.
     fn map(&mut self, name: Name, pba: Pba) -> Option<Stream> {
         let segment = self.segment_at(pba);
-        self.segments.get_mut(segment).live_blocks += 1;
-        let before = self.index.set(name, pba)?;
+        self.core.segments.get_mut(segment).live_blocks += 1;
+        let before = self.core.index.set(name, pba)?;
         Some(self.forget(before))
     }
 
     /// The block at `pba` is no longer the newest copy of anything. Returns the stream that it lies in.
     fn forget(&mut self, pba: Pba) -> Stream {
         let slot = self.segment_at(pba);
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         assert!(segment.live_blocks > 0);
         segment.live_blocks -= 1;
         segment.stream
@@ -419,8 +370,8 @@ impl Shard {
 
     /// The segment an address lies in.
     fn segment_at(&self, pba: Pba) -> SegmentSlot {
-        let Location { drive, zone, .. } = self.pba.unpack(pba);
-        self.segments.owner(drive, zone).expect("an address lies in a segment")
+        let Location { drive, zone, .. } = self.core.pba.unpack(pba);
+        self.core.segments.owner(drive, zone).expect("an address lies in a segment")
     }
 }
 

@@ -161,45 +161,50 @@ impl ArrayConfig {
 
 impl Shard {
     pub(super) fn is_adaptive(&self) -> bool {
-        self.tuning.policy == Policy::Adaptive
+        self.core.tuning.policy == Policy::Adaptive
     }
 
     /// Returns the stream for a write of so many blocks that is being admitted.
     pub(super) fn stream_of_write(&self, blocks: u64) -> Stream {
-        let has_choice = Stream::CLIENTS.iter().all(|stream| !self.streams[stream.index()].open.is_empty());
+        let has_choice =
+            Stream::CLIENTS.iter().all(|stream| !self.stripes.streams[stream.index()].open.is_empty());
         if !self.is_adaptive() || !has_choice {
-            return self.config.stream_for(blocks);
+            return self.core.config.stream_for(blocks);
         }
-        let stripe = u64::from(self.streams[Stream::Large.index()].stripe_data_blocks);
+        let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
         let has_spare = self.is_space_short() && self.stripes_with_room(Stream::Small) > 0;
-        if 3 * self.demand.blocks() >= 2 * stripe && !has_spare { Stream::Large } else { Stream::Small }
+        if 3 * self.clients.demand.blocks() >= 2 * stripe && !has_spare {
+            Stream::Large
+        } else {
+            Stream::Small
+        }
     }
 
     /// True when what is written must soon be collected.
     pub(super) fn is_space_short(&self) -> bool {
-        self.segments.free_segments() < GC_START_SEGMENTS + 2
+        self.core.segments.free_segments() < GC_START_SEGMENTS + 2
     }
 
     /// Clients are being answered, and may send more at once: what is filling waits for that.
     pub(super) fn await_reaction(&mut self, now: Instant) {
-        let is_filling = |stream: Stream| self.streams[stream.index()].filling.is_some();
+        let is_filling = |stream: Stream| self.stripes.streams[stream.index()].filling.is_some();
         let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.is_space_short();
         let waits = waits && self.is_adaptive();
-        self.demand.reaction_until = waits.then_some(now + REACTION);
+        self.clients.demand.reaction_until = waits.then_some(now + REACTION);
     }
 
     /// Nothing more happens now: closes stripes of clients that would wait although a segment has nothing to do.
     pub(super) fn close_idle(&mut self, now: Instant, fx: &mut Effects) {
-        self.demand.reaction_until = None;
+        self.clients.demand.reaction_until = None;
         if !self.is_adaptive() {
             return;
         }
-        let is_idle = self.writes_outstanding == 0 && self.pending.is_empty();
-        let mut closed = is_idle && !self.demand.is_idle;
-        self.demand.is_idle |= closed;
+        let is_idle = self.clients.writes_outstanding == 0 && self.clients.pending.is_empty();
+        let mut closed = is_idle && !self.clients.demand.is_idle;
+        self.clients.demand.is_idle |= closed;
         for stream in Stream::CLIENTS {
-            let Some(slot) = self.streams[stream.index()].filling else { continue };
+            let Some(slot) = self.stripes.streams[stream.index()].filling else { continue };
             let becomes = if self.can_recut(slot) { Stream::Small } else { stream };
             if self.has_idle_segment(becomes) && !self.awaits_index() {
                 self.seal_filling(stream, fx);
@@ -220,30 +225,33 @@ impl Shard {
     /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
     /// they will be company.
     fn awaits_index(&self) -> bool {
-        let Some(groups) = self.index.groups() else { return false };
-        !self.pending.is_empty() && (groups.loading() > 0 || self.mapping_stripes_in_flight() > 0)
+        let Some(groups) = self.core.index.groups() else { return false };
+        !self.clients.pending.is_empty() && (groups.loading() > 0 || self.mapping_stripes_in_flight() > 0)
     }
 
     /// True while the last stripe of a victim, which others would pad, has room for blocks that clients are about to
     /// write. It must fit the open segment, for it is not to fail where clients have room of their own.
     pub(super) fn remainder_waits(&self) -> bool {
-        let writer = &self.streams[Stream::Gc.index()];
+        let writer = &self.stripes.streams[Stream::Gc.index()];
         self.is_adaptive()
-            && matches!(self.gc, Gc::Settling { .. })
+            && matches!(self.collector.stage, Gc::Settling { .. })
             && writer.filling.is_some()
-            && self.moves.is_empty()
-            && !self.demand.is_idle()
+            && self.collector.moves.is_empty()
+            && !self.clients.demand.is_idle()
             && self.stripes_with_room(Stream::Gc) > self.collector_stripes_sealed()
     }
 
     /// Stripes of the collector that wait for room.
     fn collector_stripes_sealed(&self) -> u64 {
-        [Stream::Gc, Stream::Cold].map(|stream| self.streams[stream.index()].sealed.len() as u64).iter().sum()
+        [Stream::Gc, Stream::Cold]
+            .map(|stream| self.stripes.streams[stream.index()].sealed.len() as u64)
+            .iter()
+            .sum()
     }
 
     /// True when a stripe that is closed now would be written at once, and costs those in flight little.
     fn has_idle_segment(&self, stream: Stream) -> bool {
-        let writer = &self.streams[stream.index()];
+        let writer = &self.stripes.streams[stream.index()];
         let takes_more = |place| self.stripes_pending_with_room(place).is_some();
         if !writer.sealed.is_empty() || !writer.open.iter().any(takes_more) {
             return false;
@@ -261,18 +269,19 @@ impl Shard {
     /// Stripes of clients that are closed and not durable.
     fn client_stripes_in_flight(&self) -> usize {
         let of = |stream: Stream| {
-            let filling = usize::from(self.streams[stream.index()].filling.is_some());
-            self.stripes.in_use(stream) - filling
+            let filling = usize::from(self.stripes.streams[stream.index()].filling.is_some());
+            self.stripes.slots.in_use(stream) - filling
         };
         Stream::CLIENTS.into_iter().map(of).sum()
     }
 
     /// True for a stripe of large chunks whose blocks one of small chunks holds, when there is room for it.
     fn can_recut(&self, slot: u32) -> bool {
-        let stripe = self.stripes.get(slot);
-        let [small, large] = Stream::CLIENTS.map(|stream| self.streams[stream.index()].stripe_data_blocks);
+        let stripe = self.stripes.slots.get(slot);
+        let [small, large] =
+            Stream::CLIENTS.map(|stream| self.stripes.streams[stream.index()].stripe_data_blocks);
         // One that is filling may be full before all are placed: then another is begun.
-        let has_slot = self.stripes.in_use(Stream::Small) < self.stripes.count(Stream::Small);
+        let has_slot = self.stripes.slots.in_use(Stream::Small) < self.stripes.slots.count(Stream::Small);
         self.is_adaptive()
             && stripe.stream == Stream::Large
             && stripe.blocks.len() <= small as usize

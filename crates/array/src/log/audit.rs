@@ -13,15 +13,15 @@ use zone::rules::Zone;
 impl Shard {
     /// Describes what is under way and what waits, in one line: for whoever finds that nothing moves.
     pub(super) fn work_in_words(&self) -> String {
-        let streams: Vec<String> = (self.streams.iter())
+        let streams: Vec<String> = (self.stripes.streams.iter())
             .map(|stream| {
                 let open = stream.open.iter().flat_map(|place| place.segment);
-                let states: Vec<SegmentState> = open.map(|slot| self.segments.get(slot).state).collect();
+                let states: Vec<SegmentState> = open.map(|slot| self.core.segments.get(slot).state).collect();
                 format!("filling {:?}, {} sealed, {states:?}", stream.filling, stream.sealed.len())
             })
             .collect();
-        let states: Vec<SegmentState> = self.segments.iter().map(|(_, segment)| segment.state).collect();
-        let first = self.pending.front().map(|slot| &self.requests.get(*slot).work);
+        let states: Vec<SegmentState> = self.core.segments.iter().map(|(_, segment)| segment.state).collect();
+        let first = self.clients.pending.front().map(|slot| &self.clients.requests.get(*slot).work);
         let first = first.map(|work| match work {
             Work::Write { range, .. } => format!("write {range:?}"),
             Work::Trim { range, .. } => format!("trim {range:?}"),
@@ -30,43 +30,44 @@ impl Shard {
         format!(
             "{} requests, {} of them pending (first {first:?}), {} reads, {} loads, {} sweeps, {} rebuilds, {} moves and {} pending, {} write-offs, \
              {} weak, {} doubtful; gc {:?}; mapping space at rest: {}; streams {streams:?}; segments {states:?}, {} free; changing members: {}",
-            self.requests.len(),
-            self.pending.len(),
-            self.reads.len(),
-            self.loads.len(),
-            self.sweeps.len(),
-            self.rebuilds.len(),
-            self.moves.len(),
-            self.moves_pending,
-            self.write_offs.len(),
-            self.weak.len(),
-            self.doubtful.len(),
-            self.gc,
+            self.clients.requests.len(),
+            self.clients.pending.len(),
+            self.clients.reads.len(),
+            self.reader.loads.len(),
+            self.reader.sweeps.len(),
+            self.reader.degraded.len(),
+            self.collector.moves.len(),
+            self.collector.moves_pending,
+            self.collector.write_offs.len(),
+            self.rescue.weak.len(),
+            self.rescue.doubtful.len(),
+            self.collector.stage,
             self.off_load.space.is_at_rest(),
-            self.segments.free_segments(),
-            self.membership.is_changing(),
+            self.core.segments.free_segments(),
+            self.core.membership.is_changing(),
         )
     }
 
     /// A stripe of clients that should have been closed by now: none waits for company beyond its deadline,
     /// whatever the collector does.
     pub(super) fn overdue_stripe(&self, now: Instant) -> Option<String> {
-        let filling = Stream::CLIENTS.into_iter().filter_map(|stream| self.streams[stream.index()].filling);
-        let since = filling.map(|slot| self.stripes.get(slot).opened_at).min()?;
-        let overdue = since + self.tuning.stripe_deadline <= now;
+        let filling =
+            Stream::CLIENTS.into_iter().filter_map(|stream| self.stripes.streams[stream.index()].filling);
+        let since = filling.map(|slot| self.stripes.slots.get(slot).opened_at).min()?;
+        let overdue = since + self.core.tuning.stripe_deadline <= now;
         overdue.then(|| format!("a stripe that was begun at {} ns still waits for company", since.0))
     }
 
     /// The first zone of a drive at rest that is not what the engine takes it for, in words. Zones that
     /// belong to no segment and are not free are among them: media that failed leave such.
     pub(super) fn mistaken_zone(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
-        if !self.membership.is_present(drive.index()) {
+        if !self.core.membership.is_present(drive.index()) {
             return None;
         }
         (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize).find_map(|(index, zone)| {
             let state = zone.state;
-            match self.segments.owner(drive, index).map(|slot| self.segments.get(slot)) {
-                None if self.segments.is_free(drive, index) => (state != ZoneState::Empty)
+            match self.core.segments.owner(drive, index).map(|slot| self.core.segments.get(slot)) {
+                None if self.core.segments.is_free(drive, index) => (state != ZoneState::Empty)
                     .then(|| format!("zone {index} is called free and is {state:?} on the drive")),
                 None => Some(format!("zone {index} ({state:?}) is neither free nor part of a segment")),
                 // A rebuild will write it.
@@ -77,7 +78,7 @@ impl Shard {
                         SegmentState::Open => state.is_active() || state == ZoneState::Full,
                         // It is collected at once, unless nothing can be: members or zones have failed.
                         SegmentState::Condemned => {
-                            self.membership.is_broken() || self.segments.free_segments() == 0
+                            self.core.membership.is_broken() || self.core.segments.free_segments() == 0
                         }
                         _ => true,
                     };

@@ -56,7 +56,7 @@ pub enum Burst {
 impl Shard {
     /// Blocks of a burst; `None` where clients do not write in bursts.
     pub(super) fn burst_blocks(&self) -> Option<u64> {
-        if self.pace.burst == Burst::Failed { None } else { self.burst_blocks_if_any() }
+        if self.collector.pace.burst == Burst::Failed { None } else { self.burst_blocks_if_any() }
     }
 
     fn burst_blocks_if_any(&self) -> Option<u64> {
@@ -64,7 +64,7 @@ impl Shard {
             return None;
         }
         let (all_blocks, gain_blocks) = (self.segment_blocks(), self.victim_gain_blocks());
-        let (times, is_scarce) = match self.tuning.bursts {
+        let (times, is_scarce) = match self.core.tuning.bursts {
             Bursts::Auto => (BURST_TIMES, gain_blocks > 0 && YIELD_PART_MAX * gain_blocks < all_blocks),
             Bursts::Always(times) => (times, true),
         };
@@ -72,34 +72,36 @@ impl Shard {
         if !is_scarce || !self.is_space_short() {
             return None;
         }
-        let burst_blocks = times * self.demand.blocks();
+        let burst_blocks = times * self.clients.demand.blocks();
         (burst_blocks <= all_blocks.min(BURST_BLOCKS_MAX)).then_some(burst_blocks)
     }
 
     /// True while waiting for the collector may help.
     pub(super) fn is_collecting(&self) -> bool {
-        self.gc != Gc::Idle
+        self.collector.stage != Gc::Idle
     }
 
     /// Begins a burst, or ends it.
     pub(super) fn advance_burst(&mut self) {
         let burst_blocks = self.burst_blocks_if_any().filter(|_| self.is_collecting());
         let Some(burst_blocks) = burst_blocks else {
-            self.pace.burst = Burst::Writes;
+            self.collector.pace.burst = Burst::Writes;
             return;
         };
-        match self.pace.burst {
+        match self.collector.pace.burst {
             Burst::Writes if self.burst_is_over(burst_blocks) => {
-                self.pace.burst = Burst::Waits { gained_blocks: self.gained_blocks() };
+                self.collector.pace.burst = Burst::Waits { gained_blocks: self.gained_blocks() };
             }
-            Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => self.pace.burst = Burst::Writes,
+            Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => {
+                self.collector.pace.burst = Burst::Writes
+            }
             Burst::Waits { gained_blocks } => {
                 let gained = self.gained_blocks() - gained_blocks;
                 if gained > GAINED_BURSTS_MAX * burst_blocks {
-                    self.pace.burst = Burst::Failed;
+                    self.collector.pace.burst = Burst::Failed;
                 }
             }
-            Burst::Failed if !self.lacks_headroom() => self.pace.burst = Burst::Writes,
+            Burst::Failed if !self.lacks_headroom() => self.collector.pace.burst = Burst::Writes,
             Burst::Writes | Burst::Failed => {}
         }
     }
@@ -111,11 +113,12 @@ impl Shard {
 
     /// True when clients that write in bursts wait for the next one.
     pub(super) fn waits_for_burst(&self, burst_blocks: u64) -> bool {
-        self.pace.burst != Burst::Writes || self.burst_is_over(burst_blocks)
+        self.collector.pace.burst != Burst::Writes || self.burst_is_over(burst_blocks)
     }
 
     fn burst_is_over(&self, burst_blocks: u64) -> bool {
-        self.headroom_blocks() < self.low_blocks(burst_blocks) || self.usable_blocks() < self.demand.blocks()
+        self.headroom_blocks() < self.low_blocks(burst_blocks)
+            || self.usable_blocks() < self.clients.demand.blocks()
     }
 
     fn has_room_for_burst(&self, burst_blocks: u64) -> bool {
@@ -130,7 +133,7 @@ impl Shard {
 
     /// Blocks that clients can write before another segment is erased.
     fn usable_blocks(&self) -> u64 {
-        let free = self.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
+        let free = self.core.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
         let room = Stream::CLIENTS.map(|stream| self.room_blocks(stream));
         u64::from(free) * self.segment_blocks() + room.iter().sum::<u64>()
     }

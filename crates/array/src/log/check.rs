@@ -146,25 +146,25 @@ pub fn check(
     let mut check =
         Check { shard, drives, now, written: Vec::new(), entries_matched: 0, report: CheckReport::default() };
     check.report.stripes_to_complete = mount.stripes_completed;
-    for drive in 0..shard.config.members {
+    for drive in 0..shard.core.config.members {
         check.read_write_pointers(drive);
-        if shard.membership.is_present(drive) {
+        if shard.core.membership.is_present(drive) {
             check.check_superblocks(drive);
         } else {
             check.report.add(Problem::MemberMissing { drive: DriveIndex::at(drive) });
         }
-        if shard.membership.rebuilding() == Some(drive) {
+        if shard.core.membership.rebuilding() == Some(drive) {
             check.report.add(Problem::MemberRebuilding { drive: DriveIndex::at(drive) });
         }
     }
     for (drive, zone) in &mount.zones_orphaned {
         check.report.add(Problem::ZoneOrphaned { drive: *drive, zone: *zone });
     }
-    let segments: Vec<SegmentSlot> = shard.segments.iter().map(|(slot, _)| slot).collect();
+    let segments: Vec<SegmentSlot> = shard.core.segments.iter().map(|(slot, _)| slot).collect();
     for (done, slot) in (0_u64..).zip(&segments) {
         progress(done * 1_000 / segments.len() as u64);
         check.check_segment_records(*slot);
-        for stripe in 0..shard.segments.get(*slot).layout.stripes {
+        for stripe in 0..shard.core.segments.get(*slot).layout.stripes {
             check.check_stripe(*slot, stripe);
         }
     }
@@ -182,7 +182,7 @@ fn is_other_block(frame: &Frame, segment: u64, bound: &Bound) -> bool {
 
 impl Check<'_> {
     fn read_write_pointers(&mut self, drive: usize) {
-        let config = &self.shard.config;
+        let config = &self.shard.core.config;
         let capacity = config.geometry.zone_capacity_blocks;
         let count = config.geometry.zones;
         let completion = self.execute(drive, ZoneIndex(0), Op::Report { count });
@@ -204,7 +204,7 @@ impl Check<'_> {
 
     /// Reads all chunks of a stripe, verifies each block, then the parity.
     fn check_stripe(&mut self, slot: SegmentSlot, stripe: u32) {
-        let segment = self.shard.segments.get(slot);
+        let segment = self.shard.core.segments.get(slot);
         let layout = segment.layout;
         let mut pieces: Vec<Option<Vec<Frame>>> = Vec::new();
         let mut damaged: Vec<Location> = Vec::new();
@@ -214,7 +214,7 @@ impl Check<'_> {
             let zone = segment.zones[drive];
             let Some(at) = segment.slot_of_stripe(drive, stripe) else { return };
             let first = layout.slot_offset(at);
-            if !self.shard.membership.has_zone(segment, drive) {
+            if !self.shard.core.membership.has_zone(segment, drive) {
                 pieces.push(None);
                 continue;
             }
@@ -253,13 +253,13 @@ impl Check<'_> {
         first: u32,
         damaged: &mut Vec<Location>,
     ) -> Option<Vec<Frame>> {
-        let segment = self.shard.segments.get(slot);
+        let segment = self.shard.core.segments.get(slot);
         let (id, zone, rows) = (segment.id, segment.zones[drive], segment.layout.chunk_blocks);
         let group = segment.layout.group_of(stripe);
         let mut frames = Vec::new();
         let mut bad = Vec::new();
         let mut torn = false;
-        let weak = self.shard.weak.contains(&(slot, stripe));
+        let weak = self.shard.rescue.weak.contains(&(slot, stripe));
         for offset in first..first + rows {
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let frame = self.read_block(drive, zone, offset);
@@ -270,7 +270,7 @@ impl Check<'_> {
                     frames.push(frame);
                 }
                 Some(frame) => {
-                    let bound = Bound { array: self.shard.array_tag, zone, group };
+                    let bound = Bound { array: self.shard.core.array_tag, zone, group };
                     torn |= frame.is_blank() || is_other_block(&frame, id, &bound);
                     bad.push(location);
                 }
@@ -285,16 +285,16 @@ impl Check<'_> {
 
     /// True when the index points there.
     fn is_mapped(&self, location: Location) -> bool {
-        let wanted = self.shard.pba.pack(location);
-        self.shard.index.mapped().any(|(_, pba)| pba == wanted)
+        let wanted = self.shard.core.pba.pack(location);
+        self.shard.core.index.mapped().any(|(_, pba)| pba == wanted)
     }
 
     /// Counts a block that the index points to and that is what it should be.
     fn match_entry(&mut self, frame: &Frame, location: Location) {
         let protected = Protected::from_bytes(&frame.oob);
-        let name = protected.and_then(|protected| Name::of(&protected, &self.shard.index));
-        let pba = self.shard.pba.pack(location);
-        if name.is_some_and(|name| self.shard.index.get(name) == Some(pba)) {
+        let name = protected.and_then(|protected| Name::of(&protected, &self.shard.core.index));
+        let pba = self.shard.core.pba.pack(location);
+        if name.is_some_and(|name| self.shard.core.index.get(name) == Some(pba)) {
             self.entries_matched += 1;
             if let Some(Protected { lba, kind: Kind::Lost, .. }) = protected {
                 self.report.add(Problem::BlockLost { lba });
@@ -303,7 +303,7 @@ impl Check<'_> {
     }
 
     fn check_parity(&mut self, slot: SegmentSlot, stripe: u32, pieces: &[Option<Vec<Frame>>]) {
-        let segment = self.shard.segments.get(slot);
+        let segment = self.shard.core.segments.get(slot);
         let code = segment.layout.code;
         let pieces: Vec<&Vec<Frame>> = pieces.iter().flatten().collect();
         let (data, parities) = pieces.split_at(code.data_count());
@@ -323,23 +323,23 @@ impl Check<'_> {
     /// block is damaged, which is reported as such. When the counts differ, finds out which.
     fn check_index(&mut self) {
         let shard = self.shard;
-        for lba in shard.index.lost() {
+        for lba in shard.core.index.lost() {
             self.report.add(Problem::BlockLost { lba: lba.0 });
         }
         let is_there = |pba| {
-            let segment = shard.segments.get(shard.segment_at(pba));
-            shard.membership.has_zone(segment, shard.pba.unpack(pba).drive.index())
+            let segment = shard.core.segments.get(shard.segment_at(pba));
+            shard.core.membership.has_zone(segment, shard.core.pba.unpack(pba).drive.index())
         };
         let mut on_members = 0;
-        for (_, pba) in shard.index.mapped() {
+        for (_, pba) in shard.core.index.mapped() {
             self.report.entries_checked += 1;
             on_members += u64::from(is_there(pba));
         }
         if on_members == self.entries_matched {
             return;
         }
-        for (name, pba) in shard.index.mapped() {
-            let location = shard.pba.unpack(pba);
+        for (name, pba) in shard.core.index.mapped() {
+            let location = shard.core.pba.unpack(pba);
             if !is_there(pba) || self.is_weak(pba) || self.is_matched(name, location) {
                 continue;
             }
@@ -352,8 +352,8 @@ impl Check<'_> {
     /// True when recovery has yet to move what is live in the stripe: its chunk here may be a hole that a crash left.
     fn is_weak(&self, pba: Pba) -> bool {
         let slot = self.shard.segment_at(pba);
-        let stripe = self.shard.place_at(slot, self.shard.pba.unpack(pba)).map(|place| place.stripe);
-        let is_weak = |stripe| self.shard.weak.contains(&(slot, stripe));
+        let stripe = self.shard.place_at(slot, self.shard.core.pba.unpack(pba)).map(|place| place.stripe);
+        let is_weak = |stripe| self.shard.rescue.weak.contains(&(slot, stripe));
         stripe.is_some_and(is_weak)
     }
 
@@ -368,6 +368,6 @@ impl Check<'_> {
             self.execute(drive.index(), zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
         let Some(frame) = completion.frames.first() else { return false };
         let protected = Protected::from_bytes(&frame.oob);
-        protected.is_some_and(|protected| Name::of(&protected, &self.shard.index) == Some(name))
+        protected.is_some_and(|protected| Name::of(&protected, &self.shard.core.index) == Some(name))
     }
 }

@@ -149,17 +149,19 @@ impl Shard {
 
     /// Goes on as far as possible.
     pub(super) fn advance_checkpoint(&mut self, now: Instant, fx: &mut Effects) {
-        if self.index.checkpoint_blocks() > 0 && !self.has_room_for_checkpoints(0) {
+        if self.core.index.checkpoint_blocks() > 0 && !self.has_room_for_checkpoints(0) {
             self.drop_checkpoints();
         }
-        if !self.checkpoints.is_over() && (self.membership.is_broken() || self.writes_failed) {
+        if !self.checkpoints.is_over() && (self.core.membership.is_broken() || self.clients.writes_failed) {
             self.abandon_checkpoint();
         }
         loop {
             match &self.checkpoints.stage {
                 Stage::Idle if !self.is_checkpoint_due() || !self.can_begin_checkpoint() => return,
                 Stage::Idle => {
-                    if !self.has_room_for_checkpoints(Image::blocks_now(&self.index, &self.segments)) {
+                    if !self
+                        .has_room_for_checkpoints(Image::blocks_now(&self.core.index, &self.core.segments))
+                    {
                         return self.postpone_checkpoint();
                     }
                     self.checkpoints.stage = Stage::Draining;
@@ -178,7 +180,7 @@ impl Shard {
                     }
                 }
                 Stage::Writing { begun, next } if *next < begun.1.blocks() => {
-                    let stream = self.config.stream_for(1);
+                    let stream = self.core.config.stream_for(1);
                     if self.checkpoints.blocks_pending >= CHECKPOINT_BLOCKS_IN_FLIGHT
                         || !self.may_place(stream)
                     {
@@ -195,14 +197,14 @@ impl Shard {
                 }
                 Stage::Flushing { flushed: false, .. } => return,
                 // The records of members come first: whoever is out must not keep the newest one.
-                Stage::Flushing { .. } if self.membership.is_changing() => return,
+                Stage::Flushing { .. } if self.core.membership.is_changing() => return,
                 Stage::Flushing { checkpoint, .. } => {
                     let checkpoint = checkpoint.clone();
                     self.checkpoints.stage = Stage::Recording { number: checkpoint.number };
-                    self.membership.set_checkpoint(checkpoint);
+                    self.core.membership.set_checkpoint(checkpoint);
                     self.record_change(fx);
                 }
-                Stage::Recording { .. } if self.membership.is_changing() => return,
+                Stage::Recording { .. } if self.core.membership.is_changing() => return,
                 Stage::Recording { number } => {
                     let number = *number;
                     self.checkpoint_recorded(number);
@@ -218,7 +220,7 @@ impl Shard {
             CheckpointEvery::Blocks(blocks) => since >= blocks,
             CheckpointEvery::Auto => {
                 // Four bytes of a thousand, and some for tables.
-                since >= AUTO_BLOCKS_MIN && since >= AUTO_PARTS * self.config.volume_blocks / 512
+                since >= AUTO_BLOCKS_MIN && since >= AUTO_PARTS * self.core.config.volume_blocks / 512
             }
         };
         is_due || self.checkpoints.asked
@@ -227,19 +229,19 @@ impl Shard {
     /// Blocks that clients wrote since the mount. What the collector moves does not count: a checkpoint makes work for
     /// it, and one would follow the other for ever.
     fn blocks_written(&self) -> u64 {
-        self.counters.user_blocks_written + self.counters.tombstone_blocks_written
+        self.core.counters.user_blocks_written + self.core.counters.tombstone_blocks_written
     }
 
     /// True when all is well enough: what recovery left is done, no write has failed (what it left on the media may
     /// count at a later mount), superblocks have room, and so do the stripes that are not given out.
     fn can_begin_checkpoint(&self) -> bool {
-        let capacity = self.config.geometry.zone_capacity_blocks;
-        self.recovery_flush == RecoveryFlush::Done
-            && !self.writes_failed
-            && !self.recovery_is_void
-            && !self.membership.is_broken()
-            && !self.membership.is_changing()
-            && self.membership.has_room_for_checkpoint(capacity)
+        let capacity = self.core.config.geometry.zone_capacity_blocks;
+        self.rescue.flush == RecoveryFlush::Done
+            && !self.clients.writes_failed
+            && !self.rescue.is_void
+            && !self.core.membership.is_broken()
+            && !self.core.membership.is_changing()
+            && self.core.membership.has_room_for_checkpoint(capacity)
             && self.checkpoints.blocks_pending == 0
             && self.has_room_to_drain()
     }
@@ -254,28 +256,28 @@ impl Shard {
     /// Stripes that gather or wait fit the segments that are open, so that they need nothing but time.
     fn has_room_to_drain(&self) -> bool {
         Stream::ALL.into_iter().all(|stream| {
-            let writer = &self.streams[stream.index()];
+            let writer = &self.stripes.streams[stream.index()];
             let waiting = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
             waiting <= self.stripes_with_room(stream)
         })
     }
 
     fn has_stripes_in_use(&self) -> bool {
-        Stream::ALL.into_iter().any(|stream| self.stripes.in_use(stream) > 0)
+        Stream::ALL.into_iter().any(|stream| self.stripes.slots.in_use(stream) > 0)
     }
 
     /// True when so many blocks fit beside what is live without a bite from the collector's proof of room.
     fn has_room_for_checkpoints(&self, more: u64) -> bool {
-        let groups = self.index.groups().map_or(0, Groups::placed);
-        let live = self.index.mapped_blocks() + self.index.checkpoint_blocks() + groups;
+        let groups = self.core.index.groups().map_or(0, Groups::placed);
+        let live = self.core.index.mapped_blocks() + self.core.index.checkpoint_blocks() + groups;
         live + more <= self.checkpoints.live_blocks_max
     }
 
     /// No stripe is in flight: what is in the index now is what the checkpoint is of. False when that does not work out.
     fn begin_checkpoint(&mut self) -> bool {
         let number = self.checkpoints.number + 1;
-        let image = Image::new(number, self.next_sequence, &self.index, &self.segments);
-        let unsealed: Vec<Unsealed> = (self.segments.iter())
+        let image = Image::new(number, self.core.next_sequence, &self.core.index, &self.core.segments);
+        let unsealed: Vec<Unsealed> = (self.core.segments.iter())
             .filter_map(|(_, segment)| {
                 let stripes = match (segment.state, &segment.writer) {
                     (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
@@ -292,14 +294,14 @@ impl Shard {
         let checkpoint = Checkpoint {
             number,
             blocks: image.blocks(),
-            sequence: self.next_sequence,
-            segment: self.next_segment_id,
+            sequence: self.core.next_sequence,
+            segment: self.core.next_segment_id,
             unsealed,
         };
         self.checkpoints.number = number;
         self.checkpoints.asked = false;
         self.checkpoints.blocks_written = self.blocks_written();
-        self.index.begin_checkpoint(number, checkpoint.blocks);
+        self.core.index.begin_checkpoint(number, checkpoint.blocks);
         self.checkpoints.stage = Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 };
         true
     }
@@ -310,12 +312,12 @@ impl Shard {
             unreachable!("a checkpoint is being written")
         };
         let (checkpoint, image) = &**begun;
-        let mut frame = self.frames.take();
-        image.write_block(*next, &self.index, &self.segments, &mut frame.data);
+        let mut frame = self.core.frames.take();
+        image.write_block(*next, &self.core.index, &self.core.segments, &mut frame.data);
         let lba = checkpoint.name(*next);
         *next += 1;
         self.checkpoints.blocks_pending += 1;
-        self.counters.checkpoint_blocks_written += 1;
+        self.core.counters.checkpoint_blocks_written += 1;
         self.place_mapping_block(stream, now, (frame, Name::Mapping(lba), Origin::Checkpoint), fx);
     }
 
@@ -324,7 +326,7 @@ impl Shard {
         self.checkpoints.blocks_pending -= 1;
         if lost {
             self.abandon_checkpoint();
-        } else if self.index.knows(name) {
+        } else if self.core.index.knows(name) {
             self.map(name, pba);
         }
     }
@@ -335,7 +337,7 @@ impl Shard {
             self.end_checkpoint(before);
         }
         self.checkpoints.stage = Stage::Idle;
-        self.counters.checkpoints_written += 1;
+        self.core.counters.checkpoints_written += 1;
     }
 
     /// The one that is being written will not be.
@@ -355,7 +357,7 @@ impl Shard {
     }
 
     fn end_checkpoint(&mut self, number: u32) {
-        for pba in self.index.end_checkpoint(number) {
+        for pba in self.core.index.end_checkpoint(number) {
             self.forget(pba);
         }
     }

@@ -103,40 +103,40 @@ impl Shard {
     /// True when the stripe tables of these stripes, or slots, of a segment are in memory. Those that are not are read:
     /// ask again in the next [`Shard::settle`].
     pub(super) fn has_tables(&mut self, slot: SegmentSlot, stripes: Range<u32>, fx: &mut Effects) -> bool {
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         if !segment.has_dropped_table() || stripes.is_empty() {
             return true;
         }
         let layout = segment.layout;
         let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
         for group in first..=last {
-            match self.segments.get_mut(slot).group_tables.get_mut(&group) {
-                Some(table) => table.asked_in = self.dropped_tables.round,
+            match self.core.segments.get_mut(slot).group_tables.get_mut(&group) {
+                Some(table) => table.asked_in = self.reader.dropped_tables.round,
                 None => self.load_table(slot, group, fx),
             }
         }
-        let segment = self.segments.get(slot);
+        let segment = self.core.segments.get(slot);
         (first..=last).all(|group| segment.group_tables.contains_key(&group))
     }
 
     /// A table has been read.
     pub(super) fn keep_table(&mut self, slot: SegmentSlot, group: u32, table: StripeTable) {
-        let asked_in = self.dropped_tables.round;
-        let segment = self.segments.get_mut(slot);
+        let asked_in = self.reader.dropped_tables.round;
+        let segment = self.core.segments.get_mut(slot);
         let table = GroupTable { table, asked_in };
         let bytes = table.memory_bytes();
         let id = segment.id;
         segment.group_tables.insert(group, table);
-        self.dropped_tables.bytes += bytes as u64;
-        self.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
-        self.dropped_tables.has_news = true;
-        self.counters.stripe_tables_read += 1;
+        self.reader.dropped_tables.bytes += bytes as u64;
+        self.reader.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
+        self.reader.dropped_tables.has_news = true;
+        self.core.counters.stripe_tables_read += 1;
     }
 
     /// Client reads that waited for a table go on.
     pub(super) fn resume_reads(&mut self, fx: &mut Effects) {
-        if std::mem::take(&mut self.dropped_tables.has_news) {
-            for read in std::mem::take(&mut self.dropped_tables.reads_waiting) {
+        if std::mem::take(&mut self.reader.dropped_tables.has_news) {
+            for read in std::mem::take(&mut self.reader.dropped_tables.reads_waiting) {
                 self.advance_read(read, fx);
             }
         }
@@ -144,39 +144,41 @@ impl Shard {
 
     /// A segment is sealed: its stripe table is dropped, if it may be.
     pub(super) fn give_up_table(&mut self, slot: SegmentSlot) {
-        if self.dropped_tables.bytes_max.is_some() && is_in_footers(self.segments.get(slot)) {
-            let id = self.segments.get(slot).id;
-            self.dropped_tables.given_up.push_back((slot, id));
+        if self.reader.dropped_tables.bytes_max.is_some() && is_in_footers(self.core.segments.get(slot)) {
+            let id = self.core.segments.get(slot).id;
+            self.reader.dropped_tables.given_up.push_back((slot, id));
         }
     }
 
     /// After a mount, all stripe tables are dropped that may be.
     pub(super) fn give_up_tables(&mut self) {
-        let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
+        let slots: Vec<SegmentSlot> = self.core.segments.iter().map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.give_up_table(slot));
     }
 
     /// The round is over: drops whole tables that were given up, then the least recently asked for, down to the limit.
     pub(super) fn drop_tables(&mut self) {
-        let Some(bytes_max) = self.dropped_tables.bytes_max else { return };
+        let Some(bytes_max) = self.reader.dropped_tables.bytes_max else { return };
         // A checkpoint that is being written has said which tables it holds.
         if self.checkpoints.is_over() {
-            for _ in 0..self.dropped_tables.given_up.len() {
-                let Some((slot, id)) = self.dropped_tables.given_up.pop_front() else { break };
-                match self.segments.find(slot, id) {
+            for _ in 0..self.reader.dropped_tables.given_up.len() {
+                let Some((slot, id)) = self.reader.dropped_tables.given_up.pop_front() else { break };
+                match self.core.segments.find(slot, id) {
                     None => {}
-                    Some(segment) if is_pinned(segment) => self.dropped_tables.given_up.push_back((slot, id)),
-                    Some(_) => self.segments.drop_table(slot),
+                    Some(segment) if is_pinned(segment) => {
+                        self.reader.dropped_tables.given_up.push_back((slot, id))
+                    }
+                    Some(_) => self.core.segments.drop_table(slot),
                 }
             }
         }
-        for _ in 0..self.dropped_tables.kept.len().min(DROPS_TRIED_MAX) {
-            if self.dropped_tables.bytes <= bytes_max {
+        for _ in 0..self.reader.dropped_tables.kept.len().min(DROPS_TRIED_MAX) {
+            if self.reader.dropped_tables.bytes <= bytes_max {
                 break;
             }
             self.drop_first_table();
         }
-        self.dropped_tables.round += 1;
+        self.reader.dropped_tables.round += 1;
     }
 
     /// Asserts that what is in memory is accounted for. O(segments).
@@ -184,25 +186,25 @@ impl Shard {
     /// # Panics
     /// When it is not.
     pub(super) fn check_tables(&self) {
-        let of_segments = self.segments.iter().flat_map(|(_, segment)| segment.group_tables.values());
+        let of_segments = self.core.segments.iter().flat_map(|(_, segment)| segment.group_tables.values());
         let bytes: usize = of_segments.map(GroupTable::memory_bytes).sum();
-        assert!(bytes as u64 <= self.dropped_tables.bytes, "stripe tables nobody knows of");
-        assert!(self.dropped_tables.bytes_max.is_some() || bytes == 0);
+        assert!(bytes as u64 <= self.reader.dropped_tables.bytes, "stripe tables nobody knows of");
+        assert!(self.reader.dropped_tables.bytes_max.is_some() || bytes == 0);
     }
 
     /// Drops the first of those in memory, or puts it behind the others when it is needed.
     fn drop_first_table(&mut self) {
-        let Some(mut first) = self.dropped_tables.kept.pop_front() else { return };
-        if let Some(segment) = self.segments.find_mut(first.segment, first.id) {
+        let Some(mut first) = self.reader.dropped_tables.kept.pop_front() else { return };
+        if let Some(segment) = self.core.segments.find_mut(first.segment, first.id) {
             let is_pinned = is_pinned(segment);
             let asked_in = segment.group_tables.get(&first.group).map_or(0, |table| table.asked_in);
-            if is_pinned || asked_in == self.dropped_tables.round || asked_in > first.asked_in {
+            if is_pinned || asked_in == self.reader.dropped_tables.round || asked_in > first.asked_in {
                 first.asked_in = asked_in;
-                return self.dropped_tables.kept.push_back(first);
+                return self.reader.dropped_tables.kept.push_back(first);
             }
             segment.group_tables.remove(&first.group);
         }
-        self.dropped_tables.bytes -= first.bytes as u64;
+        self.reader.dropped_tables.bytes -= first.bytes as u64;
     }
 }
 

@@ -100,12 +100,12 @@ impl Shard {
     /// A flush is at the head of the queue: everything before it is under way.
     pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
         self.seal_clients(fx);
-        let writes_before = self.writes_outstanding;
-        self.requests.get_mut(slot).work = Work::Flush { writes_before };
+        let writes_before = self.clients.writes_outstanding;
+        self.clients.requests.get_mut(slot).work = Work::Flush { writes_before };
         if writes_before == 0 {
             self.flush_devices_for(slot, fx);
         } else {
-            self.flushes_waiting.push(slot);
+            self.clients.flushes_waiting.push(slot);
         }
         true
     }
@@ -113,15 +113,15 @@ impl Shard {
     /// A write or trim that arrived as number `arrival` is durable.
     pub(super) fn flushes_notice(&mut self, arrival: u64, fx: &mut Effects) {
         let mut index = 0;
-        while index < self.flushes_waiting.len() {
-            let slot = self.flushes_waiting[index];
-            let request = self.requests.get_mut(slot);
+        while index < self.clients.flushes_waiting.len() {
+            let slot = self.clients.flushes_waiting[index];
+            let request = self.clients.requests.get_mut(slot);
             let Work::Flush { writes_before } = &mut request.work else { unreachable!("a flush") };
             if arrival < request.arrival {
                 *writes_before -= 1;
             }
             if *writes_before == 0 {
-                self.flushes_waiting.swap_remove(index);
+                self.clients.flushes_waiting.swap_remove(index);
                 self.flush_devices_for(slot, fx);
             } else {
                 index += 1;
@@ -143,10 +143,10 @@ impl Shard {
     /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
     /// nothing else may happen at which a checkpoint could begin that had to wait for this.
     pub(super) fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
-        if self.recovery_flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
-            self.recovery_flush = RecoveryFlush::Flushing;
+        if self.rescue.flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
+            self.rescue.flush = RecoveryFlush::Flushing;
             self.flush_for_engine(FlushWaiter::Recovery, fx);
-            if self.recovery_flush == RecoveryFlush::Done {
+            if self.rescue.flush == RecoveryFlush::Done {
                 self.advance_checkpoint(now, fx);
             }
         }
@@ -161,8 +161,8 @@ impl Shard {
     /// flushes of clients would wait for them. A replacement closes all segments that are open, whole zones of each drive.
     pub(super) fn seal_on(&mut self, segment: SegmentSlot, drive: usize, blocks: usize, fx: &mut Effects) {
         self.device_flush.fillers_unflushed += blocks;
-        let most = FILLERS_UNFLUSHED_MAX * self.config.members;
-        if !self.config.geometry.volatile_cache || self.device_flush.fillers_unflushed < most {
+        let most = FILLERS_UNFLUSHED_MAX * self.core.config.members;
+        if !self.core.config.geometry.volatile_cache || self.device_flush.fillers_unflushed < most {
             return self.seal_zone(segment, drive, fx);
         }
         self.flush_for_engine(FlushWaiter::Fillers { segment, drive }, fx);
@@ -211,8 +211,8 @@ impl Shard {
     }
 
     fn flush_drives(&mut self, party: Party, fx: &mut Effects) {
-        let settled = u64::from(!self.membership.is_changing());
-        let covers = self.membership.record().generation * settled;
+        let settled = u64::from(!self.core.membership.is_changing());
+        let covers = self.core.membership.record().generation * settled;
         let left_out = self.left_out_of_flush(party);
         let round = self.device_flush.round(party);
         assert!(round.drives_pending == 0);
@@ -222,10 +222,10 @@ impl Shard {
         }
         let round = self.device_flush.round(party);
         round.is_partial = left_out.is_some();
-        if self.config.geometry.volatile_cache {
+        if self.core.config.geometry.volatile_cache {
             let slot = u32::try_from(party.index()).expect("two parties");
-            for drive in (0..self.config.members).filter(|drive| left_out != Some(*drive)) {
-                if self.membership.is_present(drive) {
+            for drive in (0..self.core.config.members).filter(|drive| left_out != Some(*drive)) {
+                if self.core.membership.is_present(drive) {
                     let part = u32::try_from(drive).expect("at most 32 members");
                     fx.command(drive, ZoneIndex(0), Waiter::Flush { slot, part }, Op::Flush);
                     self.device_flush.round(party).drives_pending += 1;
@@ -268,20 +268,20 @@ impl Shard {
     }
 
     fn device_flush_done(&mut self, party: Party, fx: &mut Effects) {
-        if self.membership.is_changing() {
+        if self.core.membership.is_changing() {
             self.device_flush.round(party).awaits_record = true;
-            self.membership.flush_waiting = true;
+            self.core.membership.flush_waiting = true;
             return;
         }
         let round = self.device_flush.round(party);
         let (covers, is_partial) = (round.covers, round.is_partial);
         // The record of a drive that was lost meanwhile may have come to the others after they were flushed.
-        if self.config.geometry.volatile_cache && covers != self.membership.record().generation {
+        if self.core.config.geometry.volatile_cache && covers != self.core.membership.record().generation {
             return self.flush_drives(party, fx);
         }
         if !is_partial {
             self.device_flush.generation_durable = covers;
-            self.membership.settle(covers);
+            self.core.membership.settle(covers);
         }
         self.answer_flush(party, fx);
     }
@@ -292,8 +292,8 @@ impl Shard {
         for waiter in waiters.drain(..) {
             match waiter {
                 FlushWaiter::Request(slot) => {
-                    if self.membership.is_broken() {
-                        self.requests.get_mut(slot).outcome = crate::request::Outcome::IoError;
+                    if self.core.membership.is_broken() {
+                        self.clients.requests.get_mut(slot).outcome = crate::request::Outcome::IoError;
                     }
                     self.answer(slot, fx);
                 }
@@ -303,7 +303,7 @@ impl Shard {
                 FlushWaiter::Rebuild(lane) => self.rebuild_answered(lane),
                 FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
                 FlushWaiter::Summary(due) => self.summary_flushed(due),
-                FlushWaiter::Recovery => self.recovery_flush = RecoveryFlush::Done,
+                FlushWaiter::Recovery => self.rescue.flush = RecoveryFlush::Done,
             }
         }
         self.device_flush.round(party).current = waiters;

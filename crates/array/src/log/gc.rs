@@ -11,6 +11,7 @@
 
 use crate::log::flush::RecoveryFlush;
 use crate::log::headroom::LOADS_MIN;
+use crate::log::headroom::Pace;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
@@ -19,6 +20,7 @@ use crate::log::write::{PASSED_MAX, Placement};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
 use base::frame::Frame;
 use base::time::Instant;
+use std::collections::VecDeque;
 use zone::format::header::Stream;
 use zone::format::oob::Protected;
 
@@ -43,9 +45,10 @@ pub struct Move {
 }
 
 /// State of the collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gc {
     /// Space is ample, or nothing can be gained.
+    #[default]
     Idle,
     /// Stripes of the victim are being read and their live blocks moved.
     Moving {
@@ -72,6 +75,21 @@ pub enum Gc {
     Resetting,
 }
 
+/// The collector, and the blocks that it moves.
+#[derive(Default)]
+pub struct Collector {
+    /// Stage of the collection.
+    pub stage: Gc,
+    /// Live blocks of victims, to be placed in stripes.
+    pub moves: VecDeque<Move>,
+    /// Moved blocks placed in stripes that are not durable.
+    pub moves_pending: u32,
+    /// Live blocks of the victim that could not be read, to be written off.
+    pub write_offs: Vec<(Name, Pba)>,
+    /// Pace of clients while space is short.
+    pub pace: Pace,
+}
+
 impl Shard {
     /// Goes on as far as possible.
     pub(super) fn advance_gc(&mut self, now: Instant, fx: &mut Effects) {
@@ -80,21 +98,22 @@ impl Shard {
             return;
         }
         loop {
-            match self.gc {
+            match self.collector.stage {
                 Gc::Idle => {
                     let Some(victim) = self.pick_victim() else { return };
-                    self.gc = self.moving_from_start(victim);
+                    self.collector.stage = self.moving_from_start(victim);
                 }
                 Gc::Moving { victim, stripe_next, loads } => {
-                    let stripes = self.segments.get(victim).layout.stripes;
-                    let nothing_live = self.segments.get(victim).live_blocks == 0;
+                    let stripes = self.core.segments.get(victim).layout.stripes;
+                    let nothing_live = self.core.segments.get(victim).live_blocks == 0;
                     if loads == 0 && (stripe_next == stripes || nothing_live) {
-                        self.gc = Gc::Settling { victim };
+                        self.collector.stage = Gc::Settling { victim };
                     } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed(victim) {
                         if !self.has_tables(victim, stripe_next..stripe_next + 1, fx) {
                             return;
                         }
-                        self.gc = Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 };
+                        self.collector.stage =
+                            Gc::Moving { victim, stripe_next: stripe_next + 1, loads: loads + 1 };
                         self.start_move_load(victim, stripe_next, fx);
                     } else {
                         return;
@@ -102,38 +121,38 @@ impl Shard {
                 }
                 Gc::Settling { victim } => {
                     self.place_last_moves(now, fx);
-                    if !self.moves.is_empty()
-                        || self.moves_pending > 0
-                        || self.segments.get(victim).readers > 0
+                    if !self.collector.moves.is_empty()
+                        || self.collector.moves_pending > 0
+                        || self.core.segments.get(victim).readers > 0
                     {
                         return;
                     }
-                    if self.membership.is_broken() || self.index.is_incomplete() {
-                        self.gc = Gc::Idle;
+                    if self.core.membership.is_broken() || self.core.index.is_incomplete() {
+                        self.collector.stage = Gc::Idle;
                         return;
                     }
-                    if self.segments.get(victim).live_blocks > 0 {
+                    if self.core.segments.get(victim).live_blocks > 0 {
                         if self.gc_is_out_of_space() {
-                            self.gc = Gc::Idle;
+                            self.collector.stage = Gc::Idle;
                             return;
                         }
-                        if !std::mem::replace(&mut self.segments.get_mut(victim).damaged, true) {
-                            self.gc = self.moving_from_start(victim);
+                        if !std::mem::replace(&mut self.core.segments.get_mut(victim).damaged, true) {
+                            self.collector.stage = self.moving_from_start(victim);
                         } else if !self.write_off(victim, fx) {
                             return;
                         }
                     } else {
-                        self.gc = Gc::Flushing { victim, flushed: false };
+                        self.collector.stage = Gc::Flushing { victim, flushed: false };
                         self.flush_devices_for_gc(fx);
                     }
                 }
                 // The flush lost more drives than the array can lose: what was moved may be gone.
-                Gc::Flushing { flushed: true, .. } if self.membership.is_broken() => {
-                    self.gc = Gc::Idle;
+                Gc::Flushing { flushed: true, .. } if self.core.membership.is_broken() => {
+                    self.collector.stage = Gc::Idle;
                     return;
                 }
                 Gc::Flushing { victim, flushed: true } => {
-                    self.gc = Gc::Resetting;
+                    self.collector.stage = Gc::Resetting;
                     self.reset_segment(victim, fx);
                 }
                 Gc::Flushing { flushed: false, .. } | Gc::Resetting => return,
@@ -144,7 +163,7 @@ impl Shard {
     /// Places what waits, and closes the last stripe of a victim.
     fn place_last_moves(&mut self, now: Instant, fx: &mut Effects) {
         self.place_moves(now, fx);
-        if self.moves.is_empty() && self.join_remainders(fx) && !self.remainder_waits() {
+        if self.collector.moves.is_empty() && self.join_remainders(fx) && !self.remainder_waits() {
             self.seal_filling(Stream::Gc, fx);
         }
     }
@@ -153,13 +172,17 @@ impl Shard {
     /// sealed one that the policy prefers once space is short.
     fn pick_victim(&self) -> Option<SegmentSlot> {
         let must_collect = self.must_collect();
-        if !must_collect && !self.segments.has_evacuees() && self.membership.rebuilding().is_none() {
+        if !must_collect && !self.core.segments.has_evacuees() && self.core.membership.rebuilding().is_none()
+        {
             return None;
         }
-        if self.membership.is_broken() || self.index.is_incomplete() || self.must_keep_older_copies() {
+        if self.core.membership.is_broken()
+            || self.core.index.is_incomplete()
+            || self.must_keep_older_copies()
+        {
             return None;
         }
-        let of_volume = || self.segments.iter().filter(|(_, segment)| segment.stream != Stream::Mapping);
+        let of_volume = || self.core.segments.iter().filter(|(_, segment)| segment.stream != Stream::Mapping);
         let in_state = |wanted: SegmentState| of_volume().filter(move |(_, segment)| segment.state == wanted);
         if self.gc_is_out_of_space() {
             let mut dead = in_state(SegmentState::Condemned).chain(in_state(SegmentState::Sealed));
@@ -171,14 +194,14 @@ impl Shard {
         }
         let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
         // Moving a full one takes what the reserve has, and gives it back but for a padded stripe: not the last.
-        let has_room = self.segments.free_segments() > GC_RESERVE_SEGMENTS;
+        let has_room = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
         if let Some((slot, _)) = sealed().find(|(_, segment)| segment.evacuate && has_room) {
             return Some(slot);
         }
         // Erasing what nothing points to is cheaper than rebuilding it.
         let is_dead = |segment: &Segment| {
             segment.live_blocks == 0
-                && self.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
+                && self.core.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
         };
         if let Some((slot, _)) = sealed().find(|(_, segment)| is_dead(segment)) {
             return Some(slot);
@@ -189,14 +212,14 @@ impl Shard {
     /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
     /// than their blocks would count again: nothing is collected until they are moved, unless that needs the room.
     fn must_keep_older_copies(&self) -> bool {
-        let has_room = self.segments.free_segments() > 0 || !self.collector_has_no_room();
-        let is_moving = self.recovery_flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
-        self.recovery_is_void || is_moving && has_room
+        let has_room = self.core.segments.free_segments() > 0 || !self.collector_has_no_room();
+        let is_moving = self.rescue.flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
+        self.rescue.is_void || is_moving && has_room
     }
 
     /// The segment that is being collected.
     pub(super) fn victim(&self) -> Option<SegmentSlot> {
-        match self.gc {
+        match self.collector.stage {
             Gc::Moving { victim, .. } | Gc::Settling { victim } | Gc::Flushing { victim, .. } => Some(victim),
             Gc::Idle | Gc::Resetting => None,
         }
@@ -204,7 +227,8 @@ impl Shard {
 
     /// True while the collector has damaged segments with ids below `end` to collect, and can.
     pub(super) fn is_evacuating(&self, end: u64) -> bool {
-        let mut marked = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
+        let mut marked =
+            self.core.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
         // One that is open and could not be closed is collected once it is full.
         marked.any(|(_, segment)| {
             segment.state != SegmentState::Open
@@ -217,43 +241,44 @@ impl Shard {
 
     /// True when there is nothing to collect and nothing under way that may change that.
     pub(super) fn gc_is_at_a_loss(&self) -> bool {
-        self.gc == Gc::Idle
-            && self.moves.is_empty()
-            && self.moves_pending == 0
+        self.collector.stage == Gc::Idle
+            && self.collector.moves.is_empty()
+            && self.collector.moves_pending == 0
             && self.pick_victim().is_none()
     }
 
     /// True when the collector has nowhere to move anything to, for good: zones that failed were part of its
     /// reserve.
     pub(super) fn gc_is_out_of_space(&self) -> bool {
-        self.segments.free_segments() == 0
+        self.core.segments.free_segments() == 0
             && self.collector_has_no_room()
-            && !matches!(self.gc, Gc::Flushing { .. } | Gc::Resetting)
+            && !matches!(self.collector.stage, Gc::Flushing { .. } | Gc::Resetting)
             && !self.may_free_or_fill_segments()
     }
 
     /// A victim of which nothing was read.
     fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
         self.begin_separating();
-        self.pace.victim = self.begin_victim(victim);
+        self.collector.pace.victim = self.begin_victim(victim);
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
     }
 
     /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
     fn loads_allowed(&self, victim: SegmentSlot) -> u32 {
-        let stripe_blocks = self.streams[Stream::Gc.index()].stripe_data_blocks;
-        let waiting = u32::try_from(self.moves.len()).expect("bounded by the loads") / stripe_blocks;
+        let stripe_blocks = self.stripes.streams[Stream::Gc.index()].stripe_data_blocks;
+        let waiting =
+            u32::try_from(self.collector.moves.len()).expect("bounded by the loads") / stripe_blocks;
         self.loads_of_victim_max(victim).saturating_sub(waiting)
     }
 
     /// Blocks that may wait to be placed, so that those who read ahead of the collector stay within its frames.
     pub(super) fn moves_waiting_max(&self) -> usize {
-        LOADS_MAX as usize * self.config.members
+        LOADS_MAX as usize * self.core.config.members
     }
 
     /// A stripe of the victim has been read; its live blocks wait in `moves`.
     pub(super) fn gc_loaded(&mut self) {
-        if let Gc::Moving { loads, .. } = &mut self.gc {
+        if let Gc::Moving { loads, .. } = &mut self.collector.stage {
             assert!(*loads > 0);
             *loads -= 1;
         }
@@ -261,23 +286,23 @@ impl Shard {
 
     /// The drives' caches are empty.
     pub(super) fn gc_flushed(&mut self) {
-        if let Gc::Flushing { flushed, .. } = &mut self.gc {
+        if let Gc::Flushing { flushed, .. } = &mut self.collector.stage {
             *flushed = true;
         }
     }
 
     /// The victim's zones are free.
     pub(super) fn gc_erased(&mut self) {
-        assert!(self.gc == Gc::Resetting);
-        self.gc = Gc::Idle;
+        assert!(self.collector.stage == Gc::Resetting);
+        self.collector.stage = Gc::Idle;
     }
 
     /// Loads stripes that recovery could not complete, to move their blocks.
     pub(super) fn move_weak_stripes(&mut self, fx: &mut Effects) {
-        while self.moves.is_empty() && self.loads.len() < LOADS_MIN as usize {
-            let Some((segment, stripe)) = self.weak.pop() else { return };
+        while self.collector.moves.is_empty() && self.reader.loads.len() < LOADS_MIN as usize {
+            let Some((segment, stripe)) = self.rescue.weak.pop() else { return };
             self.start_rescue_load(segment, stripe, fx);
-            self.segments.get_mut(segment).readers -= 1;
+            self.core.segments.get_mut(segment).readers -= 1;
         }
     }
 
@@ -285,12 +310,12 @@ impl Shard {
     /// by others.
     pub(super) fn place_moves(&mut self, now: Instant, fx: &mut Effects) {
         let mut passed = 0;
-        while let Some(waiting) = self.moves.get(passed)
+        while let Some(waiting) = self.collector.moves.get(passed)
             && !self.checkpoints.is_draining()
         {
             let (name, stream) = (waiting.name, self.stream_of_move(waiting));
-            let filling = self.streams[stream.index()].filling.is_some();
-            if !filling && self.stripes.in_use(stream) == self.stripes.count(stream) {
+            let filling = self.stripes.streams[stream.index()].filling.is_some();
+            if !filling && self.stripes.slots.in_use(stream) == self.stripes.slots.count(stream) {
                 return;
             }
             let residence = self.wish_for_move(name, fx);
@@ -301,21 +326,22 @@ impl Shard {
                 }
                 continue;
             }
-            let Some(Move { frame, protected, name, from, data_crc, repaired }) = self.moves.remove(passed)
+            let Some(Move { frame, protected, name, from, data_crc, repaired }) =
+                self.collector.moves.remove(passed)
             else {
                 return;
             };
             // Overwritten while it waited: not worth a write.
-            if residence == Residence::Lost || self.index.get(name) != Some(from) {
-                self.frames.give(frame);
+            if residence == Residence::Lost || self.core.index.get(name) != Some(from) {
+                self.core.frames.give(frame);
                 continue;
             }
             if let Name::Block(lba) = name {
                 self.hold_group(lba, Holder::Collector);
             }
-            self.moves_pending += 1;
-            self.counters.moved_blocks_written += 1;
-            self.counters.cold_blocks_written += u64::from(stream == Stream::Cold);
+            self.collector.moves_pending += 1;
+            self.core.counters.moved_blocks_written += 1;
+            self.core.counters.cold_blocks_written += u64::from(stream == Stream::Cold);
             let origin = if repaired { Origin::Repaired(from) } else { Origin::Moved(from) };
             self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
         }

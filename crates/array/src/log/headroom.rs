@@ -58,7 +58,7 @@ pub struct Begun {
 impl Shard {
     /// A victim is begun.
     pub(super) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
-        let segment = self.segments.get(victim);
+        let segment = self.core.segments.get(victim);
         let all = segment.layout.segment_data_blocks();
         Begun {
             headroom_blocks: self.headroom_blocks(),
@@ -69,15 +69,15 @@ impl Shard {
 
     /// Blocks that the victim yields.
     pub(super) fn victim_gain_blocks(&self) -> u64 {
-        self.pace.victim.gain_blocks
+        self.collector.pace.victim.gain_blocks
     }
 
     /// Blocks that the victim has yielded so far.
     fn yielded_blocks(&self) -> u64 {
         let gain_blocks = self.victim_gain_blocks();
-        match self.gc {
+        match self.collector.stage {
             Gc::Moving { victim, stripe_next, loads } => {
-                let stripes = u64::from(self.segments.get(victim).layout.stripes);
+                let stripes = u64::from(self.core.segments.get(victim).layout.stripes);
                 gain_blocks * u64::from(stripe_next - loads) / stripes
             }
             Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
@@ -86,33 +86,34 @@ impl Shard {
 
     /// The same of all victims since the mount.
     pub(super) fn gained_blocks(&self) -> u64 {
-        self.pace.victim.gained_before_blocks + self.yielded_blocks()
+        self.collector.pace.victim.gained_before_blocks + self.yielded_blocks()
     }
 
     /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
     pub(super) fn headroom_blocks(&self) -> u64 {
         let room = Stream::DATA.map(|stream| self.room_blocks(stream)).iter().sum::<u64>();
-        let moved = match self.gc {
+        let moved = match self.collector.stage {
             Gc::Idle => 0,
             Gc::Moving { victim, stripe_next, loads } => {
-                u64::from((stripe_next - loads) * self.segments.get(victim).layout.stripe_data_blocks())
+                u64::from((stripe_next - loads) * self.core.segments.get(victim).layout.stripe_data_blocks())
             }
             Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.segment_blocks(),
         };
-        let free = u64::from(self.segments.free_segments()) * self.segment_blocks();
+        let free = u64::from(self.core.segments.free_segments()) * self.segment_blocks();
         let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.segment_blocks();
-        (free + room + moved)
-            .saturating_sub(reserve + self.moves.len() as u64 + u64::from(self.moves_pending))
+        (free + room + moved).saturating_sub(
+            reserve + self.collector.moves.len() as u64 + u64::from(self.collector.moves_pending),
+        )
     }
 
     /// Blocks that the open segments of a stream have room for.
     pub(super) fn room_blocks(&self, stream: Stream) -> u64 {
-        self.stripes_with_room(stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
+        self.stripes_with_room(stream) * u64::from(self.stripes.streams[stream.index()].stripe_data_blocks)
     }
 
     /// Blocks of data of a segment.
     pub(super) fn segment_blocks(&self) -> u64 {
-        let places = &self.streams[Stream::Gc.index()].open;
+        let places = &self.stripes.streams[Stream::Gc.index()].open;
         u64::from(places[0].layout.segment_data_blocks())
     }
 
@@ -132,22 +133,22 @@ impl Shard {
     }
 
     fn cold_quarters(&self) -> u64 {
-        COLD_QUARTERS * u64::from(self.separates_survivors)
+        COLD_QUARTERS * u64::from(self.stripes.separates_survivors)
     }
 
     /// True when a victim should be found because space is short.
     pub(super) fn must_collect(&self) -> bool {
-        let free = self.segments.free_segments();
-        let is_early = !self.is_adaptive() || self.demand.is_idle();
+        let free = self.core.segments.free_segments();
+        let is_early = !self.is_adaptive() || self.clients.demand.is_idle();
         free < GC_START_SEGMENTS && (is_early || free <= GC_RESERVE_SEGMENTS || self.lacks_headroom())
     }
 
     /// Loads of the victim that may be under way at once.
     pub(super) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
-        let segment = self.segments.get(victim);
-        let free = self.segments.free_segments();
+        let segment = self.core.segments.get(victim);
+        let free = self.core.segments.free_segments();
         let is_urgent = free <= GC_RESERVE_SEGMENTS;
-        let is_idle = self.demand.is_idle();
+        let is_idle = self.clients.demand.is_idle();
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         let is_paced = self.is_adaptive() && is_for_space && !is_idle;
         if is_paced && self.is_in_burst() && (is_urgent || self.lacks_headroom()) {
@@ -175,7 +176,8 @@ impl Shard {
         if let Some(burst_blocks) = self.burst_blocks() {
             return self.waits_for_burst(burst_blocks);
         }
-        let least = self.floor_blocks().min(self.pace.victim.headroom_blocks + self.yielded_blocks() / 2);
+        let least =
+            self.floor_blocks().min(self.collector.pace.victim.headroom_blocks + self.yielded_blocks() / 2);
         self.headroom_blocks() < least
     }
 }

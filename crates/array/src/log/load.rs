@@ -133,22 +133,22 @@ fn pieces_to_read(code: &ErasureCode, wanted: PieceSet, there: PieceSet) -> Piec
 impl Shard {
     /// Starts rebuilds that wait, as many as may run at once.
     pub(super) fn start_rebuilds(&mut self, fx: &mut Effects) {
-        for _ in 0..self.rebuilds.len() {
-            if self.rebuild_loads >= LOADS_MAX {
+        for _ in 0..self.reader.degraded.len() {
+            if self.reader.degraded_loads >= LOADS_MAX {
                 return;
             }
-            let Some(rebuild) = self.rebuilds.pop_front() else { return };
-            let place = self.segments.get(rebuild.segment).layout.slot_at(rebuild.location.offset);
+            let Some(rebuild) = self.reader.degraded.pop_front() else { return };
+            let place = self.core.segments.get(rebuild.segment).layout.slot_at(rebuild.location.offset);
             if let Some((at, _)) = place
                 && !self.has_tables(rebuild.segment, at..at + 1, fx)
             {
-                self.rebuilds.push_back(rebuild);
+                self.reader.degraded.push_back(rebuild);
                 continue;
             }
-            let segment = self.segments.get(rebuild.segment);
+            let segment = self.core.segments.get(rebuild.segment);
             let drive = rebuild.location.drive.index();
             let stripe = place.and_then(|(slot, row)| Some((segment.stripe_in_slot(drive, slot)?, row)));
-            self.rebuild_loads += 1;
+            self.reader.degraded_loads += 1;
             let Some((stripe, row)) = stripe else {
                 (0..rebuild.blocks).for_each(|index| self.block_rebuilt(&rebuild.one(index), None));
                 self.end_rebuild(&rebuild, fx);
@@ -173,20 +173,20 @@ impl Shard {
                 pieces_pending: 0,
                 read_again: false,
             };
-            let slot = self.loads.insert(load);
-            self.read_pieces(slot, pieces_to_read(&self.config.code(), wanted, there), fx);
+            let slot = self.reader.loads.insert(load);
+            self.read_pieces(slot, pieces_to_read(&self.core.config.code(), wanted, there), fx);
         }
     }
 
     /// Reads the data of a stripe for the collector.
     pub(super) fn start_move_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
-        let data = PieceSet::first(self.config.code().data_count());
+        let data = PieceSet::first(self.core.config.code().data_count());
         self.load_chunks_of(segment_slot, stripe, Purpose::Move, data, fx);
     }
 
     /// Reads the data of a stripe that recovery could not complete.
     pub(super) fn start_rescue_load(&mut self, segment_slot: SegmentSlot, stripe: u32, fx: &mut Effects) {
-        let data = PieceSet::first(self.config.code().data_count());
+        let data = PieceSet::first(self.core.config.code().data_count());
         self.load_chunks_of(segment_slot, stripe, Purpose::Rescue, data, fx);
     }
 
@@ -199,16 +199,16 @@ impl Shard {
         wanted_by: GroupReader,
         fx: &mut Effects,
     ) {
-        let Location { drive, offset, .. } = self.pba.unpack(pba);
+        let Location { drive, offset, .. } = self.core.pba.unpack(pba);
         let slot = self.segment_at(pba);
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         segment.readers += 1;
         let layout = segment.layout;
         let (at, row) = layout.slot_at(offset).expect("an address lies in a slot");
         let stripe = segment.stripe_in_slot(drive.index(), at).expect("an address lies in a stripe");
         let piece = layout.piece_of(stripe, drive.index());
         let wanted = [piece].into_iter().collect();
-        let there = self.pieces_there(self.segments.get(slot), stripe);
+        let there = self.pieces_there(self.core.segments.get(slot), stripe);
         let load = Load {
             segment: slot,
             stripe,
@@ -220,7 +220,7 @@ impl Shard {
             pieces_pending: 0,
             read_again: false,
         };
-        let slot = self.loads.insert(load);
+        let slot = self.reader.loads.insert(load);
         self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
     }
 
@@ -230,9 +230,9 @@ impl Shard {
             Some(_) => None,
             None => self.decode_row(load, piece, 0),
         };
-        let drive = self.segments.get(load.segment).layout.drive_of(load.stripe, piece);
+        let drive = self.core.segments.get(load.segment).layout.drive_of(load.stripe, piece);
         let is_damaged =
-            decoded.is_some() && self.membership.has_zone(self.segments.get(load.segment), drive);
+            decoded.is_some() && self.core.membership.has_zone(self.core.segments.get(load.segment), drive);
         let is_it = |frame: &&Frame| {
             Protected::from_bytes(&frame.oob).is_some_and(|protected| {
                 protected.kind == Kind::Mapping && protected.lba == groups::lba_of(group)
@@ -245,10 +245,10 @@ impl Shard {
             GroupReader::Copy(from) => self.group_read_to_copy(group, from, block),
         }
         if let Some(frame) = decoded {
-            self.frames.give(frame);
+            self.core.frames.give(frame);
         }
         self.give_pieces(load);
-        self.segments.get_mut(load.segment).readers -= 1;
+        self.core.segments.get_mut(load.segment).readers -= 1;
     }
 
     /// Reads the chunks of a stripe that some pieces are, or are decoded from.
@@ -260,10 +260,10 @@ impl Shard {
         wanted: PieceSet,
         fx: &mut Effects,
     ) {
-        let segment = self.segments.get_mut(segment_slot);
+        let segment = self.core.segments.get_mut(segment_slot);
         segment.readers += 1;
         let layout = segment.layout;
-        let there = self.pieces_there(self.segments.get(segment_slot), stripe);
+        let there = self.pieces_there(self.core.segments.get(segment_slot), stripe);
         let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
         let load = Load {
             segment: segment_slot,
@@ -276,7 +276,7 @@ impl Shard {
             pieces_pending: 0,
             read_again: false,
         };
-        let slot = self.loads.insert(load);
+        let slot = self.reader.loads.insert(load);
         self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
     }
 
@@ -284,7 +284,7 @@ impl Shard {
     fn pieces_there(&self, segment: &Segment, stripe: u32) -> PieceSet {
         let is_there = |piece: &usize| {
             let drive = segment.layout.drive_of(stripe, *piece);
-            self.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
+            self.core.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
         };
         (0..segment.layout.members()).filter(is_there).collect()
     }
@@ -292,17 +292,17 @@ impl Shard {
     /// Reads those of the pieces that were not asked for yet.
     fn read_pieces(&mut self, slot: u32, wanted: PieceSet, fx: &mut Effects) {
         // One more than there are, so that the load cannot finish before all are asked for.
-        self.loads.get_mut(slot).pieces_pending += 1;
+        self.reader.loads.get_mut(slot).pieces_pending += 1;
         for piece in wanted.iter() {
-            let load = self.loads.get_mut(slot);
+            let load = self.reader.loads.get_mut(slot);
             if std::mem::replace(&mut load.pieces[piece].asked, true) {
                 continue;
             }
-            let segment = self.segments.get(load.segment);
+            let segment = self.core.segments.get(load.segment);
             let drive = segment.layout.drive_of(load.stripe, piece);
             let at = segment.slot_of_stripe(drive, load.stripe);
-            let Some(at) = at.filter(|_| self.membership.has_zone(segment, drive)) else { continue };
-            let frames = self.frames.take_vec(load.rows as usize);
+            let Some(at) = at.filter(|_| self.core.membership.has_zone(segment, drive)) else { continue };
+            let frames = self.core.frames.take_vec(load.rows as usize);
             load.pieces_pending += 1;
             let part = u32::try_from(piece).expect("at most 32 members");
             let op = Op::Read { offset: segment.layout.slot_offset(at) + load.row, frames };
@@ -313,21 +313,21 @@ impl Shard {
 
     /// Reads once more, one by one, the blocks that are not whole.
     fn read_pieces_again(&mut self, slot: u32, fx: &mut Effects) {
-        let load = self.loads.get_mut(slot);
+        let load = self.reader.loads.get_mut(slot);
         load.read_again = true;
         load.pieces_pending += 1;
         let Load { segment, stripe, row: first, rows, .. } = *load;
-        let there = self.pieces_there(self.segments.get(segment), stripe);
+        let there = self.pieces_there(self.core.segments.get(segment), stripe);
         for (piece, row) in there.iter().flat_map(|piece| (0..rows).map(move |row| (piece, row))) {
-            let load = self.loads.get_mut(slot);
+            let load = self.reader.loads.get_mut(slot);
             if load.pieces[piece].frames.is_empty() || load.pieces[piece].row(row).is_some() {
                 continue;
             }
             load.pieces_pending += 1;
-            let segment = self.segments.get(segment);
+            let segment = self.core.segments.get(segment);
             let drive = segment.layout.drive_of(stripe, piece);
             let at = segment.slot_of_stripe(drive, stripe).expect("it is there");
-            let frames = self.frames.take_vec(1);
+            let frames = self.core.frames.take_vec(1);
             let part = u32::try_from(piece).expect("at most 32 members");
             let op = Op::Read { offset: segment.layout.slot_offset(at) + first + row, frames };
             fx.command(drive, segment.zones[drive], Waiter::Load { slot, part }, op);
@@ -348,11 +348,11 @@ impl Shard {
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
-        let Load { segment, row: first, rows, .. } = *self.loads.get(slot);
-        let layout = self.segments.get(segment).layout;
+        let Load { segment, row: first, rows, .. } = *self.reader.loads.get(slot);
+        let layout = self.core.segments.get(segment).layout;
         // What a crash tore is no damage.
-        let counts = !matches!(self.loads.get(slot).purpose, Purpose::Rescue);
-        let mut piece = std::mem::take(&mut self.loads.get_mut(slot).pieces[part as usize]);
+        let counts = !matches!(self.reader.loads.get(slot).purpose, Purpose::Rescue);
+        let mut piece = std::mem::take(&mut self.reader.loads.get_mut(slot).pieces[part as usize]);
         let is_first = piece.frames.is_empty();
         for (offset, frame) in (offset..).zip(&frames) {
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
@@ -370,21 +370,21 @@ impl Shard {
         } else {
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
             std::mem::swap(&mut piece.frames[(row - first) as usize], &mut frames[0]);
-            self.frames.give_vec(frames);
+            self.core.frames.give_vec(frames);
         }
-        self.loads.get_mut(slot).pieces[part as usize] = piece;
+        self.reader.loads.get_mut(slot).pieces[part as usize] = piece;
         self.piece_loaded(slot, fx);
     }
 
     /// Notes that there is one piece less to wait for. When what was read does not suffice, the others are asked for,
     /// then, once more, whatever is not whole.
     fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
-        let load = self.loads.get_mut(slot);
+        let load = self.reader.loads.get_mut(slot);
         load.pieces_pending -= 1;
         if load.pieces_pending > 0 {
             return;
         }
-        let code = self.config.code();
+        let code = self.core.config.code();
         let all_asked = load.pieces.iter().all(|piece| piece.asked);
         if load.is_complete(&code) {
             self.finish_load(slot, fx);
@@ -398,7 +398,7 @@ impl Shard {
     }
 
     fn finish_load(&mut self, slot: u32, fx: &mut Effects) {
-        let mut load = self.loads.remove(slot);
+        let mut load = self.reader.loads.remove(slot);
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
                 for row in 0..load.rows {
@@ -415,9 +415,9 @@ impl Shard {
                 let is_whole = self.collect_moves(&mut load);
                 // What could be read when recovery decided to keep it went with a member since.
                 let is_rescue = matches!(load.purpose, Purpose::Rescue);
-                self.recovery_is_void |= is_rescue && !is_whole && self.membership.has_lost_since_mount();
+                self.rescue.is_void |= is_rescue && !is_whole && self.core.membership.has_lost_since_mount();
                 self.give_pieces(&mut load);
-                self.segments.get_mut(load.segment).readers -= 1;
+                self.core.segments.get_mut(load.segment).readers -= 1;
                 if matches!(load.purpose, Purpose::Move) {
                     self.gc_loaded();
                 }
@@ -434,48 +434,48 @@ impl Shard {
         match (&rebuilt, right) {
             (Some(frame), Some(protected)) => {
                 let drive = rebuild.location.drive.index();
-                if self.membership.has_zone(self.segments.get(rebuild.segment), drive) {
+                if self.core.membership.has_zone(self.core.segments.get(rebuild.segment), drive) {
                     self.queue_repair(rebuild, frame, protected);
                 } else {
-                    self.counters.blocks_read_degraded += 1;
+                    self.core.counters.blocks_read_degraded += 1;
                 }
                 self.on_rebuilt(rebuild, Some(frame));
             }
             _ => {
-                self.counters.blocks_unreadable += 1;
+                self.core.counters.blocks_unreadable += 1;
                 self.on_rebuilt(rebuild, None);
             }
         }
         if let Some(frame) = rebuilt {
-            self.frames.give(frame);
+            self.core.frames.give(frame);
         }
     }
 
     /// All blocks of a rebuild are handed over.
     fn end_rebuild(&mut self, rebuild: &Rebuild, fx: &mut Effects) {
-        self.segments.get_mut(rebuild.segment).readers -= 1;
-        self.rebuild_loads -= 1;
+        self.core.segments.get_mut(rebuild.segment).readers -= 1;
+        self.reader.degraded_loads -= 1;
         self.read_part_done(rebuild.read, fx);
     }
 
     /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the
     /// collector has its hands full, the next read repairs it.
     fn queue_repair(&mut self, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
-        if self.moves.len() >= self.moves_waiting_max() || self.is_writing_off(rebuild.segment) {
+        if self.collector.moves.len() >= self.moves_waiting_max() || self.is_writing_off(rebuild.segment) {
             return;
         }
-        let mut copy = self.frames.take();
+        let mut copy = self.core.frames.take();
         copy.data = frame.data;
         let data_crc = crc32c(&copy.data);
-        let from = self.pba.pack(rebuild.location);
+        let from = self.core.pba.pack(rebuild.location);
         let name = Name::Block(rebuild.lba);
-        self.moves.push_back(Move { frame: copy, protected, name, from, data_crc, repaired: true });
+        self.collector.moves.push_back(Move { frame: copy, protected, name, from, data_crc, repaired: true });
     }
 
     /// Queues the live data blocks of a loaded stripe for moving; false when some cannot be decoded. Those stay
     /// where they are, and the collector notices by the segment's live blocks.
     fn collect_moves(&mut self, load: &mut Load) -> bool {
-        let data_count = self.config.code().data_count();
+        let data_count = self.core.config.code().data_count();
         let mut decoded = Vec::new();
         let mut is_whole = true;
         for (piece, row) in (0..data_count).flat_map(|piece| (0..load.rows).map(move |row| (piece, row))) {
@@ -495,10 +495,10 @@ impl Shard {
             for (row, frame) in (0..).zip(frames.drain(..)) {
                 match load.pieces[piece].rows_good >> row & 1 {
                     1 => self.move_if_live(load, (piece, row), frame, false),
-                    _ => self.frames.give(frame),
+                    _ => self.core.frames.give(frame),
                 }
             }
-            self.frames.give_vec(frames);
+            self.core.frames.give_vec(frames);
         }
         for (piece, row, frame) in decoded {
             self.move_if_live(load, (piece, row), frame, true);
@@ -508,25 +508,26 @@ impl Shard {
 
     /// Queues a block for moving if the index points to it.
     fn move_if_live(&mut self, load: &Load, (piece, row): (usize, u32), frame: Frame, decoded: bool) {
-        let segment = self.segments.get(load.segment);
+        let segment = self.core.segments.get(load.segment);
         let drive = segment.layout.drive_of(load.stripe, piece);
         // Nothing can point to a chunk that has no place.
         let Some(at) = segment.slot_of_stripe(drive, load.stripe) else {
-            self.frames.give(frame);
+            self.core.frames.give(frame);
             return;
         };
         let offset = segment.layout.slot_offset(at) + load.row + row;
         let location = Location { drive: DriveIndex::at(drive), zone: segment.zones[drive], offset };
-        let from = self.pba.pack(location);
+        let from = self.core.pba.pack(location);
         let protected = Protected::from_bytes(&frame.oob);
-        let named = protected.and_then(|protected| Some((protected, Name::of(&protected, &self.index)?)));
+        let named =
+            protected.and_then(|protected| Some((protected, Name::of(&protected, &self.core.index)?)));
         match named {
             Some((protected, name)) if self.may_lie_at(name, from) => {
                 let data_crc = oob::data_crc(&frame.oob);
-                let repaired = decoded && self.membership.has_zone(segment, drive);
-                self.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
+                let repaired = decoded && self.core.membership.has_zone(segment, drive);
+                self.collector.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
             }
-            _ => self.frames.give(frame),
+            _ => self.core.frames.give(frame),
         }
     }
 
@@ -540,11 +541,11 @@ impl Shard {
 
     /// Decodes a block of a piece from those of others; `None` when too few are good.
     pub(super) fn decode(&mut self, lost: usize, good: &[(usize, &Frame)]) -> Option<Frame> {
-        let code = self.config.code();
+        let code = self.core.config.code();
         let sources = code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
         let sources: Vec<(usize, &Frame)> =
             good.iter().filter(|(piece, _)| sources.contains(*piece)).copied().collect();
-        let mut frame = self.frames.take();
+        let mut frame = self.core.frames.take();
         frame.oob.fill(0);
         row::decode(&code, lost, &sources, &mut frame);
         let data_crc = crc32c(&frame.data);
@@ -555,7 +556,7 @@ impl Shard {
     fn give_pieces(&mut self, load: &mut Load) {
         for piece in &mut load.pieces {
             if !piece.frames.is_empty() {
-                self.frames.give_vec(std::mem::take(&mut piece.frames));
+                self.core.frames.give_vec(std::mem::take(&mut piece.frames));
             }
         }
     }

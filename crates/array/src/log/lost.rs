@@ -21,12 +21,12 @@ impl Shard {
     /// Queues markers for what is still live in a segment that was moved as far as it could be read, some
     /// at a time. False while what is live is not known.
     pub(super) fn write_off(&mut self, victim: SegmentSlot, fx: &mut Effects) -> bool {
-        if self.write_offs.is_empty() {
-            let Some(live) = self.find_live(victim, fx) else { return self.index.is_incomplete() };
-            self.write_offs = live;
+        if self.collector.write_offs.is_empty() {
+            let Some(live) = self.find_live(victim, fx) else { return self.core.index.is_incomplete() };
+            self.collector.write_offs = live;
         }
-        while self.moves.len() < self.moves_waiting_max() {
-            let Some((name, from)) = self.write_offs.pop() else { break };
+        while self.collector.moves.len() < self.moves_waiting_max() {
+            let Some((name, from)) = self.collector.write_offs.pop() else { break };
             // Without one of its blocks, a checkpoint is worth nothing: the next mount does without.
             if let Name::Mapping(_) = name {
                 self.drop_checkpoints();
@@ -34,7 +34,7 @@ impl Shard {
             }
             if self.may_lie_at(name, from) && self.segment_at(from) == victim {
                 let marker = self.marker(name, from);
-                self.moves.push_back(marker);
+                self.collector.moves.push_back(marker);
             }
         }
         true
@@ -45,53 +45,54 @@ impl Shard {
         if !self.is_recording_doubt() {
             return;
         }
-        while self.moves.len() < self.moves_waiting_max() {
-            let Some(region) = self.doubtful.pop() else { break };
-            self.recording_doubt = true;
+        while self.collector.moves.len() < self.moves_waiting_max() {
+            let Some(region) = self.rescue.doubtful.pop() else { break };
+            self.rescue.recording_doubt = true;
             let name = Name::Tombstone(region);
-            if let Some(from) = self.index.get(name) {
+            if let Some(from) = self.core.index.get(name) {
                 let tombstone = self.marker(name, from);
-                self.moves.push_back(tombstone);
+                self.collector.moves.push_back(tombstone);
             }
         }
-        self.recording_doubt = !self.moves.is_empty() || self.moves_pending > 0;
+        self.rescue.recording_doubt = !self.collector.moves.is_empty() || self.collector.moves_pending > 0;
     }
 
     /// True while tombstones that could not be read wait to be written anew.
     pub(super) fn is_recording_doubt(&self) -> bool {
-        !self.doubtful.is_empty() || self.recording_doubt
+        !self.rescue.doubtful.is_empty() || self.rescue.recording_doubt
     }
 
     /// True while the blocks of a segment are being written off.
     pub(super) fn is_writing_off(&self, segment: SegmentSlot) -> bool {
-        matches!(self.gc, Gc::Settling { victim } if victim == segment) && self.segments.get(segment).damaged
+        matches!(self.collector.stage, Gc::Settling { victim } if victim == segment)
+            && self.core.segments.get(segment).damaged
     }
 
     fn sequence_for_marker(&mut self, name: Name) -> u64 {
         let before = match name {
             Name::Block(lba) => {
-                let trim = self.regions.sequence_before_trim(region_of(lba.0));
-                self.in_flight.sequence_before(lba).or(trim)
+                let trim = self.clients.regions.sequence_before_trim(region_of(lba.0));
+                self.clients.in_flight.sequence_before(lba).or(trim)
             }
-            Name::Tombstone(region) => self.regions.sequence_before(region),
+            Name::Tombstone(region) => self.clients.regions.sequence_before(region),
             Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
         };
         before.unwrap_or_else(|| {
-            self.next_sequence += 1;
-            self.next_sequence - 1
+            self.core.next_sequence += 1;
+            self.core.next_sequence - 1
         })
     }
 
     fn marker(&mut self, name: Name, from: Pba) -> Move {
-        let mut frame = self.frames.take();
+        let mut frame = self.core.frames.take();
         frame.data.fill(0);
         let (lba, kind) = match name {
             Name::Block(lba) => {
-                self.counters.blocks_lost += 1;
+                self.core.counters.blocks_lost += 1;
                 (lba.0, Kind::Lost)
             }
             Name::Tombstone(region) => {
-                self.index.write_tombstone(region, &self.being_unmapped(region), &mut frame.data);
+                self.core.index.write_tombstone(region, &self.being_unmapped(region), &mut frame.data);
                 (region, Kind::Tombstone)
             }
             Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),

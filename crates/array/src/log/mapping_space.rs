@@ -103,7 +103,7 @@ impl Shard {
             }
             self.copy_groups(now, fx);
             let Some(victim) = &mut self.off_load.space.victim else { return };
-            let segment = self.segments.get(victim.segment);
+            let segment = self.core.segments.get(victim.segment);
             if victim.is_resetting || segment.live_blocks > 0 || segment.readers > 0 {
                 return;
             }
@@ -116,21 +116,21 @@ impl Shard {
     /// Takes segments that are missing of the space, as long as the collector keeps its reserve.
     fn take_mapping_space(&mut self) {
         let wanted = self.off_load.space.segments;
-        while self.segments.mapping() + self.segments.kept_for_mapping() < wanted
-            && self.segments.free_segments() > GC_RESERVE_SEGMENTS
+        while self.core.segments.mapping() + self.core.segments.kept_for_mapping() < wanted
+            && self.core.segments.free_segments() > GC_RESERVE_SEGMENTS
         {
-            self.segments.keep_for_mapping();
+            self.core.segments.keep_for_mapping();
         }
     }
 
     /// True when all of the space is there.
     pub(super) fn has_mapping_space(&self) -> bool {
-        self.segments.mapping() + self.segments.kept_for_mapping() >= self.off_load.space.segments
+        self.core.segments.mapping() + self.core.segments.kept_for_mapping() >= self.off_load.space.segments
     }
 
     /// True when zones that failed were part of the space, and it has nowhere to write, for good.
     pub(super) fn mapping_space_is_lost(&self) -> bool {
-        self.segments.kept_for_mapping() == 0
+        self.core.segments.kept_for_mapping() == 0
             && self.has_no_room(Stream::Mapping)
             && self.gc_is_at_a_loss()
             && !self.may_free_or_fill_segments()
@@ -140,7 +140,7 @@ impl Shard {
 
     /// True when mapping blocks can be copied from one segment to another.
     pub(super) fn may_copy_groups(&self) -> bool {
-        !self.off_load.writes_failed() && !self.membership.is_broken()
+        !self.off_load.writes_failed() && !self.core.membership.is_broken()
     }
 
     /// True while there are copies that were not begun, or are being read.
@@ -160,25 +160,25 @@ impl Shard {
     }
 
     fn has_stripe_for_group(&self) -> bool {
-        self.streams[Stream::Mapping.index()].filling.is_some()
-            || self.stripes.in_use(Stream::Mapping) < self.stripes.count(Stream::Mapping)
+        self.stripes.streams[Stream::Mapping.index()].filling.is_some()
+            || self.stripes.slots.in_use(Stream::Mapping) < self.stripes.slots.count(Stream::Mapping)
     }
 
     /// Stripes that are closed and not durable.
     pub(super) fn mapping_stripes_in_flight(&self) -> usize {
-        let filling = usize::from(self.streams[Stream::Mapping.index()].filling.is_some());
-        self.stripes.in_use(Stream::Mapping) - filling
+        let filling = usize::from(self.stripes.streams[Stream::Mapping.index()].filling.is_some());
+        self.stripes.slots.in_use(Stream::Mapping) - filling
     }
 
     fn mapping_segment_stripes(&self) -> u64 {
-        u64::from(self.streams[Stream::Mapping.index()].open[0].layout.stripes)
+        u64::from(self.stripes.streams[Stream::Mapping.index()].open[0].layout.stripes)
     }
 
     /// Stripes that can still be begun in the space.
     fn mapping_stripes_left(&self) -> u64 {
-        let writer = &self.streams[Stream::Mapping.index()];
+        let writer = &self.stripes.streams[Stream::Mapping.index()];
         let begun = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
-        let kept = u64::from(self.segments.kept_for_mapping()) * self.mapping_segment_stripes();
+        let kept = u64::from(self.core.segments.kept_for_mapping()) * self.mapping_segment_stripes();
         (self.stripes_with_room(Stream::Mapping) + kept).saturating_sub(begun)
     }
 
@@ -187,7 +187,7 @@ impl Shard {
     fn pick_mapping_victim(&self) -> Option<SegmentSlot> {
         let is_sealed =
             |segment: &Segment| segment.stream == Stream::Mapping && segment.state == SegmentState::Sealed;
-        let sealed = || self.segments.iter().filter(|(_, segment)| is_sealed(segment));
+        let sealed = || self.core.segments.iter().filter(|(_, segment)| is_sealed(segment));
         if let Some((slot, _)) = sealed().find(|(_, segment)| segment.live_blocks == 0) {
             return Some(slot);
         }
@@ -205,17 +205,17 @@ impl Shard {
 
     /// True for a segment that is damaged, or lacks the zone of a drive that came later: it is not rebuilt but collected.
     fn must_go(&self, segment: &Segment) -> bool {
-        let rebuilding = self.membership.rebuilding();
+        let rebuilding = self.core.membership.rebuilding();
         segment.evacuate || rebuilding.is_some_and(|drive| segment.lacks_zone(drive))
     }
 
     /// The open segment is closed if it must go, once there is another.
     fn close_mapping_segment(&mut self, fx: &mut Effects) {
-        let Some(slot) = self.streams[Stream::Mapping.index()].open[0].segment else { return };
-        let segment = self.segments.get(slot);
+        let Some(slot) = self.stripes.streams[Stream::Mapping.index()].open[0].segment else { return };
+        let segment = self.core.segments.get(slot);
         if segment.state == SegmentState::Open
             && self.must_go(segment)
-            && self.segments.kept_for_mapping() > 0
+            && self.core.segments.kept_for_mapping() > 0
         {
             self.close_segment(slot, fx);
         }
@@ -223,7 +223,7 @@ impl Shard {
 
     /// Groups whose mapping blocks lie in a segment.
     fn groups_in(&self, segment: SegmentSlot) -> Vec<u32> {
-        let places = self.index.groups().expect("the index is in groups").places();
+        let places = self.core.index.groups().expect("the index is in groups").places();
         places.filter(|(_, pba)| self.segment_at(*pba) == segment).map(|(group, _)| group).collect()
     }
 
@@ -233,7 +233,7 @@ impl Shard {
             return;
         };
         while let Some(group) = groups.last().copied() {
-            let table = self.index.groups().expect("the index is in groups");
+            let table = self.core.index.groups().expect("the index is in groups");
             let from = table.place(group).filter(|pba| self.segment_at(*pba) == segment);
             match from {
                 // Written anew since, or being written.
@@ -256,7 +256,7 @@ impl Shard {
             groups.pop();
         }
         self.off_load.space.victim = Some(Victim { segment, groups, is_resetting });
-        if !self.is_copying_groups() && self.segments.get(segment).live_blocks > 0 {
+        if !self.is_copying_groups() && self.core.segments.get(segment).live_blocks > 0 {
             self.seal_filling(Stream::Mapping, fx);
         }
     }
@@ -266,12 +266,12 @@ impl Shard {
         while self.has_stripe_for_group()
             && let Some((group, from, frame)) = self.off_load.space.copies.pop()
         {
-            let is_stale = self.index.groups().is_some_and(|groups| groups.place(group) != Some(from));
+            let is_stale = self.core.index.groups().is_some_and(|groups| groups.place(group) != Some(from));
             if is_stale || !self.may_copy_groups() {
-                self.frames.give(frame);
+                self.core.frames.give(frame);
                 continue;
             }
-            self.counters.mapping_blocks_written += 1;
+            self.core.counters.mapping_blocks_written += 1;
             let origin = Origin::IndexCopy(from);
             self.place_mapping_block(Stream::Mapping, now, (frame, Name::Group(group), origin), fx);
         }
@@ -280,10 +280,10 @@ impl Shard {
     /// A mapping block was read to be copied, or cannot be.
     pub(super) fn group_read_to_copy(&mut self, group: u32, from: Pba, block: Option<&Block>) {
         self.off_load.space.loads -= 1;
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         match block {
             Some(block) => {
-                let mut frame = self.frames.take();
+                let mut frame = self.core.frames.take();
                 frame.data.copy_from_slice(block);
                 self.off_load.space.copies.push((group, from, frame));
             }

@@ -193,16 +193,16 @@ impl Shard {
     /// When more members fail than the array can lose, nothing is recorded: the drives may come
     /// back, and what they hold is still the newest there is.
     pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
-        if !self.membership.is_present(drive) {
+        if !self.core.membership.is_present(drive) {
             return;
         }
-        if self.membership.rebuilding() == Some(drive) {
-            self.membership.record.rebuild_from = 0;
+        if self.core.membership.rebuilding() == Some(drive) {
+            self.core.membership.record.rebuild_from = 0;
             self.abandon_rebuild();
         }
-        self.membership.has_lost_since_mount = true;
-        self.membership.set_state(drive, MemberState::Failed);
-        if !self.membership.is_broken() {
+        self.core.membership.has_lost_since_mount = true;
+        self.core.membership.set_state(drive, MemberState::Failed);
+        if !self.core.membership.is_broken() {
             self.record_change(fx);
         }
         self.drop_waiting_chunks(drive, fx);
@@ -210,30 +210,30 @@ impl Shard {
 
     /// Tells the superblocks of all members that are there, in a new generation.
     pub(super) fn record_change(&mut self, fx: &mut Effects) {
-        self.membership.advance();
-        if self.membership.is_changing() {
-            self.membership.changed_again = true;
+        self.core.membership.advance();
+        if self.core.membership.is_changing() {
+            self.core.membership.changed_again = true;
         } else {
             self.write_superblocks(fx);
         }
     }
 
     fn write_superblocks(&mut self, fx: &mut Effects) {
-        assert!(self.membership.record.settled < self.membership.record.version());
-        for drive in 0..self.config.members {
-            if !self.membership.is_present(drive) {
+        assert!(self.core.membership.record.settled < self.core.membership.record.version());
+        for drive in 0..self.core.config.members {
+            if !self.core.membership.is_present(drive) {
                 continue;
             }
             let part = u32::try_from(drive).expect("at most 32 members");
             let member = u8::try_from(drive).expect("at most 32 members");
-            let mut frame = self.frames.take();
+            let mut frame = self.core.frames.take();
             frame.oob.fill(0);
-            self.membership.record.for_member(member).encode(&mut frame.data);
-            let position = &mut self.membership.positions[drive];
+            self.core.membership.record.for_member(member).encode(&mut frame.data);
+            let position = &mut self.core.membership.positions[drive];
             let (zone, offset) = (position.zone, position.next);
-            assert!(offset < self.config.geometry.zone_capacity_blocks, "mount leaves room for records");
+            assert!(offset < self.core.config.geometry.zone_capacity_blocks, "mount leaves room for records");
             position.next += 1;
-            self.membership.records_pending += 1;
+            self.core.membership.records_pending += 1;
             fx.command(
                 drive,
                 zone,
@@ -245,27 +245,27 @@ impl Shard {
 
     /// A member holds the newest record, or failed in its turn.
     pub(super) fn on_superblock(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
-        self.frames.give_many(&mut completion.frames);
+        self.core.frames.give_many(&mut completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        self.membership.records_pending -= 1;
-        if self.membership.records_pending > 0 {
+        self.core.membership.records_pending -= 1;
+        if self.core.membership.records_pending > 0 {
             return;
         }
-        let changed_again = std::mem::take(&mut self.membership.changed_again);
-        if changed_again && !self.membership.is_broken() {
+        let changed_again = std::mem::take(&mut self.core.membership.changed_again);
+        if changed_again && !self.core.membership.is_broken() {
             self.write_superblocks(fx);
             return;
         }
-        if !changed_again && !self.config.geometry.volatile_cache {
-            let generation = self.membership.record.generation;
-            self.membership.settle(generation);
+        if !changed_again && !self.core.config.geometry.volatile_cache {
+            let generation = self.core.membership.record.generation;
+            self.core.membership.settle(generation);
         }
-        for slot in std::mem::take(&mut self.membership.stripes_waiting) {
+        for slot in std::mem::take(&mut self.core.membership.stripes_waiting) {
             self.on_stripe_durable(slot, fx);
         }
-        if std::mem::take(&mut self.membership.flush_waiting) {
+        if std::mem::take(&mut self.core.membership.flush_waiting) {
             self.repeat_device_flush(fx);
         }
     }
@@ -273,6 +273,7 @@ impl Shard {
     /// Chunks that wait for a zone of a failed drive will never be written.
     fn drop_waiting_chunks(&mut self, drive: usize, fx: &mut Effects) {
         let slots: Vec<u32> = self
+            .core
             .segments
             .iter()
             .filter(|(_, segment)| segment.writer.is_some())
@@ -280,12 +281,12 @@ impl Shard {
             .collect();
         for segment in slots {
             let waiting: Vec<WaitingChunk> =
-                self.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
+                self.core.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
             for chunk in waiting {
                 let piece = chunk.piece as usize;
-                let mut frames = std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[piece]);
-                self.frames.give_many(&mut frames);
-                self.stripes.get_mut(chunk.slot).pieces[piece] = frames;
+                let mut frames = std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[piece]);
+                self.core.frames.give_many(&mut frames);
+                self.stripes.slots.get_mut(chunk.slot).pieces[piece] = frames;
                 self.lose_piece(chunk.slot, piece, drive);
                 self.piece_done(chunk.slot, fx);
             }

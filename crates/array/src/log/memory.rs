@@ -59,16 +59,16 @@ impl Shard {
     /// Returns the memory that the volume's structures take. O(segments).
     #[must_use]
     pub fn memory(&self) -> Memory {
-        let (index, trimmed) = self.index.memory_bytes();
-        let SegmentBytes { stripe_tables, segments, open_segments } = self.segments.memory_bytes();
+        let (index, trimmed) = self.core.index.memory_bytes();
+        let SegmentBytes { stripe_tables, segments, open_segments } = self.core.segments.memory_bytes();
         Memory {
             index: index as u64,
             trimmed: trimmed as u64,
             stripe_tables: stripe_tables as u64,
             segments: segments as u64,
             open_segments: open_segments as u64,
-            in_flight: self.in_flight.memory_bytes() as u64,
-            buffers: self.frames.frames_made() as u64 * (BLOCK_BYTES_U64 + OOB_BYTES as u64),
+            in_flight: self.clients.in_flight.memory_bytes() as u64,
+            buffers: self.core.frames.frames_made() as u64 * (BLOCK_BYTES_U64 + OOB_BYTES as u64),
         }
     }
 }

@@ -121,10 +121,10 @@ impl ArrayConfig {
 impl Shard {
     /// The group of a block is resident, or will be.
     fn wish_for_group(&mut self, group: u32, fx: &mut Effects) -> Residence {
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         match groups.residence(group) {
             Residence::Here => {
-                self.counters.groups_used += 1;
+                self.core.counters.groups_used += 1;
                 groups.use_group(group);
                 return Residence::Here;
             }
@@ -134,22 +134,22 @@ impl Shard {
         if !self.make_room_for_group() {
             return Residence::Absent;
         }
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         if groups.maps_nothing(group) {
             groups.install_empty(group);
             return Residence::Here;
         }
         let place = groups.place(group).expect("it maps something");
         groups.begin_load(group);
-        self.counters.groups_loaded += 1;
+        self.core.counters.groups_loaded += 1;
         self.start_group_load(group, place, GroupReader::Index, fx);
-        self.index.groups().map_or(Residence::Here, |groups| groups.residence(group))
+        self.core.index.groups().map_or(Residence::Here, |groups| groups.residence(group))
     }
 
     /// True when one more group may be resident: there is room, or it is made, or there is no way to make any.
     fn make_room_for_group(&mut self) -> bool {
         let may_write = self.may_write_groups();
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         if groups.has_room() || groups.evict() {
             return true;
         }
@@ -161,13 +161,13 @@ impl Shard {
     pub(super) fn may_write_groups(&self) -> bool {
         self.has_mapping_space()
             && !self.off_load.writes_failed
-            && !self.membership.is_broken()
-            && self.recovery_flush == RecoveryFlush::Done
+            && !self.core.membership.is_broken()
+            && self.rescue.flush == RecoveryFlush::Done
     }
 
     /// A mapping block was read, or is beyond rescue.
     pub(super) fn group_loaded(&mut self, group: u32, block: Option<&Block>, is_damaged: bool) {
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         if !groups.end_load(group, block) {
             self.lose_group(group);
         } else if is_damaged || groups.place(group).is_none() {
@@ -178,7 +178,7 @@ impl Shard {
     /// The mapping block of a group that is not resident is beyond rescue. It is not kept: nothing could move it, and the
     /// rebuild of a member would wait for that.
     pub(super) fn lose_group(&mut self, group: u32) {
-        self.index.groups_mut().expect("the index is in groups").lose(group);
+        self.core.index.groups_mut().expect("the index is in groups").lose(group);
         self.unplace_group(group);
     }
 
@@ -190,7 +190,7 @@ impl Shard {
 
     /// Tells whether somebody can hold the group of a block now, until that is indexed.
     pub(super) fn wish_to_hold(&mut self, lba: Lba, holder: Holder, fx: &mut Effects) -> Residence {
-        let Some(groups) = self.index.groups() else { return Residence::Here };
+        let Some(groups) = self.core.index.groups() else { return Residence::Here };
         let group = groups.group_of(lba);
         if !groups.may_pin(group, holder) {
             return Residence::Coming;
@@ -200,21 +200,21 @@ impl Shard {
 
     /// The group of a block stays resident.
     pub(super) fn hold_group(&mut self, lba: Lba, holder: Holder) {
-        if let Some(groups) = self.index.groups_mut() {
+        if let Some(groups) = self.core.index.groups_mut() {
             groups.pin(groups.group_of(lba), holder);
         }
     }
 
     /// A block is indexed, or lost.
     pub(super) fn release_group(&mut self, lba: Lba, holder: Holder) {
-        if let Some(groups) = self.index.groups_mut() {
+        if let Some(groups) = self.core.index.groups_mut() {
             groups.unpin(groups.group_of(lba), holder);
         }
     }
 
     /// Tells whether a read can look a block up; if not yet, it is told when it can.
     pub(super) fn wish_for_read(&mut self, read: u32, lba: Lba, fx: &mut Effects) -> Residence {
-        let Some(groups) = self.index.groups() else { return Residence::Here };
+        let Some(groups) = self.core.index.groups() else { return Residence::Here };
         let group = groups.group_of(lba);
         if groups.maps_nothing(group) {
             return Residence::Here;
@@ -228,13 +228,13 @@ impl Shard {
 
     /// The first block behind the group of this one.
     pub(super) fn group_end(&self, lba: Lba) -> u64 {
-        let groups = self.index.groups().expect("the index is in groups");
+        let groups = self.core.index.groups().expect("the index is in groups");
         groups.range(groups.group_of(lba)).end
     }
 
     /// True when the newest copy of a name lies at a place, or may.
     pub(super) fn may_lie_at(&self, name: Name, pba: Pba) -> bool {
-        !self.index.can_tell(name) || self.index.get(name) == Some(pba)
+        !self.core.index.can_tell(name) || self.core.index.get(name) == Some(pba)
     }
 
     /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
@@ -258,7 +258,7 @@ impl Shard {
 
     /// Moves what waits for groups, and makes room.
     pub(super) fn advance_groups(&mut self, now: Instant, fx: &mut Effects) {
-        if self.index.groups().is_none() {
+        if self.core.index.groups().is_none() {
             return;
         }
         self.advance_mapping_space(now, fx);
@@ -269,7 +269,7 @@ impl Shard {
                 break;
             }
         }
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         while groups.is_over() && groups.evict() {}
         self.off_load.holds |= !groups.is_over();
         self.off_load.holds &= self.may_write_groups();
@@ -289,7 +289,7 @@ impl Shard {
         self.place_moves(now, fx);
         self.advance_gc(now, fx);
         self.start_rebuilds(fx);
-        if !self.pending.is_empty() {
+        if !self.clients.pending.is_empty() {
             self.admit(now, fx);
         }
     }
@@ -297,7 +297,7 @@ impl Shard {
     /// True when all blocks are unmapped.
     fn unmap(&mut self, trim: &mut Unmapping, fx: &mut Effects) -> bool {
         while trim.next < trim.blocks.end {
-            let groups = self.index.groups().expect("the index is in groups");
+            let groups = self.core.index.groups().expect("the index is in groups");
             let group = groups.group_of(Lba(trim.next));
             let end = groups.range(group).end.min(trim.blocks.end);
             let is_here = groups.maps_nothing(group)
@@ -311,7 +311,7 @@ impl Shard {
                 };
             if is_here {
                 for lba in trim.next..end {
-                    if let Some(before) = self.index.trim(Lba(lba)) {
+                    if let Some(before) = self.core.index.trim(Lba(lba)) {
                         self.forget(before);
                     }
                 }
@@ -327,8 +327,8 @@ impl Shard {
         let mut is_starved = std::mem::take(&mut self.off_load.is_starved);
         let (has_waiting, mut made_room) = (is_starved, false);
         while self.may_write_groups() && self.has_room_for_groups() {
-            let is_filling = self.streams[Stream::Mapping.index()].filling.is_some();
-            let groups = self.index.groups_mut().expect("the index is in groups");
+            let is_filling = self.stripes.streams[Stream::Mapping.index()].filling.is_some();
+            let groups = self.core.index.groups_mut().expect("the index is in groups");
             if !groups.should_write() && !is_starved && !is_filling {
                 break;
             }
@@ -348,21 +348,21 @@ impl Shard {
 
     /// Writes a resident group; false when it maps nothing, which needs no block. The caller has made sure there is room.
     pub(super) fn write_group(&mut self, group: u32, now: Instant, fx: &mut Effects) -> bool {
-        let mut frame = self.frames.take();
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let mut frame = self.core.frames.take();
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         if groups.begin_write(group, &mut frame.data) {
-            self.counters.mapping_blocks_written += 1;
+            self.core.counters.mapping_blocks_written += 1;
             self.place_mapping_block(Stream::Mapping, now, (frame, Name::Group(group), Origin::Index), fx);
             return true;
         }
-        self.frames.give(frame);
+        self.core.frames.give(frame);
         self.unplace_group(group);
         false
     }
 
     /// Forgets the mapping block of a group, whose contents count no more.
     pub(super) fn unplace_group(&mut self, group: u32) {
-        let groups = self.index.groups_mut().expect("the index is in groups");
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
         if let Some(before) = groups.set_place(group, None) {
             self.forget(before);
         }
@@ -371,7 +371,7 @@ impl Shard {
     /// A mapping block is durable, or lost.
     pub(super) fn group_written(&mut self, group: u32, pba: Pba, lost: bool) {
         self.off_load.writes_failed |= lost;
-        self.index.groups_mut().expect("the index is in groups").end_write(group, lost);
+        self.core.index.groups_mut().expect("the index is in groups").end_write(group, lost);
         if !lost {
             self.map(Name::Group(group), pba);
         }
@@ -380,7 +380,7 @@ impl Shard {
     /// A copy of a mapping block is durable, or lost. It counts if the group was not written since.
     pub(super) fn group_copied(&mut self, group: u32, from: Pba, pba: Pba, lost: bool) {
         self.off_load.writes_failed |= lost;
-        let groups = self.index.groups().expect("the index is in groups");
+        let groups = self.core.index.groups().expect("the index is in groups");
         if !lost && groups.place(group) == Some(from) {
             self.map(Name::Group(group), pba);
         }
@@ -388,15 +388,15 @@ impl Shard {
 
     /// Returns what is live in a segment, once all groups were looked through; `None` while one is being read.
     pub(super) fn find_live(&mut self, segment: u32, fx: &mut Effects) -> Option<Vec<(Name, Pba)>> {
-        let groups = self.index.groups().map_or(0, Groups::count);
+        let groups = self.core.index.groups().map_or(0, Groups::count);
         while self.off_load.write_off_next < groups {
             let group = self.off_load.write_off_next;
-            if !self.index.groups().is_some_and(|groups| groups.maps_nothing(group))
+            if !self.core.index.groups().is_some_and(|groups| groups.maps_nothing(group))
                 && self.wish_for_group(group, fx) != Residence::Here
             {
                 return None;
             }
-            let mapped = self.index.groups().into_iter().flat_map(|groups| groups.mapped_in(group));
+            let mapped = self.core.index.groups().into_iter().flat_map(|groups| groups.mapped_in(group));
             let live = mapped.filter(|(_, pba)| self.segment_at(*pba) == segment);
             let mut live: Vec<(Name, Pba)> = live.map(|(lba, pba)| (Name::Block(lba), pba)).collect();
             self.off_load.write_offs.append(&mut live);
@@ -405,22 +405,24 @@ impl Shard {
         self.off_load.write_off_next = 0;
         let mut live = std::mem::take(&mut self.off_load.write_offs);
         let is_listed = |name: &Name| groups > 0 && matches!(name, Name::Block(_));
-        let others = self.index.mapped().filter(|(name, _)| !is_listed(name));
+        let others = self.core.index.mapped().filter(|(name, _)| !is_listed(name));
         live.extend(others.filter(|(_, pba)| self.segment_at(*pba) == segment));
         Some(live)
     }
 
     /// Blocks of a trim in a region.
     pub(super) fn blocks_of_trim(&self, request: u32, region: u64) -> Range<u64> {
-        let Work::Trim { range, .. } = &self.requests.get(request).work else { unreachable!("a trim") };
-        let blocks = region_range(region, self.index.blocks());
+        let Work::Trim { range, .. } = &self.clients.requests.get(request).work else {
+            unreachable!("a trim")
+        };
+        let blocks = region_range(region, self.core.index.blocks());
         range.start.max(blocks.start)..range.end.min(blocks.end)
     }
 
     /// True when only some of the index is kept in memory.
     #[must_use]
     pub fn is_off_loading(&self) -> bool {
-        self.index.groups().is_some()
+        self.core.index.groups().is_some()
     }
 
     /// Asserts what must hold of groups between events.
@@ -428,7 +430,7 @@ impl Shard {
     /// # Panics
     /// When an invariant is broken.
     pub(super) fn check_groups(&self) {
-        let Some(groups) = self.index.groups() else { return };
+        let Some(groups) = self.core.index.groups() else { return };
         groups.check_invariants();
         let is_over = groups.is_over();
         assert!(!self.off_load.holds || !is_over, "{} groups are resident", groups.resident());

@@ -48,8 +48,8 @@ impl Shard {
     /// Starts a read. The front end has made sure that its frames can be had.
     pub(super) fn start_read(&mut self, id: RequestId, lba: Lba, blocks: u32, fx: &mut Effects) {
         let mut stock = Vec::with_capacity(blocks as usize);
-        self.frames.take_many(blocks as usize, &mut stock);
-        self.counters.user_blocks_read += u64::from(blocks);
+        self.core.frames.take_many(blocks as usize, &mut stock);
+        self.core.counters.user_blocks_read += u64::from(blocks);
         let frames = (0..blocks).map(|_| None).collect();
         let read = ReadRequest {
             id,
@@ -62,18 +62,18 @@ impl Shard {
             waits: false,
             outcome: Outcome::Done,
         };
-        let slot = self.reads.insert(read);
+        let slot = self.clients.reads.insert(read);
         self.advance_read(slot, fx);
     }
 
     /// Issues commands for the blocks not looked up yet; answers when all are here. Waits where the stripe table, which
     /// says what must be found there, was dropped.
     pub(super) fn advance_read(&mut self, slot: u32, fx: &mut Effects) {
-        self.dropped_tables.await_no_table(slot);
+        self.reader.dropped_tables.await_no_table(slot);
         // One more than there are, so that the read cannot be answered while it is being issued.
-        self.reads.get_mut(slot).parts_pending += 1;
+        self.clients.reads.get_mut(slot).parts_pending += 1;
         loop {
-            let read = self.reads.get_mut(slot);
+            let read = self.clients.reads.get_mut(slot);
             if read.next == read.blocks || read.parts_pending >= PARTS_IN_FLIGHT_MAX || read.waits {
                 break;
             }
@@ -86,87 +86,88 @@ impl Shard {
                     continue;
                 }
                 Residence::Coming | Residence::Absent => {
-                    let read = self.reads.get_mut(slot);
+                    let read = self.clients.reads.get_mut(slot);
                     read.waits = true;
                     read.parts_pending += 1;
                     break;
                 }
             }
-            match self.index.get(Name::Block(lba)) {
-                None if self.index.is_lost(lba) => {
-                    self.counters.blocks_unreadable += 1;
-                    let read = self.reads.get_mut(slot);
+            match self.core.index.get(Name::Block(lba)) {
+                None if self.core.index.is_lost(lba) => {
+                    self.core.counters.blocks_unreadable += 1;
+                    let read = self.clients.reads.get_mut(slot);
                     read.outcome = Outcome::IoError;
                     read.next += 1;
                 }
                 None => {
-                    let read = self.reads.get_mut(slot);
+                    let read = self.clients.reads.get_mut(slot);
                     let mut frame = read.stock.pop().expect("one frame per block");
                     frame.data.fill(0);
                     read.frames[first as usize] = Some(frame);
                     read.next += 1;
                 }
                 Some(pba) if !self.has_table_of(pba, fx) => {
-                    self.dropped_tables.await_table(slot);
+                    self.reader.dropped_tables.await_table(slot);
                     break;
                 }
                 Some(pba) => self.read_run(slot, first, pba, fx),
             }
         }
-        self.reads.get_mut(slot).parts_pending -= 1;
+        self.clients.reads.get_mut(slot).parts_pending -= 1;
         self.answer_read_if_done(slot, fx);
     }
 
     /// Continues a read: what its next block waited for has come, or not.
     pub(super) fn read_goes_on(&mut self, slot: u32, fx: &mut Effects) {
-        self.reads.get_mut(slot).waits = false;
+        self.clients.reads.get_mut(slot).waits = false;
         self.read_part_done(slot, fx);
     }
 
     /// Nobody knows where the blocks of a group lie.
     fn skip_lost_group(&mut self, slot: u32, lba: Lba) {
         let end = self.group_end(lba);
-        let read = self.reads.get_mut(slot);
+        let read = self.clients.reads.get_mut(slot);
         read.outcome = Outcome::IoError;
         let blocks = u32::try_from(end - lba.0).map_or(read.blocks, |blocks| blocks.min(read.blocks));
         read.next = (read.next + blocks).min(read.blocks);
-        self.counters.blocks_unreadable += u64::from(blocks);
+        self.core.counters.blocks_unreadable += u64::from(blocks);
     }
 
     /// Reads the run of blocks that starts at `pba`, directly or by rebuilding.
     fn read_run(&mut self, slot: u32, first: u32, pba: Pba, fx: &mut Effects) {
         let run = self.run_from(slot, first, pba);
         let segment = self.segment_at(pba);
-        let is_there = self.membership.has_zone(self.segments.get(segment), run.drive);
-        self.reads.get_mut(slot).next += run.blocks;
+        let is_there = self.core.membership.has_zone(self.core.segments.get(segment), run.drive);
+        self.clients.reads.get_mut(slot).next += run.blocks;
         if !is_there {
             self.rebuild_run(slot, first, segment, &run);
             return;
         }
-        let read = self.reads.get_mut(slot);
+        let read = self.clients.reads.get_mut(slot);
         read.parts_pending += 1;
         let keep = read.stock.len() - run.blocks as usize;
         let frames = read.stock.split_off(keep);
-        self.segments.get_mut(segment).readers += 1;
+        self.core.segments.get_mut(segment).readers += 1;
         let op = Op::Read { offset: run.location.offset, frames };
         fx.command(run.drive, run.location.zone, Waiter::Read { slot, part: first }, op);
     }
 
     /// Returns the run of the request's blocks that follow one another on the media.
     fn run_from(&self, slot: u32, first: u32, pba: Pba) -> Run {
-        let read = self.reads.get(slot);
-        let location = self.pba.unpack(pba);
+        let read = self.clients.reads.get(slot);
+        let location = self.core.pba.unpack(pba);
         let blocks_max =
-            PART_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max).min(read.blocks - first);
+            PART_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max).min(read.blocks - first);
         let end = self.run_end(pba);
         let mut blocks = 1;
         while blocks < blocks_max && location.offset + blocks < end {
             let lba = read.lba.plus(u64::from(first + blocks));
             let name = Name::Block(lba);
-            let Some(next) = (self.index.can_tell(name)).then(|| self.index.get(name)).flatten() else {
+            let Some(next) = (self.core.index.can_tell(name)).then(|| self.core.index.get(name)).flatten()
+            else {
                 break;
             };
-            if self.pba.unpack(next) != (Location { offset: location.offset + blocks, ..location }) {
+            if self.core.pba.unpack(next) != (Location { offset: location.offset + blocks, ..location }) {
                 break;
             }
             blocks += 1;
@@ -176,9 +177,9 @@ impl Shard {
 
     /// Returns where a run must end: with its group, if the stripe table of the next one may not be there.
     fn run_end(&self, pba: Pba) -> u32 {
-        let segment = self.segments.get(self.segment_at(pba));
+        let segment = self.core.segments.get(self.segment_at(pba));
         let layout = &segment.layout;
-        match layout.slot_at(self.pba.unpack(pba).offset) {
+        match layout.slot_at(self.core.pba.unpack(pba).offset) {
             Some((slot, _)) if segment.has_dropped_table() => {
                 layout.slot_offset(layout.group_start(layout.group_of(slot) + 1))
             }
@@ -189,8 +190,8 @@ impl Shard {
     /// True when the stripe table of the group that holds an address is there.
     fn has_table_of(&mut self, pba: Pba, fx: &mut Effects) -> bool {
         let segment = self.segment_at(pba);
-        let offset = self.pba.unpack(pba).offset;
-        match self.segments.get(segment).layout.slot_at(offset) {
+        let offset = self.core.pba.unpack(pba).offset;
+        match self.core.segments.get(segment).layout.slot_at(offset) {
             Some((slot, _)) => self.has_tables(segment, slot..slot + 1, fx),
             None => true,
         }
@@ -210,26 +211,26 @@ impl Shard {
             self.fail_member(drive, fx);
         }
         let drive_index = base::units::DriveIndex::at(drive);
-        let segment = self.segments.owner(drive_index, zone).expect("pinned while it is read");
+        let segment = self.core.segments.owner(drive_index, zone).expect("pinned while it is read");
         for (index, frame) in (0..).zip(frames) {
             let location = Location { drive: drive_index, zone, offset: offset + index };
             let block = part + index;
-            let lba = self.reads.get(slot).lba.plus(u64::from(block));
+            let lba = self.clients.reads.get(slot).lba.plus(u64::from(block));
             if status == Status::Success && self.is_copy_of(&frame, segment, location, lba) {
-                self.reads.get_mut(slot).frames[block as usize] = Some(frame);
+                self.clients.reads.get_mut(slot).frames[block as usize] = Some(frame);
             } else {
                 self.note_damage(segment, location, &frame, status);
-                self.reads.get_mut(slot).stock.push(frame);
+                self.clients.reads.get_mut(slot).stock.push(frame);
                 self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks: 1 });
             }
         }
-        self.segments.get_mut(segment).readers -= 1;
+        self.core.segments.get_mut(segment).readers -= 1;
         self.read_part_done(slot, fx);
     }
 
     /// Notes that a read has one command or rebuild less to wait for.
     pub(super) fn read_part_done(&mut self, slot: u32, fx: &mut Effects) {
-        self.reads.get_mut(slot).parts_pending -= 1;
+        self.clients.reads.get_mut(slot).parts_pending -= 1;
         self.advance_read(slot, fx);
     }
 
@@ -243,13 +244,13 @@ impl Shard {
 
     /// Returns the place that the metadata of the block at a location must name; `None` where no stripe lies.
     pub(super) fn place_at(&self, segment_slot: SegmentSlot, location: Location) -> Option<Place> {
-        let segment = self.segments.get(segment_slot);
+        let segment = self.core.segments.get(segment_slot);
         let drive = location.drive.index();
         let (slot, row) = segment.layout.slot_at(location.offset)?;
         let stripe = segment.stripe_in_slot(drive, slot)?;
         let piece = segment.layout.piece_of(stripe, drive);
         Some(Place {
-            array: self.array_tag,
+            array: self.core.array_tag,
             segment: segment.id,
             zone: location.zone,
             stripe,
@@ -262,14 +263,14 @@ impl Shard {
 
     /// The drive of a run is not there: what each stripe has of it will be decoded.
     fn rebuild_run(&mut self, slot: u32, first: u32, segment: SegmentSlot, run: &Run) {
-        let layout = self.segments.get(segment).layout;
+        let layout = self.core.segments.get(segment).layout;
         let mut done = 0;
         while done < run.blocks {
             let location = Location { offset: run.location.offset + done, ..run.location };
             let (_, row) = layout.slot_at(location.offset).expect("an address lies in a slot");
             let blocks = (layout.chunk_blocks - row).min(run.blocks - done);
             let block = first + done;
-            let lba = self.reads.get(slot).lba.plus(u64::from(block));
+            let lba = self.clients.reads.get(slot).lba.plus(u64::from(block));
             self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks });
             done += blocks;
         }
@@ -277,14 +278,14 @@ impl Shard {
 
     /// Blocks that cannot be read directly will be decoded from the rest of their stripe.
     pub(super) fn queue_rebuild(&mut self, rebuild: Rebuild) {
-        self.segments.get_mut(rebuild.segment).readers += 1;
-        self.reads.get_mut(rebuild.read).parts_pending += 1;
-        self.rebuilds.push_back(rebuild);
+        self.core.segments.get_mut(rebuild.segment).readers += 1;
+        self.clients.reads.get_mut(rebuild.read).parts_pending += 1;
+        self.reader.degraded.push_back(rebuild);
     }
 
     /// A rebuilt block arrives, or none when too little of its stripe was left.
     pub(super) fn on_rebuilt(&mut self, rebuild: &Rebuild, rebuilt: Option<&Frame>) {
-        let read = self.reads.get_mut(rebuild.read);
+        let read = self.clients.reads.get_mut(rebuild.read);
         match rebuilt {
             Some(rebuilt) => {
                 let mut frame = read.stock.pop().expect("one frame per block");
@@ -296,15 +297,15 @@ impl Shard {
     }
 
     fn answer_read_if_done(&mut self, slot: u32, fx: &mut Effects) {
-        let read = self.reads.get(slot);
+        let read = self.clients.reads.get(slot);
         if read.parts_pending > 0 || read.next < read.blocks {
             return;
         }
-        let ReadRequest { id, mut stock, frames, outcome, .. } = self.reads.remove(slot);
-        self.frames.give_many(&mut stock);
+        let ReadRequest { id, mut stock, frames, outcome, .. } = self.clients.reads.remove(slot);
+        self.core.frames.give_many(&mut stock);
         let mut frames: Vec<Frame> = frames.into_iter().flatten().collect();
         if outcome == Outcome::IoError {
-            self.frames.give_many(&mut frames);
+            self.core.frames.give_many(&mut frames);
         }
         fx.replies.push(Reply { id, outcome, frames });
     }

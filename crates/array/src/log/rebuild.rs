@@ -153,14 +153,15 @@ pub struct MemberRebuild {
 impl Shard {
     /// Begins the rebuild, or goes on with it after a mount.
     pub(super) fn start_rebuild(&mut self, fx: &mut Effects) {
-        let Some(member) = self.membership.rebuilding() else { return };
+        let Some(member) = self.core.membership.rebuilding() else { return };
         assert!(self.rebuild_is_over());
         self.member_rebuild.stage = Stage::Zones;
         self.member_rebuild.member = member;
-        self.damage.forget(member);
-        let generation = self.membership.record().generation;
+        self.core.damage.forget(member);
+        let generation = self.core.membership.record().generation;
         self.member_rebuild.unflushed = Unflushed { generation, ..Unflushed::default() };
         let open: Vec<SegmentSlot> = self
+            .core
             .segments
             .iter()
             .filter(|(_, segment)| {
@@ -190,20 +191,20 @@ impl Shard {
     pub(super) fn member_not_counted_yet(&self) -> Option<usize> {
         let is_before_flush = self.member_rebuild.stage == Stage::Zones;
         let is_member = self.generation_is_durable(self.member_rebuild.unflushed.generation);
-        (is_before_flush && is_member && self.membership.rebuilding().is_some())
+        (is_before_flush && is_member && self.core.membership.rebuilding().is_some())
             .then_some(self.member_rebuild.member)
     }
 
     /// True until every zone of every member is there and the superblocks say so.
     pub(super) fn is_rebuilding(&self) -> bool {
-        self.membership.rebuilding().is_some() || self.member_rebuild.stage != Stage::Idle
+        self.core.membership.rebuilding().is_some() || self.member_rebuild.stage != Stage::Idle
     }
 
     /// Blocks written to zones that are not full yet.
     pub(super) fn rebuild_blocks_written(&self) -> u64 {
         let lanes = self.member_rebuild.lanes.iter().filter(|lane| lane.stage != LaneStage::Idle);
         let written = lanes.map(|lane| {
-            let layout = &self.segments.get(lane.segment).layout;
+            let layout = &self.core.segments.get(lane.segment).layout;
             u64::from(layout.slot_offset(lane.slot_to_write) + lane.footer_next)
         });
         written.sum()
@@ -214,22 +215,22 @@ impl Shard {
         self.member_rebuild.stage = Stage::Idle;
         for lane in &mut self.member_rebuild.lanes {
             if lane.stage != LaneStage::Idle {
-                self.segments.get_mut(lane.segment).is_being_rebuilt = false;
+                self.core.segments.get_mut(lane.segment).is_being_rebuilt = false;
             }
             lane.stage = LaneStage::Idle;
             for chunk in lane.chunks.drain(..).flatten() {
-                self.frames.give_vec(chunk.frames);
+                self.core.frames.give_vec(chunk.frames);
             }
         }
     }
 
     /// Goes on as far as possible.
     pub(super) fn advance_rebuild(&mut self, now: Instant, fx: &mut Effects) {
-        if self.membership.is_broken() {
+        if self.core.membership.is_broken() {
             self.abandon_rebuild();
         }
-        let in_flight = self.reads.len() + self.requests.len();
-        let begun = self.next_arrival + self.counters.user_blocks_read;
+        let in_flight = self.clients.reads.len() + self.clients.requests.len();
+        let begun = self.clients.next_arrival + self.core.counters.user_blocks_read;
         self.member_rebuild.throttle.notice(now, ClientLoad { in_flight, begun });
         for lane in 0..REBUILD_ZONES_MAX {
             self.advance_lane(now, lane, fx);
@@ -252,10 +253,10 @@ impl Shard {
                 }
                 Stage::Activating => {
                     self.member_rebuild.stage = Stage::Recording;
-                    self.membership.activate(self.member_rebuild.member);
+                    self.core.membership.activate(self.member_rebuild.member);
                     self.record_change(fx);
                 }
-                Stage::Recording if self.membership.is_changing() => return,
+                Stage::Recording if self.core.membership.is_changing() => return,
                 Stage::Recording => {
                     self.member_rebuild.stage = Stage::Ending;
                     self.flush_all(0, fx);
@@ -299,12 +300,12 @@ impl Shard {
 
     /// Weak stripes come first: they may lack more than this zone.
     pub(super) fn must_wait_to_rebuild(&self) -> bool {
-        self.membership.is_changing() || !self.weak.is_empty() || self.is_recording_doubt()
+        self.core.membership.is_changing() || !self.rescue.weak.is_empty() || self.is_recording_doubt()
     }
 
     fn has_zones_to_rebuild(&self) -> bool {
         let member = self.member_rebuild.member;
-        self.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
+        self.core.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
     }
 
     /// The oldest segment that lacks its zone and is at rest; `None` when there is none, or it must wait.
@@ -319,10 +320,10 @@ impl Shard {
         }
         // One active zone belongs to the superblock log.
         let others = if lanes.iter().all(Lane::is_free) { 0 } else { ACTIVE_ZONES_LEFT };
-        if self.segments.active_count() + others + 1 >= self.config.geometry.active_zones_max {
+        if self.core.segments.active_count() + others + 1 >= self.core.config.geometry.active_zones_max {
             return None;
         }
-        let ready = self.segments.iter().filter(|(slot, segment)| {
+        let ready = self.core.segments.iter().filter(|(slot, segment)| {
             segment.lacks_zone(*member)
                 && segment.state == SegmentState::Sealed
                 && !segment.is_being_rebuilt
@@ -336,17 +337,17 @@ impl Shard {
 
     /// A part of the index is lost, and nobody knows what is live.
     fn collects_nothing(&self) -> bool {
-        self.index.is_incomplete()
+        self.core.index.is_incomplete()
     }
 
     /// Writes a zone's header.
     fn begin_zone(&mut self, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
         let member = self.member_rebuild.member;
         let mut header = self.header_of(slot);
-        let mut frames = self.frames.take_vec(1);
+        let mut frames = self.core.frames.take_vec(1);
         frames[0].oob.fill(0);
         header.encode(u8::try_from(member).expect("at most 32 members"), &mut frames[0].data);
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         std::mem::swap(&mut segment.zones, &mut header.zones);
         segment.is_being_rebuilt = true;
         let state = &mut self.member_rebuild.lanes[lane];
@@ -357,13 +358,13 @@ impl Shard {
         state.slot_to_write = 0;
         state.footer_next = 0;
         state.entries.clear();
-        self.counters.metadata_blocks_written += u64::from(HEADER_BLOCKS);
+        self.core.counters.metadata_blocks_written += u64::from(HEADER_BLOCKS);
         self.write_rebuilt(lane, 0, frames, fx);
     }
 
     fn rebuilt_zone(&self, lane: usize) -> ZoneIndex {
         let MemberRebuild { member, lanes, .. } = &self.member_rebuild;
-        self.segments.get(lanes[lane].segment).zones[*member]
+        self.core.segments.get(lanes[lane].segment).zones[*member]
     }
 
     fn rebuild_command(&mut self, lane: usize, zone: ZoneIndex, op: Op, fx: &mut Effects) {
@@ -384,7 +385,7 @@ impl Shard {
     fn flush_what_was_rebuilt(&mut self, fx: &mut Effects) {
         let Unflushed { blocks, generation, flushing } = self.member_rebuild.unflushed;
         let is_idle = self.member_rebuild.stage != Stage::Zones || flushing.is_some();
-        if is_idle || self.membership.is_changing() || !self.config.geometry.volatile_cache {
+        if is_idle || self.core.membership.is_changing() || !self.core.config.geometry.volatile_cache {
             return;
         }
         let is_over = self.lanes_are_free() && !self.has_zones_to_rebuild();
@@ -404,11 +405,11 @@ impl Shard {
     fn must_flush_first(&self) -> bool {
         let Unflushed { blocks, generation, .. } = self.member_rebuild.unflushed;
         let is_full = blocks >= UNFLUSHED_BLOCKS_MAX || !self.generation_is_durable(generation);
-        self.config.geometry.volatile_cache && is_full
+        self.core.config.geometry.volatile_cache && is_full
     }
 
     fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
-        if !self.config.geometry.volatile_cache {
+        if !self.core.config.geometry.volatile_cache {
             return;
         }
         self.flush_all(lane, fx);
@@ -434,7 +435,7 @@ impl Shard {
     pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
         self.rebuild_answered(lane as usize);
         if !completion.frames.is_empty() {
-            self.frames.give_vec(completion.frames);
+            self.core.frames.give_vec(completion.frames);
         }
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
@@ -445,7 +446,7 @@ impl Shard {
     fn load_chunks(&mut self, now: Instant, lane: usize, fx: &mut Effects) {
         let member = self.member_rebuild.member;
         let segment = self.member_rebuild.lanes[lane].segment;
-        let layout = self.segments.get(segment).layout;
+        let layout = self.core.segments.get(segment).layout;
         let batch = stripes_per_sweep(layout.chunk_blocks);
         loop {
             let state = &self.member_rebuild.lanes[lane];
@@ -462,7 +463,7 @@ impl Shard {
             self.member_rebuild.throttle.begin(now, blocks * BLOCK_BYTES_U64);
             let mut stripes = Vec::with_capacity(slots.len());
             for slot in slots.clone() {
-                let stripe = self.segments.get(segment).stripe_in_slot(member, slot);
+                let stripe = self.core.segments.get(segment).stripe_in_slot(member, slot);
                 let filler = stripe.is_none().then(|| self.filler_chunk(segment, slot));
                 self.member_rebuild.lanes[lane].chunks.push_back(filler);
                 stripes.extend(stripe);
@@ -478,13 +479,13 @@ impl Shard {
 
     /// A slot that holds no stripe.
     fn filler_chunk(&mut self, segment: SegmentSlot, slot: u32) -> Chunk {
-        let layout = self.segments.get(segment).layout;
+        let layout = self.core.segments.get(segment).layout;
         let group = layout.group_of(slot);
         let filler = self.place_of_filler(segment, self.member_rebuild.member);
         let place = Place { stripe: slot, group, ..filler };
-        let mut frames = self.frames.take_vec(layout.chunk_blocks as usize);
+        let mut frames = self.core.frames.take_vec(layout.chunk_blocks as usize);
         frames.iter_mut().for_each(|frame| oob::make_filler(frame, &place));
-        self.counters.padding_blocks_written += frames.len() as u64;
+        self.core.counters.padding_blocks_written += frames.len() as u64;
         let entries = vec![Entry::VOID; frames.len()];
         Chunk { frames, entries }
     }
@@ -497,7 +498,7 @@ impl Shard {
             if self.member_rebuild.lanes[lane].stage != LaneStage::Stripes {
                 return;
             }
-            if let Some(stripe) = self.segments.get(sweep.segment).stripe_in_slot(member, slot) {
+            if let Some(stripe) = self.core.segments.get(sweep.segment).stripe_in_slot(member, slot) {
                 let rows = self.restore_rows(sweep, stripe, member);
                 self.chunk_restored(lane, slot, rows);
             }
@@ -507,14 +508,15 @@ impl Shard {
     fn chunk_restored(&mut self, lane: usize, slot: u32, rows: Vec<RestoredRow>) {
         let member = self.member_rebuild.member;
         let Lane { segment: segment_slot, slot_to_write, .. } = self.member_rebuild.lanes[lane];
-        let segment = self.segments.get(segment_slot);
+        let segment = self.core.segments.get(segment_slot);
         let offset = segment.layout.slot_offset(slot);
         let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
         let place = self.place_at(segment_slot, location).expect("the slot holds a stripe");
         if rows.iter().any(Option::is_none) {
-            self.segments.evacuate(segment_slot);
+            self.core.segments.evacuate(segment_slot);
         }
-        let mut chunk = Chunk { frames: self.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
+        let mut chunk =
+            Chunk { frames: self.core.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
         for (row, restored) in (0..).zip(rows) {
             let (frame, entry) = match restored {
                 Some((mut frame, neighbour)) => {
@@ -528,13 +530,13 @@ impl Shard {
             chunk.frames.push(frame);
             chunk.entries.push(entry);
         }
-        self.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
+        self.core.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
         self.member_rebuild.lanes[lane].chunks[(slot - slot_to_write) as usize] = Some(chunk);
     }
 
     /// A block without metadata: what it held is beyond rescue, and nobody takes it for anything.
     fn damaged_frame(&mut self) -> Frame {
-        let mut frame = self.frames.take();
+        let mut frame = self.core.frames.take();
         frame.data.fill(0);
         // Zeros would say that nothing was ever written here.
         frame.oob.fill(u8::MAX);
@@ -544,7 +546,7 @@ impl Shard {
     /// Writes the chunks that are next, as many as one command takes; false when the first of them is
     /// still being loaded.
     fn write_chunks(&mut self, lane: usize, fx: &mut Effects) -> bool {
-        let layout = self.segments.get(self.member_rebuild.lanes[lane].segment).layout;
+        let layout = self.core.segments.get(self.member_rebuild.lanes[lane].segment).layout;
         let rebuild = &mut self.member_rebuild.lanes[lane];
         if rebuild.slot_to_write == layout.stripes {
             rebuild.stage = LaneStage::Footer;
@@ -555,17 +557,17 @@ impl Shard {
         }
         let rebuild = &mut self.member_rebuild.lanes[lane];
         let offset = layout.slot_offset(rebuild.slot_to_write);
-        let chunks_max = (self.config.geometry.transfer_blocks_max / layout.chunk_blocks) as usize;
+        let chunks_max = (self.core.config.geometry.transfer_blocks_max / layout.chunk_blocks) as usize;
         let ready = rebuild.chunks.iter().take_while(|chunk| chunk.is_some()).count().min(chunks_max);
-        let mut frames = self.frames.take_vec(0);
+        let mut frames = self.core.frames.take_vec(0);
         for mut chunk in rebuild.chunks.drain(..ready).flatten() {
             frames.append(&mut chunk.frames);
             rebuild.entries.append(&mut chunk.entries);
             rebuild.slot_to_write += 1;
-            self.frames.give_vec(chunk.frames);
+            self.core.frames.give_vec(chunk.frames);
         }
         if frames.is_empty() {
-            self.frames.give_vec(frames);
+            self.core.frames.give_vec(frames);
             return false;
         }
         self.write_rebuilt(lane, offset, frames, fx);
@@ -574,35 +576,35 @@ impl Shard {
 
     /// Footer blocks, but for the one that would make the zone full.
     fn write_rebuilt_footer(&mut self, lane: usize, fx: &mut Effects) {
-        let layout = self.segments.get(self.member_rebuild.lanes[lane].segment).layout;
+        let layout = self.core.segments.get(self.member_rebuild.lanes[lane].segment).layout;
         let end = layout.footer_blocks() - u32::from(self.footer_fills_zone(lane));
         let first = self.member_rebuild.lanes[lane].footer_next;
         if first == end {
             self.member_rebuild.lanes[lane].stage = LaneStage::Flushing;
             return;
         }
-        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
+        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.core.config.geometry.transfer_blocks_max);
         self.write_footer_blocks(lane, first..(first + per_command).min(end), fx);
     }
 
     /// True when the last block of the footer is the last one of the zone.
     fn footer_fills_zone(&self, lane: usize) -> bool {
-        let layout = self.segments.get(self.member_rebuild.lanes[lane].segment).layout;
-        layout.footer_offset() + layout.footer_blocks() == self.config.geometry.zone_capacity_blocks
+        let layout = self.core.segments.get(self.member_rebuild.lanes[lane].segment).layout;
+        layout.footer_offset() + layout.footer_blocks() == self.core.config.geometry.zone_capacity_blocks
     }
 
     fn write_footer_blocks(&mut self, lane: usize, blocks: Range<u32>, fx: &mut Effects) {
-        let segment = self.segments.get(self.member_rebuild.lanes[lane].segment);
+        let segment = self.core.segments.get(self.member_rebuild.lanes[lane].segment);
         let (layout, id, zone) = (segment.layout, segment.id, self.rebuilt_zone(lane));
         self.member_rebuild.lanes[lane].footer_next = blocks.end;
-        let mut frames = self.frames.take_vec(blocks.len());
+        let mut frames = self.core.frames.take_vec(blocks.len());
         for (index, frame) in blocks.clone().zip(&mut frames) {
             frame.oob.fill(0);
-            let id = FooterId { array: self.array_tag, segment: id, zone, index };
+            let id = FooterId { array: self.core.array_tag, segment: id, zone, index };
             let entries = &self.member_rebuild.lanes[lane].entries[layout.footer_entries(index)];
             footer::encode(&id, entries, &mut frame.data);
         }
-        self.counters.metadata_blocks_written += frames.len() as u64;
+        self.core.counters.metadata_blocks_written += frames.len() as u64;
         self.write_rebuilt(lane, layout.footer_offset() + blocks.start, frames, fx);
     }
 
@@ -619,10 +621,10 @@ impl Shard {
     /// The zone is there, and is read from now on.
     fn end_zone(&mut self, lane: usize) {
         let member = self.member_rebuild.member;
-        let segment = self.segments.get_mut(self.member_rebuild.lanes[lane].segment);
+        let segment = self.core.segments.get_mut(self.member_rebuild.lanes[lane].segment);
         segment.is_being_rebuilt = false;
         segment.zones_missing &= !(1 << member);
-        self.counters.segments_rebuilt += 1;
+        self.core.counters.segments_rebuilt += 1;
         self.member_rebuild.lanes[lane].stage = LaneStage::Idle;
     }
 }

@@ -111,7 +111,7 @@ impl Shard {
     /// Returns the geometry of the array's drives: what every one of them allows.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        &self.config.geometry
+        &self.core.config.geometry
     }
 
     /// Checks whether a drive could take the place of a member now.
@@ -119,24 +119,27 @@ impl Shard {
     /// # Errors
     /// The first reason why not.
     pub fn can_replace(&self, drive: usize, uuid: Uuid) -> Result<(), ReplaceError> {
-        let members = self.config.members;
+        let members = self.core.config.members;
         if drive >= members {
             return Err(ReplaceError::NoSuchMember { members });
         }
-        if self.membership.is_present(drive) {
+        if self.core.membership.is_present(drive) {
             return Err(ReplaceError::NotFailed);
         }
-        if self.membership.is_broken() {
+        if self.core.membership.is_broken() {
             return Err(ReplaceError::Broken);
         }
-        if self.membership.record().members.iter().any(|member| member.uuid == uuid) {
+        if self.core.membership.record().members.iter().any(|member| member.uuid == uuid) {
             return Err(ReplaceError::UuidInUse);
         }
-        if !self.membership.has_room(self.config.geometry.zone_capacity_blocks) {
+        if !self.core.membership.has_room(self.core.config.geometry.zone_capacity_blocks) {
             return Err(ReplaceError::LogFull);
         }
         // The collector's open segment is closed too: it must be able to open another.
-        if self.membership.is_changing() || !self.rebuild_is_over() || self.segments.free_segments() == 0 {
+        if self.core.membership.is_changing()
+            || !self.rebuild_is_over()
+            || self.core.segments.free_segments() == 0
+        {
             return Err(ReplaceError::Busy);
         }
         Ok(())
@@ -145,9 +148,9 @@ impl Shard {
     /// An empty drive takes the place of a member, as [`Shard::can_replace`] allowed. It is written like
     /// the others from now on, and the rebuild begins once all of them know.
     pub fn replace_member(&mut self, drive: usize, uuid: Uuid, geometry: &Geometry, fx: &mut Effects) {
-        self.config.geometry.volatile_cache |= geometry.volatile_cache;
-        self.segments.renew_drive(drive);
-        self.membership.replace(drive, uuid, self.next_segment_id);
+        self.core.config.geometry.volatile_cache |= geometry.volatile_cache;
+        self.core.segments.renew_drive(drive);
+        self.core.membership.replace(drive, uuid, self.core.next_segment_id);
         self.record_change(fx);
         self.start_rebuild(fx);
     }

@@ -139,7 +139,7 @@ impl Shard {
             return;
         }
         let kind = self.damage_of(segment, location, frame, status);
-        self.damage.add(place_of(location, kind));
+        self.core.damage.add(place_of(location, kind));
     }
 
     fn damage_of(
@@ -168,14 +168,14 @@ impl Shard {
             Status::Success => DamageKind::Metadata,
             _ => DamageKind::Unreadable,
         };
-        self.damage.add(place_of(location, kind));
-        self.damage.name(place_of(location, kind));
+        self.core.damage.add(place_of(location, kind));
+        self.core.damage.name(place_of(location, kind));
     }
 
     /// A scrub found damaged what describes a drive.
     pub(super) fn note_damaged_description(&mut self, location: Location, kind: DamageKind) {
-        self.damage.add(place_of(location, kind));
-        self.damage.name(place_of(location, kind));
+        self.core.damage.add(place_of(location, kind));
+        self.core.damage.name(place_of(location, kind));
     }
 
     /// A scrub counts a damaged block: it names the place.
@@ -187,16 +187,16 @@ impl Shard {
         status: Status,
     ) {
         let kind = self.damage_of(segment, location, frame, status);
-        self.damage.name(place_of(location, kind));
+        self.core.damage.name(place_of(location, kind));
     }
 
     /// Returns the damage found on each drive since the mount.
     #[must_use]
     pub fn drive_damage(&self) -> Vec<DriveDamage> {
-        let members = self.membership.record().members.iter().take(self.config.members).zip(0..);
+        let members = self.core.membership.record().members.iter().take(self.core.config.members).zip(0..);
         let damage = |(member, drive): (&zone::format::superblock::Member, usize)| DriveDamage {
             uuid: member.uuid,
-            ..self.damage.drives.get(drive).copied().unwrap_or_default()
+            ..self.core.damage.drives.get(drive).copied().unwrap_or_default()
         };
         members.map(damage).collect()
     }
@@ -204,13 +204,13 @@ impl Shard {
     /// Blocks found damaged since the mount, on all drives together: cheap enough to ask all the time.
     #[must_use]
     pub fn damaged_blocks(&self) -> u64 {
-        self.damage.drives.iter().map(DriveDamage::blocks).sum()
+        self.core.damage.drives.iter().map(DriveDamage::blocks).sum()
     }
 
     /// Places that the scrub, or the last one, found damaged: the first of them.
     #[must_use]
     pub fn scrubbed_damage(&self) -> &[DamagedPlace] {
-        &self.damage.scrubbed
+        &self.core.damage.scrubbed
     }
 }
 

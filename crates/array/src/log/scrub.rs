@@ -194,20 +194,22 @@ impl Shard {
         if !self.scrub_is_over() {
             return Err(ScrubError::Running);
         }
-        if self.membership.is_broken() {
+        if self.core.membership.is_broken() {
             return Err(ScrubError::Broken);
         }
         self.scrub = Scrub {
             stage: Stage::Choosing,
             options,
-            end: self.next_segment_id,
-            bytes_total: self.segments.iter().map(|(_, segment)| bytes_of(segment)).sum(),
-            present: (0..self.config.members).filter(|drive| self.membership.is_present(*drive)).collect(),
-            lost_before: self.counters.blocks_lost,
+            end: self.core.next_segment_id,
+            bytes_total: self.core.segments.iter().map(|(_, segment)| bytes_of(segment)).sum(),
+            present: (0..self.core.config.members)
+                .filter(|drive| self.core.membership.is_present(*drive))
+                .collect(),
+            lost_before: self.core.counters.blocks_lost,
             ..Scrub::default()
         };
         self.scrub.pacer.set_rate(options.rate);
-        self.damage.forget_scrubbed();
+        self.core.damage.forget_scrubbed();
         Ok(())
     }
 
@@ -235,9 +237,10 @@ impl Shard {
             Stage::Repairing => ScrubState::Repairing,
         };
         let Scrub { options, done_to, end, bytes_total, findings, lost_before, .. } = self.scrub;
-        let to_read = self.segments.iter().filter(|(_, segment)| (done_to + 1..end).contains(&segment.id));
+        let to_read =
+            self.core.segments.iter().filter(|(_, segment)| (done_to + 1..end).contains(&segment.id));
         let bytes_left: u64 = to_read.map(|(_, segment)| bytes_of(segment)).sum();
-        let left = self.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
+        let left = self.core.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
         let is_over = state == ScrubState::Done || state == ScrubState::Repairing;
         let bytes_done = if is_over { bytes_total } else { bytes_total.saturating_sub(bytes_left) };
         Some(ScrubStatus {
@@ -247,14 +250,14 @@ impl Shard {
             bytes_total,
             findings,
             segments_left: if options.repair { left.count() as u64 } else { findings.segments_damaged },
-            blocks_lost: self.counters.blocks_lost - lost_before,
+            blocks_lost: self.core.counters.blocks_lost - lost_before,
         })
     }
 
     /// Bytes of the current segment that are read.
     fn scrub_bytes_of_current(&self) -> u64 {
         let Stage::Stripes { current, stripe_next, .. } = self.scrub.stage else { return 0 };
-        let Some(segment) = self.segments.find(current.slot, current.id) else { return 0 };
+        let Some(segment) = self.core.segments.find(current.slot, current.id) else { return 0 };
         u64::from(stripe_next)
             * segment.layout.members() as u64
             * u64::from(segment.layout.chunk_blocks)
@@ -294,7 +297,7 @@ impl Shard {
         if self.scrub.stage == Stage::Idle {
             return;
         }
-        if self.membership.is_broken() {
+        if self.core.membership.is_broken() {
             return self.end_scrub(ScrubState::Stopped);
         }
         self.scrub.pacer.forget_waiting();
@@ -316,7 +319,7 @@ impl Shard {
                     self.scrub.done_to = current.id;
                     self.scrub.stage = Stage::Choosing;
                 }
-                Stage::Records { current, drive, .. } if drive == self.config.members => {
+                Stage::Records { current, drive, .. } if drive == self.core.config.members => {
                     self.scrub.stage = self.stripes_to_scrub(current);
                 }
                 Stage::Records { current, drive, record_next } => {
@@ -335,7 +338,7 @@ impl Shard {
                     if self.scrub.reads == SCRUB_SWEEPS_MAX || !self.scrub.pacer.may_begin(now) {
                         return;
                     }
-                    let chunk_blocks = self.segments.get(current.slot).layout.chunk_blocks;
+                    let chunk_blocks = self.core.segments.get(current.slot).layout.chunk_blocks;
                     let end = (stripe_next + stripes_per_sweep(chunk_blocks)).min(stripes);
                     if !self.has_tables(current.slot, stripe_next..end, fx) {
                         return;
@@ -360,7 +363,7 @@ impl Shard {
 
     /// True when the collector has the segment, or has erased it.
     fn is_being_collected(&self, current: Current) -> bool {
-        let Some(segment) = self.segments.find(current.slot, current.id) else { return true };
+        let Some(segment) = self.core.segments.find(current.slot, current.id) else { return true };
         let is_erased = matches!(segment.state, SegmentState::Resetting { .. });
         is_erased || self.victim() == Some(current.slot)
     }
@@ -381,6 +384,7 @@ impl Shard {
             | SegmentState::Sealed => true,
         };
         let next = self
+            .core
             .segments
             .iter()
             .filter(|(slot, segment)| {
@@ -404,15 +408,15 @@ impl Shard {
         (drive, record_next): (usize, u32),
         fx: &mut Effects,
     ) {
-        let segment = self.segments.get_mut(current.slot);
+        let segment = self.core.segments.get_mut(current.slot);
         let layout = segment.layout;
         let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
         let records = HEADER_BLOCKS + footers;
-        if !self.membership.has_zone(segment, drive) || record_next >= records {
+        if !self.core.membership.has_zone(segment, drive) || record_next >= records {
             self.scrub.stage = Stage::Records { current, drive: drive + 1, record_next: 0 };
             return;
         }
-        let most = SCRUB_RECORD_BLOCKS.min(self.config.geometry.transfer_blocks_max);
+        let most = SCRUB_RECORD_BLOCKS.min(self.core.config.geometry.transfer_blocks_max);
         let (offset, blocks) = match record_next.checked_sub(HEADER_BLOCKS) {
             None => (record_next, HEADER_BLOCKS - record_next),
             Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
@@ -421,7 +425,7 @@ impl Shard {
         self.scrub.stage = Stage::Records { current, drive, record_next: record_next + blocks };
         self.scrub.reads += 1;
         self.scrub.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
-        let frames = self.frames.take_vec(blocks as usize);
+        let frames = self.core.frames.take_vec(blocks as usize);
         let zone = segment.zones[drive];
         let waiter = Waiter::Scrub { slot: current.slot, part: 0 };
         fx.command(drive, zone, waiter, Op::Read { offset, frames });
@@ -440,18 +444,18 @@ impl Shard {
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
-        let is_there = self.membership.has_zone(self.segments.get(slot), drive);
+        let is_there = self.core.membership.has_zone(self.core.segments.get(slot), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {
             let whole = status == Status::Success && self.record_is_whole(slot, drive, offset, &frame);
             if !whole && is_there && part == 0 {
-                let mut frames = self.frames.take_vec(0);
+                let mut frames = self.core.frames.take_vec(0);
                 frames.push(frame);
                 self.scrub.reads += 1;
-                self.segments.get_mut(slot).readers += 1;
+                self.core.segments.get_mut(slot).readers += 1;
                 fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
                 continue;
             }
-            self.frames.give(frame);
+            self.core.frames.give(frame);
             self.scrub.findings.blocks_read += u64::from(is_there);
             if !whole && is_there {
                 self.note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
@@ -459,19 +463,19 @@ impl Shard {
                 self.scrub.is_damaged = true;
             }
         }
-        self.frames.give_vec(frames);
+        self.core.frames.give_vec(frames);
         self.scrub.reads -= 1;
-        self.segments.get_mut(slot).readers -= 1;
+        self.core.segments.get_mut(slot).readers -= 1;
     }
 
     fn record_is_whole(&self, slot: SegmentSlot, drive: usize, offset: u32, frame: &Frame) -> bool {
-        let segment = self.segments.get(slot);
+        let segment = self.core.segments.get(slot);
         let (layout, zone) = (segment.layout, segment.zones[drive]);
         match offset.checked_sub(layout.footer_offset()) {
             None => SegmentHeader::decode(&frame.data)
                 .is_some_and(|header| header.segment == segment.id && header.zones[drive] == zone),
             Some(index) => {
-                let id = FooterId { array: self.array_tag, segment: segment.id, zone, index };
+                let id = FooterId { array: self.core.array_tag, segment: segment.id, zone, index };
                 let count = layout.footer_entries(index).len();
                 // A footer that never arrived is not missed: the blocks say the same of themselves.
                 frame.is_blank() || footer::decode(&id, &frame.data, count, &mut Vec::new())
@@ -481,7 +485,7 @@ impl Shard {
 
     /// The stripes of a segment that can be read now.
     fn stripes_to_scrub(&self, current: Current) -> Stage {
-        let segment = self.segments.get(current.slot);
+        let segment = self.core.segments.get(current.slot);
         let given_out = segment.writer.as_ref().map(|writer| writer.next_stripe);
         let stripes = given_out.unwrap_or(segment.layout.stripes);
         Stage::Stripes { current, stripe_next: 0, stripes }
@@ -496,10 +500,10 @@ impl Shard {
         stripes: std::ops::Range<u32>,
         fx: &mut Effects,
     ) {
-        let segment = self.segments.get(current.slot);
+        let segment = self.core.segments.get(current.slot);
         let members = segment.layout.members();
         let in_flight = match segment.writer {
-            Some(_) => self.stripes.in_flight(current.slot),
+            Some(_) => self.stripes.slots.in_flight(current.slot),
             None => Vec::new(),
         };
         let is_there = |stripe: &u32| {
@@ -528,7 +532,7 @@ impl Shard {
 
     /// Counts what is damaged in a stripe.
     fn judge_stripe(&mut self, sweep: &Sweep, index: usize, stripe: u32) {
-        let segment = self.segments.get(sweep.segment);
+        let segment = self.core.segments.get(sweep.segment);
         let layout = segment.layout;
         let mut found = ScrubFindings::default();
         let mut missing = 0;
@@ -536,7 +540,7 @@ impl Shard {
             let is_whole = |piece: &usize| sweep.block(index, *piece, row).is_some();
             let good: PieceSet = (0..layout.members()).filter(is_whole).collect();
             for piece in (0..layout.members()).filter(|piece| !is_whole(piece)) {
-                if !self.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
+                if !self.core.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
                     missing += 1;
                     continue;
                 }
@@ -559,9 +563,9 @@ impl Shard {
 
     /// True when the parity of a whole stripe is that of its data, protected metadata included.
     fn has_right_parity(&mut self, sweep: &Sweep, index: usize) -> bool {
-        let layout = self.segments.get(sweep.segment).layout;
+        let layout = self.core.segments.get(sweep.segment).layout;
         let code = layout.code;
-        let mut expected = self.frames.take();
+        let mut expected = self.core.frames.take();
         let mut is_right = true;
         for (parity, row) in
             (0..code.parity_count()).flat_map(|parity| (0..layout.chunk_blocks).map(move |row| (parity, row)))
@@ -571,7 +575,7 @@ impl Shard {
             let found = block(code.data_count() + parity);
             is_right &= row::is_parity(&code, parity, &data, found, &mut expected);
         }
-        self.frames.give(expected);
+        self.core.frames.give(expected);
         is_right
     }
 
@@ -586,11 +590,11 @@ impl Shard {
         if !self.scrub.options.repair {
             return;
         }
-        self.segments.evacuate(current.slot);
+        self.core.segments.evacuate(current.slot);
         // The rest of it is wasted until it is collected, so not while space is short: then it waits until it is full.
         // The mapping space sees to its own.
-        let has_room = self.segments.free_segments() > GC_RESERVE_SEGMENTS;
-        let segment = self.segments.get(current.slot);
+        let has_room = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
+        let segment = self.core.segments.get(current.slot);
         if segment.writer.is_some() && segment.stream != Stream::Mapping && has_room {
             self.close_segment(current.slot, fx);
         }

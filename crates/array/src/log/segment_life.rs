@@ -24,7 +24,7 @@ impl Shard {
             Stream::Gc | Stream::Cold => self.gc_is_out_of_space(),
             Stream::Mapping => self.mapping_space_is_lost(),
             Stream::Small | Stream::Large => {
-                self.segments.free_segments() <= GC_RESERVE_SEGMENTS
+                self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
                     && self.has_no_room(stream)
                     && !self.has_unfinished()
                     && self.gc_is_at_a_loss()
@@ -35,7 +35,7 @@ impl Shard {
 
     /// True while something is under way that may make room, or a segment that can be collected.
     pub(super) fn may_free_or_fill_segments(&self) -> bool {
-        self.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
+        self.core.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
     }
 
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
@@ -49,8 +49,8 @@ impl Shard {
         let keeps = stream.is_clients();
         let reserve = if keeps { GC_RESERVE_SEGMENTS } else { 0 };
         let free = match stream {
-            Stream::Mapping => self.segments.kept_for_mapping(),
-            _ => self.segments.free_segments(),
+            Stream::Mapping => self.core.segments.kept_for_mapping(),
+            _ => self.core.segments.free_segments(),
         };
         if free <= reserve {
             if keeps && self.has_unfinished() && self.gc_is_at_a_loss() {
@@ -58,24 +58,24 @@ impl Shard {
             }
             return None;
         }
-        if self.segments.active_count() >= self.active_segments_max(stream) {
+        if self.core.segments.active_count() >= self.active_segments_max(stream) {
             if stream != Stream::Cold {
                 self.close_unfinished(fx);
             }
             return None;
         }
-        let (id, created_at) = (self.next_segment_id, self.next_sequence);
-        self.next_segment_id += 1;
-        let zones = self.segments.take_zones(self.is_adaptive().then_some(stream));
-        let table = (mode == WriteMode::Append).then(|| self.segments.take_table(layout));
-        let writer = Some(self.segments.take_writer(layout));
-        let slot = self.segments.insert(Segment {
+        let (id, created_at) = (self.core.next_segment_id, self.core.next_sequence);
+        self.core.next_segment_id += 1;
+        let zones = self.core.segments.take_zones(self.is_adaptive().then_some(stream));
+        let table = (mode == WriteMode::Append).then(|| self.core.segments.take_table(layout));
+        let writer = Some(self.core.segments.take_writer(layout));
+        let slot = self.core.segments.insert(Segment {
             state: SegmentState::Opening { headers_pending: 0 },
             table,
             writer,
             ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
         });
-        if self.segments.begin_opening(slot) {
+        if self.core.segments.begin_opening(slot) {
             self.write_headers(slot, fx);
         }
         Some(slot)
@@ -85,19 +85,19 @@ impl Shard {
     fn active_segments_max(&self, stream: Stream) -> u32 {
         // One active zone per drive belongs to the superblock log; the collector can always have one, or
         // recovery could wait for ever for room to move to, and so can mapping blocks, which the collector waits for.
-        let lacks = |other: Stream| stream != other && !self.segments.has_active(other);
+        let lacks = |other: Stream| stream != other && !self.core.segments.has_active(other);
         let maps = self.off_load.space.is_used() && stream != Stream::Gc;
         let kept = u32::from(lacks(Stream::Gc)) + u32::from(maps && lacks(Stream::Mapping));
-        self.config.geometry.active_zones_max - 1 - kept
+        self.core.config.geometry.active_zones_max - 1 - kept
     }
 
     /// Segments that a crash left and whose turn has not come: those of clients, and those of the collector, among which is
     /// what mapping blocks left, but for one that it goes on with.
     fn unfinished(&self) -> impl Iterator<Item = SegmentSlot> + '_ {
-        let StreamWriter { open, unfinished, .. } = &self.streams[Stream::Gc.index()];
+        let StreamWriter { open, unfinished, .. } = &self.stripes.streams[Stream::Gc.index()];
         let has_spare = unfinished.len() + usize::from(open[0].segment.is_some()) > 1;
         let collectors = unfinished.iter().filter(move |_| has_spare);
-        let clients = Stream::CLIENTS.into_iter().map(|stream| &self.streams[stream.index()]);
+        let clients = Stream::CLIENTS.into_iter().map(|stream| &self.stripes.streams[stream.index()]);
         clients.flat_map(|writer| &writer.unfinished).chain(collectors).copied()
     }
 
@@ -110,11 +110,11 @@ impl Shard {
     /// closed.
     fn close_unfinished(&mut self, fx: &mut Effects) {
         let is_freeing = |segment: &Segment| matches!(segment.state, SegmentState::Sealing { .. });
-        if self.segments.iter().any(|(_, segment)| is_freeing(segment)) {
+        if self.core.segments.iter().any(|(_, segment)| is_freeing(segment)) {
             return;
         }
         let filled = |slot: &SegmentSlot| {
-            let writer = self.segments.get(*slot).writer.as_ref();
+            let writer = self.core.segments.get(*slot).writer.as_ref();
             writer.map_or(0, |writer| writer.next_stripe)
         };
         if let Some(fullest) = self.unfinished().max_by_key(filled) {
@@ -126,28 +126,28 @@ impl Shard {
         let mut header = self.header_of(slot);
         let mut headers_pending = 0;
         for (drive, zone) in header.zones.iter().enumerate() {
-            if !self.membership.has_zone(self.segments.get(slot), drive) {
+            if !self.core.membership.has_zone(self.core.segments.get(slot), drive) {
                 continue;
             }
             let part = u32::try_from(drive).expect("at most 32 members");
-            let mut frames = self.frames.take_vec(1);
+            let mut frames = self.core.frames.take_vec(1);
             frames[0].oob.fill(0);
             header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
-            self.counters.metadata_blocks_written += 1;
+            self.core.counters.metadata_blocks_written += 1;
             headers_pending += 1;
             fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
         }
         assert!(headers_pending > 0);
-        std::mem::swap(&mut self.segments.get_mut(slot).zones, &mut header.zones);
-        self.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
+        std::mem::swap(&mut self.core.segments.get_mut(slot).zones, &mut header.zones);
+        self.core.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
     }
 
     /// The header that describes a segment; takes the segment's list of zones, to be put back.
     pub(super) fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         let code = segment.layout.code;
         SegmentHeader {
-            array: self.config.array,
+            array: self.core.config.array,
             segment: segment.id,
             sequence: segment.created_at,
             member: 0,
@@ -173,11 +173,11 @@ impl Shard {
         completion: Completion,
         fx: &mut Effects,
     ) {
-        self.frames.give_vec(completion.frames);
+        self.core.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         let SegmentState::Opening { headers_pending } = &mut segment.state else {
             panic!("a header of a segment that is not opening");
         };
@@ -185,7 +185,7 @@ impl Shard {
         if *headers_pending == 0 {
             segment.state = SegmentState::Open;
             let stream = segment.stream;
-            if let Some(next) = self.segments.end_opening(slot) {
+            if let Some(next) = self.core.segments.end_opening(slot) {
                 self.write_headers(next, fx);
             }
             self.seal_segment_if_done(slot, fx);
@@ -195,27 +195,27 @@ impl Shard {
 
     /// Gives a sealed stripe its number in a segment; its pieces queue at their zones.
     pub(super) fn bind(&mut self, slot: u32, segment_slot: SegmentSlot, fx: &mut Effects) {
-        let layout = self.segments.get(segment_slot).layout;
-        let number = self.segments.writer_mut(segment_slot).take_stripe(&layout);
-        let stripe = self.stripes.get_mut(slot);
+        let layout = self.core.segments.get(segment_slot).layout;
+        let number = self.core.segments.writer_mut(segment_slot).take_stripe(&layout);
+        let stripe = self.stripes.slots.get_mut(slot);
         stripe.segment = segment_slot;
         stripe.stripe = number;
         // One more than there are pieces, so that the stripe cannot finish before all are queued.
         stripe.pieces_pending = 1;
         for piece in 0..layout.members() {
             let drive = layout.drive_of(number, piece);
-            if self.membership.has_zone(self.segments.get(segment_slot), drive) {
+            if self.core.membership.has_zone(self.core.segments.get(segment_slot), drive) {
                 self.seal_metadata(slot, piece, drive);
-                self.stripes.get_mut(slot).pieces_pending += 1;
+                self.stripes.slots.get_mut(slot).pieces_pending += 1;
                 let chunk = WaitingChunk {
                     slot,
                     piece: u32::try_from(piece).expect("at most 32 members"),
                     stripe: number,
                 };
-                self.segments.writer_mut(segment_slot).zones[drive].waiting.push_back(chunk);
+                self.core.segments.writer_mut(segment_slot).zones[drive].waiting.push_back(chunk);
                 self.pump_zone(segment_slot, drive, fx);
             } else {
-                self.frames.give_many(&mut self.stripes.get_mut(slot).pieces[piece]);
+                self.core.frames.give_many(&mut self.stripes.slots.get_mut(slot).pieces[piece]);
                 self.lose_piece(slot, piece, drive);
             }
         }
@@ -224,15 +224,15 @@ impl Shard {
 
     /// Completes the out-of-band metadata of a piece, now that its place is known.
     fn seal_metadata(&mut self, slot: u32, piece: usize, drive: usize) {
-        let stripe = self.stripes.get_mut(slot);
-        let segment = self.segments.get(stripe.segment);
+        let stripe = self.stripes.slots.get_mut(slot);
+        let segment = self.core.segments.get(stripe.segment);
         let layout = &segment.layout;
         let code = layout.code;
         let chunk_blocks = layout.chunk_blocks as usize;
         let parity = piece.checked_sub(code.data_count());
         let neighbour = oob::neighbour_of(piece, &code);
         let mut place = Place {
-            array: self.array_tag,
+            array: self.core.array_tag,
             segment: segment.id,
             zone: segment.zones[drive],
             stripe: stripe.stripe,
@@ -257,7 +257,7 @@ impl Shard {
 
     /// A segment that is not sealed takes no more stripes.
     pub(super) fn close_segment(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         segment.close();
         let stream = segment.stream;
         self.stream(stream).close(slot);
@@ -267,10 +267,10 @@ impl Shard {
     /// Writes the footers of a segment when every stripe of it is durable. Not when too many members failed: then some
     /// stripes were given up, and a drive that comes back must find them in the last groups.
     pub(super) fn seal_segment_if_done(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        if self.membership.is_broken() {
+        if self.core.membership.is_broken() {
             return;
         }
-        let segment = self.segments.get(slot);
+        let segment = self.core.segments.get(slot);
         let layout = segment.layout;
         let Some(writer) = &segment.writer else { return };
         if segment.state != SegmentState::Open
@@ -280,15 +280,15 @@ impl Shard {
             return;
         }
         if self.must_stay_open(segment) {
-            self.sealing_waits = true;
+            self.stripes.sealing_waits = true;
             return;
         }
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         let stream = segment.stream;
         segment.state =
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
         self.stream(stream).close(slot);
-        if self.config.geometry.volatile_cache {
+        if self.core.config.geometry.volatile_cache {
             self.flush_devices_to_seal(slot, fx);
         } else {
             self.write_footers(slot, fx);
@@ -299,24 +299,24 @@ impl Shard {
     /// meanwhile, recovery begins anew, and a footer would say that they count. Unless recovery needs the zones. When some
     /// could not be moved, it stays open for good: recovery does begin anew.
     fn must_stay_open(&self, segment: &Segment) -> bool {
-        let is_recovering = self.recovery_flush != RecoveryFlush::Done;
-        let active_max = self.config.geometry.active_zones_max - 1;
-        let needs_zones = self.collector_has_no_room() && self.segments.active_count() >= active_max;
-        let is_void = self.recovery_is_void;
+        let is_recovering = self.rescue.flush != RecoveryFlush::Done;
+        let active_max = self.core.config.geometry.active_zones_max - 1;
+        let needs_zones = self.collector_has_no_room() && self.core.segments.active_count() >= active_max;
+        let is_void = self.rescue.is_void;
         !segment.torn_stripes.is_empty() && (is_void || is_recovering && !needs_zones)
     }
 
     /// Seals what had to stay open.
     pub(super) fn seal_what_waited(&mut self, fx: &mut Effects) {
-        if std::mem::take(&mut self.sealing_waits) {
-            let slots: Vec<SegmentSlot> = self.segments.iter().map(|(slot, _)| slot).collect();
+        if std::mem::take(&mut self.stripes.sealing_waits) {
+            let slots: Vec<SegmentSlot> = self.core.segments.iter().map(|(slot, _)| slot).collect();
             slots.into_iter().for_each(|slot| self.seal_segment_if_done(slot, fx));
         }
     }
 
     /// Every stripe of a segment is durable, caches included.
     pub(super) fn write_footers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        for drive in 0..self.config.members {
+        for drive in 0..self.core.config.members {
             self.seal_zone(slot, drive, fx);
         }
     }
@@ -324,13 +324,13 @@ impl Shard {
     /// The next step of sealing one zone: fillers where it was closed early, footer blocks, then finish.
     pub(super) fn seal_zone(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         let part = u32::try_from(drive).expect("at most 32 members");
-        let capacity = self.config.geometry.zone_capacity_blocks;
-        let segment = self.segments.get(slot);
+        let capacity = self.core.config.geometry.zone_capacity_blocks;
+        let segment = self.core.segments.get(slot);
         let layout = segment.layout;
         let zone = segment.zones[drive];
         let writer = segment.writer.as_ref().expect("a segment being sealed");
         let progress = &writer.zones[drive];
-        if !self.membership.has_zone(segment, drive) || progress.finished {
+        if !self.core.membership.has_zone(segment, drive) || progress.finished {
             self.zone_sealed(slot);
         } else if progress.landed < layout.stripes {
             self.write_fillers(slot, drive, fx);
@@ -346,28 +346,28 @@ impl Shard {
     fn write_fillers(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         let part = u32::try_from(drive).expect("at most 32 members");
         let place = self.place_of_filler(slot, drive);
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         let (layout, zone) = (segment.layout, segment.zones[drive]);
         let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
         let first = progress.landed;
-        let per_command = self.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
+        let per_command = self.core.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
         let last = (first + per_command / layout.chunk_blocks).min(layout.stripes);
         progress.landed = last;
-        let mut frames = self.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
+        let mut frames = self.core.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
         let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
         for (slot, frame) in slots.zip(&mut frames) {
             oob::make_filler(frame, &Place { stripe: slot, group: layout.group_of(slot), ..place });
         }
-        self.counters.padding_blocks_written += frames.len() as u64;
+        self.core.counters.padding_blocks_written += frames.len() as u64;
         let op = Op::Write { offset: layout.slot_offset(first), frames };
         fx.command(drive, zone, Waiter::Footer { slot, part }, op);
     }
 
     /// Returns the place that a filler names; its slot stands where others have their stripe.
     pub(super) fn place_of_filler(&self, slot: SegmentSlot, drive: usize) -> Place {
-        let segment = self.segments.get(slot);
+        let segment = self.core.segments.get(slot);
         Place {
-            array: self.array_tag,
+            array: self.core.array_tag,
             segment: segment.id,
             zone: segment.zones[drive],
             stripe: 0,
@@ -380,22 +380,22 @@ impl Shard {
 
     fn write_footer(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         let part = u32::try_from(drive).expect("at most 32 members");
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         let layout = segment.layout;
         let (id, zone) = (segment.id, segment.zones[drive]);
         let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
         let first = progress.footer_next;
-        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
+        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.core.config.geometry.transfer_blocks_max);
         let last = (first + per_command).min(layout.footer_blocks());
         progress.footer_next = last;
-        let mut frames = self.frames.take_vec((last - first) as usize);
+        let mut frames = self.core.frames.take_vec((last - first) as usize);
         let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[drive].entries;
         for (index, frame) in (first..last).zip(&mut frames) {
             frame.oob.fill(0);
-            let id = FooterId { array: self.array_tag, segment: id, zone, index };
+            let id = FooterId { array: self.core.array_tag, segment: id, zone, index };
             footer::encode(&id, &entries[layout.footer_entries(index)], &mut frame.data);
         }
-        self.counters.metadata_blocks_written += frames.len() as u64;
+        self.core.counters.metadata_blocks_written += frames.len() as u64;
         let op = Op::Write { offset: layout.footer_offset() + first, frames };
         fx.command(drive, zone, Waiter::Footer { slot, part }, op);
     }
@@ -409,7 +409,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let blocks = completion.frames.len();
-        self.frames.give_vec(completion.frames);
+        self.core.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
@@ -431,27 +431,27 @@ impl Shard {
     }
 
     fn zone_sealed(&mut self, slot: SegmentSlot) {
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         let SegmentState::Sealing { zones_pending } = &mut segment.state else {
             panic!("a zone of a segment that is not being sealed");
         };
         *zones_pending -= 1;
         if *zones_pending == 0 {
             segment.state = SegmentState::Sealed;
-            self.segments.drop_writer(slot);
+            self.core.segments.drop_writer(slot);
             self.give_up_table(slot);
         }
     }
 
     /// Erases a segment that nothing refers to.
     pub(super) fn reset_segment(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         assert!(segment.live_blocks == 0);
         assert!(segment.readers == 0);
         let mut zones_pending = 0;
         for (drive, zone) in segment.zones.iter().enumerate() {
             // What a drive lacks that went back holds a header which says so.
-            if self.membership.has_zone(segment, drive) || self.membership.is_active(drive) {
+            if self.core.membership.has_zone(segment, drive) || self.core.membership.is_active(drive) {
                 let part = u32::try_from(drive).expect("at most 32 members");
                 fx.command(drive, *zone, Waiter::Reset { slot, part }, Op::Reset);
                 zones_pending += 1;
@@ -480,17 +480,17 @@ impl Shard {
                 return fx.command(drive, completion.zone, Waiter::Reset { slot, part }, op);
             }
             Status::Success => {
-                let capacity = self.config.geometry.zone_capacity_blocks;
+                let capacity = self.core.config.geometry.zone_capacity_blocks;
                 if completion.report.iter().any(|zone| zone.capacity < capacity) {
-                    self.segments.get_mut(slot).zones_retired |= 1 << drive;
+                    self.core.segments.get_mut(slot).zones_retired |= 1 << drive;
                 }
             }
             Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
-                self.segments.get_mut(slot).zones_retired |= 1 << drive;
+                self.core.segments.get_mut(slot).zones_retired |= 1 << drive;
             }
             _ => self.fail_member(drive, fx),
         }
-        let SegmentState::Resetting { zones_pending } = &mut self.segments.get_mut(slot).state else {
+        let SegmentState::Resetting { zones_pending } = &mut self.core.segments.get_mut(slot).state else {
             panic!("a reset zone of a segment that is not being erased");
         };
         *zones_pending -= 1;
@@ -500,12 +500,12 @@ impl Shard {
     }
 
     fn segment_erased(&mut self, slot: SegmentSlot) {
-        let stream = self.segments.get(slot).stream;
-        self.segments.remove(slot);
+        let stream = self.core.segments.get(slot).stream;
+        self.core.segments.remove(slot);
         if stream == Stream::Mapping {
             self.mapping_segment_erased();
         } else {
-            self.counters.segments_collected += 1;
+            self.core.counters.segments_collected += 1;
             self.gc_erased();
         }
     }

@@ -101,35 +101,35 @@ impl Shard {
     #[must_use]
     pub fn status(&self) -> Status {
         let count = |wanted: fn(SegmentState) -> bool| {
-            self.segments.iter().filter(|(_, segment)| wanted(segment.state)).count() as u64
+            self.core.segments.iter().filter(|(_, segment)| wanted(segment.state)).count() as u64
         };
-        let members = self.config.members as u64;
+        let members = self.core.config.members as u64;
         Status {
-            array: self.config.array,
+            array: self.core.config.array,
             health: self.health(),
             rebuild: self.rebuild_status(),
-            level: self.config.level,
-            members: self.membership.record().members.iter().map(|member| member.state).collect(),
-            capacity_bytes: self.config.volume_blocks * BLOCK_BYTES_U64,
-            used_bytes: self.index.mapped_blocks() * BLOCK_BYTES_U64,
-            zones_free: u64::from(self.segments.free_segments()) * members,
-            zones_total: u64::from(self.config.segments()) * members,
+            level: self.core.config.level,
+            members: self.core.membership.record().members.iter().map(|member| member.state).collect(),
+            capacity_bytes: self.core.config.volume_blocks * BLOCK_BYTES_U64,
+            used_bytes: self.core.index.mapped_blocks() * BLOCK_BYTES_U64,
+            zones_free: u64::from(self.core.segments.free_segments()) * members,
+            zones_total: u64::from(self.core.config.segments()) * members,
             segments_open: count(|state| matches!(state, SegmentState::Opening { .. } | SegmentState::Open)),
             segments_sealed: count(|state| matches!(state, SegmentState::Sealed)),
-            chunk_bytes: u64::from(self.config.chunk_blocks) * BLOCK_BYTES_U64,
-            group_stripes: self.config.group_stripes,
-            small_segments: self.config.open.small,
-            large_segments: self.config.open.large,
-            large_chunk_bytes: u64::from(self.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
+            chunk_bytes: u64::from(self.core.config.chunk_blocks) * BLOCK_BYTES_U64,
+            group_stripes: self.core.config.group_stripes,
+            small_segments: self.core.config.open.small,
+            large_segments: self.core.config.open.large,
+            large_chunk_bytes: u64::from(self.core.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
             memory: self.memory(),
             index: self.index_status(),
-            counters: self.counters,
+            counters: self.core.counters,
             damage: self.drive_damage(),
         }
     }
 
     fn index_status(&self) -> Option<IndexStatus> {
-        self.index.groups().map(|groups| IndexStatus {
+        self.core.index.groups().map(|groups| IndexStatus {
             limit_bytes: groups.limit_bytes() as u64,
             resident_bytes: groups.memory_bytes().0 as u64,
             groups: u64::from(groups.count()),
@@ -140,10 +140,10 @@ impl Shard {
     /// Returns the progress of the rebuild; `None` when no member is being rebuilt. O(segments).
     #[must_use]
     pub fn rebuild_status(&self) -> Option<RebuildStatus> {
-        let member = self.membership.rebuilding()?;
+        let member = self.core.membership.rebuilding()?;
         let older = || {
-            let from = self.membership.record().rebuild_from;
-            self.segments.iter().map(|(_, segment)| segment).filter(move |segment| segment.id < from)
+            let from = self.core.membership.record().rebuild_from;
+            self.core.segments.iter().map(|(_, segment)| segment).filter(move |segment| segment.id < from)
         };
         let bytes = |segment: &Segment| {
             u64::from(segment.layout.footer_offset() + segment.layout.footer_blocks()) * BLOCK_BYTES_U64
@@ -177,13 +177,15 @@ impl Shard {
     /// The member that is being rebuilt.
     #[must_use]
     pub fn rebuilding(&self) -> Option<DriveIndex> {
-        self.membership.rebuilding().map(DriveIndex::at)
+        self.core.membership.rebuilding().map(DriveIndex::at)
     }
 
     /// The first member that has failed.
     #[must_use]
     pub fn failed_member(&self) -> Option<DriveIndex> {
-        (0..self.config.members).find(|drive| !self.membership.is_present(*drive)).map(DriveIndex::at)
+        (0..self.core.config.members)
+            .find(|drive| !self.core.membership.is_present(*drive))
+            .map(DriveIndex::at)
     }
 
     /// State of a member.
@@ -192,33 +194,35 @@ impl Shard {
     /// When there is no such member.
     #[must_use]
     pub fn member_state(&self, member: DriveIndex) -> MemberState {
-        self.membership.record().members[member.index()].state
+        self.core.membership.record().members[member.index()].state
     }
 
     /// True until every drive that is there knows of the last change of members.
     #[must_use]
     pub fn is_recording_members(&self) -> bool {
-        self.membership.is_changing()
+        self.core.membership.is_changing()
     }
 
     fn health(&self) -> Health {
-        if self.membership.is_broken() {
+        if self.core.membership.is_broken() {
             return Health::Failed;
         }
-        let has_failed = self.membership.lost_count() > usize::from(self.membership.rebuilding().is_some());
+        let has_failed =
+            self.core.membership.lost_count() > usize::from(self.core.membership.rebuilding().is_some());
         if has_failed || !self.is_rebuilding() {
             return if has_failed { Health::Degraded } else { Health::Clean };
         }
-        let lacks =
-            |segment: &Segment| self.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive));
-        let segments_total = self.segments.iter().count() as u64;
-        let lacking = self.segments.iter().filter(|(_, segment)| lacks(segment)).count() as u64;
+        let lacks = |segment: &Segment| {
+            self.core.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
+        };
+        let segments_total = self.core.segments.iter().count() as u64;
+        let lacking = self.core.segments.iter().filter(|(_, segment)| lacks(segment)).count() as u64;
         Health::Rebuilding { segments_done: segments_total - lacking, segments_total }
     }
 
     /// Returns the counters since the volume was mounted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.core.counters
     }
 }

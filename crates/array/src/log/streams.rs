@@ -117,7 +117,7 @@ impl Shard {
     /// Gives sealed stripes to the stream's segments, opening new ones where they are used up.
     pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
         while let Some(slot) = self.stream(stream).sealed.front().copied() {
-            if self.membership.is_broken() || self.is_out_of_space(stream) {
+            if self.core.membership.is_broken() || self.is_out_of_space(stream) {
                 self.stream(stream).sealed.pop_front();
                 self.fail_stripe(slot, fx);
                 continue;
@@ -135,28 +135,28 @@ impl Shard {
     /// True when a segment has nothing to do, or is being opened: another one would hold space for nothing.
     fn has_idle_place(&self, stream: Stream) -> bool {
         let is_idle = |place: &OpenSegment| {
-            let is_opening = place.segment.is_some_and(|slot| self.segments.get(slot).is_opening());
+            let is_opening = place.segment.is_some_and(|slot| self.core.segments.get(slot).is_opening());
             is_opening || self.stripes_pending_with_room(place) == Some(0)
         };
-        self.streams[stream.index()].open.iter().any(is_idle)
+        self.stripes.streams[stream.index()].open.iter().any(is_idle)
     }
 
     /// Opens a segment where there is none: one that a crash has left first, wherever it fits.
     pub(super) fn fill_place(&mut self, stream: Stream, fx: &mut Effects) {
         let mut vacant = None;
-        for index in 0..self.streams[stream.index()].open.len() {
-            let OpenSegment { layout, mode, segment } = self.streams[stream.index()].open[index];
-            if segment.is_some_and(|slot| !self.segments.writer_mut(slot).is_exhausted(&layout)) {
+        for index in 0..self.stripes.streams[stream.index()].open.len() {
+            let OpenSegment { layout, mode, segment } = self.stripes.streams[stream.index()].open[index];
+            if segment.is_some_and(|slot| !self.core.segments.writer_mut(slot).is_exhausted(&layout)) {
                 continue;
             }
             let fits = |slot: &SegmentSlot| {
-                let segment = self.segments.get(*slot);
+                let segment = self.core.segments.get(*slot);
                 segment.mode == mode && segment.layout == layout
             };
             let unfinished = unfinished_of(stream);
-            if let Some(at) = self.streams[unfinished.index()].unfinished.iter().position(fits) {
+            if let Some(at) = self.stripes.streams[unfinished.index()].unfinished.iter().position(fits) {
                 let segment = self.stream(unfinished).unfinished.swap_remove(at);
-                self.segments.get_mut(segment).stream = stream;
+                self.core.segments.get_mut(segment).stream = stream;
                 self.stream(stream).open[index].segment = Some(segment);
                 return;
             }
@@ -170,7 +170,7 @@ impl Shard {
 
     /// The segment the next stripe goes to; `None` when none has room now.
     pub(super) fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
-        let writer = &self.streams[stream.index()];
+        let writer = &self.stripes.streams[stream.index()];
         let count = writer.open.len();
         let waits = self.is_adaptive() && stream.is_clients();
         // Asked for each stripe, and needed where none is idle.
@@ -198,7 +198,7 @@ impl Shard {
 
     /// Stripes in flight in an open segment that has room for another.
     pub(super) fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
-        let segment = self.segments.get(place.segment?);
+        let segment = self.core.segments.get(place.segment?);
         if segment.state != SegmentState::Open {
             return None;
         }
@@ -211,7 +211,7 @@ impl Shard {
         let Some(queues) = self.long_queues(stream) else { return STRIPES_IN_FLIGHT_WORTH };
         let in_bursts = self.burst_blocks().is_some();
         let least = if in_bursts { STRIPES_IN_FLIGHT_IN_BURST } else { STRIPES_IN_FLIGHT_WORTH };
-        let writer = &self.streams[stream.index()];
+        let writer = &self.stripes.streams[stream.index()];
         queues.worth(least, writer.sealed.len(), writer.open.len().max(1))
     }
 
@@ -219,14 +219,14 @@ impl Shard {
     fn long_queues(&self, stream: Stream) -> Option<LongQueues> {
         // Nearly all of a victim is free.
         let moves_little = 8 * self.victim_gain_blocks() >= 7 * self.segment_blocks();
-        let has_few_segments = self.streams[stream.index()].open.len() <= FEW_SEGMENTS;
+        let has_few_segments = self.stripes.streams[stream.index()].open.len() <= FEW_SEGMENTS;
         if moves_little { Some(FOR_LITTLE_MOVED) } else { has_few_segments.then_some(FOR_FEW_SEGMENTS) }
     }
 
     /// Blocks that one command for a zone of this stream may write.
     pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
         if self.is_adaptive() && (stream.is_collectors() || self.long_queues(stream).is_some()) {
-            JOINED_BLOCKS_MAX.min(self.config.geometry.transfer_blocks_max)
+            JOINED_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max)
         } else {
             0
         }
@@ -234,22 +234,22 @@ impl Shard {
 
     /// True when a stream's next stripe needs a new segment.
     pub(super) fn has_no_room(&self, stream: Stream) -> bool {
-        let writer = &self.streams[stream.index()];
+        let writer = &self.stripes.streams[stream.index()];
         let used_up = |place: &OpenSegment| {
             place.segment.is_none_or(|slot| {
-                let state = self.segments.get(slot).writer.as_ref();
+                let state = self.core.segments.get(slot).writer.as_ref();
                 state.is_none_or(|state| state.is_exhausted(&place.layout))
             })
         };
-        let unfinished = &self.streams[unfinished_of(stream).index()].unfinished;
+        let unfinished = &self.stripes.streams[unfinished_of(stream).index()].unfinished;
         unfinished.is_empty() && writer.open.iter().all(used_up)
     }
 
     /// Stripes that the open segments of a stream have room for.
     pub(super) fn stripes_with_room(&self, stream: Stream) -> u64 {
-        let places = self.streams[stream.index()].open.iter();
+        let places = self.stripes.streams[stream.index()].open.iter();
         let room = |place: &OpenSegment| {
-            let writer = place.segment.and_then(|slot| self.segments.get(slot).writer.as_ref());
+            let writer = place.segment.and_then(|slot| self.core.segments.get(slot).writer.as_ref());
             writer.map_or(0, |writer| u64::from(place.layout.stripes - writer.next_stripe))
         };
         places.map(room).sum()
@@ -257,9 +257,10 @@ impl Shard {
 
     /// Asserts that stripes wait for a segment with little to do, under the adaptive policy.
     pub(super) fn check_open_segments(&self) {
-        let places = Stream::CLIENTS.into_iter().flat_map(|stream| &self.streams[stream.index()].open);
+        let places =
+            Stream::CLIENTS.into_iter().flat_map(|stream| &self.stripes.streams[stream.index()].open);
         let writes = places.filter(|place| place.mode == WriteMode::Write && self.is_adaptive());
-        for segment in writes.filter_map(|place| place.segment).map(|slot| self.segments.get(slot)) {
+        for segment in writes.filter_map(|place| place.segment).map(|slot| self.core.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
             let most = FOR_LITTLE_MOVED.stripes_max;
             assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
@@ -268,7 +269,7 @@ impl Shard {
 
     /// Returns the writer of a stream.
     pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
-        &mut self.streams[stream.index()]
+        &mut self.stripes.streams[stream.index()]
     }
 }
 

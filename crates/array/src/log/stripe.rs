@@ -10,6 +10,8 @@
 use crate::log::index::Name;
 use crate::log::pba::Pba;
 use crate::log::segment::SegmentSlot;
+use crate::log::skew::Skew;
+use crate::log::streams::StreamWriter;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::time::Instant;
@@ -165,4 +167,18 @@ impl StripeSlots {
     pub fn get_mut(&mut self, slot: u32) -> &mut Stripe {
         &mut self.slots[slot as usize]
     }
+}
+
+/// Stripes that are gathered, sealed or in flight, and the segments that they go to.
+pub struct Stripes {
+    /// All stripe slots.
+    pub slots: StripeSlots,
+    /// Writer of each stream.
+    pub streams: [StreamWriter; Stream::COUNT],
+    /// Skew of clients' writes.
+    pub skew: Skew,
+    /// Set while the blocks that the collector moves go to two segments, by their age.
+    pub separates_survivors: bool,
+    /// Set while a full segment must stay open because stripes of it are moved.
+    pub sealing_waits: bool,
 }

@@ -62,14 +62,14 @@ fn rows_between(every: SummaryEvery, layout: &Layout, mode: WriteMode, flushes: 
 impl Shard {
     /// A stripe of a segment is durable: there may be enough for a summary.
     pub(super) fn note_for_summary(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let Segment { id, stream, mode, layout, writer, .. } = self.segments.get_mut(slot);
+        let Segment { id, stream, mode, layout, writer, .. } = self.core.segments.get_mut(slot);
         let Some(writer) = writer else { return };
         let is_early = writer.next_stripe < writer.summary.due_at || !stream.is_clients();
         if is_early || writer.summary.is_busy || writer.is_exhausted(layout) {
             return;
         }
-        let flushes = self.config.geometry.volatile_cache;
-        let Some(every) = rows_between(self.tuning.summaries, layout, *mode, flushes) else {
+        let flushes = self.core.config.geometry.volatile_cache;
+        let Some(every) = rows_between(self.core.tuning.summaries, layout, *mode, flushes) else {
             writer.summary.due_at = u32::MAX;
             return;
         };
@@ -86,8 +86,8 @@ impl Shard {
 
     /// Begins a summary: what it is about to describe is durable, caches included.
     pub(super) fn summary_flushed(&mut self, due: SummaryDue) {
-        if self.segments.find(due.slot, due.segment).is_some_and(|segment| segment.writer.is_some()) {
-            self.segments.writer_mut(due.slot).summary.end = due.end;
+        if self.core.segments.find(due.slot, due.segment).is_some_and(|segment| segment.writer.is_some()) {
+            self.core.segments.writer_mut(due.slot).summary.end = due.end;
             self.summaries.push(due);
         }
     }
@@ -109,55 +109,55 @@ impl Shard {
 
     /// True when nothing of a summary is to be written any more.
     fn summary_is_over(&mut self, due: SummaryDue) -> bool {
-        if self.segments.find(due.slot, due.segment).is_none() {
+        if self.core.segments.find(due.slot, due.segment).is_none() {
             return true;
         }
-        let segment = self.segments.get_mut(due.slot);
+        let segment = self.core.segments.get_mut(due.slot);
         let (is_open, layout) = (segment.state == SegmentState::Open, segment.layout);
         let Some(writer) = &mut segment.writer else { return true };
         let is_over = !is_open
             || writer.is_exhausted(&layout)
             || writer.summary.next >= writer.summary.end
-            || self.membership.is_broken();
+            || self.core.membership.is_broken();
         writer.summary.is_busy = !is_over;
         is_over
     }
 
     /// True when a stripe may be given out in a segment for what nobody waits for.
     fn may_write_summary(&self, slot: SegmentSlot) -> bool {
-        let segment = self.segments.get(slot);
+        let segment = self.core.segments.get(slot);
         let stream = segment.stream;
-        self.recovery_flush == RecoveryFlush::Done
-            && !self.recovery_is_void
+        self.rescue.flush == RecoveryFlush::Done
+            && !self.rescue.is_void
             && !self.checkpoints.is_draining()
             && !self.clients_wait_for_victim()
-            && self.stripes.in_use(stream) < self.stripes_allowed(stream)
+            && self.stripes.slots.in_use(stream) < self.stripes_allowed(stream)
             && segment.writer.as_ref().is_some_and(|writer| writer.has_room(&segment.layout))
     }
 
     /// Fills a stripe with the next blocks of a segment's summary, and gives it to that segment.
     fn write_summary(&mut self, slot: SegmentSlot, now: Instant, fx: &mut Effects) {
-        let Segment { stream, layout, mode, .. } = *self.segments.get(slot);
+        let Segment { stream, layout, mode, .. } = *self.core.segments.get(slot);
         let shape = Shape::of(&layout, mode);
-        let stripe = self.stripes.take(stream, now).expect("the caller checked for a free stripe slot");
+        let stripe = self.stripes.slots.take(stream, now).expect("the caller checked for a free stripe slot");
         for index in 0..layout.stripe_data_blocks() {
-            let segment = self.segments.get(slot);
+            let segment = self.core.segments.get(slot);
             let summary = &segment.writer.as_ref().expect("an open segment").summary;
             let first = summary.next;
             let end = summary.end.min(first + shape.rows_max());
             if first >= end {
                 break;
             }
-            let mut frame = self.frames.take();
+            let mut frame = self.core.frames.take();
             describe(segment, &shape, first..end, &mut frame.data);
-            self.segments.writer_mut(slot).summary.next = end;
+            self.core.segments.writer_mut(slot).summary.next = end;
             let protected =
-                Protected { lba: first.into(), sequence: self.next_sequence, kind: Kind::Mapping };
-            self.next_sequence += 1;
-            self.counters.summary_blocks_written += 1;
+                Protected { lba: first.into(), sequence: self.core.next_sequence, kind: Kind::Mapping };
+            self.core.next_sequence += 1;
+            self.core.counters.summary_blocks_written += 1;
             *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
             let data_crc = crc32c(&frame.data);
-            let stripe = self.stripes.get_mut(stripe);
+            let stripe = self.stripes.slots.get_mut(stripe);
             stripe.pieces[(index / layout.chunk_blocks) as usize].push(frame);
             stripe.blocks.push(StripeBlock { protected, name: None, origin: Origin::Summary, data_crc });
         }

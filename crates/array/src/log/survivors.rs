@@ -52,31 +52,33 @@ impl ArrayConfig {
 impl Shard {
     /// A victim is about to be moved: decides whether its hot blocks are kept from its cold ones.
     pub(super) fn begin_separating(&mut self) {
-        self.separates_survivors = self.affords_cold_segment()
-            && match self.tuning.gc_streams {
+        self.stripes.separates_survivors = self.affords_cold_segment()
+            && match self.core.tuning.gc_streams {
                 GcStreams::One => false,
                 GcStreams::Two => true,
                 GcStreams::Auto => self.separating_pays(),
             };
-        if !self.separates_survivors {
+        if !self.stripes.separates_survivors {
             self.give_up_cold_segment();
         }
     }
 
     fn affords_cold_segment(&self) -> bool {
-        self.stripes.count(Stream::Cold) > 0
+        self.stripes.slots.count(Stream::Cold) > 0
     }
 
     fn separating_pays(&self) -> bool {
-        let segments = self.segments.iter().map(|(_, segment)| segment);
-        self.is_adaptive() && self.config.has_use_for_cold_segment() && self.skew.is_strong(segments)
+        let segments = self.core.segments.iter().map(|(_, segment)| segment);
+        self.is_adaptive()
+            && self.core.config.has_use_for_cold_segment()
+            && self.stripes.skew.is_strong(segments)
     }
 
     /// The collector goes on with one segment: the cold one is filled up before another is opened.
     fn give_up_cold_segment(&mut self) {
-        for place in 0..self.streams[Stream::Cold.index()].open.len() {
+        for place in 0..self.stripes.streams[Stream::Cold.index()].open.len() {
             if let Some(slot) = self.stream(Stream::Cold).open[place].segment.take() {
-                self.segments.get_mut(slot).stream = Stream::Gc;
+                self.core.segments.get_mut(slot).stream = Stream::Gc;
                 self.stream(Stream::Gc).unfinished.push(slot);
             }
         }
@@ -84,17 +86,17 @@ impl Shard {
 
     /// Returns the stream for a block of the victim. What is moved for another reason is not worth a stripe of its own.
     pub(super) fn stream_of_move(&self, waiting: &Move) -> Stream {
-        let is_of_victim = matches!(self.gc, Gc::Moving { .. } | Gc::Settling { .. });
-        let age = self.next_sequence.saturating_sub(waiting.protected.sequence);
-        let is_cold = age > self.config.volume_blocks / 2;
-        if self.separates_survivors && is_of_victim && is_cold { Stream::Cold } else { Stream::Gc }
+        let is_of_victim = matches!(self.collector.stage, Gc::Moving { .. } | Gc::Settling { .. });
+        let age = self.core.next_sequence.saturating_sub(waiting.protected.sequence);
+        let is_cold = age > self.core.config.volume_blocks / 2;
+        if self.stripes.separates_survivors && is_of_victim && is_cold { Stream::Cold } else { Stream::Gc }
     }
 
     /// Puts the last cold blocks of a victim to its last hot ones. False when there is no stripe for them now.
     pub(super) fn join_remainders(&mut self, fx: &mut Effects) -> bool {
-        let Some(slot) = self.streams[Stream::Cold.index()].filling else { return true };
+        let Some(slot) = self.stripes.streams[Stream::Cold.index()].filling else { return true };
         // One that is filling may be full before all are placed: then another is begun.
-        if self.stripes.in_use(Stream::Gc) == self.stripes.count(Stream::Gc) {
+        if self.stripes.slots.in_use(Stream::Gc) == self.stripes.slots.count(Stream::Gc) {
             return false;
         }
         self.stream(Stream::Cold).filling = None;
@@ -104,11 +106,11 @@ impl Shard {
 
     /// The blocks of a stripe that was not closed go to the filling one of another stream; its slot is free.
     pub(super) fn regather(&mut self, slot: u32, to: Stream, fx: &mut Effects) {
-        let stripe = self.stripes.get(slot);
+        let stripe = self.stripes.slots.get(slot);
         let (count, opened_at) = (stripe.blocks.len(), stripe.opened_at);
-        let chunk_blocks = self.streams[stripe.stream.index()].chunk_blocks as usize;
+        let chunk_blocks = self.stripes.streams[stripe.stream.index()].chunk_blocks as usize;
         for index in 0..count {
-            let stripe = self.stripes.get_mut(slot);
+            let stripe = self.stripes.slots.get_mut(slot);
             let frame = stripe.pieces[index / chunk_blocks].remove(0);
             let block = stripe.blocks[index];
             let placement = Placement {
@@ -120,7 +122,7 @@ impl Shard {
             };
             self.place(to, opened_at, placement, fx);
         }
-        self.stripes.give(slot);
+        self.stripes.slots.give(slot);
     }
 
     /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever

@@ -85,13 +85,13 @@ impl Shard {
         purpose: SweepPurpose,
         fx: &mut Effects,
     ) {
-        let state = self.segments.get_mut(segment);
+        let state = self.core.segments.get_mut(segment);
         state.readers += 1;
         let (members, rows) = (state.layout.members(), state.layout.chunk_blocks);
         let count = stripes.len() * members * rows as usize;
         let blocks = (0..count).map(|_| None).collect();
         // One command more than there are, so that the sweep cannot end before all are sent.
-        let slot = self.sweeps.insert(Sweep {
+        let slot = self.reader.sweeps.insert(Sweep {
             segment,
             stripes,
             purpose,
@@ -107,20 +107,21 @@ impl Shard {
     }
 
     fn sweep_drive(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
-        let sweep = self.sweeps.get(slot);
-        let segment = self.segments.get(sweep.segment);
-        if !self.membership.has_zone(segment, drive) {
+        let sweep = self.reader.sweeps.get(slot);
+        let segment = self.core.segments.get(sweep.segment);
+        if !self.core.membership.has_zone(segment, drive) {
             return;
         }
         let (layout, zone) = (segment.layout, segment.zones[drive]);
         let places = sweep.stripes.iter().filter_map(|stripe| segment.slot_of_stripe(drive, *stripe));
         let mut slots: Vec<u32> = places.collect();
         slots.sort_unstable();
-        let per_command = (self.config.geometry.transfer_blocks_max / layout.chunk_blocks).max(1) as usize;
+        let per_command =
+            (self.core.config.geometry.transfer_blocks_max / layout.chunk_blocks).max(1) as usize;
         let runs = slots.chunk_by(|a, b| a + 1 == *b);
         for run in runs.flat_map(|run| run.chunks(per_command)) {
-            let frames = self.frames.take_vec(run.len() * layout.chunk_blocks as usize);
-            self.sweeps.get_mut(slot).commands_pending += 1;
+            let frames = self.core.frames.take_vec(run.len() * layout.chunk_blocks as usize);
+            self.reader.sweeps.get_mut(slot).commands_pending += 1;
             let op = Op::Read { offset: layout.slot_offset(run[0]), frames };
             fx.command(drive, zone, Waiter::Sweep { slot, part: 0 }, op);
         }
@@ -139,56 +140,56 @@ impl Shard {
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
-        let segment = self.sweeps.get(slot).segment;
-        let is_there = self.membership.has_zone(self.segments.get(segment), drive);
+        let segment = self.reader.sweeps.get(slot).segment;
+        let is_there = self.core.membership.has_zone(self.core.segments.get(segment), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let place = self.place_at(segment, location).expect("the slot holds a stripe");
             if status == Status::Success && block_is_whole(&frame, &place) {
-                let sweep = self.sweeps.get_mut(slot);
+                let sweep = self.reader.sweeps.get_mut(slot);
                 let index = sweep.index_of(place.stripe).expect("a stripe of the sweep");
                 let at = sweep.block_index(index, usize::from(place.piece), u32::from(place.row));
                 sweep.blocks[at] = Some(frame);
             } else if part == 0 && is_there {
-                let mut frames = self.frames.take_vec(0);
+                let mut frames = self.core.frames.take_vec(0);
                 frames.push(frame);
-                self.sweeps.get_mut(slot).commands_pending += 1;
+                self.reader.sweeps.get_mut(slot).commands_pending += 1;
                 fx.command(drive, zone, Waiter::Sweep { slot, part: 1 }, Op::Read { offset, frames });
             } else {
-                let is_scrub = matches!(self.sweeps.get(slot).purpose, SweepPurpose::Scrub);
+                let is_scrub = matches!(self.reader.sweeps.get(slot).purpose, SweepPurpose::Scrub);
                 if is_scrub && is_there {
                     self.name_scrubbed(segment, location, &frame, status);
                 }
                 self.note_damage(segment, location, &frame, status);
-                self.frames.give(frame);
+                self.core.frames.give(frame);
             }
         }
-        self.frames.give_vec(frames);
+        self.core.frames.give_vec(frames);
         self.sweep_answered(slot);
     }
 
     /// Notes that a sweep has one command less to wait for.
     fn sweep_answered(&mut self, slot: u32) {
-        let sweep = self.sweeps.get_mut(slot);
+        let sweep = self.reader.sweeps.get_mut(slot);
         sweep.commands_pending -= 1;
         if sweep.commands_pending > 0 {
             return;
         }
-        let mut sweep = self.sweeps.remove(slot);
+        let mut sweep = self.reader.sweeps.remove(slot);
         match sweep.purpose.clone() {
             SweepPurpose::Rebuild { lane, slots } => self.chunks_restored(lane, slots, &sweep),
             SweepPurpose::Scrub => self.stripes_swept(&sweep),
         }
         for frame in sweep.blocks.drain(..).flatten() {
-            self.frames.give(frame);
+            self.core.frames.give(frame);
         }
-        self.segments.get_mut(sweep.segment).readers -= 1;
+        self.core.segments.get_mut(sweep.segment).readers -= 1;
     }
 
     /// The rows of a stripe's chunk on a member that lacks it, each with what its metadata says of its
     /// neighbour.
     pub(super) fn restore_rows(&mut self, sweep: &Sweep, stripe: u32, member: usize) -> Vec<RestoredRow> {
-        let layout = self.segments.get(sweep.segment).layout;
+        let layout = self.core.segments.get(sweep.segment).layout;
         let index = sweep.index_of(stripe).expect("a stripe of the sweep");
         let lost = layout.piece_of(stripe, member);
         let neighbour = oob::neighbour_of(lost, &layout.code);
@@ -204,7 +205,7 @@ impl Shard {
                 // It is lost with another member.
                 None => self.decode(neighbour, &good).and_then(|decoded| {
                     let protected = Protected::from_bytes(&decoded.oob);
-                    self.frames.give(decoded);
+                    self.core.frames.give(decoded);
                     protected
                 }),
             };

@@ -106,18 +106,18 @@ fn region_of(layout: &Layout, group: u32) -> Range<u32> {
 impl Shard {
     /// Begins to read the table of a group, unless that is being done or too many others are.
     pub(super) fn load_table(&mut self, slot: SegmentSlot, group: u32, fx: &mut Effects) {
-        let loads = &self.dropped_tables.loads;
+        let loads = &self.reader.dropped_tables.loads;
         let is_it = |load: &TableLoad| (load.segment, load.group) == (slot, group);
         if loads.len() >= TABLE_LOADS_MAX || loads.iter().any(is_it) {
             return;
         }
-        let segment = self.segments.get_mut(slot);
+        let segment = self.core.segments.get_mut(slot);
         segment.readers += 1;
         let members = segment.layout.members();
         let zones = (0..members).map(|_| ZoneRead::default()).collect();
         // One more than there are, so that the load cannot end before all are asked.
         let load = TableLoad { segment: slot, group, zones, zones_pending: members + 1 };
-        let load = self.dropped_tables.loads.insert(load);
+        let load = self.reader.dropped_tables.loads.insert(load);
         for drive in 0..members {
             self.read_table(load, drive, fx);
         }
@@ -126,8 +126,8 @@ impl Shard {
 
     /// Asks a zone for what it has not told yet.
     fn read_table(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
-        let load = self.dropped_tables.loads.get_mut(slot);
-        let segment = self.segments.get(load.segment);
+        let load = self.reader.dropped_tables.loads.get_mut(slot);
+        let segment = self.core.segments.get(load.segment);
         let layout = &segment.layout;
         let blocks = region_of(layout, load.group);
         let zone = &mut load.zones[drive];
@@ -137,10 +137,10 @@ impl Shard {
             zone.tell_apart(layout.chunk_blocks);
         }
         let doubtful = zone.doubtful.last().filter(|_| all_told);
-        if all_told && doubtful.is_none() || !self.membership.has_zone(segment, drive) {
+        if all_told && doubtful.is_none() || !self.core.membership.has_zone(segment, drive) {
             return self.table_told(slot);
         }
-        let most = FOOTER_BLOCKS_PER_COMMAND.min(self.config.geometry.transfer_blocks_max);
+        let most = FOOTER_BLOCKS_PER_COMMAND.min(self.core.config.geometry.transfer_blocks_max);
         let (offset, count) = match zone.source {
             _ if let Some((place, _)) = doubtful => (HEADER_BLOCKS + blocks.start + place, 1),
             Source::Footer | Source::FooterAgain => {
@@ -153,7 +153,7 @@ impl Shard {
         };
         let zone = segment.zones[drive];
         let part = u32::try_from(drive).expect("at most 32 members");
-        let frames = self.frames.take_vec(count as usize);
+        let frames = self.core.frames.take_vec(count as usize);
         fx.command(drive, zone, Waiter::Table { slot, part }, Op::Read { offset, frames });
     }
 
@@ -164,12 +164,12 @@ impl Shard {
         if status == Status::DeviceGone {
             self.fail_member(drive, fx);
         }
-        let load = self.dropped_tables.loads.get(slot);
-        let segment = self.segments.get(load.segment);
+        let load = self.reader.dropped_tables.loads.get(slot);
+        let segment = self.core.segments.get(load.segment);
         let blocks = region_of(&segment.layout, load.group);
         let (source, known) = (load.zones[drive].source, load.zones[drive].entries.len());
         let asked = Asked {
-            array: self.array_tag,
+            array: self.core.array_tag,
             segment: segment.id,
             mode: segment.mode,
             layout: &segment.layout,
@@ -181,7 +181,7 @@ impl Shard {
         let mut skipped = 0;
         let is_whole = if known == blocks.len() {
             let answer = (status == Status::Success).then(|| asked.answer(offset, &frames[0]));
-            self.dropped_tables.loads.get_mut(slot).zones[drive].hear(answer.as_ref());
+            self.reader.dropped_tables.loads.get_mut(slot).zones[drive].hear(answer.as_ref());
             true
         } else if source.is_footer() {
             // The first and the last block of the footer may tell of other groups, too.
@@ -203,11 +203,11 @@ impl Shard {
         } else {
             false
         };
-        let zone = &mut self.dropped_tables.loads.get_mut(slot).zones[drive];
+        let zone = &mut self.reader.dropped_tables.loads.get_mut(slot).zones[drive];
         zone.source = if is_whole { source } else { source.next() };
         zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
         zone.doubtful.extend(doubtful);
-        self.frames.give_vec(frames);
+        self.core.frames.give_vec(frames);
         self.read_table(slot, drive, fx);
     }
 
@@ -224,7 +224,7 @@ impl Shard {
         let mut entries = Vec::new();
         let is_whole = (offset - layout.footer_offset()..).zip(frames).all(|(index, frame)| {
             let zone = segment.zones[drive];
-            let id = FooterId { array: self.array_tag, segment: segment.id, zone, index };
+            let id = FooterId { array: self.core.array_tag, segment: segment.id, zone, index };
             footer::decode(&id, &frame.data, layout.footer_entries(index).len(), &mut entries)
         });
         told.extend(entries.into_iter().map(Some));
@@ -233,20 +233,20 @@ impl Shard {
 
     /// Notes that a table has one zone less to wait for.
     fn table_told(&mut self, slot: u32) {
-        let load = self.dropped_tables.loads.get_mut(slot);
+        let load = self.reader.dropped_tables.loads.get_mut(slot);
         load.zones_pending -= 1;
         if load.zones_pending > 0 {
             return;
         }
-        let load = self.dropped_tables.loads.remove(slot);
+        let load = self.reader.dropped_tables.loads.remove(slot);
         let table = self.table_from(&load);
-        self.segments.get_mut(load.segment).readers -= 1;
+        self.core.segments.get_mut(load.segment).readers -= 1;
         self.keep_table(load.segment, load.group, table);
     }
 
     /// The table, from what the zones have told.
     fn table_from(&self, load: &TableLoad) -> StripeTable {
-        let layout = &self.segments.get(load.segment).layout;
+        let layout = &self.core.segments.get(load.segment).layout;
         let mut told = Told::of(layout, load);
         for drive in 0..layout.members() {
             let mut places: Vec<(u64, u32, u32)> = Vec::new();
@@ -260,7 +260,7 @@ impl Shard {
             }
             told.place_rest(drive);
         }
-        let mut table = StripeTable::of_group(layout, load.group, self.segments.packing());
+        let mut table = StripeTable::of_group(layout, load.group, self.core.segments.packing());
         for (drive, slots) in told.slots.iter().enumerate() {
             for (at, within) in (0..).zip(slots) {
                 if let Some(within) = within {
@@ -281,7 +281,7 @@ impl Shard {
         (drive, within): (usize, u32),
         places: &mut Vec<(u64, u32, u32)>,
     ) {
-        let segment = self.segments.get(load.segment);
+        let segment = self.core.segments.get(load.segment);
         let layout = &segment.layout;
         let start = layout.group_start(load.group);
         let lost = layout.piece_of(start + within, drive);
@@ -299,10 +299,11 @@ impl Shard {
                 })
                 .collect();
             let Some(protected) = decode(layout, lost, &known) else { continue };
-            let Some(pba) = Name::of(&protected, &self.index).and_then(|name| self.index.get(name)) else {
+            let Some(pba) = Name::of(&protected, &self.core.index).and_then(|name| self.core.index.get(name))
+            else {
                 continue;
             };
-            let location = self.pba.unpack(pba);
+            let location = self.core.pba.unpack(pba);
             let is_here = location.drive.index() == drive && location.zone == segment.zones[drive];
             if let Some((slot, of_row)) = layout.slot_at(location.offset)
                 && is_here

@@ -104,31 +104,31 @@ impl RegionLocks {
 impl Shard {
     /// Places the tombstones of a trim, as far as stripe slots allow. True when all are under way.
     pub(super) fn admit_trim(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
-        let request = self.requests.get(slot);
+        let request = self.clients.requests.get(slot);
         if !request.started {
             let regions = request.regions();
-            if !self.regions.enter_trim(regions.clone(), self.next_sequence) {
+            if !self.clients.regions.enter_trim(regions.clone(), self.core.next_sequence) {
                 // What keeps us out may wait for company in a stripe; and it may end at once, by failing.
                 self.seal_clients(fx);
-                if !self.regions.enter_trim(regions, self.next_sequence) {
+                if !self.clients.regions.enter_trim(regions, self.core.next_sequence) {
                     return false;
                 }
             }
-            self.requests.get_mut(slot).started = true;
-            self.writes_outstanding += 1;
+            self.clients.requests.get_mut(slot).started = true;
+            self.clients.writes_outstanding += 1;
         }
         loop {
-            let request = self.requests.get(slot);
+            let request = self.clients.requests.get(slot);
             let Work::Trim { range, region_next } = &request.work else { unreachable!("a trim") };
             let (range, region) = (range.clone(), *region_next);
             if region > region_of(range.end - 1) {
                 break;
             }
-            if !self.may_place(self.config.stream_for(1)) {
+            if !self.may_place(self.core.config.stream_for(1)) {
                 return false;
             }
             self.place_tombstone(slot, region, &range, now, fx);
-            let Work::Trim { region_next, .. } = &mut self.requests.get_mut(slot).work else {
+            let Work::Trim { region_next, .. } = &mut self.clients.requests.get_mut(slot).work else {
                 unreachable!("a trim")
             };
             *region_next += 1;
@@ -146,28 +146,28 @@ impl Shard {
         now: Instant,
         fx: &mut Effects,
     ) {
-        let blocks = intersect(range, &region_range(region, self.index.blocks()));
+        let blocks = intersect(range, &region_range(region, self.core.index.blocks()));
         // A write that failed may be on the media all the same, and nothing else would hide it.
-        if self.index.is_zeros(&blocks) && !self.writes_failed {
+        if self.core.index.is_zeros(&blocks) && !self.clients.writes_failed {
             return;
         }
-        let mut frame = self.frames.take();
-        self.index.write_tombstone(region, range, &mut frame.data);
+        let mut frame = self.core.frames.take();
+        self.core.index.write_tombstone(region, range, &mut frame.data);
         let data_crc = crc32c(&frame.data);
-        let protected = Protected { lba: region, sequence: self.next_sequence, kind: Kind::Tombstone };
-        self.next_sequence += 1;
-        self.requests.get_mut(slot).blocks_pending += 1;
-        self.counters.tombstone_blocks_written += 1;
+        let protected = Protected { lba: region, sequence: self.core.next_sequence, kind: Kind::Tombstone };
+        self.core.next_sequence += 1;
+        self.clients.requests.get_mut(slot).blocks_pending += 1;
+        self.core.counters.tombstone_blocks_written += 1;
         let name = Some(Name::Tombstone(region));
         let origin = Origin::Request(slot);
-        let stream = self.config.stream_for(1);
+        let stream = self.core.config.stream_for(1);
         self.place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
     }
 
     /// The tombstone of a region is durable: its blocks are gone.
     pub(super) fn apply_trim(&mut self, request: u32, region: u64) {
         for lba in self.blocks_of_trim(request, region) {
-            if let Some(before) = self.index.trim(Lba(lba)) {
+            if let Some(before) = self.core.index.trim(Lba(lba)) {
                 self.forget(before);
             }
         }

@@ -78,15 +78,16 @@ impl Shard {
         let greedy = |(_, segment): &(SegmentSlot, &Segment)| (segment.live_blocks, Reverse(segment.id));
         let (slot, emptiest) = sealed().min_by_key(greedy)?;
         let most = gain(emptiest);
-        let is_greedy = || !self.skew.is_skewed(self.segments.iter().map(|(_, segment)| segment));
-        if most == 0 || self.tuning.gc == GcPolicy::Greedy || is_greedy() {
+        let is_greedy =
+            || !self.stripes.skew.is_skewed(self.core.segments.iter().map(|(_, segment)| segment));
+        if most == 0 || self.core.tuning.gc == GcPolicy::Greedy || is_greedy() {
             return (most > 0).then_some(slot);
         }
         let all = emptiest.layout.segment_data_blocks();
         let least = gain_least(most, self.victim_gain_blocks(), all);
         let worth = sealed().filter(|(_, segment)| gain(segment) >= least);
         let victim = worth.max_by(|(_, a), (_, b)| {
-            Worth::of(a, self.next_sequence).compare(&Worth::of(b, self.next_sequence))
+            Worth::of(a, self.core.next_sequence).compare(&Worth::of(b, self.core.next_sequence))
         });
         victim.map(|(slot, _)| slot)
     }

@@ -138,35 +138,35 @@ impl Shard {
             RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),
             RequestOp::Read { .. } => unreachable!("reads do not queue"),
         };
-        self.demand.came();
-        let arrival = self.next_arrival;
-        self.next_arrival += 1;
-        let slot = self.requests.insert(ClientRequest {
+        self.clients.demand.came();
+        let arrival = self.clients.next_arrival;
+        self.clients.next_arrival += 1;
+        let slot = self.clients.requests.insert(ClientRequest {
             id,
             work,
-            stream: self.config.stream_for(1),
+            stream: self.core.config.stream_for(1),
             arrival,
             started: false,
             blocks_pending: 1,
             force_unit_access,
             outcome: Outcome::Done,
         });
-        self.pending.push_back(slot);
+        self.clients.pending.push_back(slot);
     }
 
     /// Starts waiting requests in order, as far as stripe slots, regions and groups of the index allow.
     pub(super) fn admit(&mut self, now: Instant, fx: &mut Effects) {
         let mut passed = 0;
-        while let Some(slot) = self.pending.get(passed).copied() {
-            let admitted = match &self.requests.get(slot).work {
+        while let Some(slot) = self.clients.pending.get(passed).copied() {
+            let admitted = match &self.clients.requests.get(slot).work {
                 Work::Write { .. } => self.admit_write(slot, passed, now, fx),
                 Work::Trim { .. } | Work::Flush { .. } if passed > 0 => return,
                 Work::Trim { .. } => Admitted::wholly(self.admit_trim(slot, now, fx)),
                 Work::Flush { .. } => Admitted::wholly(self.admit_flush(slot, fx)),
             };
             match admitted {
-                Admitted::UnderWay if passed == 0 => _ = self.pending.pop_front(),
-                Admitted::UnderWay => _ = self.pending.remove(passed),
+                Admitted::UnderWay if passed == 0 => _ = self.clients.pending.pop_front(),
+                Admitted::UnderWay => _ = self.clients.pending.remove(passed),
                 Admitted::WaitsForGroup if passed < PASSED_MAX => passed += 1,
                 Admitted::WaitsForGroup | Admitted::Waits => return,
             }
@@ -175,25 +175,25 @@ impl Shard {
 
     /// True when one of the first pending writes has blocks in common with another: that keeps its place.
     fn must_not_pass(&self, slot: u32, first: usize) -> bool {
-        let range = |slot: u32| match &self.requests.get(slot).work {
+        let range = |slot: u32| match &self.clients.requests.get(slot).work {
             Work::Write { range, .. } => range.clone(),
             Work::Trim { .. } | Work::Flush { .. } => 0..0,
         };
         let own = range(slot);
         let overlaps = |other: Range<u64>| own.start < other.end && other.start < own.end;
-        let mut ahead = self.pending.iter().take(first);
+        let mut ahead = self.clients.pending.iter().take(first);
         ahead.any(|other| overlaps(range(*other)))
     }
 
     fn admit_write(&mut self, slot: u32, passed: usize, now: Instant, fx: &mut Effects) -> Admitted {
-        if !self.requests.get(slot).started {
-            let regions = self.requests.get(slot).regions();
-            if !self.regions.enter_write(regions, self.next_sequence) {
+        if !self.clients.requests.get(slot).started {
+            let regions = self.clients.requests.get(slot).regions();
+            if !self.clients.regions.enter_write(regions, self.core.next_sequence) {
                 return Admitted::Waits;
             }
             self.start_write(slot);
         }
-        while let Some(lba) = self.requests.get(slot).next_block() {
+        while let Some(lba) = self.clients.requests.get(slot).next_block() {
             let Some(stream) = self.stream_of_next_block(slot) else { return Admitted::Waits };
             match self.wish_to_hold(lba, Holder::Client, fx) {
                 Residence::Here if passed > 0 && self.must_not_pass(slot, passed) => return Admitted::Waits,
@@ -204,15 +204,15 @@ impl Shard {
                 }
                 Residence::Coming | Residence::Absent => return Admitted::WaitsForGroup,
             }
-            let request = self.requests.get_mut(slot);
+            let request = self.clients.requests.get_mut(slot);
             let Work::Write { frames, .. } = &mut request.work else { unreachable!("a write") };
             let frame = frames.pop().expect("it has a next block");
             request.blocks_pending += 1;
             let data_crc = crc32c(&frame.data);
-            let protected = Protected { lba: lba.0, sequence: self.next_sequence, kind: Kind::User };
-            self.in_flight.begin(lba, self.next_sequence);
-            self.next_sequence += 1;
-            self.counters.user_blocks_written += 1;
+            let protected = Protected { lba: lba.0, sequence: self.core.next_sequence, kind: Kind::User };
+            self.clients.in_flight.begin(lba, self.core.next_sequence);
+            self.core.next_sequence += 1;
+            self.core.counters.user_blocks_written += 1;
             let name = Some(Name::Block(lba));
             self.place(
                 stream,
@@ -227,7 +227,7 @@ impl Shard {
 
     /// Returns the stream for the next block of a write, if it may be placed now.
     fn stream_of_next_block(&self, slot: u32) -> Option<Stream> {
-        let ClientRequest { stream, force_unit_access, .. } = self.requests.get(slot);
+        let ClientRequest { stream, force_unit_access, .. } = self.clients.requests.get(slot);
         if self.remainder_waits() && !force_unit_access && !self.checkpoints.is_draining() {
             return Some(Stream::Gc);
         }
@@ -235,28 +235,28 @@ impl Shard {
     }
 
     fn start_write(&mut self, slot: u32) {
-        let blocks = self.requests.get(slot).blocks();
-        self.demand.begin(blocks);
+        let blocks = self.clients.requests.get(slot).blocks();
+        self.clients.demand.begin(blocks);
         let stream = self.stream_of_write(blocks);
-        let request = self.requests.get_mut(slot);
+        let request = self.clients.requests.get_mut(slot);
         request.stream = stream;
         request.started = true;
-        self.writes_outstanding += 1;
+        self.clients.writes_outstanding += 1;
     }
 
     /// All blocks of a request are in stripes. A client that waits for this very write gains nothing
     /// from waiting for company.
     pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) {
-        if self.requests.get(slot).force_unit_access {
-            self.seal_filling(self.requests.get(slot).stream, fx);
+        if self.clients.requests.get(slot).force_unit_access {
+            self.seal_filling(self.clients.requests.get(slot).stream, fx);
         }
         self.request_block_done(slot, false, fx);
     }
 
     /// The rest of a write cannot be indexed: it fails when what was placed is durable.
     fn request_lost(&mut self, slot: u32, fx: &mut Effects) {
-        self.requests.get_mut(slot).outcome = Outcome::IoError;
-        self.writes_failed = true;
+        self.clients.requests.get_mut(slot).outcome = Outcome::IoError;
+        self.clients.writes_failed = true;
         self.request_placed(slot, fx);
     }
 
@@ -270,8 +270,9 @@ impl Shard {
     /// True when a client's block can be placed: a stripe is filling, or a slot is free and space
     /// is not so short that clients must wait for the collector; and no checkpoint waits to begin.
     pub(super) fn may_place(&self, stream: Stream) -> bool {
-        let may_have = self.streams[stream.index()].filling.is_some()
-            || self.stripes.in_use(stream) < self.stripes_allowed(stream) && !self.clients_wait_for_victim();
+        let may_have = self.stripes.streams[stream.index()].filling.is_some()
+            || self.stripes.slots.in_use(stream) < self.stripes_allowed(stream)
+                && !self.clients_wait_for_victim();
         may_have && !self.checkpoints.is_draining()
     }
 
@@ -280,11 +281,11 @@ impl Shard {
         let Placement { mut frame, protected, name, origin, data_crc } = placement;
         let slot = match self.stream(stream).filling {
             Some(slot) => slot,
-            None => self.stripes.take(stream, now).expect("the caller checked for a free stripe slot"),
+            None => self.stripes.slots.take(stream, now).expect("the caller checked for a free stripe slot"),
         };
         self.stream(stream).filling = Some(slot);
         let chunk_blocks = self.stream(stream).chunk_blocks as usize;
-        let stripe = self.stripes.get_mut(slot);
+        let stripe = self.stripes.slots.get_mut(slot);
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let piece = stripe.blocks.len() / chunk_blocks;
         stripe.pieces[piece].push(frame);
@@ -303,8 +304,8 @@ impl Shard {
         (frame, name, origin): (Frame, Name, Origin),
         fx: &mut Effects,
     ) {
-        let protected = Protected { lba: name.lba(), sequence: self.next_sequence, kind: Kind::Mapping };
-        self.next_sequence += 1;
+        let protected = Protected { lba: name.lba(), sequence: self.core.next_sequence, kind: Kind::Mapping };
+        self.core.next_sequence += 1;
         let data_crc = crc32c(&frame.data);
         self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
     }
@@ -324,9 +325,9 @@ impl Shard {
     pub(super) fn pad(&mut self, slot: u32, stream: Stream) {
         let blocks = self.stream(stream).stripe_data_blocks as usize;
         let chunk_blocks = self.stream(stream).chunk_blocks as usize;
-        let stripe = self.stripes.get_mut(slot);
+        let stripe = self.stripes.slots.get_mut(slot);
         while stripe.blocks.len() < blocks {
-            let mut frame = self.frames.take();
+            let mut frame = self.core.frames.take();
             frame.data.fill(0);
             *oob::protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
             stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
@@ -336,18 +337,18 @@ impl Shard {
                 origin: Origin::Padding,
                 data_crc: crc32c_zero_block(),
             });
-            self.counters.padding_blocks_written += 1;
+            self.core.counters.padding_blocks_written += 1;
         }
     }
 
     /// Computes the parity pieces of a full stripe, data and protected metadata alike.
     pub(super) fn encode(&mut self, slot: u32) {
-        let code = self.config.code();
-        let stripe = self.stripes.get_mut(slot);
+        let code = self.core.config.code();
+        let stripe = self.stripes.slots.get_mut(slot);
         let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
         for (parity, piece) in parities.iter_mut().enumerate() {
             for row in 0..data[0].len() {
-                let mut frame = self.frames.take();
+                let mut frame = self.core.frames.take();
                 let mut sources: [&Block; base::erasure::PIECES_MAX] =
                     [&data[0][row].data; base::erasure::PIECES_MAX];
                 for (source, piece) in sources.iter_mut().zip(data.iter()) {
@@ -357,7 +358,7 @@ impl Shard {
                 let fields = data.iter().map(|piece| oob::protected(&piece[row].oob));
                 code.encode_field(parity, fields, oob::protected_mut(&mut frame.oob));
                 piece.push(frame);
-                self.counters.parity_blocks_written += 1;
+                self.core.counters.parity_blocks_written += 1;
             }
         }
     }
@@ -371,7 +372,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let Completion { status, offset, mut frames, .. } = completion;
-        let segment = self.segments.get_mut(self.stripes.get(slot).segment);
+        let segment = self.core.segments.get_mut(self.stripes.slots.get(slot).segment);
         let first = segment.layout.chunk_blocks as usize;
         let writer = segment.writer.as_mut().expect("stripes are in flight");
         let joined = match segment.mode {
@@ -379,10 +380,10 @@ impl Shard {
             WriteMode::Write => std::mem::take(&mut writer.zones[drive].joined),
         };
         for chunk in &joined {
-            let own = &mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize];
+            let own = &mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece as usize];
             own.extend(frames.drain(first..2 * first));
         }
-        self.stripes.get_mut(slot).pieces[part as usize] = frames;
+        self.stripes.slots.get_mut(slot).pieces[part as usize] = frames;
         self.on_piece((slot, part as usize), drive, (status, offset), fx);
         for chunk in joined {
             self.on_piece((chunk.slot, chunk.piece as usize), drive, (status, offset), fx);
@@ -397,9 +398,9 @@ impl Shard {
         (status, offset): (Status, u32),
         fx: &mut Effects,
     ) {
-        let stripe = self.stripes.get_mut(slot);
+        let stripe = self.stripes.slots.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
-        let segment = self.segments.get_mut(segment_slot);
+        let segment = self.core.segments.get_mut(segment_slot);
         let layout = &segment.layout;
         let group = layout.group_of(number);
         let refused = status != Status::Success;
@@ -411,7 +412,7 @@ impl Shard {
                 .and_then(|(at, row)| (row == 0 && layout.group_of(at) == group).then_some(at)),
         };
         match landed {
-            Some(landed) if self.membership.has_zone(segment, drive) => {
+            Some(landed) if self.core.membership.has_zone(segment, drive) => {
                 let role = if piece < layout.code.data_count() { Role::Data } else { Role::Parity };
                 let rows = stripe.pieces[piece].iter().map(|frame| {
                     Entry::from_protected(&frame.oob, role, number).expect("metadata this engine wrote")
@@ -440,23 +441,23 @@ impl Shard {
 
     /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
     pub(super) fn lose_piece(&mut self, slot: u32, piece: usize, drive: usize) {
-        let stripe = self.stripes.get_mut(slot);
+        let stripe = self.stripes.slots.get_mut(slot);
         stripe.pieces_lost.insert(piece);
         stripe.landed_slots[piece] =
-            self.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
+            self.core.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
 
     /// Notes that a stripe has one piece less to wait for.
     pub(super) fn piece_done(&mut self, slot: u32, fx: &mut Effects) {
-        let stripe = self.stripes.get_mut(slot);
+        let stripe = self.stripes.slots.get_mut(slot);
         assert!(stripe.pieces_pending > 0);
         stripe.pieces_pending -= 1;
         if stripe.pieces_pending > 0 {
             return;
         }
         // Without a piece, the stripe counts only once the superblocks say that its drive is out.
-        if !stripe.pieces_lost.is_empty() && self.membership.is_changing() {
-            self.membership.stripes_waiting.push(slot);
+        if !stripe.pieces_lost.is_empty() && self.core.membership.is_changing() {
+            self.core.membership.stripes_waiting.push(slot);
         } else {
             self.on_stripe_durable(slot, fx);
         }
@@ -464,52 +465,52 @@ impl Shard {
 
     /// Every piece is where it must be: index the blocks and answer who waits for them.
     pub(super) fn on_stripe_durable(&mut self, slot: u32, fx: &mut Effects) {
-        let stripe = self.stripes.get_mut(slot);
+        let stripe = self.stripes.slots.get_mut(slot);
         let (segment_slot, number) = (stripe.segment, stripe.stripe);
         // When too many members failed, that the last of them lacks its piece is recorded nowhere.
         let suffices = |lost| {
-            let code = self.config.code();
+            let code = self.core.config.code();
             code.can_decode(code.pieces().without(lost))
         };
-        let lost =
-            !stripe.pieces_lost.is_empty() && (!suffices(stripe.pieces_lost) || self.membership.is_broken());
+        let lost = !stripe.pieces_lost.is_empty()
+            && (!suffices(stripe.pieces_lost) || self.core.membership.is_broken());
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
-            self.frames.give_many(piece);
+            self.core.frames.give_many(piece);
         }
-        let layout = self.segments.get(segment_slot).layout;
+        let layout = self.core.segments.get(segment_slot).layout;
         for (piece, chunk) in blocks.chunks(layout.chunk_blocks as usize).enumerate() {
             let drive = layout.drive_of(number, piece);
-            let zone = self.segments.get(segment_slot).zones[drive];
-            let offset = layout.slot_offset(self.stripes.get(slot).landed_slots[piece]);
+            let zone = self.core.segments.get(segment_slot).zones[drive];
+            let offset = layout.slot_offset(self.stripes.slots.get(slot).landed_slots[piece]);
             for (block, offset) in chunk.iter().zip(offset..) {
                 let location = super::Location { drive: DriveIndex::at(drive), zone, offset };
-                let pba = self.pba.pack(location);
+                let pba = self.core.pba.pack(location);
                 self.apply(block, pba, lost, fx);
             }
         }
         blocks.clear();
-        self.stripes.get_mut(slot).blocks = blocks;
-        self.stripes.give(slot);
-        self.segments.writer_mut(segment_slot).finish_stripe(&layout, number);
+        self.stripes.slots.get_mut(slot).blocks = blocks;
+        self.stripes.slots.give(slot);
+        self.core.segments.writer_mut(segment_slot).finish_stripe(&layout, number);
         self.note_for_summary(segment_slot, fx);
         self.seal_segment_if_done(segment_slot, fx);
     }
 
     /// A stripe can be written nowhere: its requests fail.
     pub(super) fn fail_stripe(&mut self, slot: u32, fx: &mut Effects) {
-        self.stripe_failed = true;
-        let stripe = self.stripes.get_mut(slot);
+        self.clients.stripe_failed = true;
+        let stripe = self.stripes.slots.get_mut(slot);
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
-            self.frames.give_many(piece);
+            self.core.frames.give_many(piece);
         }
         for block in &blocks {
             self.apply(block, super::Pba(u64::MAX), true, fx);
         }
         blocks.clear();
-        self.stripes.get_mut(slot).blocks = blocks;
-        self.stripes.give(slot);
+        self.stripes.slots.get_mut(slot).blocks = blocks;
+        self.stripes.slots.give(slot);
     }
 
     /// Applies a block of a durable stripe (or of a lost one, when more drives failed than the array can lose: then
@@ -518,9 +519,9 @@ impl Shard {
         match (block.origin, block.name) {
             (Origin::Request(request), Some(Name::Block(lba))) => {
                 let sequence = if lost { 0 } else { block.protected.sequence };
-                if self.in_flight.complete(lba, sequence) {
+                if self.clients.in_flight.complete(lba, sequence) {
                     let before = self.map(Name::Block(lba), pba);
-                    before.into_iter().for_each(|stream| self.skew.overwrite(stream));
+                    before.into_iter().for_each(|stream| self.stripes.skew.overwrite(stream));
                 }
                 self.release_group(lba, Holder::Client);
                 self.request_block_done(request, lost, fx);
@@ -528,7 +529,7 @@ impl Shard {
             (Origin::Request(request), Some(Name::Tombstone(region))) => {
                 if !lost {
                     self.map(Name::Tombstone(region), pba);
-                    if self.index.groups().is_some() {
+                    if self.core.index.groups().is_some() {
                         let blocks = self.blocks_of_trim(request, region);
                         return self.begin_unmapping(request, region, blocks);
                     }
@@ -540,12 +541,12 @@ impl Shard {
                 unreachable!("clients write no parts of the index")
             }
             (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
-                self.moves_pending -= 1;
+                self.collector.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
-                let is_newest = self.index.get(name) == Some(from);
+                let is_newest = self.core.index.get(name) == Some(from);
                 if !lost && is_newest {
                     self.map(name, pba);
-                    self.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
+                    self.core.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
                 if let Name::Block(lba) = name {
                     self.release_group(lba, Holder::Collector);
@@ -561,12 +562,12 @@ impl Shard {
     }
 
     pub(super) fn request_block_done(&mut self, slot: u32, lost: bool, fx: &mut Effects) {
-        let request = self.requests.get_mut(slot);
+        let request = self.clients.requests.get_mut(slot);
         assert!(request.blocks_pending > 0);
         request.blocks_pending -= 1;
         if lost {
             request.outcome = Outcome::IoError;
-            self.writes_failed = true;
+            self.clients.writes_failed = true;
         }
         if request.blocks_pending == 0 {
             self.request_durable(slot, fx);
@@ -576,17 +577,17 @@ impl Shard {
     /// All of a write or trim is durable: release its regions, tell the flushes that wait for
     /// it, and answer, after a device flush if it asked for one.
     fn request_durable(&mut self, slot: u32, fx: &mut Effects) {
-        let request = self.requests.get(slot);
+        let request = self.clients.requests.get(slot);
         let (regions, arrival, flush) = (request.regions(), request.arrival, request.force_unit_access);
         match &request.work {
             Work::Write { range, .. } => {
-                self.demand.end(range.end - range.start);
-                self.regions.leave_write(regions);
+                self.clients.demand.end(range.end - range.start);
+                self.clients.regions.leave_write(regions);
             }
-            Work::Trim { .. } => self.regions.leave_trim(regions),
+            Work::Trim { .. } => self.clients.regions.leave_trim(regions),
             Work::Flush { .. } => unreachable!("flushes hold no blocks"),
         }
-        self.writes_outstanding -= 1;
+        self.clients.writes_outstanding -= 1;
         self.flushes_notice(arrival, fx);
         if flush {
             self.flush_devices_for(slot, fx);
@@ -597,21 +598,21 @@ impl Shard {
 
     /// Replies to a write, trim or flush.
     pub(super) fn answer(&mut self, slot: u32, fx: &mut Effects) {
-        let request = self.requests.remove(slot);
+        let request = self.clients.requests.remove(slot);
         let mut frames = match request.work {
             Work::Write { frames, .. } => frames,
             Work::Trim { .. } | Work::Flush { .. } => Vec::new(),
         };
-        self.frames.give_many(&mut frames);
+        self.core.frames.give_many(&mut frames);
         fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
     }
 
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
     pub(super) fn pump_zone(&mut self, segment_slot: u32, drive: usize, fx: &mut Effects) {
-        while let Some(chunk) = self.segments.get_mut(segment_slot).next_chunk(drive) {
+        while let Some(chunk) = self.core.segments.get_mut(segment_slot).next_chunk(drive) {
             let mut frames =
-                std::mem::take(&mut self.stripes.get_mut(chunk.slot).pieces[chunk.piece as usize]);
-            let segment = self.segments.get(segment_slot);
+                std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece as usize]);
+            let segment = self.core.segments.get(segment_slot);
             let zone = segment.zones[drive];
             let op = match segment.mode {
                 WriteMode::Append => Op::Append { frames },
@@ -628,17 +629,17 @@ impl Shard {
     /// Chunks that wait for a zone behind the one of `stripe` go along in its command, as many as one may have.
     #[inline(never)] // Kept out of the way of chunks that go alone: 40 instructions of each.
     fn join_chunks(&mut self, segment_slot: SegmentSlot, drive: usize, stripe: u32, frames: &mut Vec<Frame>) {
-        if self.segments.writer_mut(segment_slot).zones[drive].waiting.is_empty() {
+        if self.core.segments.writer_mut(segment_slot).zones[drive].waiting.is_empty() {
             return;
         }
-        let blocks_max = self.joined_blocks_max(self.segments.get(segment_slot).stream) as usize;
-        let zone = &mut self.segments.writer_mut(segment_slot).zones[drive];
+        let blocks_max = self.joined_blocks_max(self.core.segments.get(segment_slot).stream) as usize;
+        let zone = &mut self.core.segments.writer_mut(segment_slot).zones[drive];
         let chunk_blocks = frames.len();
         let mut last = stripe;
         while frames.len() + chunk_blocks <= blocks_max
             && let Some(next) = zone.next_joined(last)
         {
-            frames.append(&mut self.stripes.get_mut(next.slot).pieces[next.piece as usize]);
+            frames.append(&mut self.stripes.slots.get_mut(next.slot).pieces[next.piece as usize]);
             last = next.stripe;
         }
     }
@@ -646,13 +647,16 @@ impl Shard {
     /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
     /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
     pub(super) fn stripes_allowed(&self, stream: Stream) -> usize {
-        let all = self.stripes.count(stream);
-        let free = self.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
+        let all = self.stripes.slots.count(stream);
+        let free = self.core.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
         if free >= 2 || self.is_in_burst() {
             return all;
         }
-        let segment =
-            self.streams[stream.index()].open.iter().map(|place| u64::from(place.layout.stripes)).max();
+        let segment = self.stripes.streams[stream.index()]
+            .open
+            .iter()
+            .map(|place| u64::from(place.layout.stripes))
+            .max();
         let segment = segment.expect("no request goes to a stream without segments");
         let room = u64::from(free) * segment + self.stripes_with_room(stream);
         let allowed = (all as u64 * room).div_ceil(2 * segment);

@@ -26,7 +26,7 @@ impl Check<'_> {
         let newest =
             (0..logs.len()).filter(|zone| logs[*zone].newest.is_some()).max_by_key(|zone| logs[*zone].newest);
         // The other zone is begun when one is full: until then, nothing there is newer, whether or not it can be read.
-        let capacity = self.shard.config.geometry.zone_capacity_blocks;
+        let capacity = self.shard.core.config.geometry.zone_capacity_blocks;
         let has_room =
             newest.is_some_and(|zone| self.written[drive].get(zone).is_some_and(|next| *next < capacity));
         for (zone, log) in (0..).map(ZoneIndex).zip(&logs) {
@@ -59,11 +59,11 @@ impl Check<'_> {
 
     /// The header of every zone of a segment, and the footers once it is sealed.
     pub(super) fn check_segment_records(&mut self, slot: SegmentSlot) {
-        let segment = self.shard.segments.get(slot);
+        let segment = self.shard.core.segments.get(slot);
         for drive in 0..segment.layout.members() {
             let zone = segment.zones[drive];
             let written = self.written[drive].get(zone.index()).copied().unwrap_or(0);
-            if !self.shard.membership.has_zone(segment, drive) || written == 0 {
+            if !self.shard.core.membership.has_zone(segment, drive) || written == 0 {
                 continue;
             }
             let header = self.read_block(drive, zone, 0).and_then(|frame| SegmentHeader::decode(&frame.data));
@@ -80,11 +80,11 @@ impl Check<'_> {
     }
 
     fn check_footer(&mut self, slot: SegmentSlot, drive: usize) {
-        let segment = self.shard.segments.get(slot);
+        let segment = self.shard.core.segments.get(slot);
         let layout = segment.layout;
         let zone = segment.zones[drive];
         for index in 0..layout.footer_blocks() {
-            let id = FooterId { array: self.shard.array_tag, segment: segment.id, zone, index };
+            let id = FooterId { array: self.shard.core.array_tag, segment: segment.id, zone, index };
             let count = layout.footer_entries(index).len();
             let offset = layout.footer_offset() + index;
             let block = self.read_block(drive, zone, offset);

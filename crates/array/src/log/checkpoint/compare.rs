@@ -22,18 +22,18 @@ impl Shard {
         drives: &mut DriveSet,
         now: Instant,
     ) -> Vec<String> {
-        let blocks = (0..self.config.volume_blocks).map(|lba| Name::Block(Lba(lba)));
-        let names = blocks.chain((0..self.index.regions()).map(Name::Tombstone));
+        let blocks = (0..self.core.config.volume_blocks).map(|lba| Name::Block(Lba(lba)));
+        let names = blocks.chain((0..self.core.index.regions()).map(Name::Tombstone));
         let mut found = Vec::new();
         for name in names {
             let marks = |shard: &Shard| match name {
-                Name::Block(lba) => (shard.index.is_trimmed(lba), shard.index.is_lost(lba)),
+                Name::Block(lba) => (shard.core.index.is_trimmed(lba), shard.core.index.is_lost(lba)),
                 Name::Tombstone(_) | Name::Mapping(_) | Name::Group(_) => (false, false),
             };
-            if !self.index.can_tell(name) {
+            if !self.core.index.can_tell(name) {
                 continue;
             }
-            let places = (self.index.get(name), other.index.get(name));
+            let places = (self.core.index.get(name), other.core.index.get(name));
             let same = match places {
                 (Some(a), Some(b)) if a != b => {
                     // The other has all stripe tables: it used no checkpoint.
@@ -43,8 +43,10 @@ impl Shard {
                 (a, b) => a == b,
             };
             if !same || marks(self) != marks(other) {
-                let (a, b) =
-                    (places.0.map(|pba| self.pba.unpack(pba)), places.1.map(|pba| self.pba.unpack(pba)));
+                let (a, b) = (
+                    places.0.map(|pba| self.core.pba.unpack(pba)),
+                    places.1.map(|pba| self.core.pba.unpack(pba)),
+                );
                 found.push(format!("{name:?}: {a:?} {:?}, {b:?} {:?}", marks(self), marks(other)));
             }
             if found.len() == DIFFERENCES_MAX {
@@ -60,11 +62,11 @@ impl Shard {
     pub fn audit_index(&self, fresh: &Shard, drives: &mut DriveSet, now: Instant) -> Vec<String> {
         let mut found = self.differences(fresh, drives, now);
         let live = |shard: &Shard| {
-            shard.segments.iter().map(|(_, segment)| u64::from(segment.live_blocks)).sum::<u64>()
+            shard.core.segments.iter().map(|(_, segment)| u64::from(segment.live_blocks)).sum::<u64>()
         };
-        let groups = self.index.groups().map_or(0, Groups::placed);
+        let groups = self.core.index.groups().map_or(0, Groups::placed);
         let (here, there) = (live(self) - groups, live(fresh));
-        if here != there || self.index.mapped_blocks() != fresh.index.mapped_blocks() {
+        if here != there || self.core.index.mapped_blocks() != fresh.core.index.mapped_blocks() {
             found.push(format!("{here} live blocks beside {groups} of groups, {there} found"));
         }
         found
@@ -72,9 +74,9 @@ impl Shard {
 
     /// Returns what the block at a place says it is; `None` when it cannot be read there, or is not whole.
     fn version_at(&self, pba: Pba, drives: &mut DriveSet, now: Instant) -> Option<Protected> {
-        let location = self.pba.unpack(pba);
+        let location = self.core.pba.unpack(pba);
         let Location { drive, zone, offset } = location;
-        let place = self.place_at(self.segments.owner(drive, zone)?, location)?;
+        let place = self.place_at(self.core.segments.owner(drive, zone)?, location)?;
         let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
         let command = Command { token: Token(0), zone, op };
         let completion = drives.execute(now, DriveCommand { drive: DriveIndex(drive.0), command });

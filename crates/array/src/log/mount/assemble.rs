@@ -2,24 +2,27 @@
 
 use crate::log::adaptive::Demand;
 use crate::log::checkpoint::Checkpoints;
+use crate::log::clients::Clients;
 use crate::log::config::Tuning;
-use crate::log::dropped_tables::DroppedTables;
-use crate::log::flush::RecoveryFlush;
-use crate::log::gc::Gc;
-use crate::log::headroom::Pace;
+use crate::log::core::Core;
+use crate::log::flush::DeviceFlush;
+use crate::log::gc::Collector;
 use crate::log::in_flight::InFlight;
 use crate::log::membership::{LogPosition, Membership, active_members};
 use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
+use crate::log::reader::Reader;
 use crate::log::rebuild::MemberRebuild;
+use crate::log::rescue::Rescue;
 use crate::log::rot::DamageLog;
 use crate::log::scrub::Scrub;
 use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
 use crate::log::skew::Skew;
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
+use crate::log::stripe::Stripes;
 use crate::log::trim::RegionLocks;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use base::frame::FramePool;
@@ -57,60 +60,57 @@ pub fn run(
     let chunks = Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize);
     let blocks_of = |(slots, stream): (&usize, &StreamWriter)| slots * stream.stripe_data_blocks as usize;
     let frames_internal_max = internal_frames_max(&config, slots);
-    let mut shard = Shard {
-        array_tag: session.array_tag(),
-        pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
-        in_flight: InFlight::new(slots.iter().zip(&streams).map(blocks_of).sum()),
-        demand: Demand::default(),
-        segments: table,
-        stripes: StripeSlots::new(slots, config.members, chunks),
-        streams,
+    let clients = Clients {
         requests: Slab::default(),
         pending: VecDeque::new(),
+        flushes_waiting: Vec::new(),
+        reads: Slab::default(),
+        regions: RegionLocks::new(index.regions()),
+        in_flight: InFlight::new(slots.iter().zip(&streams).map(blocks_of).sum()),
+        demand: Demand::default(),
         writes_outstanding: 0,
         writes_failed: false,
         stripe_failed: false,
-        flushes_waiting: Vec::new(),
-        regions: RegionLocks::new(index.regions()),
-        device_flush: Default::default(),
-        reads: Slab::default(),
-        loads: Slab::default(),
-        sweeps: Slab::default(),
-        dropped_tables: DroppedTables::new(tuning.stripe_tables_bytes_max),
-        rebuilds: VecDeque::new(),
-        rebuild_loads: 0,
-        gc: Gc::Idle,
-        pace: Pace::default(),
+        next_arrival: 0,
+    };
+    let stripes = Stripes {
+        slots: StripeSlots::new(slots, config.members, chunks),
+        streams,
         skew: Skew::new(config.volume_blocks),
         separates_survivors: false,
-        scrub: Scrub::default(),
-        checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &config),
-        off_load: OffLoad::new(mapping_segments),
-        summaries: Vec::new(),
-        moves: VecDeque::new(),
-        write_offs: Vec::new(),
-        member_rebuild: MemberRebuild::default(),
-        moves_pending: 0,
-        weak,
-        doubtful,
-        recording_doubt: false,
-        recovery_flush: RecoveryFlush::Due,
         sealing_waits: false,
-        recovery_is_void: false,
+    };
+    let core = Core {
+        array_tag: session.array_tag(),
+        pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
+        segments: table,
         membership: Membership::new(session.record.clone(), config.code(), log_positions(session)),
         frames: FramePool::new(tuning.client_frames_max + frames_internal_max),
         frames_internal_max,
-        next_sequence: sequence_first(session, sequence_max, checkpoint.as_ref()),
-        next_segment_id: (u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT) + 1,
-        next_arrival: 0,
         counters: Counters::default(),
         damage: DamageLog::default(),
+        next_sequence: sequence_first(session, sequence_max, checkpoint.as_ref()),
+        next_segment_id: (u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT) + 1,
         index,
         config,
         tuning,
     };
+    let mut shard = Shard {
+        clients,
+        stripes,
+        reader: Reader::new(tuning.stripe_tables_bytes_max),
+        collector: Collector::default(),
+        off_load: OffLoad::new(mapping_segments),
+        checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &core.config),
+        summaries: Vec::new(),
+        scrub: Scrub::default(),
+        member_rebuild: MemberRebuild::default(),
+        device_flush: DeviceFlush::default(),
+        rescue: Rescue::new(weak, doubtful),
+        core,
+    };
     shard.count_live();
-    shard.index.off_load(limit);
+    shard.core.index.off_load(limit);
     shard.give_up_tables();
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
@@ -186,7 +186,7 @@ fn adopt(
 
 impl Shard {
     fn count_live(&mut self) {
-        let Shard { index, segments, pba: format, .. } = self;
+        let Core { index, segments, pba: format, .. } = &mut self.core;
         for (_, pba) in index.mapped() {
             let Location { drive, zone, .. } = format.unpack(pba);
             let slot = segments.owner(drive, zone).expect("an address lies in a segment");

@@ -42,17 +42,17 @@ enum Step {
 impl Shard {
     /// Goes on with the last stage; false when something else must happen first.
     pub(super) fn advance_look(&mut self, look: Look, fx: &mut Effects) -> bool {
-        if look.drive == self.config.members {
+        if look.drive == self.core.config.members {
             return self.end_look(look, fx);
         }
         let is_wanted = !look.is_second || self.scrub.spoiled.contains(look.drive);
-        if !self.membership.is_present(look.drive) || !is_wanted {
+        if !self.core.membership.is_present(look.drive) || !is_wanted {
             self.look_at_next(look);
             return true;
         }
         // A new record is on its way: when it is there, it is the newest, and can be flushed.
         let is_about_record = !matches!(look.step, Step::SelfTest | Step::Repair);
-        if is_about_record && self.membership.is_changing() {
+        if is_about_record && self.core.membership.is_changing() {
             return false;
         }
         let (zone, op) = match look.step {
@@ -60,15 +60,15 @@ impl Shard {
             Step::Repair => (ZoneIndex(0), Op::SelfTest { repair: true }),
             Step::Flush => (ZoneIndex(0), Op::Flush),
             Step::Record | Step::RecordAgain => {
-                let Some((zone, offset)) = self.membership.newest_record_at(look.drive) else {
+                let Some((zone, offset)) = self.core.membership.newest_record_at(look.drive) else {
                     self.look_at_next(look);
                     return true;
                 };
-                (zone, Op::Read { offset, frames: self.frames.take_vec(1) })
+                (zone, Op::Read { offset, frames: self.core.frames.take_vec(1) })
             }
         };
         self.scrub.reads += 1;
-        self.scrub.stage = Stage::Drives(Look { expected: self.membership.record().version(), ..look });
+        self.scrub.stage = Stage::Drives(Look { expected: self.core.membership.record().version(), ..look });
         let part = u32::try_from(look.drive).expect("at most 32 members");
         fx.command(look.drive, zone, Waiter::Look { slot: 0, part }, op);
         true
@@ -84,7 +84,8 @@ impl Shard {
         let spoiled = self.scrub.spoiled;
         let is_over = look.is_second || spoiled.is_empty();
         // Where there is no room left, the next mount makes some, and writes a record of its own.
-        let has_room = self.membership.has_room_for_checkpoint(self.config.geometry.zone_capacity_blocks);
+        let has_room =
+            self.core.membership.has_room_for_checkpoint(self.core.config.geometry.zone_capacity_blocks);
         if !is_over && self.scrub.options.repair && has_room {
             let next = Look { drive: 0, step: Step::Flush, is_second: true, ..look };
             self.scrub.stage = Stage::Drives(next);
@@ -94,7 +95,7 @@ impl Shard {
         if !is_over {
             self.scrub.findings.descriptions_left += spoiled.count() as u64;
         }
-        let lost = self.scrub.present.iter().filter(|drive| !self.membership.is_present(*drive)).count();
+        let lost = self.scrub.present.iter().filter(|drive| !self.core.membership.is_present(*drive)).count();
         self.scrub.findings.drives_lost = lost as u64;
         self.scrub.stage = Stage::Repairing;
         true
@@ -108,7 +109,7 @@ impl Shard {
         }
         let block = completion.frames.first().filter(|_| completion.status == Status::Success);
         let record = block.and_then(|frame| Superblock::decode(&frame.data));
-        self.frames.give_many(&mut completion.frames);
+        self.core.frames.give_many(&mut completion.frames);
         let Stage::Drives(look) = self.scrub.stage else { return };
         if completion.status == Status::DeviceGone {
             return self.look_at_next(look);
@@ -128,7 +129,8 @@ impl Shard {
             Step::Flush => Step::Record,
             Step::Record | Step::RecordAgain => {
                 let is_whole = record.is_some_and(|record| {
-                    let is_own = usize::from(record.member) == drive && record.array == self.config.array;
+                    let is_own =
+                        usize::from(record.member) == drive && record.array == self.core.config.array;
                     is_own && record.version() == look.expected
                 });
                 if is_whole {

@@ -1,0 +1,27 @@
+//! Work that recovery leaves to the serving engine: blocks without the redundancy that was promised, and tombstones that
+//! cannot be read.
+
+use crate::log::flush::RecoveryFlush;
+use crate::log::segment::SegmentSlot;
+
+/// State of what recovery left to do.
+pub struct Rescue {
+    /// Stripes that recovery could not complete in place: their blocks are moved.
+    pub weak: Vec<(SegmentSlot, u32)>,
+    /// Regions whose tombstone recovery could not read: it is written anew before anything is collected.
+    pub doubtful: Vec<u64>,
+    /// Set while those are being written anew.
+    pub recording_doubt: bool,
+    /// Flush of what recovery wrote.
+    pub flush: RecoveryFlush,
+    /// Set when a member failed before the weak stripes were moved.
+    pub is_void: bool,
+}
+
+impl Rescue {
+    /// What a mount found.
+    #[must_use]
+    pub fn new(weak: Vec<(SegmentSlot, u32)>, doubtful: Vec<u64>) -> Rescue {
+        Rescue { weak, doubtful, recording_doubt: false, flush: RecoveryFlush::Due, is_void: false }
+    }
+}
