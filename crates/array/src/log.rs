@@ -234,7 +234,7 @@ impl Engine for Shard {
     }
 
     fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
-        self.mistaken_zone(drive, zones)
+        self.core.mistaken_zone(drive, zones)
     }
 
     fn is_quiet(&self) -> bool {
@@ -267,7 +267,7 @@ impl Engine for Shard {
     fn check_invariants(&self) {
         let mut live = vec![0; self.core.config.segments() as usize];
         for (name, pba) in self.core.index.mapped() {
-            live[self.segment_at(pba) as usize] += 1;
+            live[self.core.segment_at(pba) as usize] += 1;
             if let Name::Block(lba) = name {
                 assert!(!self.core.index.is_trimmed(lba), "block {lba} is both mapped and trimmed");
                 assert!(!self.core.index.is_lost(lba), "block {lba} is both mapped and lost");
@@ -348,30 +348,6 @@ impl Shard {
             || !self.reader.loads.is_empty()
             || !self.collector.moves.is_empty()
             || self.collector.moves_pending > 0
-    }
-
-    /// Points a name at its newest copy and keeps the segments' live counts.
-    /// Returns the stream that the copy before lies in.
-    fn map(&mut self, name: Name, pba: Pba) -> Option<Stream> {
-        let segment = self.segment_at(pba);
-        self.core.segments.get_mut(segment).live_blocks += 1;
-        let before = self.core.index.set(name, pba)?;
-        Some(self.forget(before))
-    }
-
-    /// The block at `pba` is no longer the newest copy of anything. Returns the stream that it lies in.
-    fn forget(&mut self, pba: Pba) -> Stream {
-        let slot = self.segment_at(pba);
-        let segment = self.core.segments.get_mut(slot);
-        assert!(segment.live_blocks > 0);
-        segment.live_blocks -= 1;
-        segment.stream
-    }
-
-    /// The segment an address lies in.
-    fn segment_at(&self, pba: Pba) -> SegmentSlot {
-        let Location { drive, zone, .. } = self.core.pba.unpack(pba);
-        self.core.segments.owner(drive, zone).expect("an address lies in a segment")
     }
 }
 

@@ -20,6 +20,7 @@
 use crate::engine::{Effects, Engine};
 use crate::log::Shard;
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
+use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
@@ -160,20 +161,16 @@ impl ArrayConfig {
 }
 
 impl Shard {
-    pub(super) fn is_adaptive(&self) -> bool {
-        self.core.tuning.policy == Policy::Adaptive
-    }
-
     /// Returns the stream for a write of so many blocks that is being admitted.
     pub(super) fn stream_of_write(&self, blocks: u64) -> Stream {
         let has_choice =
             Stream::CLIENTS.iter().all(|stream| !self.stripes.streams[stream.index()].open.is_empty());
-        if !self.is_adaptive() || !has_choice {
+        if !self.core.is_adaptive() || !has_choice {
             return self.core.config.stream_for(blocks);
         }
         let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
-        let has_spare = self.is_space_short() && self.stripes_with_room(Stream::Small) > 0;
+        let has_spare = self.core.is_space_short() && self.stripes_with_room(Stream::Small) > 0;
         if 3 * self.clients.demand.blocks() >= 2 * stripe && !has_spare {
             Stream::Large
         } else {
@@ -181,23 +178,18 @@ impl Shard {
         }
     }
 
-    /// True when what is written must soon be collected.
-    pub(super) fn is_space_short(&self) -> bool {
-        self.core.segments.free_segments() < GC_START_SEGMENTS + 2
-    }
-
     /// Clients are being answered, and may send more at once: what is filling waits for that.
     pub(super) fn await_reaction(&mut self, now: Instant) {
         let is_filling = |stream: Stream| self.stripes.streams[stream.index()].filling.is_some();
-        let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.is_space_short();
-        let waits = waits && self.is_adaptive();
+        let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.core.is_space_short();
+        let waits = waits && self.core.is_adaptive();
         self.clients.demand.reaction_until = waits.then_some(now + REACTION);
     }
 
     /// Nothing more happens now: closes stripes of clients that would wait although a segment has nothing to do.
     pub(super) fn close_idle(&mut self, now: Instant, fx: &mut Effects) {
         self.clients.demand.reaction_until = None;
-        if !self.is_adaptive() {
+        if !self.core.is_adaptive() {
             return;
         }
         let is_idle = self.clients.writes_outstanding == 0 && self.clients.pending.is_empty();
@@ -233,7 +225,7 @@ impl Shard {
     /// write. It must fit the open segment, for it is not to fail where clients have room of their own.
     pub(super) fn remainder_waits(&self) -> bool {
         let writer = &self.stripes.streams[Stream::Gc.index()];
-        self.is_adaptive()
+        self.core.is_adaptive()
             && matches!(self.collector.stage, Gc::Settling { .. })
             && writer.filling.is_some()
             && self.collector.moves.is_empty()
@@ -252,7 +244,7 @@ impl Shard {
     /// True when a stripe that is closed now would be written at once, and costs those in flight little.
     fn has_idle_segment(&self, stream: Stream) -> bool {
         let writer = &self.stripes.streams[stream.index()];
-        let takes_more = |place| self.stripes_pending_with_room(place).is_some();
+        let takes_more = |place| self.core.stripes_pending_with_room(place).is_some();
         if !writer.sealed.is_empty() || !writer.open.iter().any(takes_more) {
             return false;
         }
@@ -262,7 +254,7 @@ impl Shard {
             (WriteMode::Write, _) => 1,
         };
         let worth: u32 = writer.open.iter().map(|place| worth(place.mode)).sum();
-        let in_flight_max = if self.is_space_short() { 1 } else { worth.max(1) };
+        let in_flight_max = if self.core.is_space_short() { 1 } else { worth.max(1) };
         self.client_stripes_in_flight() < in_flight_max as usize
     }
 
@@ -282,12 +274,12 @@ impl Shard {
             Stream::CLIENTS.map(|stream| self.stripes.streams[stream.index()].stripe_data_blocks);
         // One that is filling may be full before all are placed: then another is begun.
         let has_slot = self.stripes.slots.in_use(Stream::Small) < self.stripes.slots.count(Stream::Small);
-        self.is_adaptive()
+        self.core.is_adaptive()
             && stripe.stream == Stream::Large
             && stripe.blocks.len() <= small as usize
             && small < large
             && has_slot
-            && (!self.is_space_short() || self.stripes_with_room(Stream::Small) > 0)
+            && (!self.core.is_space_short() || self.stripes_with_room(Stream::Small) > 0)
     }
 
     /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
@@ -299,6 +291,17 @@ impl Shard {
         self.regather(slot, Stream::Small, fx);
         self.seal_filling(Stream::Small, fx);
         true
+    }
+}
+
+impl Core {
+    pub(super) fn is_adaptive(&self) -> bool {
+        self.tuning.policy == Policy::Adaptive
+    }
+
+    /// True when what is written must soon be collected.
+    pub(super) fn is_space_short(&self) -> bool {
+        self.segments.free_segments() < GC_START_SEGMENTS + 2
     }
 }
 

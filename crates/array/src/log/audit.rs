@@ -1,6 +1,7 @@
 //! The engine's account of zones against that of a drive: for tests and simulation.
 
 use crate::log::Shard;
+use crate::log::core::Core;
 use crate::log::segment::SegmentState;
 use crate::log::write::Work;
 use base::time::Instant;
@@ -57,17 +58,19 @@ impl Shard {
         let overdue = since + self.core.tuning.stripe_deadline <= now;
         overdue.then(|| format!("a stripe that was begun at {} ns still waits for company", since.0))
     }
+}
 
+impl Core {
     /// The first zone of a drive at rest that is not what the engine takes it for, in words. Zones that
     /// belong to no segment and are not free are among them: media that failed leave such.
     pub(super) fn mistaken_zone(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
-        if !self.core.membership.is_present(drive.index()) {
+        if !self.membership.is_present(drive.index()) {
             return None;
         }
         (0..).map(ZoneIndex).zip(zones).skip(SUPERBLOCK_ZONES as usize).find_map(|(index, zone)| {
             let state = zone.state;
-            match self.core.segments.owner(drive, index).map(|slot| self.core.segments.get(slot)) {
-                None if self.core.segments.is_free(drive, index) => (state != ZoneState::Empty)
+            match self.segments.owner(drive, index).map(|slot| self.segments.get(slot)) {
+                None if self.segments.is_free(drive, index) => (state != ZoneState::Empty)
                     .then(|| format!("zone {index} is called free and is {state:?} on the drive")),
                 None => Some(format!("zone {index} ({state:?}) is neither free nor part of a segment")),
                 // A rebuild will write it.
@@ -78,7 +81,7 @@ impl Shard {
                         SegmentState::Open => state.is_active() || state == ZoneState::Full,
                         // It is collected at once, unless nothing can be: members or zones have failed.
                         SegmentState::Condemned => {
-                            self.core.membership.is_broken() || self.core.segments.free_segments() == 0
+                            self.membership.is_broken() || self.segments.free_segments() == 0
                         }
                         _ => true,
                     };

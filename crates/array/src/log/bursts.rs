@@ -60,7 +60,7 @@ impl Shard {
     }
 
     fn burst_blocks_if_any(&self) -> Option<u64> {
-        if !self.is_adaptive() {
+        if !self.core.is_adaptive() {
             return None;
         }
         let (all_blocks, gain_blocks) = (self.segment_blocks(), self.victim_gain_blocks());
@@ -69,7 +69,7 @@ impl Shard {
             Bursts::Always(times) => (times, true),
         };
         // Asked for each stripe, and nearly always in vain.
-        if !is_scarce || !self.is_space_short() {
+        if !is_scarce || !self.core.is_space_short() {
             return None;
         }
         let burst_blocks = times * self.clients.demand.blocks();

@@ -263,7 +263,7 @@ impl Check<'_> {
         for offset in first..first + rows {
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
             let frame = self.read_block(drive, zone, offset);
-            let place = self.shard.place_at(slot, location);
+            let place = self.shard.core.place_at(slot, location);
             match frame {
                 Some(frame) if place.is_some_and(|place| block_is_whole(&frame, &place)) => {
                     self.match_entry(&frame, location);
@@ -327,7 +327,7 @@ impl Check<'_> {
             self.report.add(Problem::BlockLost { lba: lba.0 });
         }
         let is_there = |pba| {
-            let segment = shard.core.segments.get(shard.segment_at(pba));
+            let segment = shard.core.segments.get(shard.core.segment_at(pba));
             shard.core.membership.has_zone(segment, shard.core.pba.unpack(pba).drive.index())
         };
         let mut on_members = 0;
@@ -351,8 +351,9 @@ impl Check<'_> {
 
     /// True when recovery has yet to move what is live in the stripe: its chunk here may be a hole that a crash left.
     fn is_weak(&self, pba: Pba) -> bool {
-        let slot = self.shard.segment_at(pba);
-        let stripe = self.shard.place_at(slot, self.shard.core.pba.unpack(pba)).map(|place| place.stripe);
+        let slot = self.shard.core.segment_at(pba);
+        let stripe =
+            self.shard.core.place_at(slot, self.shard.core.pba.unpack(pba)).map(|place| place.stripe);
         let is_weak = |stripe| self.shard.rescue.weak.contains(&(slot, stripe));
         stripe.is_some_and(is_weak)
     }

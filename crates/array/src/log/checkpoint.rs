@@ -19,6 +19,7 @@ mod compare;
 pub mod image;
 
 use crate::log::config::{ArrayConfig, CheckpointEvery};
+use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::Name;
 use crate::log::index::groups::Groups;
@@ -131,7 +132,7 @@ impl Shard {
     /// A checkpoint is to be written as soon as possible, unless nothing was written since the last.
     pub fn ask_for_checkpoint(&mut self) {
         let is_new =
-            !self.checkpoints.is_counting() || self.checkpoints.blocks_written != self.blocks_written();
+            !self.checkpoints.is_counting() || self.checkpoints.blocks_written != blocks_written(&self.core);
         self.checkpoints.asked |= is_new && self.checkpoints.every != CheckpointEvery::Never;
     }
 
@@ -202,7 +203,7 @@ impl Shard {
                     let checkpoint = checkpoint.clone();
                     self.checkpoints.stage = Stage::Recording { number: checkpoint.number };
                     self.core.membership.set_checkpoint(checkpoint);
-                    self.record_change(fx);
+                    self.core.record_change(fx);
                 }
                 Stage::Recording { .. } if self.core.membership.is_changing() => return,
                 Stage::Recording { number } => {
@@ -214,7 +215,7 @@ impl Shard {
     }
 
     fn is_checkpoint_due(&self) -> bool {
-        let since = self.blocks_written() - self.checkpoints.blocks_written;
+        let since = blocks_written(&self.core) - self.checkpoints.blocks_written;
         let is_due = match self.checkpoints.every {
             CheckpointEvery::Never => return false,
             CheckpointEvery::Blocks(blocks) => since >= blocks,
@@ -224,12 +225,6 @@ impl Shard {
             }
         };
         is_due || self.checkpoints.asked
-    }
-
-    /// Blocks that clients wrote since the mount. What the collector moves does not count: a checkpoint makes work for
-    /// it, and one would follow the other for ever.
-    fn blocks_written(&self) -> u64 {
-        self.core.counters.user_blocks_written + self.core.counters.tombstone_blocks_written
     }
 
     /// True when all is well enough: what recovery left is done, no write has failed (what it left on the media may
@@ -250,7 +245,7 @@ impl Shard {
     fn postpone_checkpoint(&mut self) {
         self.checkpoints.stage = Stage::Idle;
         self.checkpoints.asked = false;
-        self.checkpoints.blocks_written = self.blocks_written();
+        self.checkpoints.blocks_written = blocks_written(&self.core);
     }
 
     /// Stripes that gather or wait fit the segments that are open, so that they need nothing but time.
@@ -300,7 +295,7 @@ impl Shard {
         };
         self.checkpoints.number = number;
         self.checkpoints.asked = false;
-        self.checkpoints.blocks_written = self.blocks_written();
+        self.checkpoints.blocks_written = blocks_written(&self.core);
         self.core.index.begin_checkpoint(number, checkpoint.blocks);
         self.checkpoints.stage = Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 };
         true
@@ -327,14 +322,14 @@ impl Shard {
         if lost {
             self.abandon_checkpoint();
         } else if self.core.index.knows(name) {
-            self.map(name, pba);
+            self.core.map(name, pba);
         }
     }
 
     /// Every superblock names it: the one before is worth nothing any more.
     fn checkpoint_recorded(&mut self, number: u32) {
         if let Some(before) = self.checkpoints.counting.replace(number) {
-            self.end_checkpoint(before);
+            end_checkpoint(&mut self.core, before);
         }
         self.checkpoints.stage = Stage::Idle;
         self.core.counters.checkpoints_written += 1;
@@ -343,7 +338,7 @@ impl Shard {
     /// The one that is being written will not be.
     fn abandon_checkpoint(&mut self) {
         if self.checkpoints.counting != Some(self.checkpoints.number) {
-            self.end_checkpoint(self.checkpoints.number);
+            end_checkpoint(&mut self.core, self.checkpoints.number);
         }
         self.checkpoints.stage = Stage::Idle;
     }
@@ -352,13 +347,19 @@ impl Shard {
     pub(super) fn drop_checkpoints(&mut self) {
         self.abandon_checkpoint();
         if let Some(number) = self.checkpoints.counting.take() {
-            self.end_checkpoint(number);
+            end_checkpoint(&mut self.core, number);
         }
     }
+}
 
-    fn end_checkpoint(&mut self, number: u32) {
-        for pba in self.core.index.end_checkpoint(number) {
-            self.forget(pba);
-        }
+/// Blocks that clients wrote since the mount. What the collector moves does not count: a checkpoint makes work for
+/// it, and one would follow the other for ever.
+fn blocks_written(core: &Core) -> u64 {
+    core.counters.user_blocks_written + core.counters.tombstone_blocks_written
+}
+
+fn end_checkpoint(core: &mut Core, number: u32) {
+    for pba in core.index.end_checkpoint(number) {
+        core.forget(pba);
     }
 }

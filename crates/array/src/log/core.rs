@@ -3,12 +3,13 @@
 
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::counters::Counters;
-use crate::log::index::Index;
+use crate::log::index::{Index, Name};
 use crate::log::membership::Membership;
-use crate::log::pba::PbaFormat;
+use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::rot::DamageLog;
-use crate::log::segment::SegmentTable;
+use crate::log::segment::{SegmentSlot, SegmentTable};
 use base::frame::FramePool;
+use zone::format::header::Stream;
 
 /// State that all processes share.
 pub struct Core {
@@ -38,4 +39,30 @@ pub struct Core {
     pub next_sequence: u64,
     /// Number of the next segment.
     pub next_segment_id: u64,
+}
+
+impl Core {
+    /// Points a name at its newest copy and keeps the segments' live counts.
+    /// Returns the stream that the copy before lies in.
+    pub(super) fn map(&mut self, name: Name, pba: Pba) -> Option<Stream> {
+        let segment = self.segment_at(pba);
+        self.segments.get_mut(segment).live_blocks += 1;
+        let before = self.index.set(name, pba)?;
+        Some(self.forget(before))
+    }
+
+    /// The block at `pba` is no longer the newest copy of anything. Returns the stream that it lies in.
+    pub(super) fn forget(&mut self, pba: Pba) -> Stream {
+        let slot = self.segment_at(pba);
+        let segment = self.segments.get_mut(slot);
+        assert!(segment.live_blocks > 0);
+        segment.live_blocks -= 1;
+        segment.stream
+    }
+
+    /// The segment an address lies in.
+    pub(super) fn segment_at(&self, pba: Pba) -> SegmentSlot {
+        let Location { drive, zone, .. } = self.pba.unpack(pba);
+        self.segments.owner(drive, zone).expect("an address lies in a segment")
+    }
 }

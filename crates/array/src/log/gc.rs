@@ -9,6 +9,7 @@
 //! whatever a client did in between wins. A victim is erased when nothing points into it, nobody
 //! reads it, and the moved copies have left the drives' volatile caches.
 
+use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::headroom::LOADS_MIN;
 use crate::log::headroom::Pace;
@@ -253,7 +254,7 @@ impl Shard {
         self.core.segments.free_segments() == 0
             && self.collector_has_no_room()
             && !matches!(self.collector.stage, Gc::Flushing { .. } | Gc::Resetting)
-            && !self.may_free_or_fill_segments()
+            && !self.core.may_free_or_fill_segments()
     }
 
     /// A victim of which nothing was read.
@@ -269,11 +270,6 @@ impl Shard {
         let waiting =
             u32::try_from(self.collector.moves.len()).expect("bounded by the loads") / stripe_blocks;
         self.loads_of_victim_max(victim).saturating_sub(waiting)
-    }
-
-    /// Blocks that may wait to be placed, so that those who read ahead of the collector stay within its frames.
-    pub(super) fn moves_waiting_max(&self) -> usize {
-        LOADS_MAX as usize * self.core.config.members
     }
 
     /// A stripe of the victim has been read; its live blocks wait in `moves`.
@@ -337,7 +333,7 @@ impl Shard {
                 continue;
             }
             if let Name::Block(lba) = name {
-                self.hold_group(lba, Holder::Collector);
+                self.core.hold_group(lba, Holder::Collector);
             }
             self.collector.moves_pending += 1;
             self.core.counters.moved_blocks_written += 1;
@@ -345,5 +341,12 @@ impl Shard {
             let origin = if repaired { Origin::Repaired(from) } else { Origin::Moved(from) };
             self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
         }
+    }
+}
+
+impl Core {
+    /// Blocks that may wait to be placed, so that those who read ahead of the collector stay within its frames.
+    pub(super) fn moves_waiting_max(&self) -> usize {
+        LOADS_MAX as usize * self.config.members
     }
 }

@@ -139,7 +139,7 @@ impl Shard {
     /// True when a victim should be found because space is short.
     pub(super) fn must_collect(&self) -> bool {
         let free = self.core.segments.free_segments();
-        let is_early = !self.is_adaptive() || self.clients.demand.is_idle();
+        let is_early = !self.core.is_adaptive() || self.clients.demand.is_idle();
         free < GC_START_SEGMENTS && (is_early || free <= GC_RESERVE_SEGMENTS || self.lacks_headroom())
     }
 
@@ -150,7 +150,7 @@ impl Shard {
         let is_urgent = free <= GC_RESERVE_SEGMENTS;
         let is_idle = self.clients.demand.is_idle();
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
-        let is_paced = self.is_adaptive() && is_for_space && !is_idle;
+        let is_paced = self.core.is_adaptive() && is_for_space && !is_idle;
         if is_paced && self.is_in_burst() && (is_urgent || self.lacks_headroom()) {
             return LOADS_IN_BURST;
         }
@@ -170,7 +170,7 @@ impl Shard {
 
     /// True when clients have written what the victim has freed so far, and space is short.
     pub(super) fn clients_wait_for_victim(&self) -> bool {
-        if !self.is_adaptive() || !self.is_collecting() {
+        if !self.core.is_adaptive() || !self.is_collecting() {
             return false;
         }
         if let Some(burst_blocks) = self.burst_blocks() {

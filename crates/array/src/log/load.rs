@@ -5,6 +5,7 @@
 //! follow when one of them turns out to be damaged. What is not whole then is read once more, block by block, if it
 //! is needed: a long read fails for one bad block, and a read may lie once (ADR 11).
 
+use crate::log::core::Core;
 use crate::log::gc::Move;
 use crate::log::index::{Name, groups};
 use crate::log::segment::{Segment, SegmentSlot};
@@ -159,7 +160,7 @@ impl Shard {
             pieces[piece].asked = true;
             let purpose = Purpose::Rebuild { rebuild, piece };
             let wanted = [piece].into_iter().collect();
-            let there = self.pieces_there(segment, stripe).without(wanted);
+            let there = pieces_there(&self.core, segment, stripe).without(wanted);
             let segment = rebuild.segment;
             let rows = rebuild.blocks;
             let load = Load {
@@ -200,7 +201,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let Location { drive, offset, .. } = self.core.pba.unpack(pba);
-        let slot = self.segment_at(pba);
+        let slot = self.core.segment_at(pba);
         let segment = self.core.segments.get_mut(slot);
         segment.readers += 1;
         let layout = segment.layout;
@@ -208,7 +209,7 @@ impl Shard {
         let stripe = segment.stripe_in_slot(drive.index(), at).expect("an address lies in a stripe");
         let piece = layout.piece_of(stripe, drive.index());
         let wanted = [piece].into_iter().collect();
-        let there = self.pieces_there(self.core.segments.get(slot), stripe);
+        let there = pieces_there(&self.core, self.core.segments.get(slot), stripe);
         let load = Load {
             segment: slot,
             stripe,
@@ -228,7 +229,7 @@ impl Shard {
     fn end_group_load(&mut self, load: &mut Load, group: u32, piece: usize, wanted_by: GroupReader) {
         let decoded = match load.pieces[piece].row(0) {
             Some(_) => None,
-            None => self.decode_row(load, piece, 0),
+            None => decode_row(&mut self.core, load, piece, 0),
         };
         let drive = self.core.segments.get(load.segment).layout.drive_of(load.stripe, piece);
         let is_damaged =
@@ -241,13 +242,13 @@ impl Shard {
         let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
         let block = frame.map(|frame| &frame.data);
         match wanted_by {
-            GroupReader::Index => self.group_loaded(group, block, is_damaged),
+            GroupReader::Index => self.core.group_loaded(group, block, is_damaged),
             GroupReader::Copy(from) => self.group_read_to_copy(group, from, block),
         }
         if let Some(frame) = decoded {
             self.core.frames.give(frame);
         }
-        self.give_pieces(load);
+        give_pieces(&mut self.core, load);
         self.core.segments.get_mut(load.segment).readers -= 1;
     }
 
@@ -263,7 +264,7 @@ impl Shard {
         let segment = self.core.segments.get_mut(segment_slot);
         segment.readers += 1;
         let layout = segment.layout;
-        let there = self.pieces_there(self.core.segments.get(segment_slot), stripe);
+        let there = pieces_there(&self.core, self.core.segments.get(segment_slot), stripe);
         let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
         let load = Load {
             segment: segment_slot,
@@ -278,15 +279,6 @@ impl Shard {
         };
         let slot = self.reader.loads.insert(load);
         self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
-    }
-
-    /// Pieces of a stripe that lie where they can be read.
-    fn pieces_there(&self, segment: &Segment, stripe: u32) -> PieceSet {
-        let is_there = |piece: &usize| {
-            let drive = segment.layout.drive_of(stripe, *piece);
-            self.core.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
-        };
-        (0..segment.layout.members()).filter(is_there).collect()
     }
 
     /// Reads those of the pieces that were not asked for yet.
@@ -317,7 +309,7 @@ impl Shard {
         load.read_again = true;
         load.pieces_pending += 1;
         let Load { segment, stripe, row: first, rows, .. } = *load;
-        let there = self.pieces_there(self.core.segments.get(segment), stripe);
+        let there = pieces_there(&self.core, self.core.segments.get(segment), stripe);
         for (piece, row) in there.iter().flat_map(|piece| (0..rows).map(move |row| (piece, row))) {
             let load = self.reader.loads.get_mut(slot);
             if load.pieces[piece].frames.is_empty() || load.pieces[piece].row(row).is_some() {
@@ -357,11 +349,12 @@ impl Shard {
         for (offset, frame) in (offset..).zip(&frames) {
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
-            let whole = self.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
+            let whole =
+                self.core.place_at(segment, location).is_some_and(|place| block_is_whole(frame, &place));
             let good = whole && status == Status::Success;
             piece.rows_good |= u32::from(good) << (row - first);
             if !good && is_first && counts {
-                self.note_damage(segment, location, frame, status);
+                self.core.note_damage(segment, location, frame, status);
             }
         }
         if piece.frames.is_empty() {
@@ -402,10 +395,10 @@ impl Shard {
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
                 for row in 0..load.rows {
-                    let rebuilt = self.decode_row(&load, piece, row);
+                    let rebuilt = decode_row(&mut self.core, &load, piece, row);
                     self.block_rebuilt(&rebuild.one(row), rebuilt);
                 }
-                self.give_pieces(&mut load);
+                give_pieces(&mut self.core, &mut load);
                 self.end_rebuild(&rebuild, fx);
             }
             Purpose::Group { group, piece, wanted_by } => {
@@ -416,7 +409,7 @@ impl Shard {
                 // What could be read when recovery decided to keep it went with a member since.
                 let is_rescue = matches!(load.purpose, Purpose::Rescue);
                 self.rescue.is_void |= is_rescue && !is_whole && self.core.membership.has_lost_since_mount();
-                self.give_pieces(&mut load);
+                give_pieces(&mut self.core, &mut load);
                 self.core.segments.get_mut(load.segment).readers -= 1;
                 if matches!(load.purpose, Purpose::Move) {
                     self.gc_loaded();
@@ -461,7 +454,8 @@ impl Shard {
     /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the
     /// collector has its hands full, the next read repairs it.
     fn queue_repair(&mut self, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
-        if self.collector.moves.len() >= self.moves_waiting_max() || self.is_writing_off(rebuild.segment) {
+        if self.collector.moves.len() >= self.core.moves_waiting_max() || self.is_writing_off(rebuild.segment)
+        {
             return;
         }
         let mut copy = self.core.frames.take();
@@ -482,7 +476,7 @@ impl Shard {
             if load.pieces[piece].row(row).is_some() {
                 continue;
             }
-            match self.decode_row(load, piece, row) {
+            match decode_row(&mut self.core, load, piece, row) {
                 Some(frame) => decoded.push((piece, row, frame)),
                 None => is_whole = false,
             }
@@ -522,7 +516,7 @@ impl Shard {
         let named =
             protected.and_then(|protected| Some((protected, Name::of(&protected, &self.core.index)?)));
         match named {
-            Some((protected, name)) if self.may_lie_at(name, from) => {
+            Some((protected, name)) if self.core.may_lie_at(name, from) => {
                 let data_crc = oob::data_crc(&frame.oob);
                 let repaired = decoded && self.core.membership.has_zone(segment, drive);
                 self.collector.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
@@ -530,34 +524,45 @@ impl Shard {
             _ => self.core.frames.give(frame),
         }
     }
+}
 
-    /// Decodes a row of a piece from those of the others, data and protected metadata; `None` when too few
-    /// are good.
-    fn decode_row(&mut self, load: &Load, lost: usize, row: u32) -> Option<Frame> {
-        let good: Vec<(usize, &Frame)> =
-            load.good(row).iter().filter_map(|piece| Some((piece, load.pieces[piece].row(row)?))).collect();
-        self.decode(lost, &good)
-    }
-
+impl Core {
     /// Decodes a block of a piece from those of others; `None` when too few are good.
     pub(super) fn decode(&mut self, lost: usize, good: &[(usize, &Frame)]) -> Option<Frame> {
-        let code = self.core.config.code();
+        let code = self.config.code();
         let sources = code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
         let sources: Vec<(usize, &Frame)> =
             good.iter().filter(|(piece, _)| sources.contains(*piece)).copied().collect();
-        let mut frame = self.core.frames.take();
+        let mut frame = self.frames.take();
         frame.oob.fill(0);
         row::decode(&code, lost, &sources, &mut frame);
         let data_crc = crc32c(&frame.data);
         oob::record_data_crc(&mut frame.oob, data_crc);
         Some(frame)
     }
+}
 
-    fn give_pieces(&mut self, load: &mut Load) {
-        for piece in &mut load.pieces {
-            if !piece.frames.is_empty() {
-                self.core.frames.give_vec(std::mem::take(&mut piece.frames));
-            }
+/// Pieces of a stripe that lie where they can be read.
+fn pieces_there(core: &Core, segment: &Segment, stripe: u32) -> PieceSet {
+    let is_there = |piece: &usize| {
+        let drive = segment.layout.drive_of(stripe, *piece);
+        core.membership.has_zone(segment, drive) && segment.slot_of_stripe(drive, stripe).is_some()
+    };
+    (0..segment.layout.members()).filter(is_there).collect()
+}
+
+/// Decodes a row of a piece from those of the others, data and protected metadata; `None` when too few
+/// are good.
+fn decode_row(core: &mut Core, load: &Load, lost: usize, row: u32) -> Option<Frame> {
+    let good: Vec<(usize, &Frame)> =
+        load.good(row).iter().filter_map(|piece| Some((piece, load.pieces[piece].row(row)?))).collect();
+    core.decode(lost, &good)
+}
+
+fn give_pieces(core: &mut Core, load: &mut Load) {
+    for piece in &mut load.pieces {
+        if !piece.frames.is_empty() {
+            core.frames.give_vec(std::mem::take(&mut piece.frames));
         }
     }
 }

@@ -25,14 +25,14 @@ impl Shard {
             let Some(live) = self.find_live(victim, fx) else { return self.core.index.is_incomplete() };
             self.collector.write_offs = live;
         }
-        while self.collector.moves.len() < self.moves_waiting_max() {
+        while self.collector.moves.len() < self.core.moves_waiting_max() {
             let Some((name, from)) = self.collector.write_offs.pop() else { break };
             // Without one of its blocks, a checkpoint is worth nothing: the next mount does without.
             if let Name::Mapping(_) = name {
                 self.drop_checkpoints();
                 continue;
             }
-            if self.may_lie_at(name, from) && self.segment_at(from) == victim {
+            if self.core.may_lie_at(name, from) && self.core.segment_at(from) == victim {
                 let marker = self.marker(name, from);
                 self.collector.moves.push_back(marker);
             }
@@ -45,7 +45,7 @@ impl Shard {
         if !self.is_recording_doubt() {
             return;
         }
-        while self.collector.moves.len() < self.moves_waiting_max() {
+        while self.collector.moves.len() < self.core.moves_waiting_max() {
             let Some(region) = self.rescue.doubtful.pop() else { break };
             self.rescue.recording_doubt = true;
             let name = Name::Tombstone(region);

@@ -20,6 +20,7 @@
 use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS};
+use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::index::groups::Residence;
 use crate::log::load::GroupReader;
@@ -98,7 +99,7 @@ impl Shard {
         loop {
             if self.off_load.space.victim.is_none() {
                 let Some(segment) = self.pick_mapping_victim() else { return };
-                let groups = self.groups_in(segment);
+                let groups = groups_in(&self.core, segment);
                 self.off_load.space.victim = Some(Victim { segment, groups, is_resetting: false });
             }
             self.copy_groups(now, fx);
@@ -133,7 +134,7 @@ impl Shard {
         self.core.segments.kept_for_mapping() == 0
             && self.has_no_room(Stream::Mapping)
             && self.gc_is_at_a_loss()
-            && !self.may_free_or_fill_segments()
+            && !self.core.may_free_or_fill_segments()
             && self.off_load.space.is_at_rest()
             && self.pick_mapping_victim().is_none()
     }
@@ -193,7 +194,7 @@ impl Shard {
         }
         let (left, segment) = (self.mapping_stripes_left(), self.mapping_segment_stripes());
         if left >= segment
-            && let Some((slot, _)) = sealed().find(|(_, segment)| self.must_go(segment))
+            && let Some((slot, _)) = sealed().find(|(_, segment)| must_go(&self.core, segment))
         {
             return Some(slot);
         }
@@ -203,28 +204,16 @@ impl Shard {
         (left < 2 * segment && gains).then_some(slot)
     }
 
-    /// True for a segment that is damaged, or lacks the zone of a drive that came later: it is not rebuilt but collected.
-    fn must_go(&self, segment: &Segment) -> bool {
-        let rebuilding = self.core.membership.rebuilding();
-        segment.evacuate || rebuilding.is_some_and(|drive| segment.lacks_zone(drive))
-    }
-
     /// The open segment is closed if it must go, once there is another.
     fn close_mapping_segment(&mut self, fx: &mut Effects) {
         let Some(slot) = self.stripes.streams[Stream::Mapping.index()].open[0].segment else { return };
         let segment = self.core.segments.get(slot);
         if segment.state == SegmentState::Open
-            && self.must_go(segment)
+            && must_go(&self.core, segment)
             && self.core.segments.kept_for_mapping() > 0
         {
             self.close_segment(slot, fx);
         }
-    }
-
-    /// Groups whose mapping blocks lie in a segment.
-    fn groups_in(&self, segment: SegmentSlot) -> Vec<u32> {
-        let places = self.core.index.groups().expect("the index is in groups").places();
-        places.filter(|(_, pba)| self.segment_at(*pba) == segment).map(|(group, _)| group).collect()
     }
 
     /// Begins copies of what is live in the victim, as far as stripes and reads allow.
@@ -234,7 +223,7 @@ impl Shard {
         };
         while let Some(group) = groups.last().copied() {
             let table = self.core.index.groups().expect("the index is in groups");
-            let from = table.place(group).filter(|pba| self.segment_at(*pba) == segment);
+            let from = table.place(group).filter(|pba| self.core.segment_at(*pba) == segment);
             match from {
                 // Written anew since, or being written.
                 None => {}
@@ -290,9 +279,9 @@ impl Shard {
             None if groups.place(group) != Some(from) => {}
             None if groups.residence(group) == Residence::Here => {
                 groups.mark_dirty(group);
-                self.unplace_group(group);
+                self.core.unplace_group(group);
             }
-            None => self.lose_group(group),
+            None => self.core.lose_group(group),
         }
     }
 
@@ -300,4 +289,16 @@ impl Shard {
     pub(super) fn mapping_segment_erased(&mut self) {
         self.off_load.space.victim = None;
     }
+}
+
+/// True for a segment that is damaged, or lacks the zone of a drive that came later: it is not rebuilt but collected.
+fn must_go(core: &Core, segment: &Segment) -> bool {
+    let rebuilding = core.membership.rebuilding();
+    segment.evacuate || rebuilding.is_some_and(|drive| segment.lacks_zone(drive))
+}
+
+/// Groups whose mapping blocks lie in a segment.
+fn groups_in(core: &Core, segment: SegmentSlot) -> Vec<u32> {
+    let places = core.index.groups().expect("the index is in groups").places();
+    places.filter(|(_, pba)| core.segment_at(*pba) == segment).map(|(group, _)| group).collect()
 }

@@ -1,6 +1,7 @@
 //! Who belongs to the array: failing a member, and telling the superblocks of the others before
 //! anything is acknowledged without it.
 
+use crate::log::core::Core;
 use crate::log::segment::Segment;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, Shard, Waiter};
@@ -203,44 +204,9 @@ impl Shard {
         self.core.membership.has_lost_since_mount = true;
         self.core.membership.set_state(drive, MemberState::Failed);
         if !self.core.membership.is_broken() {
-            self.record_change(fx);
+            self.core.record_change(fx);
         }
         self.drop_waiting_chunks(drive, fx);
-    }
-
-    /// Tells the superblocks of all members that are there, in a new generation.
-    pub(super) fn record_change(&mut self, fx: &mut Effects) {
-        self.core.membership.advance();
-        if self.core.membership.is_changing() {
-            self.core.membership.changed_again = true;
-        } else {
-            self.write_superblocks(fx);
-        }
-    }
-
-    fn write_superblocks(&mut self, fx: &mut Effects) {
-        assert!(self.core.membership.record.settled < self.core.membership.record.version());
-        for drive in 0..self.core.config.members {
-            if !self.core.membership.is_present(drive) {
-                continue;
-            }
-            let part = u32::try_from(drive).expect("at most 32 members");
-            let member = u8::try_from(drive).expect("at most 32 members");
-            let mut frame = self.core.frames.take();
-            frame.oob.fill(0);
-            self.core.membership.record.for_member(member).encode(&mut frame.data);
-            let position = &mut self.core.membership.positions[drive];
-            let (zone, offset) = (position.zone, position.next);
-            assert!(offset < self.core.config.geometry.zone_capacity_blocks, "mount leaves room for records");
-            position.next += 1;
-            self.core.membership.records_pending += 1;
-            fx.command(
-                drive,
-                zone,
-                Waiter::Superblock { slot: 0, part },
-                Op::Write { offset, frames: vec![frame] },
-            );
-        }
     }
 
     /// A member holds the newest record, or failed in its turn.
@@ -255,7 +221,7 @@ impl Shard {
         }
         let changed_again = std::mem::take(&mut self.core.membership.changed_again);
         if changed_again && !self.core.membership.is_broken() {
-            self.write_superblocks(fx);
+            write_superblocks(&mut self.core, fx);
             return;
         }
         if !changed_again && !self.core.config.geometry.volatile_cache {
@@ -291,5 +257,42 @@ impl Shard {
                 self.piece_done(chunk.slot, fx);
             }
         }
+    }
+}
+
+impl Core {
+    /// Tells the superblocks of all members that are there, in a new generation.
+    pub(super) fn record_change(&mut self, fx: &mut Effects) {
+        self.membership.advance();
+        if self.membership.is_changing() {
+            self.membership.changed_again = true;
+        } else {
+            write_superblocks(self, fx);
+        }
+    }
+}
+
+fn write_superblocks(core: &mut Core, fx: &mut Effects) {
+    assert!(core.membership.record.settled < core.membership.record.version());
+    for drive in 0..core.config.members {
+        if !core.membership.is_present(drive) {
+            continue;
+        }
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let member = u8::try_from(drive).expect("at most 32 members");
+        let mut frame = core.frames.take();
+        frame.oob.fill(0);
+        core.membership.record.for_member(member).encode(&mut frame.data);
+        let position = &mut core.membership.positions[drive];
+        let (zone, offset) = (position.zone, position.next);
+        assert!(offset < core.config.geometry.zone_capacity_blocks, "mount leaves room for records");
+        position.next += 1;
+        core.membership.records_pending += 1;
+        fx.command(
+            drive,
+            zone,
+            Waiter::Superblock { slot: 0, part },
+            Op::Write { offset, frames: vec![frame] },
+        );
     }
 }

@@ -24,6 +24,7 @@
 use crate::engine::{Effects, Engine};
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, Tuning};
+use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::entries::EntryBytes;
 use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
@@ -165,23 +166,6 @@ impl Shard {
             && self.rescue.flush == RecoveryFlush::Done
     }
 
-    /// A mapping block was read, or is beyond rescue.
-    pub(super) fn group_loaded(&mut self, group: u32, block: Option<&Block>, is_damaged: bool) {
-        let groups = self.core.index.groups_mut().expect("the index is in groups");
-        if !groups.end_load(group, block) {
-            self.lose_group(group);
-        } else if is_damaged || groups.place(group).is_none() {
-            groups.mark_dirty(group);
-        }
-    }
-
-    /// The mapping block of a group that is not resident is beyond rescue. It is not kept: nothing could move it, and the
-    /// rebuild of a member would wait for that.
-    pub(super) fn lose_group(&mut self, group: u32) {
-        self.core.index.groups_mut().expect("the index is in groups").lose(group);
-        self.unplace_group(group);
-    }
-
     /// Tells whether a block can be moved now. If so, its group can be held until it is indexed.
     pub(super) fn wish_for_move(&mut self, name: Name, fx: &mut Effects) -> Residence {
         let Name::Block(lba) = name else { return Residence::Here };
@@ -198,20 +182,6 @@ impl Shard {
         self.wish_for_group(group, fx)
     }
 
-    /// The group of a block stays resident.
-    pub(super) fn hold_group(&mut self, lba: Lba, holder: Holder) {
-        if let Some(groups) = self.core.index.groups_mut() {
-            groups.pin(groups.group_of(lba), holder);
-        }
-    }
-
-    /// A block is indexed, or lost.
-    pub(super) fn release_group(&mut self, lba: Lba, holder: Holder) {
-        if let Some(groups) = self.core.index.groups_mut() {
-            groups.unpin(groups.group_of(lba), holder);
-        }
-    }
-
     /// Tells whether a read can look a block up; if not yet, it is told when it can.
     pub(super) fn wish_for_read(&mut self, read: u32, lba: Lba, fx: &mut Effects) -> Residence {
         let Some(groups) = self.core.index.groups() else { return Residence::Here };
@@ -224,17 +194,6 @@ impl Shard {
             self.off_load.reads.push(read);
         }
         residence
-    }
-
-    /// The first block behind the group of this one.
-    pub(super) fn group_end(&self, lba: Lba) -> u64 {
-        let groups = self.core.index.groups().expect("the index is in groups");
-        groups.range(groups.group_of(lba)).end
-    }
-
-    /// True when the newest copy of a name lies at a place, or may.
-    pub(super) fn may_lie_at(&self, name: Name, pba: Pba) -> bool {
-        !self.core.index.can_tell(name) || self.core.index.get(name) == Some(pba)
     }
 
     /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
@@ -312,7 +271,7 @@ impl Shard {
             if is_here {
                 for lba in trim.next..end {
                     if let Some(before) = self.core.index.trim(Lba(lba)) {
-                        self.forget(before);
+                        self.core.forget(before);
                     }
                 }
             }
@@ -356,16 +315,8 @@ impl Shard {
             return true;
         }
         self.core.frames.give(frame);
-        self.unplace_group(group);
+        self.core.unplace_group(group);
         false
-    }
-
-    /// Forgets the mapping block of a group, whose contents count no more.
-    pub(super) fn unplace_group(&mut self, group: u32) {
-        let groups = self.core.index.groups_mut().expect("the index is in groups");
-        if let Some(before) = groups.set_place(group, None) {
-            self.forget(before);
-        }
     }
 
     /// A mapping block is durable, or lost.
@@ -373,7 +324,7 @@ impl Shard {
         self.off_load.writes_failed |= lost;
         self.core.index.groups_mut().expect("the index is in groups").end_write(group, lost);
         if !lost {
-            self.map(Name::Group(group), pba);
+            self.core.map(Name::Group(group), pba);
         }
     }
 
@@ -382,7 +333,7 @@ impl Shard {
         self.off_load.writes_failed |= lost;
         let groups = self.core.index.groups().expect("the index is in groups");
         if !lost && groups.place(group) == Some(from) {
-            self.map(Name::Group(group), pba);
+            self.core.map(Name::Group(group), pba);
         }
     }
 
@@ -397,7 +348,7 @@ impl Shard {
                 return None;
             }
             let mapped = self.core.index.groups().into_iter().flat_map(|groups| groups.mapped_in(group));
-            let live = mapped.filter(|(_, pba)| self.segment_at(*pba) == segment);
+            let live = mapped.filter(|(_, pba)| self.core.segment_at(*pba) == segment);
             let mut live: Vec<(Name, Pba)> = live.map(|(lba, pba)| (Name::Block(lba), pba)).collect();
             self.off_load.write_offs.append(&mut live);
             self.off_load.write_off_next += 1;
@@ -406,7 +357,7 @@ impl Shard {
         let mut live = std::mem::take(&mut self.off_load.write_offs);
         let is_listed = |name: &Name| groups > 0 && matches!(name, Name::Block(_));
         let others = self.core.index.mapped().filter(|(name, _)| !is_listed(name));
-        live.extend(others.filter(|(_, pba)| self.segment_at(*pba) == segment));
+        live.extend(others.filter(|(_, pba)| self.core.segment_at(*pba) == segment));
         Some(live)
     }
 
@@ -438,6 +389,58 @@ impl Shard {
             assert!(groups.is_idle(), "{} groups are held for nothing", groups.held());
             let must_fit = self.may_write_groups() && !groups.is_incomplete();
             assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
+        }
+    }
+}
+
+impl Core {
+    /// A mapping block was read, or is beyond rescue.
+    pub(super) fn group_loaded(&mut self, group: u32, block: Option<&Block>, is_damaged: bool) {
+        let groups = self.index.groups_mut().expect("the index is in groups");
+        if !groups.end_load(group, block) {
+            self.lose_group(group);
+        } else if is_damaged || groups.place(group).is_none() {
+            groups.mark_dirty(group);
+        }
+    }
+
+    /// The mapping block of a group that is not resident is beyond rescue. It is not kept: nothing could move it, and the
+    /// rebuild of a member would wait for that.
+    pub(super) fn lose_group(&mut self, group: u32) {
+        self.index.groups_mut().expect("the index is in groups").lose(group);
+        self.unplace_group(group);
+    }
+
+    /// The group of a block stays resident.
+    pub(super) fn hold_group(&mut self, lba: Lba, holder: Holder) {
+        if let Some(groups) = self.index.groups_mut() {
+            groups.pin(groups.group_of(lba), holder);
+        }
+    }
+
+    /// A block is indexed, or lost.
+    pub(super) fn release_group(&mut self, lba: Lba, holder: Holder) {
+        if let Some(groups) = self.index.groups_mut() {
+            groups.unpin(groups.group_of(lba), holder);
+        }
+    }
+
+    /// The first block behind the group of this one.
+    pub(super) fn group_end(&self, lba: Lba) -> u64 {
+        let groups = self.index.groups().expect("the index is in groups");
+        groups.range(groups.group_of(lba)).end
+    }
+
+    /// True when the newest copy of a name lies at a place, or may.
+    pub(super) fn may_lie_at(&self, name: Name, pba: Pba) -> bool {
+        !self.index.can_tell(name) || self.index.get(name) == Some(pba)
+    }
+
+    /// Forgets the mapping block of a group, whose contents count no more.
+    pub(super) fn unplace_group(&mut self, group: u32) {
+        let groups = self.index.groups_mut().expect("the index is in groups");
+        if let Some(before) = groups.set_place(group, None) {
+            self.forget(before);
         }
     }
 }

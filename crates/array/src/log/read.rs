@@ -3,6 +3,7 @@
 //! Reads never wait for writes: the index points to durable copies only. A segment that is being
 //! read is pinned by its `readers` and not erased.
 
+use crate::log::core::Core;
 use crate::log::index::groups::Residence;
 use crate::log::load::Rebuild;
 use crate::log::segment::SegmentSlot;
@@ -125,7 +126,7 @@ impl Shard {
 
     /// Nobody knows where the blocks of a group lie.
     fn skip_lost_group(&mut self, slot: u32, lba: Lba) {
-        let end = self.group_end(lba);
+        let end = self.core.group_end(lba);
         let read = self.clients.reads.get_mut(slot);
         read.outcome = Outcome::IoError;
         let blocks = u32::try_from(end - lba.0).map_or(read.blocks, |blocks| blocks.min(read.blocks));
@@ -136,7 +137,7 @@ impl Shard {
     /// Reads the run of blocks that starts at `pba`, directly or by rebuilding.
     fn read_run(&mut self, slot: u32, first: u32, pba: Pba, fx: &mut Effects) {
         let run = self.run_from(slot, first, pba);
-        let segment = self.segment_at(pba);
+        let segment = self.core.segment_at(pba);
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), run.drive);
         self.clients.reads.get_mut(slot).next += run.blocks;
         if !is_there {
@@ -158,7 +159,7 @@ impl Shard {
         let location = self.core.pba.unpack(pba);
         let blocks_max =
             PART_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max).min(read.blocks - first);
-        let end = self.run_end(pba);
+        let end = run_end(&self.core, pba);
         let mut blocks = 1;
         while blocks < blocks_max && location.offset + blocks < end {
             let lba = read.lba.plus(u64::from(first + blocks));
@@ -175,21 +176,9 @@ impl Shard {
         Run { drive: location.drive.index(), location, blocks }
     }
 
-    /// Returns where a run must end: with its group, if the stripe table of the next one may not be there.
-    fn run_end(&self, pba: Pba) -> u32 {
-        let segment = self.core.segments.get(self.segment_at(pba));
-        let layout = &segment.layout;
-        match layout.slot_at(self.core.pba.unpack(pba).offset) {
-            Some((slot, _)) if segment.has_dropped_table() => {
-                layout.slot_offset(layout.group_start(layout.group_of(slot) + 1))
-            }
-            _ => u32::MAX,
-        }
-    }
-
     /// True when the stripe table of the group that holds an address is there.
     fn has_table_of(&mut self, pba: Pba, fx: &mut Effects) -> bool {
-        let segment = self.segment_at(pba);
+        let segment = self.core.segment_at(pba);
         let offset = self.core.pba.unpack(pba).offset;
         match self.core.segments.get(segment).layout.slot_at(offset) {
             Some((slot, _)) => self.has_tables(segment, slot..slot + 1, fx),
@@ -216,10 +205,10 @@ impl Shard {
             let location = Location { drive: drive_index, zone, offset: offset + index };
             let block = part + index;
             let lba = self.clients.reads.get(slot).lba.plus(u64::from(block));
-            if status == Status::Success && self.is_copy_of(&frame, segment, location, lba) {
+            if status == Status::Success && is_copy_of(&self.core, &frame, segment, location, lba) {
                 self.clients.reads.get_mut(slot).frames[block as usize] = Some(frame);
             } else {
-                self.note_damage(segment, location, &frame, status);
+                self.core.note_damage(segment, location, &frame, status);
                 self.clients.reads.get_mut(slot).stock.push(frame);
                 self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks: 1 });
             }
@@ -232,33 +221,6 @@ impl Shard {
     pub(super) fn read_part_done(&mut self, slot: u32, fx: &mut Effects) {
         self.clients.reads.get_mut(slot).parts_pending -= 1;
         self.advance_read(slot, fx);
-    }
-
-    /// True when the frame is what was written at this place, whole, and holds this block.
-    fn is_copy_of(&self, frame: &Frame, segment: SegmentSlot, location: Location, lba: Lba) -> bool {
-        let Some(place) = self.place_at(segment, location) else { return false };
-        block_is_whole(frame, &place)
-            && Protected::from_bytes(&frame.oob)
-                .is_some_and(|protected| protected.kind == Kind::User && protected.lba == lba.0)
-    }
-
-    /// Returns the place that the metadata of the block at a location must name; `None` where no stripe lies.
-    pub(super) fn place_at(&self, segment_slot: SegmentSlot, location: Location) -> Option<Place> {
-        let segment = self.core.segments.get(segment_slot);
-        let drive = location.drive.index();
-        let (slot, row) = segment.layout.slot_at(location.offset)?;
-        let stripe = segment.stripe_in_slot(drive, slot)?;
-        let piece = segment.layout.piece_of(stripe, drive);
-        Some(Place {
-            array: self.core.array_tag,
-            segment: segment.id,
-            zone: location.zone,
-            stripe,
-            group: segment.layout.group_of(stripe),
-            piece: u8::try_from(piece).expect("at most 32 members"),
-            row: u8::try_from(row).expect("at most 16 blocks"),
-            role: if piece < segment.layout.code.data_count() { Role::Data } else { Role::Parity },
-        })
     }
 
     /// The drive of a run is not there: what each stripe has of it will be decoded.
@@ -309,4 +271,45 @@ impl Shard {
         }
         fx.replies.push(Reply { id, outcome, frames });
     }
+}
+
+impl Core {
+    /// Returns the place that the metadata of the block at a location must name; `None` where no stripe lies.
+    pub(super) fn place_at(&self, segment_slot: SegmentSlot, location: Location) -> Option<Place> {
+        let segment = self.segments.get(segment_slot);
+        let drive = location.drive.index();
+        let (slot, row) = segment.layout.slot_at(location.offset)?;
+        let stripe = segment.stripe_in_slot(drive, slot)?;
+        let piece = segment.layout.piece_of(stripe, drive);
+        Some(Place {
+            array: self.array_tag,
+            segment: segment.id,
+            zone: location.zone,
+            stripe,
+            group: segment.layout.group_of(stripe),
+            piece: u8::try_from(piece).expect("at most 32 members"),
+            row: u8::try_from(row).expect("at most 16 blocks"),
+            role: if piece < segment.layout.code.data_count() { Role::Data } else { Role::Parity },
+        })
+    }
+}
+
+/// Returns where a run must end: with its group, if the stripe table of the next one may not be there.
+fn run_end(core: &Core, pba: Pba) -> u32 {
+    let segment = core.segments.get(core.segment_at(pba));
+    let layout = &segment.layout;
+    match layout.slot_at(core.pba.unpack(pba).offset) {
+        Some((slot, _)) if segment.has_dropped_table() => {
+            layout.slot_offset(layout.group_start(layout.group_of(slot) + 1))
+        }
+        _ => u32::MAX,
+    }
+}
+
+/// True when the frame is what was written at this place, whole, and holds this block.
+fn is_copy_of(core: &Core, frame: &Frame, segment: SegmentSlot, location: Location, lba: Lba) -> bool {
+    let Some(place) = core.place_at(segment, location) else { return false };
+    block_is_whole(frame, &place)
+        && Protected::from_bytes(&frame.oob)
+            .is_some_and(|protected| protected.kind == Kind::User && protected.lba == lba.0)
 }

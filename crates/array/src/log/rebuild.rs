@@ -25,6 +25,7 @@
 //! member's, and not even what they held would be known if a third one were lost: so the segment is collected, which
 //! moves the rest and writes off what is lost, before the member counts as whole.
 
+use crate::log::core::Core;
 use crate::log::pacer::{ClientLoad, Throttle};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
@@ -254,7 +255,7 @@ impl Shard {
                 Stage::Activating => {
                     self.member_rebuild.stage = Stage::Recording;
                     self.core.membership.activate(self.member_rebuild.member);
-                    self.record_change(fx);
+                    self.core.record_change(fx);
                 }
                 Stage::Recording if self.core.membership.is_changing() => return,
                 Stage::Recording => {
@@ -328,22 +329,17 @@ impl Shard {
                 && segment.state == SegmentState::Sealed
                 && !segment.is_being_rebuilt
                 // The collector erases what is dead sooner than it could be rebuilt, while it collects anything.
-                && (segment.live_blocks > 0 || self.collects_nothing())
+                && (segment.live_blocks > 0 || collects_nothing(&self.core))
                 && segment.stream != Stream::Mapping
                 && self.victim() != Some(*slot)
         });
         ready.min_by_key(|(_, segment)| segment.id).map(|(slot, _)| slot)
     }
 
-    /// A part of the index is lost, and nobody knows what is live.
-    fn collects_nothing(&self) -> bool {
-        self.core.index.is_incomplete()
-    }
-
     /// Writes a zone's header.
     fn begin_zone(&mut self, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
         let member = self.member_rebuild.member;
-        let mut header = self.header_of(slot);
+        let mut header = self.core.header_of(slot);
         let mut frames = self.core.frames.take_vec(1);
         frames[0].oob.fill(0);
         header.encode(u8::try_from(member).expect("at most 32 members"), &mut frames[0].data);
@@ -481,7 +477,7 @@ impl Shard {
     fn filler_chunk(&mut self, segment: SegmentSlot, slot: u32) -> Chunk {
         let layout = self.core.segments.get(segment).layout;
         let group = layout.group_of(slot);
-        let filler = self.place_of_filler(segment, self.member_rebuild.member);
+        let filler = self.core.place_of_filler(segment, self.member_rebuild.member);
         let place = Place { stripe: slot, group, ..filler };
         let mut frames = self.core.frames.take_vec(layout.chunk_blocks as usize);
         frames.iter_mut().for_each(|frame| oob::make_filler(frame, &place));
@@ -499,7 +495,7 @@ impl Shard {
                 return;
             }
             if let Some(stripe) = self.core.segments.get(sweep.segment).stripe_in_slot(member, slot) {
-                let rows = self.restore_rows(sweep, stripe, member);
+                let rows = self.core.restore_rows(sweep, stripe, member);
                 self.chunk_restored(lane, slot, rows);
             }
         }
@@ -511,7 +507,7 @@ impl Shard {
         let segment = self.core.segments.get(segment_slot);
         let offset = segment.layout.slot_offset(slot);
         let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
-        let place = self.place_at(segment_slot, location).expect("the slot holds a stripe");
+        let place = self.core.place_at(segment_slot, location).expect("the slot holds a stripe");
         if rows.iter().any(Option::is_none) {
             self.core.segments.evacuate(segment_slot);
         }
@@ -525,22 +521,13 @@ impl Shard {
                     let entry = Entry::from_protected(&frame.oob, place.role, place.stripe);
                     (frame, entry.unwrap_or(Entry::unknown(place.stripe)))
                 }
-                None => (self.damaged_frame(), Entry::unknown(place.stripe)),
+                None => (damaged_frame(&mut self.core), Entry::unknown(place.stripe)),
             };
             chunk.frames.push(frame);
             chunk.entries.push(entry);
         }
         self.core.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
         self.member_rebuild.lanes[lane].chunks[(slot - slot_to_write) as usize] = Some(chunk);
-    }
-
-    /// A block without metadata: what it held is beyond rescue, and nobody takes it for anything.
-    fn damaged_frame(&mut self) -> Frame {
-        let mut frame = self.core.frames.take();
-        frame.data.fill(0);
-        // Zeros would say that nothing was ever written here.
-        frame.oob.fill(u8::MAX);
-        frame
     }
 
     /// Writes the chunks that are next, as many as one command takes; false when the first of them is
@@ -627,4 +614,18 @@ impl Shard {
         self.core.counters.segments_rebuilt += 1;
         self.member_rebuild.lanes[lane].stage = LaneStage::Idle;
     }
+}
+
+/// A part of the index is lost, and nobody knows what is live.
+fn collects_nothing(core: &Core) -> bool {
+    core.index.is_incomplete()
+}
+
+/// A block without metadata: what it held is beyond rescue, and nobody takes it for anything.
+fn damaged_frame(core: &mut Core) -> Frame {
+    let mut frame = core.frames.take();
+    frame.data.fill(0);
+    // Zeros would say that nothing was ever written here.
+    frame.oob.fill(u8::MAX);
+    frame
 }

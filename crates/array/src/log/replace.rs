@@ -151,7 +151,7 @@ impl Shard {
         self.core.config.geometry.volatile_cache |= geometry.volatile_cache;
         self.core.segments.renew_drive(drive);
         self.core.membership.replace(drive, uuid, self.core.next_segment_id);
-        self.record_change(fx);
+        self.core.record_change(fx);
         self.start_rebuild(fx);
     }
 }

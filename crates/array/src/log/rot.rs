@@ -4,6 +4,7 @@
 //! first time of two where the second reading is for the same reader. Blocks of zeros were never written (ADR 11),
 //! and what recovery finds torn by a crash is no damage.
 
+use crate::log::core::Core;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Location, Shard};
 use base::frame::Frame;
@@ -126,70 +127,6 @@ impl DamageLog {
 }
 
 impl Shard {
-    /// A block of a segment was read, and it is not what was written there.
-    pub(super) fn note_damage(
-        &mut self,
-        segment: SegmentSlot,
-        location: Location,
-        frame: &Frame,
-        status: Status,
-    ) {
-        let is_hole = status == Status::Success && frame.is_blank();
-        if status == Status::DeviceGone || is_hole {
-            return;
-        }
-        let kind = self.damage_of(segment, location, frame, status);
-        self.core.damage.add(place_of(location, kind));
-    }
-
-    fn damage_of(
-        &self,
-        segment: SegmentSlot,
-        location: Location,
-        frame: &Frame,
-        status: Status,
-    ) -> DamageKind {
-        if status != Status::Success {
-            return DamageKind::Unreadable;
-        }
-        let Some(place) = self.place_at(segment, location) else { return DamageKind::Metadata };
-        match oob::open(&frame.oob, &place.bound()) {
-            Some(found) if found.place == place => DamageKind::Data,
-            _ => DamageKind::Metadata,
-        }
-    }
-
-    /// A scrub found a header or footer damaged.
-    pub(super) fn note_damaged_record(&mut self, location: Location, status: Status) {
-        if status == Status::DeviceGone {
-            return;
-        }
-        let kind = match status {
-            Status::Success => DamageKind::Metadata,
-            _ => DamageKind::Unreadable,
-        };
-        self.core.damage.add(place_of(location, kind));
-        self.core.damage.name(place_of(location, kind));
-    }
-
-    /// A scrub found damaged what describes a drive.
-    pub(super) fn note_damaged_description(&mut self, location: Location, kind: DamageKind) {
-        self.core.damage.add(place_of(location, kind));
-        self.core.damage.name(place_of(location, kind));
-    }
-
-    /// A scrub counts a damaged block: it names the place.
-    pub(super) fn name_scrubbed(
-        &mut self,
-        segment: SegmentSlot,
-        location: Location,
-        frame: &Frame,
-        status: Status,
-    ) {
-        let kind = self.damage_of(segment, location, frame, status);
-        self.core.damage.name(place_of(location, kind));
-    }
-
     /// Returns the damage found on each drive since the mount.
     #[must_use]
     pub fn drive_damage(&self) -> Vec<DriveDamage> {
@@ -211,6 +148,72 @@ impl Shard {
     #[must_use]
     pub fn scrubbed_damage(&self) -> &[DamagedPlace] {
         &self.core.damage.scrubbed
+    }
+}
+
+impl Core {
+    /// A block of a segment was read, and it is not what was written there.
+    pub(super) fn note_damage(
+        &mut self,
+        segment: SegmentSlot,
+        location: Location,
+        frame: &Frame,
+        status: Status,
+    ) {
+        let is_hole = status == Status::Success && frame.is_blank();
+        if status == Status::DeviceGone || is_hole {
+            return;
+        }
+        let kind = damage_of(self, segment, location, frame, status);
+        self.damage.add(place_of(location, kind));
+    }
+
+    /// A scrub found a header or footer damaged.
+    pub(super) fn note_damaged_record(&mut self, location: Location, status: Status) {
+        if status == Status::DeviceGone {
+            return;
+        }
+        let kind = match status {
+            Status::Success => DamageKind::Metadata,
+            _ => DamageKind::Unreadable,
+        };
+        self.damage.add(place_of(location, kind));
+        self.damage.name(place_of(location, kind));
+    }
+
+    /// A scrub found damaged what describes a drive.
+    pub(super) fn note_damaged_description(&mut self, location: Location, kind: DamageKind) {
+        self.damage.add(place_of(location, kind));
+        self.damage.name(place_of(location, kind));
+    }
+
+    /// A scrub counts a damaged block: it names the place.
+    pub(super) fn name_scrubbed(
+        &mut self,
+        segment: SegmentSlot,
+        location: Location,
+        frame: &Frame,
+        status: Status,
+    ) {
+        let kind = damage_of(self, segment, location, frame, status);
+        self.damage.name(place_of(location, kind));
+    }
+}
+
+fn damage_of(
+    core: &Core,
+    segment: SegmentSlot,
+    location: Location,
+    frame: &Frame,
+    status: Status,
+) -> DamageKind {
+    if status != Status::Success {
+        return DamageKind::Unreadable;
+    }
+    let Some(place) = core.place_at(segment, location) else { return DamageKind::Metadata };
+    match oob::open(&frame.oob, &place.bound()) {
+        Some(found) if found.place == place => DamageKind::Data,
+        _ => DamageKind::Metadata,
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod drives;
 
+use crate::log::core::Core;
 use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
@@ -320,7 +321,7 @@ impl Shard {
                     self.scrub.stage = Stage::Choosing;
                 }
                 Stage::Records { current, drive, .. } if drive == self.core.config.members => {
-                    self.scrub.stage = self.stripes_to_scrub(current);
+                    self.scrub.stage = stripes_to_scrub(&self.core, current);
                 }
                 Stage::Records { current, drive, record_next } => {
                     if self.scrub.reads > 0 || !self.scrub.pacer.may_begin(now) {
@@ -446,7 +447,7 @@ impl Shard {
         }
         let is_there = self.core.membership.has_zone(self.core.segments.get(slot), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {
-            let whole = status == Status::Success && self.record_is_whole(slot, drive, offset, &frame);
+            let whole = status == Status::Success && record_is_whole(&self.core, slot, drive, offset, &frame);
             if !whole && is_there && part == 0 {
                 let mut frames = self.core.frames.take_vec(0);
                 frames.push(frame);
@@ -458,7 +459,8 @@ impl Shard {
             self.core.frames.give(frame);
             self.scrub.findings.blocks_read += u64::from(is_there);
             if !whole && is_there {
-                self.note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
+                self.core
+                    .note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
                 self.scrub.findings.records_damaged += 1;
                 self.scrub.is_damaged = true;
             }
@@ -466,29 +468,6 @@ impl Shard {
         self.core.frames.give_vec(frames);
         self.scrub.reads -= 1;
         self.core.segments.get_mut(slot).readers -= 1;
-    }
-
-    fn record_is_whole(&self, slot: SegmentSlot, drive: usize, offset: u32, frame: &Frame) -> bool {
-        let segment = self.core.segments.get(slot);
-        let (layout, zone) = (segment.layout, segment.zones[drive]);
-        match offset.checked_sub(layout.footer_offset()) {
-            None => SegmentHeader::decode(&frame.data)
-                .is_some_and(|header| header.segment == segment.id && header.zones[drive] == zone),
-            Some(index) => {
-                let id = FooterId { array: self.core.array_tag, segment: segment.id, zone, index };
-                let count = layout.footer_entries(index).len();
-                // A footer that never arrived is not missed: the blocks say the same of themselves.
-                frame.is_blank() || footer::decode(&id, &frame.data, count, &mut Vec::new())
-            }
-        }
-    }
-
-    /// The stripes of a segment that can be read now.
-    fn stripes_to_scrub(&self, current: Current) -> Stage {
-        let segment = self.core.segments.get(current.slot);
-        let given_out = segment.writer.as_ref().map(|writer| writer.next_stripe);
-        let stripes = given_out.unwrap_or(segment.layout.stripes);
-        Stage::Stripes { current, stripe_next: 0, stripes }
     }
 
     /// Reads stripes, but for those that hold nothing, those in flight, and those that a crash tore, whose blocks
@@ -550,7 +529,7 @@ impl Shard {
             found.blocks_read += good.count() as u64;
         }
         found.blocks_read += found.blocks_damaged;
-        if found.blocks_damaged == 0 && missing == 0 && !self.has_right_parity(sweep, index) {
+        if found.blocks_damaged == 0 && missing == 0 && !has_right_parity(&mut self.core, sweep, index) {
             found.stripes_mismatched = 1;
         }
         let findings = &mut self.scrub.findings;
@@ -559,24 +538,6 @@ impl Shard {
         findings.blocks_beyond_rescue += found.blocks_beyond_rescue;
         findings.stripes_mismatched += found.stripes_mismatched;
         self.scrub.is_damaged |= found.blocks_damaged + found.stripes_mismatched > 0;
-    }
-
-    /// True when the parity of a whole stripe is that of its data, protected metadata included.
-    fn has_right_parity(&mut self, sweep: &Sweep, index: usize) -> bool {
-        let layout = self.core.segments.get(sweep.segment).layout;
-        let code = layout.code;
-        let mut expected = self.core.frames.take();
-        let mut is_right = true;
-        for (parity, row) in
-            (0..code.parity_count()).flat_map(|parity| (0..layout.chunk_blocks).map(move |row| (parity, row)))
-        {
-            let block = |piece: usize| sweep.block(index, piece, row).expect("a whole stripe");
-            let data: Vec<&Frame> = (0..code.data_count()).map(block).collect();
-            let found = block(code.data_count() + parity);
-            is_right &= row::is_parity(&code, parity, &data, found, &mut expected);
-        }
-        self.core.frames.give(expected);
-        is_right
     }
 
     /// All of a segment is read. A damaged one is to be collected, if that was asked for.
@@ -599,6 +560,47 @@ impl Shard {
             self.close_segment(current.slot, fx);
         }
     }
+}
+
+fn record_is_whole(core: &Core, slot: SegmentSlot, drive: usize, offset: u32, frame: &Frame) -> bool {
+    let segment = core.segments.get(slot);
+    let (layout, zone) = (segment.layout, segment.zones[drive]);
+    match offset.checked_sub(layout.footer_offset()) {
+        None => SegmentHeader::decode(&frame.data)
+            .is_some_and(|header| header.segment == segment.id && header.zones[drive] == zone),
+        Some(index) => {
+            let id = FooterId { array: core.array_tag, segment: segment.id, zone, index };
+            let count = layout.footer_entries(index).len();
+            // A footer that never arrived is not missed: the blocks say the same of themselves.
+            frame.is_blank() || footer::decode(&id, &frame.data, count, &mut Vec::new())
+        }
+    }
+}
+
+/// The stripes of a segment that can be read now.
+fn stripes_to_scrub(core: &Core, current: Current) -> Stage {
+    let segment = core.segments.get(current.slot);
+    let given_out = segment.writer.as_ref().map(|writer| writer.next_stripe);
+    let stripes = given_out.unwrap_or(segment.layout.stripes);
+    Stage::Stripes { current, stripe_next: 0, stripes }
+}
+
+/// True when the parity of a whole stripe is that of its data, protected metadata included.
+fn has_right_parity(core: &mut Core, sweep: &Sweep, index: usize) -> bool {
+    let layout = core.segments.get(sweep.segment).layout;
+    let code = layout.code;
+    let mut expected = core.frames.take();
+    let mut is_right = true;
+    for (parity, row) in
+        (0..code.parity_count()).flat_map(|parity| (0..layout.chunk_blocks).map(move |row| (parity, row)))
+    {
+        let block = |piece: usize| sweep.block(index, piece, row).expect("a whole stripe");
+        let data: Vec<&Frame> = (0..code.data_count()).map(block).collect();
+        let found = block(code.data_count() + parity);
+        is_right &= row::is_parity(&code, parity, &data, found, &mut expected);
+    }
+    core.frames.give(expected);
+    is_right
 }
 
 /// Returns the bytes there are to read of a segment.

@@ -1,6 +1,7 @@
 //! The life of a segment: zones and headers, stripes bound to it, footers, erasure.
 
 use crate::log::config::CHUNK_BLOCKS_MAX;
+use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::streams::StreamWriter;
@@ -28,14 +29,9 @@ impl Shard {
                     && self.has_no_room(stream)
                     && !self.has_unfinished()
                     && self.gc_is_at_a_loss()
-                    && !self.may_free_or_fill_segments()
+                    && !self.core.may_free_or_fill_segments()
             }
         }
-    }
-
-    /// True while something is under way that may make room, or a segment that can be collected.
-    pub(super) fn may_free_or_fill_segments(&self) -> bool {
-        self.core.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
     }
 
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
@@ -66,7 +62,7 @@ impl Shard {
         }
         let (id, created_at) = (self.core.next_segment_id, self.core.next_sequence);
         self.core.next_segment_id += 1;
-        let zones = self.core.segments.take_zones(self.is_adaptive().then_some(stream));
+        let zones = self.core.segments.take_zones(self.core.is_adaptive().then_some(stream));
         let table = (mode == WriteMode::Append).then(|| self.core.segments.take_table(layout));
         let writer = Some(self.core.segments.take_writer(layout));
         let slot = self.core.segments.insert(Segment {
@@ -76,7 +72,7 @@ impl Shard {
             ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
         });
         if self.core.segments.begin_opening(slot) {
-            self.write_headers(slot, fx);
+            write_headers(&mut self.core, slot, fx);
         }
         Some(slot)
     }
@@ -122,48 +118,6 @@ impl Shard {
         }
     }
 
-    fn write_headers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let mut header = self.header_of(slot);
-        let mut headers_pending = 0;
-        for (drive, zone) in header.zones.iter().enumerate() {
-            if !self.core.membership.has_zone(self.core.segments.get(slot), drive) {
-                continue;
-            }
-            let part = u32::try_from(drive).expect("at most 32 members");
-            let mut frames = self.core.frames.take_vec(1);
-            frames[0].oob.fill(0);
-            header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
-            self.core.counters.metadata_blocks_written += 1;
-            headers_pending += 1;
-            fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
-        }
-        assert!(headers_pending > 0);
-        std::mem::swap(&mut self.core.segments.get_mut(slot).zones, &mut header.zones);
-        self.core.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
-    }
-
-    /// The header that describes a segment; takes the segment's list of zones, to be put back.
-    pub(super) fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
-        let segment = self.core.segments.get_mut(slot);
-        let code = segment.layout.code;
-        SegmentHeader {
-            array: self.core.config.array,
-            segment: segment.id,
-            sequence: segment.created_at,
-            member: 0,
-            blank: Blank::No,
-            data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
-            parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
-            level: segment.layout.level.code(),
-            mode: segment.mode,
-            stream: segment.stream,
-            chunk_blocks: segment.layout.chunk_blocks,
-            group_stripes: segment.layout.group_stripes,
-            stripes: segment.layout.stripes,
-            zones: std::mem::take(&mut segment.zones),
-        }
-    }
-
     /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
     /// nothing, which is how recovery tells one being made or erased from one that counts.
     pub(super) fn on_header(
@@ -186,7 +140,7 @@ impl Shard {
             segment.state = SegmentState::Open;
             let stream = segment.stream;
             if let Some(next) = self.core.segments.end_opening(slot) {
-                self.write_headers(next, fx);
+                write_headers(&mut self.core, next, fx);
             }
             self.seal_segment_if_done(slot, fx);
             self.pump_stream(stream, fx);
@@ -333,71 +287,14 @@ impl Shard {
         if !self.core.membership.has_zone(segment, drive) || progress.finished {
             self.zone_sealed(slot);
         } else if progress.landed < layout.stripes {
-            self.write_fillers(slot, drive, fx);
+            write_fillers(&mut self.core, slot, drive, fx);
         } else if progress.footer_next < layout.footer_blocks() {
-            self.write_footer(slot, drive, fx);
+            write_footer(&mut self.core, slot, drive, fx);
         } else if layout.footer_offset() + layout.footer_blocks() < capacity {
             fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
         } else {
             self.zone_sealed(slot);
         }
-    }
-
-    fn write_fillers(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
-        let part = u32::try_from(drive).expect("at most 32 members");
-        let place = self.place_of_filler(slot, drive);
-        let segment = self.core.segments.get_mut(slot);
-        let (layout, zone) = (segment.layout, segment.zones[drive]);
-        let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
-        let first = progress.landed;
-        let per_command = self.core.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
-        let last = (first + per_command / layout.chunk_blocks).min(layout.stripes);
-        progress.landed = last;
-        let mut frames = self.core.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
-        let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
-        for (slot, frame) in slots.zip(&mut frames) {
-            oob::make_filler(frame, &Place { stripe: slot, group: layout.group_of(slot), ..place });
-        }
-        self.core.counters.padding_blocks_written += frames.len() as u64;
-        let op = Op::Write { offset: layout.slot_offset(first), frames };
-        fx.command(drive, zone, Waiter::Footer { slot, part }, op);
-    }
-
-    /// Returns the place that a filler names; its slot stands where others have their stripe.
-    pub(super) fn place_of_filler(&self, slot: SegmentSlot, drive: usize) -> Place {
-        let segment = self.core.segments.get(slot);
-        Place {
-            array: self.core.array_tag,
-            segment: segment.id,
-            zone: segment.zones[drive],
-            stripe: 0,
-            group: 0,
-            piece: u8::MAX,
-            row: 0,
-            role: Role::Filler,
-        }
-    }
-
-    fn write_footer(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
-        let part = u32::try_from(drive).expect("at most 32 members");
-        let segment = self.core.segments.get_mut(slot);
-        let layout = segment.layout;
-        let (id, zone) = (segment.id, segment.zones[drive]);
-        let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
-        let first = progress.footer_next;
-        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.core.config.geometry.transfer_blocks_max);
-        let last = (first + per_command).min(layout.footer_blocks());
-        progress.footer_next = last;
-        let mut frames = self.core.frames.take_vec((last - first) as usize);
-        let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[drive].entries;
-        for (index, frame) in (first..last).zip(&mut frames) {
-            frame.oob.fill(0);
-            let id = FooterId { array: self.core.array_tag, segment: id, zone, index };
-            footer::encode(&id, &entries[layout.footer_entries(index)], &mut frame.data);
-        }
-        self.core.counters.metadata_blocks_written += frames.len() as u64;
-        let op = Op::Write { offset: layout.footer_offset() + first, frames };
-        fx.command(drive, zone, Waiter::Footer { slot, part }, op);
     }
 
     /// Footer blocks are durable.
@@ -509,4 +406,110 @@ impl Shard {
             self.gc_erased();
         }
     }
+}
+
+impl Core {
+    /// True while something is under way that may make room, or a segment that can be collected.
+    pub(super) fn may_free_or_fill_segments(&self) -> bool {
+        self.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
+    }
+
+    /// The header that describes a segment; takes the segment's list of zones, to be put back.
+    pub(super) fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
+        let segment = self.segments.get_mut(slot);
+        let code = segment.layout.code;
+        SegmentHeader {
+            array: self.config.array,
+            segment: segment.id,
+            sequence: segment.created_at,
+            member: 0,
+            blank: Blank::No,
+            data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
+            parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
+            level: segment.layout.level.code(),
+            mode: segment.mode,
+            stream: segment.stream,
+            chunk_blocks: segment.layout.chunk_blocks,
+            group_stripes: segment.layout.group_stripes,
+            stripes: segment.layout.stripes,
+            zones: std::mem::take(&mut segment.zones),
+        }
+    }
+
+    /// Returns the place that a filler names; its slot stands where others have their stripe.
+    pub(super) fn place_of_filler(&self, slot: SegmentSlot, drive: usize) -> Place {
+        let segment = self.segments.get(slot);
+        Place {
+            array: self.array_tag,
+            segment: segment.id,
+            zone: segment.zones[drive],
+            stripe: 0,
+            group: 0,
+            piece: u8::MAX,
+            row: 0,
+            role: Role::Filler,
+        }
+    }
+}
+
+fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
+    let mut header = core.header_of(slot);
+    let mut headers_pending = 0;
+    for (drive, zone) in header.zones.iter().enumerate() {
+        if !core.membership.has_zone(core.segments.get(slot), drive) {
+            continue;
+        }
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let mut frames = core.frames.take_vec(1);
+        frames[0].oob.fill(0);
+        header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
+        core.counters.metadata_blocks_written += 1;
+        headers_pending += 1;
+        fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
+    }
+    assert!(headers_pending > 0);
+    std::mem::swap(&mut core.segments.get_mut(slot).zones, &mut header.zones);
+    core.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
+}
+
+fn write_fillers(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+    let part = u32::try_from(drive).expect("at most 32 members");
+    let place = core.place_of_filler(slot, drive);
+    let segment = core.segments.get_mut(slot);
+    let (layout, zone) = (segment.layout, segment.zones[drive]);
+    let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
+    let first = progress.landed;
+    let per_command = core.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
+    let last = (first + per_command / layout.chunk_blocks).min(layout.stripes);
+    progress.landed = last;
+    let mut frames = core.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
+    let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
+    for (slot, frame) in slots.zip(&mut frames) {
+        oob::make_filler(frame, &Place { stripe: slot, group: layout.group_of(slot), ..place });
+    }
+    core.counters.padding_blocks_written += frames.len() as u64;
+    let op = Op::Write { offset: layout.slot_offset(first), frames };
+    fx.command(drive, zone, Waiter::Footer { slot, part }, op);
+}
+
+fn write_footer(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+    let part = u32::try_from(drive).expect("at most 32 members");
+    let segment = core.segments.get_mut(slot);
+    let layout = segment.layout;
+    let (id, zone) = (segment.id, segment.zones[drive]);
+    let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
+    let first = progress.footer_next;
+    let per_command = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max);
+    let last = (first + per_command).min(layout.footer_blocks());
+    progress.footer_next = last;
+    let mut frames = core.frames.take_vec((last - first) as usize);
+    let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[drive].entries;
+    for (index, frame) in (first..last).zip(&mut frames) {
+        frame.oob.fill(0);
+        let id = FooterId { array: core.array_tag, segment: id, zone, index };
+        footer::encode(&id, &entries[layout.footer_entries(index)], &mut frame.data);
+    }
+    core.counters.metadata_blocks_written += frames.len() as u64;
+    let op = Op::Write { offset: layout.footer_offset() + first, frames };
+    fx.command(drive, zone, Waiter::Footer { slot, part }, op);
 }

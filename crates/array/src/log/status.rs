@@ -1,5 +1,6 @@
 //! What an operator wants to know of a volume.
 
+use crate::log::core::Core;
 use crate::log::memory::Memory;
 use crate::log::pacer::Limit;
 use crate::log::rot::DriveDamage;
@@ -122,19 +123,10 @@ impl Shard {
             large_segments: self.core.config.open.large,
             large_chunk_bytes: u64::from(self.core.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
             memory: self.memory(),
-            index: self.index_status(),
+            index: index_status(&self.core),
             counters: self.core.counters,
             damage: self.drive_damage(),
         }
-    }
-
-    fn index_status(&self) -> Option<IndexStatus> {
-        self.core.index.groups().map(|groups| IndexStatus {
-            limit_bytes: groups.limit_bytes() as u64,
-            resident_bytes: groups.memory_bytes().0 as u64,
-            groups: u64::from(groups.count()),
-            mapping_blocks: groups.placed(),
-        })
     }
 
     /// Returns the progress of the rebuild; `None` when no member is being rebuilt. O(segments).
@@ -225,4 +217,13 @@ impl Shard {
     pub fn counters(&self) -> &Counters {
         &self.core.counters
     }
+}
+
+fn index_status(core: &Core) -> Option<IndexStatus> {
+    core.index.groups().map(|groups| IndexStatus {
+        limit_bytes: groups.limit_bytes() as u64,
+        resident_bytes: groups.memory_bytes().0 as u64,
+        groups: u64::from(groups.count()),
+        mapping_blocks: groups.placed(),
+    })
 }

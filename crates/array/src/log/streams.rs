@@ -21,6 +21,7 @@
 use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::ArrayConfig;
+use crate::log::core::Core;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -136,7 +137,7 @@ impl Shard {
     fn has_idle_place(&self, stream: Stream) -> bool {
         let is_idle = |place: &OpenSegment| {
             let is_opening = place.segment.is_some_and(|slot| self.core.segments.get(slot).is_opening());
-            is_opening || self.stripes_pending_with_room(place) == Some(0)
+            is_opening || self.core.stripes_pending_with_room(place) == Some(0)
         };
         self.stripes.streams[stream.index()].open.iter().any(is_idle)
     }
@@ -172,12 +173,12 @@ impl Shard {
     pub(super) fn pick_segment(&mut self, stream: Stream) -> Option<SegmentSlot> {
         let writer = &self.stripes.streams[stream.index()];
         let count = writer.open.len();
-        let waits = self.is_adaptive() && stream.is_clients();
+        let waits = self.core.is_adaptive() && stream.is_clients();
         // Asked for each stripe, and needed where none is idle.
         let worth = LazyCell::new(|| waits.then(|| self.stripes_in_flight_worth(stream)));
         let mut best: Option<(u32, usize)> = None;
         for index in (0..count).map(|step| (writer.next + step) % count) {
-            let Some(pending) = self.stripes_pending_with_room(&writer.open[index]) else { continue };
+            let Some(pending) = self.core.stripes_pending_with_room(&writer.open[index]) else { continue };
             // Zone Append takes what no idle segment does: it stands behind idle ones, and before busy ones.
             let rank = match writer.open[index].mode {
                 WriteMode::Append if count > 1 => pending.min(1),
@@ -194,16 +195,6 @@ impl Shard {
         let writer = self.stream(stream);
         writer.next = (index + 1) % count;
         writer.open[index].segment
-    }
-
-    /// Stripes in flight in an open segment that has room for another.
-    pub(super) fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
-        let segment = self.core.segments.get(place.segment?);
-        if segment.state != SegmentState::Open {
-            return None;
-        }
-        let writer = segment.writer.as_ref()?;
-        writer.has_room(&place.layout).then(|| writer.stripes_pending())
     }
 
     /// Stripes in flight from which on a segment takes no more of what waits.
@@ -225,7 +216,7 @@ impl Shard {
 
     /// Blocks that one command for a zone of this stream may write.
     pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
-        if self.is_adaptive() && (stream.is_collectors() || self.long_queues(stream).is_some()) {
+        if self.core.is_adaptive() && (stream.is_collectors() || self.long_queues(stream).is_some()) {
             JOINED_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max)
         } else {
             0
@@ -259,7 +250,7 @@ impl Shard {
     pub(super) fn check_open_segments(&self) {
         let places =
             Stream::CLIENTS.into_iter().flat_map(|stream| &self.stripes.streams[stream.index()].open);
-        let writes = places.filter(|place| place.mode == WriteMode::Write && self.is_adaptive());
+        let writes = places.filter(|place| place.mode == WriteMode::Write && self.core.is_adaptive());
         for segment in writes.filter_map(|place| place.segment).map(|slot| self.core.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
             let most = FOR_LITTLE_MOVED.stripes_max;
@@ -270,6 +261,18 @@ impl Shard {
     /// Returns the writer of a stream.
     pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
         &mut self.stripes.streams[stream.index()]
+    }
+}
+
+impl Core {
+    /// Stripes in flight in an open segment that has room for another.
+    pub(super) fn stripes_pending_with_room(&self, place: &OpenSegment) -> Option<u32> {
+        let segment = self.segments.get(place.segment?);
+        if segment.state != SegmentState::Open {
+            return None;
+        }
+        let writer = segment.writer.as_ref()?;
+        writer.has_room(&place.layout).then(|| writer.stripes_pending())
     }
 }
 

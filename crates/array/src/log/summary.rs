@@ -15,6 +15,7 @@
 use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::SummaryEvery;
+use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::{Origin, StripeBlock};
@@ -96,7 +97,7 @@ impl Shard {
     pub(super) fn advance_summaries(&mut self, now: Instant, fx: &mut Effects) {
         let mut index = 0;
         while let Some(due) = self.summaries.get(index).copied() {
-            if self.summary_is_over(due) {
+            if summary_is_over(&mut self.core, due) {
                 self.summaries.swap_remove(index);
                 continue;
             }
@@ -105,22 +106,6 @@ impl Shard {
             }
             index += 1;
         }
-    }
-
-    /// True when nothing of a summary is to be written any more.
-    fn summary_is_over(&mut self, due: SummaryDue) -> bool {
-        if self.core.segments.find(due.slot, due.segment).is_none() {
-            return true;
-        }
-        let segment = self.core.segments.get_mut(due.slot);
-        let (is_open, layout) = (segment.state == SegmentState::Open, segment.layout);
-        let Some(writer) = &mut segment.writer else { return true };
-        let is_over = !is_open
-            || writer.is_exhausted(&layout)
-            || writer.summary.next >= writer.summary.end
-            || self.core.membership.is_broken();
-        writer.summary.is_busy = !is_over;
-        is_over
     }
 
     /// True when a stripe may be given out in a segment for what nobody waits for.
@@ -165,6 +150,22 @@ impl Shard {
         self.encode(stripe);
         self.bind(stripe, slot, fx);
     }
+}
+
+/// True when nothing of a summary is to be written any more.
+fn summary_is_over(core: &mut Core, due: SummaryDue) -> bool {
+    if core.segments.find(due.slot, due.segment).is_none() {
+        return true;
+    }
+    let segment = core.segments.get_mut(due.slot);
+    let (is_open, layout) = (segment.state == SegmentState::Open, segment.layout);
+    let Some(writer) = &mut segment.writer else { return true };
+    let is_over = !is_open
+        || writer.is_exhausted(&layout)
+        || writer.summary.next >= writer.summary.end
+        || core.membership.is_broken();
+    writer.summary.is_busy = !is_over;
+    is_over
 }
 
 /// Writes down some rows of a segment.

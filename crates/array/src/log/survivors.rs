@@ -69,7 +69,7 @@ impl Shard {
 
     fn separating_pays(&self) -> bool {
         let segments = self.core.segments.iter().map(|(_, segment)| segment);
-        self.is_adaptive()
+        self.core.is_adaptive()
             && self.core.config.has_use_for_cold_segment()
             && self.stripes.skew.is_strong(segments)
     }

@@ -7,6 +7,7 @@
 //! What is not whole is read once more, by itself: a long read fails for one bad block, and a read may lie once
 //! (ADR 11). For those who read all of a segment: the rebuild of a member, and the scrub.
 
+use crate::log::core::Core;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Shard, Waiter};
 use base::frame::Frame;
@@ -144,7 +145,7 @@ impl Shard {
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {
             let location = Location { drive: DriveIndex::at(drive), zone, offset };
-            let place = self.place_at(segment, location).expect("the slot holds a stripe");
+            let place = self.core.place_at(segment, location).expect("the slot holds a stripe");
             if status == Status::Success && block_is_whole(&frame, &place) {
                 let sweep = self.reader.sweeps.get_mut(slot);
                 let index = sweep.index_of(place.stripe).expect("a stripe of the sweep");
@@ -158,9 +159,9 @@ impl Shard {
             } else {
                 let is_scrub = matches!(self.reader.sweeps.get(slot).purpose, SweepPurpose::Scrub);
                 if is_scrub && is_there {
-                    self.name_scrubbed(segment, location, &frame, status);
+                    self.core.name_scrubbed(segment, location, &frame, status);
                 }
-                self.note_damage(segment, location, &frame, status);
+                self.core.note_damage(segment, location, &frame, status);
                 self.core.frames.give(frame);
             }
         }
@@ -185,11 +186,13 @@ impl Shard {
         }
         self.core.segments.get_mut(sweep.segment).readers -= 1;
     }
+}
 
+impl Core {
     /// The rows of a stripe's chunk on a member that lacks it, each with what its metadata says of its
     /// neighbour.
     pub(super) fn restore_rows(&mut self, sweep: &Sweep, stripe: u32, member: usize) -> Vec<RestoredRow> {
-        let layout = self.core.segments.get(sweep.segment).layout;
+        let layout = self.segments.get(sweep.segment).layout;
         let index = sweep.index_of(stripe).expect("a stripe of the sweep");
         let lost = layout.piece_of(stripe, member);
         let neighbour = oob::neighbour_of(lost, &layout.code);
@@ -205,7 +208,7 @@ impl Shard {
                 // It is lost with another member.
                 None => self.decode(neighbour, &good).and_then(|decoded| {
                     let protected = Protected::from_bytes(&decoded.oob);
-                    self.core.frames.give(decoded);
+                    self.frames.give(decoded);
                     protected
                 }),
             };

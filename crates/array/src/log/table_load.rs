@@ -13,6 +13,7 @@
 //! [`Segment::place_missing`]: crate::log::segment::Segment::place_missing
 
 use crate::log::answer::{Answer, Asked, Doubt, Question, said_twice};
+use crate::log::core::Core;
 use crate::log::dropped_tables::TABLE_LOADS_MAX;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot};
@@ -187,7 +188,8 @@ impl Shard {
             // The first and the last block of the footer may tell of other groups, too.
             let first = (offset - segment.layout.footer_offset()) * ENTRIES_PER_BLOCK;
             skipped = blocks.start as usize + known - first as usize;
-            status == Status::Success && self.entries_of_footer(segment, drive, offset, &frames, &mut told)
+            status == Status::Success
+                && entries_of_footer(&self.core, segment, drive, offset, &frames, &mut told)
         } else if status == Status::Success {
             for (offset, frame) in (offset..).zip(&frames) {
                 let (place, answer) = (offset - HEADER_BLOCKS - blocks.start, asked.answer(offset, frame));
@@ -211,26 +213,6 @@ impl Shard {
         self.read_table(slot, drive, fx);
     }
 
-    /// Adds what footer blocks say, up to the first that is not whole; true when all are.
-    fn entries_of_footer(
-        &self,
-        segment: &Segment,
-        drive: usize,
-        offset: u32,
-        frames: &[Frame],
-        told: &mut Vec<Option<Entry>>,
-    ) -> bool {
-        let layout = &segment.layout;
-        let mut entries = Vec::new();
-        let is_whole = (offset - layout.footer_offset()..).zip(frames).all(|(index, frame)| {
-            let zone = segment.zones[drive];
-            let id = FooterId { array: self.core.array_tag, segment: segment.id, zone, index };
-            footer::decode(&id, &frame.data, layout.footer_entries(index).len(), &mut entries)
-        });
-        told.extend(entries.into_iter().map(Some));
-        is_whole
-    }
-
     /// Notes that a table has one zone less to wait for.
     fn table_told(&mut self, slot: u32) {
         let load = self.reader.dropped_tables.loads.get_mut(slot);
@@ -239,79 +221,98 @@ impl Shard {
             return;
         }
         let load = self.reader.dropped_tables.loads.remove(slot);
-        let table = self.table_from(&load);
+        let table = table_from(&self.core, &load);
         self.core.segments.get_mut(load.segment).readers -= 1;
         self.keep_table(load.segment, load.group, table);
     }
+}
 
-    /// The table, from what the zones have told.
-    fn table_from(&self, load: &TableLoad) -> StripeTable {
-        let layout = &self.core.segments.get(load.segment).layout;
-        let mut told = Told::of(layout, load);
-        for drive in 0..layout.members() {
-            let mut places: Vec<(u64, u32, u32)> = Vec::new();
-            for within in told.untold(drive) {
-                self.places_by_index(load, &told, (drive, within), &mut places);
-            }
-            // Of several versions of a block, the index points to the newest.
-            places.sort_unstable();
-            for (_, within, at) in places.into_iter().rev() {
-                told.place(drive, within, at);
-            }
-            told.place_rest(drive);
+/// Adds what footer blocks say, up to the first that is not whole; true when all are.
+fn entries_of_footer(
+    core: &Core,
+    segment: &Segment,
+    drive: usize,
+    offset: u32,
+    frames: &[Frame],
+    told: &mut Vec<Option<Entry>>,
+) -> bool {
+    let layout = &segment.layout;
+    let mut entries = Vec::new();
+    let is_whole = (offset - layout.footer_offset()..).zip(frames).all(|(index, frame)| {
+        let zone = segment.zones[drive];
+        let id = FooterId { array: core.array_tag, segment: segment.id, zone, index };
+        footer::decode(&id, &frame.data, layout.footer_entries(index).len(), &mut entries)
+    });
+    told.extend(entries.into_iter().map(Some));
+    is_whole
+}
+
+/// The table, from what the zones have told.
+fn table_from(core: &Core, load: &TableLoad) -> StripeTable {
+    let layout = &core.segments.get(load.segment).layout;
+    let mut told = Told::of(layout, load);
+    for drive in 0..layout.members() {
+        let mut places: Vec<(u64, u32, u32)> = Vec::new();
+        for within in told.untold(drive) {
+            places_by_index(core, load, &told, (drive, within), &mut places);
         }
-        let mut table = StripeTable::of_group(layout, load.group, self.core.segments.packing());
-        for (drive, slots) in told.slots.iter().enumerate() {
-            for (at, within) in (0..).zip(slots) {
-                if let Some(within) = within {
-                    table.set(drive, at, *within);
-                }
-            }
+        // Of several versions of a block, the index points to the newest.
+        places.sort_unstable();
+        for (_, within, at) in places.into_iter().rev() {
+            told.place(drive, within, at);
         }
-        table.settle();
-        table
+        told.place_rest(drive);
     }
-
-    /// Finds the chunk of a stripe on a drive by what the index says of its blocks: their sequences, the stripe and the
-    /// slot, both within the group.
-    fn places_by_index(
-        &self,
-        load: &TableLoad,
-        told: &Told,
-        (drive, within): (usize, u32),
-        places: &mut Vec<(u64, u32, u32)>,
-    ) {
-        let segment = self.core.segments.get(load.segment);
-        let layout = &segment.layout;
-        let start = layout.group_start(load.group);
-        let lost = layout.piece_of(start + within, drive);
-        if lost >= layout.code.data_count() {
-            return;
-        }
-        for row in 0..layout.chunk_blocks {
-            let others = (0..layout.members()).filter(|other| *other != drive);
-            let known: Vec<(usize, [u8; PROTECTED_BYTES])> = others
-                .filter_map(|other| {
-                    let at = told.place_of[other][within as usize]?;
-                    let entries = &load.zones[other].entries;
-                    let entry = (*entries.get((at * layout.chunk_blocks + row) as usize)?)?;
-                    Some((layout.piece_of(start + within, other), entry.protected_bytes()?))
-                })
-                .collect();
-            let Some(protected) = decode(layout, lost, &known) else { continue };
-            let Some(pba) = Name::of(&protected, &self.core.index).and_then(|name| self.core.index.get(name))
-            else {
-                continue;
-            };
-            let location = self.core.pba.unpack(pba);
-            let is_here = location.drive.index() == drive && location.zone == segment.zones[drive];
-            if let Some((slot, of_row)) = layout.slot_at(location.offset)
-                && is_here
-                && of_row == row
-                && layout.group_of(slot) == load.group
-            {
-                places.push((protected.sequence, within, slot - start));
+    let mut table = StripeTable::of_group(layout, load.group, core.segments.packing());
+    for (drive, slots) in told.slots.iter().enumerate() {
+        for (at, within) in (0..).zip(slots) {
+            if let Some(within) = within {
+                table.set(drive, at, *within);
             }
+        }
+    }
+    table.settle();
+    table
+}
+
+/// Finds the chunk of a stripe on a drive by what the index says of its blocks: their sequences, the stripe and the
+/// slot, both within the group.
+fn places_by_index(
+    core: &Core,
+    load: &TableLoad,
+    told: &Told,
+    (drive, within): (usize, u32),
+    places: &mut Vec<(u64, u32, u32)>,
+) {
+    let segment = core.segments.get(load.segment);
+    let layout = &segment.layout;
+    let start = layout.group_start(load.group);
+    let lost = layout.piece_of(start + within, drive);
+    if lost >= layout.code.data_count() {
+        return;
+    }
+    for row in 0..layout.chunk_blocks {
+        let others = (0..layout.members()).filter(|other| *other != drive);
+        let known: Vec<(usize, [u8; PROTECTED_BYTES])> = others
+            .filter_map(|other| {
+                let at = told.place_of[other][within as usize]?;
+                let entries = &load.zones[other].entries;
+                let entry = (*entries.get((at * layout.chunk_blocks + row) as usize)?)?;
+                Some((layout.piece_of(start + within, other), entry.protected_bytes()?))
+            })
+            .collect();
+        let Some(protected) = decode(layout, lost, &known) else { continue };
+        let Some(pba) = Name::of(&protected, &core.index).and_then(|name| core.index.get(name)) else {
+            continue;
+        };
+        let location = core.pba.unpack(pba);
+        let is_here = location.drive.index() == drive && location.zone == segment.zones[drive];
+        if let Some((slot, of_row)) = layout.slot_at(location.offset)
+            && is_here
+            && of_row == row
+            && layout.group_of(slot) == load.group
+        {
+            places.push((protected.sequence, within, slot - start));
         }
     }
 }

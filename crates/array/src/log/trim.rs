@@ -168,7 +168,7 @@ impl Shard {
     pub(super) fn apply_trim(&mut self, request: u32, region: u64) {
         for lba in self.blocks_of_trim(request, region) {
             if let Some(before) = self.core.index.trim(Lba(lba)) {
-                self.forget(before);
+                self.core.forget(before);
             }
         }
     }

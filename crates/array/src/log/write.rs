@@ -197,7 +197,7 @@ impl Shard {
             let Some(stream) = self.stream_of_next_block(slot) else { return Admitted::Waits };
             match self.wish_to_hold(lba, Holder::Client, fx) {
                 Residence::Here if passed > 0 && self.must_not_pass(slot, passed) => return Admitted::Waits,
-                Residence::Here => self.hold_group(lba, Holder::Client),
+                Residence::Here => self.core.hold_group(lba, Holder::Client),
                 Residence::Lost => {
                     self.request_lost(slot, fx);
                     return Admitted::UnderWay;
@@ -520,15 +520,15 @@ impl Shard {
             (Origin::Request(request), Some(Name::Block(lba))) => {
                 let sequence = if lost { 0 } else { block.protected.sequence };
                 if self.clients.in_flight.complete(lba, sequence) {
-                    let before = self.map(Name::Block(lba), pba);
+                    let before = self.core.map(Name::Block(lba), pba);
                     before.into_iter().for_each(|stream| self.stripes.skew.overwrite(stream));
                 }
-                self.release_group(lba, Holder::Client);
+                self.core.release_group(lba, Holder::Client);
                 self.request_block_done(request, lost, fx);
             }
             (Origin::Request(request), Some(Name::Tombstone(region))) => {
                 if !lost {
-                    self.map(Name::Tombstone(region), pba);
+                    self.core.map(Name::Tombstone(region), pba);
                     if self.core.index.groups().is_some() {
                         let blocks = self.blocks_of_trim(request, region);
                         return self.begin_unmapping(request, region, blocks);
@@ -545,11 +545,11 @@ impl Shard {
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
                 let is_newest = self.core.index.get(name) == Some(from);
                 if !lost && is_newest {
-                    self.map(name, pba);
+                    self.core.map(name, pba);
                     self.core.counters.blocks_corrected += u64::from(block.origin == Origin::Repaired(from));
                 }
                 if let Name::Block(lba) = name {
-                    self.release_group(lba, Holder::Collector);
+                    self.core.release_group(lba, Holder::Collector);
                 }
             }
             (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),

@@ -1,5 +1,6 @@
 //! Two engines that were mounted from the same drives: what their indexes do not agree on.
 
+use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::index::groups::Groups;
 use crate::log::{Location, Pba, Shard};
@@ -37,7 +38,8 @@ impl Shard {
             let same = match places {
                 (Some(a), Some(b)) if a != b => {
                     // The other has all stripe tables: it used no checkpoint.
-                    let (a, b) = (other.version_at(a, drives, now), other.version_at(b, drives, now));
+                    let (a, b) =
+                        (version_at(&other.core, a, drives, now), version_at(&other.core, b, drives, now));
                     a.is_none() || b.is_none() || a == b
                 }
                 (a, b) => a == b,
@@ -71,16 +73,16 @@ impl Shard {
         }
         found
     }
+}
 
-    /// Returns what the block at a place says it is; `None` when it cannot be read there, or is not whole.
-    fn version_at(&self, pba: Pba, drives: &mut DriveSet, now: Instant) -> Option<Protected> {
-        let location = self.core.pba.unpack(pba);
-        let Location { drive, zone, offset } = location;
-        let place = self.place_at(self.core.segments.owner(drive, zone)?, location)?;
-        let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
-        let command = Command { token: Token(0), zone, op };
-        let completion = drives.execute(now, DriveCommand { drive: DriveIndex(drive.0), command });
-        let frame = completion.frames.first().filter(|_| completion.status == Status::Success)?;
-        Protected::from_bytes(&frame.oob).filter(|_| block_is_whole(frame, &place))
-    }
+/// Returns what the block at a place says it is; `None` when it cannot be read there, or is not whole.
+fn version_at(core: &Core, pba: Pba, drives: &mut DriveSet, now: Instant) -> Option<Protected> {
+    let location = core.pba.unpack(pba);
+    let Location { drive, zone, offset } = location;
+    let place = core.place_at(core.segments.owner(drive, zone)?, location)?;
+    let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+    let command = Command { token: Token(0), zone, op };
+    let completion = drives.execute(now, DriveCommand { drive: DriveIndex(drive.0), command });
+    let frame = completion.frames.first().filter(|_| completion.status == Status::Success)?;
+    Protected::from_bytes(&frame.oob).filter(|_| block_is_whole(frame, &place))
 }

@@ -109,7 +109,7 @@ pub fn run(
         rescue: Rescue::new(weak, doubtful),
         core,
     };
-    shard.count_live();
+    count_live(&mut shard.core);
     shard.core.index.off_load(limit);
     shard.give_up_tables();
     shard.set_rebuild_rate(tuning.rebuild_rate);
@@ -184,13 +184,11 @@ fn adopt(
     slot
 }
 
-impl Shard {
-    fn count_live(&mut self) {
-        let Core { index, segments, pba: format, .. } = &mut self.core;
-        for (_, pba) in index.mapped() {
-            let Location { drive, zone, .. } = format.unpack(pba);
-            let slot = segments.owner(drive, zone).expect("an address lies in a segment");
-            segments.get_mut(slot).live_blocks += 1;
-        }
+fn count_live(core: &mut Core) {
+    let Core { index, segments, pba: format, .. } = core;
+    for (_, pba) in index.mapped() {
+        let Location { drive, zone, .. } = format.unpack(pba);
+        let slot = segments.owner(drive, zone).expect("an address lies in a segment");
+        segments.get_mut(slot).live_blocks += 1;
     }
 }

@@ -89,7 +89,7 @@ impl Shard {
         if !is_over && self.scrub.options.repair && has_room {
             let next = Look { drive: 0, step: Step::Flush, is_second: true, ..look };
             self.scrub.stage = Stage::Drives(next);
-            self.record_change(fx);
+            self.core.record_change(fx);
             return true;
         }
         if !is_over {
@@ -120,7 +120,7 @@ impl Shard {
             Step::SelfTest => {
                 self.scrub.findings.headers_damaged += 1;
                 let location = Location { drive: DriveIndex::at(drive), zone: ZoneIndex(0), offset: 0 };
-                self.note_damaged_description(location, DamageKind::Header);
+                self.core.note_damaged_description(location, DamageKind::Header);
                 if self.scrub.options.repair { Step::Repair } else { self.leave_description(Step::Record) }
             }
             Step::Repair if is_well => Step::Record,
@@ -159,6 +159,6 @@ impl Shard {
         self.scrub.findings.superblocks_damaged += 1;
         self.scrub.spoiled.insert(look.drive);
         let location = Location { drive: DriveIndex::at(look.drive), zone, offset };
-        self.note_damaged_description(location, DamageKind::Superblock);
+        self.core.note_damaged_description(location, DamageKind::Superblock);
     }
 }
