@@ -14,13 +14,13 @@ thread_local! {
     /// Bytes allocated and not freed; below zero where others' are freed.
     static BYTES: Cell<i64> = const { Cell::new(0) };
     static BYTES_MAX: Cell<i64> = const { Cell::new(0) };
-    /// Whoever allocates can do without.
+    /// Set while the thread makes an allocation that it can do without.
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
     /// Value with a destructor: the first one of a thread is registered with the C library, which aborts without memory.
     static FIRST_DESTRUCTOR: String = const { String::new() };
 }
 
-/// How the process ends when there is no memory; zero leaves that to the standard library, which aborts.
+/// Exit code of the process when there is no memory; zero leaves the end to the standard library, which aborts.
 static EXIT_CODE: AtomicI32 = AtomicI32::new(0);
 
 /// From now on the process ends with this code and an error message when there is no memory.
@@ -29,7 +29,7 @@ pub fn end_when_out_of_memory(code: u8) {
     FIRST_DESTRUCTOR.with(|value| assert!(value.is_empty()));
 }
 
-/// Whether so many bytes can be had. They are given back untouched.
+/// Returns true when so many bytes can be had. They are given back untouched.
 #[must_use]
 pub fn can_allocate(bytes: usize) -> bool {
     let before = MAY_FAIL.replace(true);

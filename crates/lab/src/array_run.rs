@@ -33,7 +33,7 @@ const SECONDS_MAX: f64 = 86_400.0;
 /// The drives lie in memory.
 const SIZE_BYTES_MAX: u64 = 1 << 36;
 
-/// What clients do, in fio's words.
+/// Access pattern of clients, in fio's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Random reads of a volume that was filled.
@@ -46,7 +46,7 @@ pub enum Pattern {
     Write,
 }
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct ArrayRun {
     /// The drives.
@@ -61,7 +61,7 @@ pub struct ArrayRun {
     pub group_stripes: u32,
     /// Size of the volume.
     pub size_bytes: u64,
-    /// What clients do.
+    /// Access pattern of clients.
     pub pattern: Pattern,
     /// Bytes of each request.
     pub block_bytes: u64,
@@ -73,7 +73,7 @@ pub struct ArrayRun {
     pub seed: u64,
 }
 
-/// What was measured.
+/// Results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrayRunReport {
     /// The drives.
@@ -115,7 +115,7 @@ struct Clients<'a> {
     random: Random,
     next_id: u64,
     next_place: u64,
-    /// When each request in flight was submitted.
+    /// Times at which the requests in flight were submitted.
     submitted: BTreeMap<u64, Instant>,
     replies: Vec<Reply>,
 }

@@ -9,7 +9,7 @@ use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZonedDevice
 
 /// Bytes of the cache that reach the media in a second.
 pub const FLUSHED_BYTES_PER_SECOND: u64 = 200 << 20;
-/// What a flush of next to nothing takes.
+/// Time of a flush of next to nothing.
 const FLUSH: Nanos = Nanos::from_micros(1_000);
 
 /// Such a drive.

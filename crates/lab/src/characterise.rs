@@ -48,7 +48,7 @@ pub struct Report {
     pub profile: String,
     /// Seed of all variation.
     pub seed: u64,
-    /// Whether runs were shortened.
+    /// True when runs were shortened.
     pub quick: bool,
     /// In the order of the papers.
     pub findings: Vec<Finding>,
@@ -71,7 +71,7 @@ pub struct Summary {
     pub exceptions: usize,
 }
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Seed of all variation.
@@ -119,7 +119,7 @@ pub fn run_on(bench: &dyn Bench, options: Options, progress: &Progress) -> Repor
 }
 
 impl Report {
-    /// How many findings that must hold for this drive do not.
+    /// Returns the count of findings that must hold for this drive and do not.
     #[must_use]
     pub fn failures(&self) -> usize {
         self.summary.fails

@@ -18,29 +18,29 @@ use drive::timing::Profile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One row and what the model says to it.
+/// A row and the model's answer to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
     /// The experiment.
     pub setting: String,
     /// The operation.
     pub op: String,
-    /// What was measured.
+    /// Metric of the row.
     pub metric: String,
-    /// By others, on a drive.
+    /// Value measured by others, on a drive.
     pub measured: f64,
-    /// By us, on the model.
+    /// Value measured by us, on the model.
     pub model: f64,
     /// Relative to what was measured.
     pub error_percent: f64,
 }
 
-/// How far the model is off over some rows.
+/// Errors of the model over some rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Errors {
-    /// Which rows: `all`, an operation, or an operation and a metric.
+    /// Name of the rows: `all`, an operation, or an operation and a metric.
     pub rows: String,
-    /// How many.
+    /// Count of these rows.
     pub count: usize,
     /// Median of the absolute errors.
     pub median_percent: f64,
@@ -57,13 +57,13 @@ pub struct Errors {
 pub struct Comparison {
     /// The model.
     pub profile: String,
-    /// Its seed.
+    /// Seed of the model.
     pub seed: u64,
     /// Rows of the table.
     pub rows: usize,
-    /// Of which were left out as artefacts of the host.
+    /// Rows that were left out as artefacts of the host.
     pub rows_flagged: usize,
-    /// Of which nothing of the model answers.
+    /// Rows that nothing of the model answers.
     pub rows_without_model: usize,
     /// Errors over all rows, by operation, and by operation and metric.
     pub errors: Vec<Errors>,

@@ -57,37 +57,37 @@ use published::Published;
 use setting::Setting;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One experiment.
+/// An experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// As it is asked for: `exp1`.
     pub id: &'static str,
     /// For people.
     pub title: &'static str,
-    /// What the paper found, in a sentence.
+    /// Finding of the paper, in a sentence.
     pub statement: &'static str,
-    /// How long a run takes at the usual scale, in milliseconds: an estimate of what is left depends on it, nothing else.
+    /// Usual milliseconds of a run at the usual scale: an estimate of the time left depends on them, nothing else.
     pub run_ms: u64,
-    /// What is measured.
+    /// Cells that are measured.
     pub cells: fn() -> Vec<Cell>,
     /// The cell that stands for this one: what stands for several is measured once.
     pub alike: fn(&Cell) -> Cell,
-    /// How one cell is measured.
+    /// Measures one cell.
     pub measure: fn(&Cell, Conditions) -> Result<Vec<Value>>,
-    /// What follows.
+    /// Judges the measurements.
     pub judge: fn(&mut Draft),
 }
 
-/// What a run depends on beside its cell.
+/// Conditions of a run beside its cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions<'a> {
-    /// Of drives and clients.
+    /// Seed of drives and clients.
     pub seed: u64,
-    /// How much is written and read, as a multiple of what is usual.
+    /// Scale: how much is written and read, as a multiple of what is usual.
     pub scale: f64,
     /// Replayed by the experiment that replays traces, in place of the one it makes up.
     pub trace: Option<&'a [Event]>,
-    /// For experiments on the wall clock.
+    /// Host of experiments on the wall clock.
     pub host: Option<&'a Host>,
 }
 
@@ -107,7 +107,7 @@ impl Conditions<'_> {
     }
 }
 
-/// How to run.
+/// Options of all runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Runs of each cell; their seeds are 1, 2 and so on.
@@ -118,12 +118,12 @@ pub struct Options {
     pub trace: Option<Vec<Event>>,
 }
 
-/// What came out of one experiment.
+/// Outcome of one experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which.
+    /// The experiment.
     pub experiment: Experiment,
-    /// What was measured.
+    /// Cells and their measurements.
     pub measured: Vec<Measured>,
     /// Numbers beside the paper's.
     pub comparisons: Vec<Comparison>,
@@ -133,20 +133,20 @@ pub struct Outcome {
     pub plots: Vec<Plot>,
 }
 
-/// What came out of all that were asked for.
+/// Outcomes of all experiments that were asked for.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// How they were run.
+    /// Options of the runs.
     pub options: Options,
     /// The paper.
     pub paper: String,
     /// In the order of the paper.
     pub outcomes: Vec<Outcome>,
-    /// What was to be measured and was not, for somebody stopped it: `exp8 (2 of 5 seeds)`.
+    /// Measurements that are missing because somebody stopped the runs: `exp8 (2 of 5 seeds)`.
     pub left_out: Vec<String>,
 }
 
-/// Those in virtual time: in the order of the paper, then what it does not have.
+/// Experiments in virtual time: in the order of the paper, then those that it does not have.
 pub const ALL: &[Experiment] = &[
     fig2::EXPERIMENT,
     design::EXPERIMENT,
@@ -163,7 +163,8 @@ pub const ALL: &[Experiment] = &[
     beyond::EXPERIMENT,
 ];
 
-/// Those on the wall clock: not among `all`, for they take a machine of their own. Those with real software need [`Host`].
+/// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
+/// need [`Host`].
 pub const WALL_CLOCK: &[Experiment] = &[search::EXPERIMENT, exp11::EXPERIMENT, exp12::EXPERIMENT];
 
 /// The smallest zones that are small.
@@ -190,14 +191,14 @@ pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
 }
 
 impl Experiment {
-    /// Whether it takes real time.
+    /// Returns true when the experiment takes real time.
     #[must_use]
     pub fn is_on_wall_clock(&self) -> bool {
         WALL_CLOCK.iter().any(|experiment| experiment.id == self.id)
     }
 }
 
-/// What experiments on the wall clock need installed.
+/// Lists the programs that experiments on the wall clock need installed.
 #[must_use]
 pub fn programs(experiments: &[Experiment]) -> Vec<Program> {
     let wants = |id| experiments.iter().any(|experiment| experiment.id == id);
@@ -211,25 +212,25 @@ pub fn programs(experiments: &[Experiment]) -> Vec<Program> {
     programs
 }
 
-/// How far experiments are.
+/// Progress of all runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Done<'a> {
     /// Runs that are done.
     pub runs: usize,
-    /// Of so many.
+    /// Runs in all.
     pub runs_all: usize,
-    /// How long those take as a rule, in milliseconds.
+    /// Usual milliseconds of the runs that are done.
     pub work_ms: u64,
-    /// And how long all do.
+    /// Usual milliseconds of all runs.
     pub work_all_ms: u64,
-    /// The last of them.
+    /// Description of the run that ended last.
     pub last: &'a str,
 }
 
 /// Told after each run. From any thread.
 pub type Progress<'a> = dyn Fn(&Done) + Sync + 'a;
 
-/// One run of one cell.
+/// A run of one cell.
 struct Run<'a> {
     experiment: &'a Experiment,
     cell: &'a Cell,
@@ -317,7 +318,7 @@ impl Plan<'_> {
         self.measured_cells().map(move |cell| Run { experiment: self.experiment, cell, conditions })
     }
 
-    /// What each cell has, of the runs of some seeds in their order.
+    /// Gathers the values of each cell from the runs of some seeds in their order.
     fn measured(&self, seeds: usize, runs: Vec<Result<Vec<Value>>>) -> Result<Vec<Measured>> {
         let cells = self.cells.iter().cloned();
         let mut measured: Vec<Measured> = cells.map(|cell| Measured { cell, runs: Vec::new() }).collect();
@@ -364,7 +365,7 @@ fn judge(experiment: &Experiment, measured: Vec<Measured>, published: &Published
 }
 
 impl Outcome {
-    /// Where it was measured, when that was on the wall clock.
+    /// Describes the machine of the measurements, when they were on the wall clock.
     #[must_use]
     pub fn machine(&self) -> Option<String> {
         if !self.experiment.is_on_wall_clock() {
@@ -437,7 +438,7 @@ impl Outcome {
 }
 
 impl Report {
-    /// One object per line.
+    /// Renders one JSON object per line.
     ///
     /// # Panics
     /// Never: measurements are plain data.
@@ -457,7 +458,7 @@ impl Report {
         text::render(self)
     }
 
-    /// One page that needs nothing else: plots and styles are inside.
+    /// Renders one page that needs nothing else: plots and styles are inside.
     #[must_use]
     pub fn to_html(&self) -> String {
         page::render(self)

@@ -36,7 +36,7 @@ pub struct MemoryRun {
     pub chunk_bytes: u64,
     /// Stripes of a group.
     pub group_stripes: u32,
-    /// How stripe tables are packed.
+    /// Packing of stripe tables.
     pub stripe_table: Packing,
     /// Most bytes of stripe tables of sealed segments that stay.
     pub stripe_tables_bytes_max: Option<u64>,
@@ -44,10 +44,10 @@ pub struct MemoryRun {
     pub size_bytes: u64,
 }
 
-/// What a structure takes.
+/// Memory of one structure.
 #[derive(Clone, Debug, Serialize)]
 pub struct StructureMemory {
-    /// Which.
+    /// Name of the structure.
     pub structure: &'static str,
     /// Bytes in the volume that was written.
     pub bytes: u64,
@@ -57,7 +57,7 @@ pub struct StructureMemory {
     pub paper_bytes_per_tib: Option<f64>,
 }
 
-/// What was found.
+/// Results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryReport {
     /// RAID level.

@@ -24,48 +24,48 @@ const TIB: u64 = 1 << 40;
 /// Blocks that are being written when the power goes.
 const IN_FLIGHT: u64 = 64;
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct MountRun {
     /// The drives.
     pub profile: Profile,
-    /// How stripes are placed.
+    /// Scheme by which stripes are placed.
     pub scheme: Scheme,
     /// Size of the volume at least, all of it written: whole segments.
     pub size_bytes: u64,
-    /// What clients write before each crash.
+    /// Bytes that clients write before each crash.
     pub since_bytes: u64,
     /// Seed of drives and requests.
     pub seed: u64,
 }
 
-/// One mount.
+/// Measurements of one mount.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mount {
-    /// What came before.
+    /// Events before the mount.
     pub after: &'static str,
     /// Virtual time until clients are served.
     pub seconds: f64,
     /// Most memory at a time, beyond what there was before; zero when nobody counts.
     pub peak_bytes: u64,
-    /// Of it, what the engine keeps.
+    /// Bytes of the peak that the engine keeps.
     pub kept_bytes: u64,
-    /// The same per TiB of the volume.
+    /// Peak per TiB of the volume.
     pub peak_bytes_per_tib: f64,
     /// A checkpoint told it what sealed segments hold.
     pub uses_checkpoint: bool,
 }
 
-/// What was found.
+/// Results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MountReport {
     /// The drives.
     pub profile: String,
-    /// How stripes are placed.
+    /// Scheme by which stripes are placed.
     pub scheme: Scheme,
     /// Size of the volume.
     pub volume_bytes: u64,
-    /// What clients wrote before each crash.
+    /// Bytes that clients wrote before each crash.
     pub since_bytes: u64,
     /// Virtual time of writing the checkpoint.
     pub checkpoint_seconds: f64,

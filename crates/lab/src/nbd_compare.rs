@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// What to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct NbdCompare {
     /// The zoneweave binary.
@@ -33,7 +33,7 @@ pub struct NbdCompare {
     pub size_bytes: u64,
 }
 
-/// One run of one server.
+/// Measurements of one run of one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// Requests per second.

@@ -32,7 +32,7 @@ const WINDOW_PLACES: u64 = 1 << 16;
 /// and page of the index has been touched.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);
 
-/// What to measure.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct NullWrite {
     /// Bytes of each write.
@@ -45,11 +45,11 @@ pub struct NullWrite {
     pub drives: usize,
     /// Stripes of a group.
     pub group_stripes: u32,
-    /// How long to measure.
+    /// Length of the measurement.
     pub span: Span,
 }
 
-/// How long to measure.
+/// Length of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum Span {
     /// Wall-clock time, after a warm-up.
@@ -59,7 +59,7 @@ pub enum Span {
     Turns(u64),
 }
 
-/// What was measured. Figures are per 4-KiB block written by the client.
+/// Results of a measurement. Figures are per 4-KiB block written by the client.
 #[derive(Clone, Debug, Serialize)]
 pub struct NullWriteReport {
     /// Time per 4-KiB write.
@@ -203,7 +203,7 @@ impl Client {
         self.volume.submit(Instant(self.clock), Request { id: RequestId(self.next), op });
     }
 
-    /// Where the next write goes: every place of a window once, in scrambled order, then the next
+    /// Returns the place of the next write: every place of a window once, in scrambled order, then the next
     /// window. So writes are random to the index and the caches, and old segments hold nothing live
     /// when they are collected.
     fn place(&self) -> u64 {
@@ -232,7 +232,7 @@ impl Client {
         Ok(())
     }
 
-    /// One turn; each answered write is followed by another.
+    /// Runs one turn; each answered write is followed by another.
     fn turn(&mut self) -> Result<()> {
         self.clock += 1_000;
         let mut replies = std::mem::take(&mut self.replies);

@@ -13,7 +13,7 @@ const ZONES_MANAGED: u32 = 4;
 /// Writes at more than this fill the buffer of any drive we know: it starts full.
 const SATURATING_MIB_S: f64 = 4000.0;
 
-/// What is measured.
+/// Operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOp {
     /// Random reads, or sequential ones.
@@ -49,7 +49,7 @@ pub struct Load {
     pub jobs: u32,
 }
 
-/// What to measure, and how.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// The operation.
@@ -70,7 +70,7 @@ pub struct Probe {
     pub with: Vec<Load>,
     /// Host software between program and drive.
     pub stack: HostStack,
-    /// How the namespace is formatted.
+    /// Format of the namespace.
     pub lba_format: LbaFormat,
     /// Seed of all variation.
     pub seed: u64,
@@ -78,7 +78,7 @@ pub struct Probe {
     pub seconds: Option<f64>,
 }
 
-/// Where writes go is the start of the drive, where reads go its middle, so that they do not meet.
+/// Places of jobs: writes go to the start of the drive and reads to its middle, so that they do not meet.
 struct Places {
     next_written: u32,
     read_from: u32,

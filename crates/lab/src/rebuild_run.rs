@@ -38,15 +38,15 @@ const TURNS_MAX: u32 = 1_000_000;
 /// Drives in virtual time have been busy until some instant; mounting waits for them from there.
 const MOUNTED_AT: Instant = Instant(2_000_000_000);
 
-/// How long the client is alone.
+/// Time for which the client is alone.
 const ALONE: Nanos = Nanos::from_micros(1_000_000);
-/// What the client writes next is this far from what it wrote last: a prime, so that it gets everywhere.
+/// Distance from one write of the client to the next: a prime, so that the client gets everywhere.
 const CLIENT_STRIDE: u64 = 7_919;
 
 /// The drive that is lost.
 const LOST: DriveIndex = DriveIndex(1);
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct RebuildRun {
     /// The drives.
@@ -69,7 +69,7 @@ pub struct RebuildRun {
     pub seed: u64,
 }
 
-/// What was measured.
+/// Results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RebuildReport {
     /// The drives.
@@ -78,17 +78,17 @@ pub struct RebuildReport {
     pub bytes: u64,
     /// Virtual time from the replacement until the array was whole.
     pub seconds: f64,
-    /// Of the rebuild.
+    /// Throughput of the rebuild.
     pub mib_per_second: f64,
-    /// Of one such drive that does nothing but take writes, to eight zones at once.
+    /// Throughput of one such drive that does nothing but take writes, to eight zones at once.
     pub limit_mib_per_second: f64,
-    /// The one of the other.
+    /// Throughput of the rebuild as a share of that limit.
     pub share: f64,
-    /// Of the client, if there was one.
+    /// Flushes of the client, if there was one.
     pub client: Option<ClientReport>,
 }
 
-/// What a client met with.
+/// Flushes of a client, alone and beside the rebuild.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClientReport {
     /// Flushes before the rebuild.
@@ -318,7 +318,7 @@ impl Array {
     }
 }
 
-/// What a drive takes when it is written to several zones at once, a large command in flight in each, in MiB/s.
+/// Returns the MiB/s of a drive that is written to several zones at once, a large command in flight in each.
 fn write_limit(options: &RebuildRun, geometry: &Geometry) -> Result<f64> {
     let geometry = Geometry { zones: LIMIT_ZONES, ..*geometry };
     let mut drive = drive(options, geometry, 1)?;

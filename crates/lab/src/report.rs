@@ -10,13 +10,13 @@ use crate::characterise::Report;
 use crate::characterise::finding::Finding;
 
 impl Report {
-    /// One block per finding, and a line of counts at the end.
+    /// Renders one block per finding, and a line of counts at the end.
     #[must_use]
     pub fn to_text(&self) -> String {
         text::render(self)
     }
 
-    /// One object, with the same keys in the same order every time.
+    /// Renders one JSON object, with the same keys in the same order every time.
     ///
     /// # Panics
     /// Never: the report is plain data.
@@ -25,7 +25,7 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report is plain data with finite numbers or nulls")
     }
 
-    /// One page that needs nothing else: plots are inline, styles too.
+    /// Renders one page that needs nothing else: plots are inline, styles too.
     #[must_use]
     pub fn to_html(&self) -> String {
         html::render(self)

@@ -33,17 +33,17 @@ const EXTENT_BLOCKS: u64 = 256;
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// After the first one.
+    /// Time since the first request.
     pub at: Nanos,
     /// Write, or else read.
     pub writes: bool,
     /// First block of 4 KiB.
     pub lba: u64,
-    /// How many.
+    /// Count of blocks.
     pub blocks: u32,
 }
 
-/// How a trace is written down.
+/// Format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Alibaba Cloud, block traces of 2020.
@@ -69,30 +69,30 @@ pub const FORMATS: [(&str, Format); 4] = [
 pub struct TraceError {
     /// From 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// Fault of the line.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Another number of fields.
+    /// A number of fields that is not the format's.
     Fields {
-        /// There are so many.
+        /// Count of fields in the line.
         found: usize,
-        /// There must be so many.
+        /// Count of fields in the format.
         expected: usize,
     },
     /// Not a number that can be.
     Number {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// What stands there.
+        /// Text of the field.
         text: String,
     },
     /// Neither a read nor a write.
     Operation {
-        /// What stands there.
+        /// Text of the field.
         text: String,
     },
     /// No bytes, or more than any disk takes at once.
@@ -100,7 +100,7 @@ pub enum Problem {
         /// So many.
         bytes: u64,
     },
-    /// There is no request at all.
+    /// The trace has no request at all.
     Empty,
 }
 
@@ -129,7 +129,7 @@ struct Row {
     /// Since any beginning.
     at_ns: u64,
     writes: bool,
-    /// Which disk of several.
+    /// Number of the disk, where there are several.
     disk: u64,
     offset_bytes: u64,
     bytes: u64,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where the scratch directory is made unless told otherwise: in memory, so that no disk sets the pace.
+/// Parent of the scratch directory unless told otherwise: in memory, so that no disk sets the pace.
 pub const SCRATCH_DEFAULT: &str = "/dev/shm";
 
 /// A machine to run on. Its scratch directory is removed when dropped.
@@ -102,7 +102,7 @@ impl Drop for Host {
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -122,7 +122,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// One error for all that is missing.
+/// Reports all that is missing in one error.
 fn check(programs: &[Program]) -> Result<()> {
     let missing: Vec<Program> = programs.iter().copied().filter(|program| !program.is_here()).collect();
     let mut wants = Vec::new();

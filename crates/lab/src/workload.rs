@@ -19,7 +19,7 @@ pub use latencies::{Figures, Measured, join, percentile, variation};
 use base::time::Instant;
 use drive::timing::{Access, Done, StackCosts, ZoneCondition};
 
-/// What a job does.
+/// Work of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
     /// Writes at the write pointer, zone after zone.
@@ -60,16 +60,16 @@ pub enum ManageOp {
     Open,
     /// Closes it.
     Close,
-    /// One write of the job's size.
+    /// A write of the job's size.
     Write,
-    /// One append of the job's size.
+    /// An append of the job's size.
     Append,
 }
 
-/// One program thread.
+/// A program thread.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What it does.
+    /// Work of the job.
     pub what: What,
     /// Bytes of each request.
     pub bytes: u64,
@@ -79,13 +79,13 @@ pub struct Job {
     pub zones: Vec<u32>,
     /// At most this much per second.
     pub rate_bytes_per_s: Option<f64>,
-    /// What the host adds to each request.
+    /// Costs that the host adds to each request.
     pub costs: StackCosts,
     /// Full zones are reset and written again; otherwise they count as empty at no cost.
     pub resets: bool,
 }
 
-/// How long a measurement takes, in microseconds.
+/// Length of a measurement, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// Not counted.
@@ -94,7 +94,7 @@ pub struct Span {
     pub measured_us: f64,
 }
 
-/// What jobs run against: a model in virtual time, or a drive on the wall clock.
+/// Target of jobs: a model in virtual time, or a drive on the wall clock.
 pub trait Target {
     /// Bytes that can be written to a zone.
     fn zone_capacity_bytes(&self) -> u64;

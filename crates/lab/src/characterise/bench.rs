@@ -20,13 +20,12 @@ use jobs::{Facts, Length};
 use target::{Counting, RandomPlaces, Sequence};
 use zone::device::Geometry;
 
-/// What is known of a drive without measuring.
+/// Facts about a drive that are known without measuring.
 #[derive(Clone, Debug)]
 pub struct Drive {
-    /// What it is called; published numbers are compared when they were measured on a drive of this
-    /// name.
+    /// Name of the drive; published numbers are compared when they were measured on a drive of this name.
     pub name: String,
-    /// Its zones and limits.
+    /// Zones and limits of the drive.
     pub geometry: Geometry,
     /// Bytes of a zone's random write area.
     pub zrwa_window_bytes: Option<u64>,
@@ -37,7 +36,7 @@ pub trait Bench: Sync {
     /// The drive that is characterised.
     fn drive(&self) -> &Drive;
 
-    /// One summary per program, or `None` when the drive cannot do this. Every call starts from a
+    /// Returns one summary per program, or `None` when the drive cannot do this. Every call starts from a
     /// fresh drive, so that neither order nor parallel runs change a result.
     fn measure(&self, setting: &Setting) -> Option<Vec<Summary>>;
 }

@@ -8,7 +8,7 @@ use crate::workload::What;
 use drive::timing::HostStack;
 
 const PAPER: &str = "BIZA";
-/// What the slides' host takes between two requests beyond io_uring with a polled submission queue:
+/// Pause of the slides' host between two requests beyond io_uring with a polled submission queue:
 /// inferred from 4-KiB writes (240 MB/s), and then right for 8 and 16 KiB as well.
 const HOST_PAUSE_US: f64 = 4.0;
 const MIB_TO_MB: f64 = 1.048_576;

@@ -7,7 +7,7 @@ use super::published::{Number, Published};
 use super::setting::{Load, Setting, Summary};
 use serde::Serialize;
 
-/// One observation, insight or recommendation and what became of it.
+/// An observation, insight or recommendation and its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Stable name.
@@ -16,13 +16,13 @@ pub struct Finding {
     pub title: &'static str,
     /// In one sentence.
     pub statement: &'static str,
-    /// Whether it holds; `None` when this drive cannot be asked.
+    /// Verdict: true when it holds; `None` when this drive cannot be asked.
     pub holds: Option<bool>,
-    /// Whether it must hold for this drive.
+    /// True when the finding must hold for this drive.
     pub expected: bool,
-    /// What the verdict consists of.
+    /// Conditions of which the verdict consists.
     pub checks: Vec<Check>,
-    /// What was measured.
+    /// Numbers that were measured.
     pub figures: Vec<Figure>,
     /// Explanations.
     pub notes: Vec<&'static str>,
@@ -34,9 +34,9 @@ pub struct Finding {
 /// A condition; the verdict is that all of them hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What must be so.
+    /// Condition in words.
     pub rule: String,
-    /// Whether it is.
+    /// True when the condition holds.
     pub holds: bool,
 }
 
@@ -45,17 +45,17 @@ pub struct Check {
 pub struct Figure {
     /// Stable name.
     pub id: String,
-    /// What is measured.
+    /// Name of the measured quantity.
     pub name: String,
-    /// Ours.
+    /// Our number.
     pub ours: f64,
-    /// Theirs, if it is for this drive.
+    /// Published number, if it is for this drive.
     pub published: Option<f64>,
-    /// Of both.
+    /// Unit of both numbers.
     pub unit: String,
-    /// How far ours is off.
+    /// Error of our number, in per cent of the published one.
     pub error_percent: Option<f64>,
-    /// Whether that is tolerable; also when there is nothing to compare with.
+    /// True when the error is tolerable, or there is nothing to compare with.
     pub within: bool,
     /// Why it may differ.
     pub note: Option<String>,
@@ -64,20 +64,20 @@ pub struct Figure {
     /// The words of the paper.
     #[serde(skip)]
     pub quote: Option<String>,
-    /// How far it may be off.
+    /// Tolerance of the error, in per cent.
     #[serde(skip)]
     pub tolerance_percent: Option<f64>,
 }
 
 impl Figure {
-    /// Whether it is off and that is explained.
+    /// Returns true when the error is beyond tolerance and a note explains it.
     #[must_use]
     pub fn is_exception(&self) -> bool {
         !self.within && self.note.is_some()
     }
 }
 
-/// Where measurements come from: a table of what was run, or numbers made up by a test.
+/// Source of measurements: a table of what was run, or numbers made up by a test.
 pub type Source<'a> = dyn Fn(&Setting) -> Option<Vec<Summary>> + 'a;
 
 /// A finding in the making.
@@ -105,20 +105,20 @@ impl<'a> Draft<'a> {
         self.drive
     }
 
-    /// What programs of a setting measured; `None` when the drive cannot do this.
+    /// Returns the summaries of all programs of a setting; `None` when the drive cannot do this.
     #[must_use]
     pub fn all(&self, setting: &Setting) -> Option<Vec<Summary>> {
         (self.source)(setting)
     }
 
-    /// What one program of a setting measured.
+    /// Returns the summary of one program of a setting.
     #[must_use]
     pub fn one(&self, setting: &Setting, program: usize) -> Option<Summary> {
         let mut summaries = (self.source)(setting)?;
         (program < summaries.len()).then(|| summaries.swap_remove(program))
     }
 
-    /// What a load measured.
+    /// Returns the summary of a load.
     #[must_use]
     pub fn load(&self, load: Load) -> Option<Summary> {
         self.one(&Setting::Load(load), 0)
@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What is to be found out.
+/// An observation, insight or recommendation to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// Stable name.

@@ -147,7 +147,7 @@ fn observation_2(draft: &mut Draft) -> Option<()> {
     Some(())
 }
 
-/// What single commands of each size reach.
+/// Rates and latencies of single commands, by size.
 struct BySize {
     kiops: Vec<f64>,
     mib_s: Vec<f64>,

@@ -30,7 +30,7 @@ pub fn drive(name: &str) -> Drive {
     Drive { name: name.to_owned(), geometry, zrwa_window_bytes: Some(1 << 20) }
 }
 
-/// What a setting measures.
+/// Returns the measurements of a setting.
 pub fn answer(setting: &Setting) -> Vec<Summary> {
     match setting {
         Setting::Load(load) => vec![load_summary(load)],
@@ -87,7 +87,7 @@ fn lone_us(load: &Load) -> f64 {
     stack + drive + if small && append { 2.0 } else { 0.0 }
 }
 
-/// What the processor allows.
+/// Returns the requests that the processor allows, in thousands per second.
 fn processor_kiops(load: &Load) -> f64 {
     let depth = f64::from(load.depth);
     match load.what {
@@ -136,7 +136,7 @@ fn resets_summaries(resets: &Resets) -> Vec<Summary> {
     vec![latency(program), latency(17_900.0 * slower)]
 }
 
-/// One finding, with answers that `change` has been at.
+/// Judges one finding by answers that `change` has altered.
 pub fn judge(subject: &Subject, drive: &Drive, change: &dyn Fn(&Setting, &mut [Summary])) -> Finding {
     let source = |setting: &Setting| {
         let mut summaries = answer(setting);

@@ -2,13 +2,13 @@
 
 pub use crate::precise::{precise, precise_u64 as precise_bytes};
 
-/// How much `ours` is above `base`, in per cent.
+/// Returns by how much `ours` is above `base`, in per cent.
 #[must_use]
 pub fn percent_above(ours: f64, base: f64) -> f64 {
     (ours / base - 1.0) * 100.0
 }
 
-/// Whether two values differ by at most a share of the larger.
+/// Returns true when two values differ by at most a share of the larger.
 #[must_use]
 pub fn are_close(first: f64, second: f64, share: f64) -> bool {
     (first - second).abs() <= share * first.abs().max(second.abs())
@@ -26,14 +26,14 @@ pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Whether each value is above the one before, by more than `share` of it; negative shares allow for
-/// noise.
+/// Returns true when each value is above the one before by more than `share` of it; negative shares allow
+/// for noise.
 #[must_use]
 pub fn rises(values: &[f64], share: f64) -> bool {
     values.windows(2).all(|pair| pair[1] > pair[0] * (1.0 + share))
 }
 
-/// How much of the variation a straight line explains: 1 is all of it.
+/// Returns the share of the variation that a straight line explains: 1 is all of it.
 #[must_use]
 pub fn linearity(points: &[(f64, f64)]) -> f64 {
     let count = precise(points.len());

@@ -18,19 +18,19 @@ pub struct Plot {
     pub title: &'static str,
     /// Below it: what is shown, in a sentence or two.
     pub caption: &'static str,
-    /// Of the horizontal axis, with unit.
+    /// Title of the horizontal axis, with unit.
     pub x_title: &'static str,
-    /// Of the vertical axis, with unit.
+    /// Title of the vertical axis, with unit.
     pub y_title: &'static str,
-    /// What stands along the horizontal axis.
+    /// Names or numbers along the horizontal axis.
     pub x: Horizontal,
-    /// How values appear.
+    /// Shape in which values are drawn.
     pub shape: Shape,
     /// The values.
     pub series: Vec<Series>,
 }
 
-/// What stands along the horizontal axis.
+/// Names or numbers along a horizontal axis.
 #[derive(Clone, Debug)]
 pub enum Horizontal {
     /// Names; points have their places as x.
@@ -39,7 +39,7 @@ pub enum Horizontal {
     Numbers,
 }
 
-/// How values appear.
+/// Shape in which values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Bars side by side, with their values.

@@ -14,7 +14,7 @@ pub struct Published {
     papers: Vec<Paper>,
 }
 
-/// One paper.
+/// A paper and its numbers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Paper {
@@ -26,7 +26,7 @@ struct Paper {
     numbers: Vec<Number>,
 }
 
-/// One number.
+/// A published number.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Number {
@@ -34,7 +34,7 @@ pub struct Number {
     pub id: String,
     /// The finding it belongs to.
     pub finding: String,
-    /// What is measured.
+    /// Name of the measured quantity.
     pub name: String,
     /// The words of the paper, shortened.
     pub quote: String,
@@ -42,7 +42,7 @@ pub struct Number {
     pub value: f64,
     /// As quoted.
     pub unit: String,
-    /// What tolerance applies.
+    /// Kind of the number, which sets its tolerance.
     pub kind: Kind,
     /// Section and figure.
     pub source: String,
@@ -50,7 +50,7 @@ pub struct Number {
     pub exception: Option<String>,
 }
 
-/// What kind of number it is.
+/// Kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -73,7 +73,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How far ours may be from what is published.
+    /// Returns by how much ours may differ from the published number, in per cent.
     #[must_use]
     pub fn tolerance_percent(self) -> f64 {
         match self {
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 impl Published {
-    /// What is built in.
+    /// Loads the built-in numbers.
     ///
     /// # Panics
     /// Never: the tests parse it.
@@ -109,7 +109,7 @@ impl Published {
         found.unwrap_or_else(|| panic!("crates/lab/data has no number `{id}`"))
     }
 
-    /// Whether a finding that has its numbers from this paper must hold for this drive. Papers are
+    /// Returns true when a finding that has its numbers from this paper must hold for this drive. Papers are
     /// known by a word of their titles.
     ///
     /// # Panics

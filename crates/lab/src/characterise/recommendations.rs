@@ -85,7 +85,7 @@ pub const ALL: [Subject; 10] = [
     ),
 ];
 
-/// How far writes of 4 KiB are below appends of the same size, in per cent.
+/// Returns by how much the mean latency of 4-KiB writes is below that of appends of the same size, in per cent.
 fn saved_percent(draft: &Draft) -> Option<f64> {
     let write = draft.load(Load::new(What::Write, BYTES_4K))?.mean_us;
     let append = draft.load(Load::new(What::Append, BYTES_4K))?.mean_us;

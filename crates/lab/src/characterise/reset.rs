@@ -10,7 +10,7 @@ const PAPER: &str = "Zoned Namespaces";
 const PROGRAMS: [(&str, What); 3] =
     [("read", What::ReadRandom), ("write", What::Write), ("append", What::Append)];
 
-/// What resets do to others.
+/// Effect of resets on other commands.
 pub const OBSERVATION_12: Subject = Subject {
     id: "observation-12",
     title: "Observation 12: resets do not disturb",
@@ -19,7 +19,7 @@ pub const OBSERVATION_12: Subject = Subject {
     find: observation_12,
 };
 
-/// What others seem to do to resets.
+/// Apparent effect of other commands on resets.
 pub const OBSERVATION_13: Subject = Subject {
     id: "observation-13",
     title: "Observation 13: resets are disturbed (in the mode that imitates the published host)",
@@ -38,7 +38,7 @@ pub fn disturbed_us(draft: &Draft, what: What) -> Option<[f64; 2]> {
     Some([alone, beside(draft, what, true, false)?.swap_remove(PROGRAM).mean_us])
 }
 
-/// Whether no program notices resets.
+/// Returns true when no program notices resets.
 pub fn nobody_disturbed(draft: &Draft) -> Option<bool> {
     let found: Option<Vec<bool>> = PROGRAMS
         .into_iter()

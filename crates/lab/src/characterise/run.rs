@@ -29,7 +29,7 @@ pub fn findings(
     subjects.iter().map(|subject| subject.judge(bench.drive(), published, &source)).collect()
 }
 
-/// What the findings ask for: they are made once with empty answers.
+/// Returns the settings that the findings ask for: the findings are made once with empty answers.
 pub fn settings(subjects: &[Subject], bench: &dyn Bench, published: &Published) -> Vec<Setting> {
     let asked = RefCell::new(Vec::new());
     let source = |setting: &Setting| {

@@ -13,7 +13,7 @@ const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const ZONES: [u32; 5] = [1, 2, 4, 8, 14];
 const LEVELS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Where commands go.
+/// Commands in one zone or in many.
 pub const OBSERVATION_5: Subject = Subject {
     id: "observation-5",
     title: "Observation 5: one zone or many",
@@ -22,7 +22,7 @@ pub const OBSERVATION_5: Subject = Subject {
     find: observation_5,
 };
 
-/// Where appends go.
+/// Appends in one zone or in many.
 pub const OBSERVATION_6: Subject = Subject {
     id: "observation-6",
     title: "Observation 6: appends in one zone or many",
@@ -71,12 +71,12 @@ fn intra(what: What, bytes: u64, depth: u32) -> Load {
     }
 }
 
-/// What one program reaches at each depth.
+/// Returns the summary of one program at each depth.
 fn by_depth(draft: &Draft, what: What, bytes: u64, depths: &[u32]) -> Option<Vec<Summary>> {
     depths.iter().map(|depth| draft.load(intra(what, bytes, *depth))).collect()
 }
 
-/// What one program per zone reaches for each number of zones.
+/// Returns the summary of one program per zone for each number of zones.
 fn by_zones(draft: &Draft, what: What, bytes: u64) -> Option<Vec<Option<Summary>>> {
     let open_zones_max = draft.drive().geometry.open_zones_max;
     let found = ZONES.iter().map(|zones| {

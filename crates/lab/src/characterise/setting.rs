@@ -6,14 +6,14 @@
 use crate::workload::{ManageOp, Measured, What, variation};
 use drive::timing::{HostStack, LbaFormat};
 
-/// One run.
+/// Setting of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Setting {
     /// Programs that all do the same.
     Load(Load),
     /// A management command, one at a time, on an otherwise idle drive.
     Managed(Managed),
-    /// One reader beside writers.
+    /// A reader beside writers.
     Mixed(Mixed),
     /// Resets of full zones beside one program.
     Resets(Resets),
@@ -21,7 +21,7 @@ pub enum Setting {
     Opening(Opening),
 }
 
-/// Which of two drives.
+/// Choice of one of two drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The drive that is characterised.
@@ -44,7 +44,7 @@ pub enum Groups {
 /// Programs that all do the same, each in a zone of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// What they do.
+    /// Work of each program.
     pub what: What,
     /// Bytes of each request.
     pub bytes: u64,
@@ -52,22 +52,22 @@ pub struct Load {
     pub depth: u32,
     /// Programs, and zones.
     pub zones: u32,
-    /// What lies between them and the drive.
+    /// Host software between programs and drive.
     pub stack: HostStack,
-    /// What programs take between two requests beyond what is known of the stack.
+    /// Microseconds that programs take between two requests beyond what is known of the stack.
     pub pause_us: f64,
-    /// How the namespace is formatted.
+    /// Format of the namespace.
     pub lba_format: LbaFormat,
     /// On which channel groups the zones lie.
     pub groups: Groups,
     /// Full zones are reset and written again, as fio does; otherwise other zones follow.
     pub resets: bool,
-    /// Which drive.
+    /// Drive that the programs use.
     pub which: Which,
 }
 
 impl Load {
-    /// One program, one request in flight, through SPDK, 4-KiB blocks.
+    /// Returns a load of one program with one request in flight, through SPDK, on 4-KiB blocks.
     #[must_use]
     pub fn new(what: What, bytes: u64) -> Load {
         Load {
@@ -126,21 +126,21 @@ impl Load {
         Load { resets: true, ..self }
     }
 
-    /// Whether anything is written.
+    /// Returns true when the load writes anything.
     #[must_use]
     pub fn writes(&self) -> bool {
         matches!(self.what, What::Write | What::Append | What::Area)
     }
 }
 
-/// How full a zone is.
+/// Occupancy of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Nothing written.
     Empty,
-    /// One block of 4 KiB.
+    /// A single block of 4 KiB.
     OneBlock,
-    /// This many sixteenths of the capacity.
+    /// Sixteenths of the capacity.
     Sixteenths(u32),
     /// Up to the last block, which is free.
     AllButOne,
@@ -159,7 +159,7 @@ impl Fill {
         }
     }
 
-    /// How the paper's figures name it.
+    /// Returns the name of this occupancy in the paper's figures.
     #[must_use]
     pub fn label(self) -> String {
         match self {
@@ -176,20 +176,20 @@ impl Fill {
 pub struct Managed {
     /// The command.
     pub op: ManageOp,
-    /// How full the zones are.
+    /// Occupancy of the zones.
     pub fill: Fill,
-    /// Whether they were finished before.
+    /// True when the zones were finished before.
     pub finished: bool,
 }
 
-/// One reader beside four writers, as in the published experiment: 1-MiB requests, depth 32.
+/// A reader beside four writers, as in the published experiment: 1-MiB requests, depth 32.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mixed {
-    /// Which drive: appends on the zoned one, writes anywhere on the other.
+    /// Drive of the run: appends on the zoned one, writes anywhere on the other.
     pub which: Which,
-    /// What the writers are allowed together; `None` is all they can.
+    /// Throughput that the writers are allowed together; `None` is all they can.
     pub limit_mib_s: Option<f64>,
-    /// Whether there are writers at all.
+    /// True when there are writers at all.
     pub writers: bool,
     /// Reads in flight.
     pub reader_depth: u32,
@@ -200,7 +200,7 @@ pub struct Mixed {
 pub struct Resets {
     /// The program: 4 KiB, one in flight; none measures resets alone.
     pub beside: Option<What>,
-    /// Whether there are resets; without, the program is measured alone.
+    /// True when there are resets; without, the program is measured alone.
     pub resets: bool,
     /// The drive imitates what the published experiment's host did.
     pub host_artefact: bool,
@@ -215,7 +215,7 @@ pub struct Opening {
     pub appends: bool,
 }
 
-/// What one program of a run measured.
+/// Measurements of one program of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Requests.
@@ -239,7 +239,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of everything measured.
+    /// Summarises everything measured.
     #[must_use]
     pub fn of(measured: &Measured) -> Summary {
         if measured.latencies_us.is_empty() {

@@ -35,7 +35,7 @@ fn scale(summary: &mut Summary, factor: f64) {
     summary.mib_s *= factor;
 }
 
-/// What breaks each finding.
+/// Changes of answers that break each finding.
 const BREAKS: &[(&str, Change)] = &[
     ("observation-1", |setting, summaries| {
         loads(setting, summaries, |load, summary| {

@@ -107,14 +107,14 @@ pub fn finishes_ms(draft: &Draft) -> Option<Vec<f64>> {
     FINISH_FILLS.iter().map(|fill| Some(finish(draft, *fill)?.mean_us / 1000.0)).collect()
 }
 
-/// How well finishing takes a straight line in occupancy.
+/// Returns how well a straight line in occupancy explains the times of finishes.
 pub fn finish_linearity(finishes_ms: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> =
         FINISH_FILLS.iter().map(|fill| fill.percent()).zip(finishes_ms.iter().copied()).collect();
     linearity(&points)
 }
 
-/// How well resetting takes a straight line in occupancy.
+/// Returns how well a straight line in occupancy explains the times of resets.
 pub fn reset_linearity(resets_ms: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> =
         RESET_FILLS.iter().map(|fill| fill.percent()).zip(resets_ms.iter().copied()).collect();

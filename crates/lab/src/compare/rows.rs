@@ -21,7 +21,7 @@ pub struct Rows {
     pub settings: Vec<Setting>,
     /// Rows.
     pub rows: usize,
-    /// Of which were left out.
+    /// Rows that were left out.
     pub rows_flagged: usize,
 }
 

@@ -15,10 +15,10 @@ const AREA_DEPTH: u32 = 8;
 /// Finishes of a nearly full zone are of two kinds, above and below this.
 const FINISH_MODES_US: f64 = 5000.0;
 
-/// One experiment.
+/// An experiment.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What it is, in words.
+    /// Description in words.
     pub name: String,
     /// The operation.
     pub op: String,
@@ -53,7 +53,7 @@ impl Setting {
         }
     }
 
-    /// What the model says to each row; nothing where it has no such thing.
+    /// Returns the model's answer to each row; nothing where the model has no such thing.
     #[must_use]
     pub fn run(&self, profile: &Profile, conventional: Option<&Profile>, seed: u64) -> Vec<Point> {
         let on_conventional = self.condition.contains("device=conventional");

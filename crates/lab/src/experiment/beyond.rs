@@ -50,7 +50,7 @@ const RESERVED_PERCENT: u32 = 20;
 /// Requests of a run where each is followed by a flush, and of one with reads and writes.
 const FLUSHED_REQUESTS: u64 = 20_000;
 const MIXED_REQUESTS: u64 = 60_000;
-/// What reads and writes of a mix go to: 192 MiB.
+/// Blocks of the volume that reads and writes of a mix go to: 192 MiB.
 const MIXED_VOLUME_BLOCKS: u64 = (192 << 20) / 4096;
 
 fn depth_cell(scheme: Scheme, depth: u32) -> Cell {
@@ -106,7 +106,7 @@ fn filled_rig(cell: &Cell, conditions: Conditions, stripes: u64) -> Result<Rig> 
     Ok(rig)
 }
 
-/// One client: a write, and when that is answered a flush. The latency is that of both.
+/// Measures one client that writes and, when that is answered, flushes. The latency is that of both.
 fn flushed(cell: &Cell, conditions: Conditions) -> Result<Vec<Value>> {
     let requests = conditions.scaled(FLUSHED_REQUESTS);
     let mut rig = filled_rig(cell, conditions, requests)?;

@@ -8,10 +8,10 @@ use base::random::Random;
 use base::time::Instant;
 use std::collections::BTreeMap;
 
-/// Where requests go.
+/// Places that requests go to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Places {
-    /// One after the other, again from the start when the volume is through.
+    /// Places one after the other, again from the start when the volume is through.
     Sequential,
     /// Any with the same chance.
     Uniform,
@@ -19,12 +19,12 @@ pub enum Places {
     Zipf(f64),
 }
 
-/// How large requests are.
+/// Sizes of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sizes {
     /// All of so many blocks.
     Equal(u32),
-    /// Of the first count of blocks in so many of a hundred cases, of the second in the others (`bssplit` of fio).
+    /// The first count of blocks in so many of a hundred cases, the second in the others (`bssplit` of fio).
     Split([u32; 2], u64),
 }
 
@@ -49,7 +49,7 @@ impl Sizes {
         }
     }
 
-    /// What requests are aligned to: the smaller size, as in fio.
+    /// Returns the alignment of requests in blocks: the smaller size, as in fio.
     fn blocks_min(self) -> u32 {
         match self {
             Sizes::Equal(blocks) => blocks,
@@ -65,14 +65,14 @@ impl Sizes {
     }
 }
 
-/// What clients do.
+/// Load of clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Write, or else read.
     pub writes: bool,
-    /// Where.
+    /// Places of the requests.
     pub places: Places,
-    /// How large requests are.
+    /// Sizes of the requests.
     pub sizes: Sizes,
     /// Requests in flight.
     pub queue_depth: u32,
@@ -121,7 +121,7 @@ pub fn run(rig: &mut Rig, load: &Load, seed: u64) -> Result<Measured> {
     Ok(measured)
 }
 
-/// One request more; when it was asked for and its blocks are noted.
+/// Submits one request more, and notes when it was asked for and its blocks.
 fn ask(rig: &mut Rig, chooser: &mut Chooser, submitted: &mut BTreeMap<u64, (Instant, u32)>) {
     let ask = chooser.next();
     let id = rig.submit(ask);

@@ -9,35 +9,35 @@ use super::student::mean_and_ci95;
 use crate::characterise::readable;
 use std::fmt::Write;
 
-/// What is contested, and from which ratio to the best on it counts as lost.
+/// Metrics that are contested, each with the ratio to the best from which on it counts as lost.
 const CONTESTED: [(Metric, f64); 3] = [(WRITE_THROUGHPUT, 1.0), (THROUGHPUT, 1.0), (P95, 1.05)];
 /// Ratios are rounded to so many digits, as they are shown: what a tenth of a percent decides is no defeat.
 const ROUNDING: f64 = 0.0005;
 /// Columns of settings.
 const SETTING_COLUMNS: usize = 76;
 
-/// One metric of one setting.
+/// Contest over one metric in one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contest {
-    /// Of the adaptive cell.
+    /// Setting of the adaptive cell.
     pub setting: Setting,
-    /// What is contested.
+    /// Metric that is contested.
     pub metric: Metric,
-    /// What `adaptive` has, the mean over the seeds.
+    /// Value of `adaptive`, the mean over the seeds.
     pub adaptive: f64,
-    /// What the best fixed scheme has.
+    /// Value of the best fixed scheme.
     pub best: f64,
-    /// Which that is.
+    /// The best fixed scheme.
     pub scheme: Scheme,
     /// The ratio of both, the mean of those of each seed: the same requests on the same drives.
     pub ratio: f64,
     /// Half the width of its 95 % confidence interval; none for one seed.
     pub ci95: Option<f64>,
-    /// How it ended.
+    /// Verdict of the contest.
     pub result: Verdict,
 }
 
-/// How a contest ended.
+/// Verdict of a contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No less throughput, or a tail no longer than a twentieth more.

@@ -51,7 +51,7 @@ const STRIPE_TABLES: Metric = Metric { name: "stripe_tables_gib", unit: "GiB" };
 const ENTRY_BITS: Metric = Metric { name: "stripe_table_entry_bits", unit: "bits" };
 const QUERY_ENTRIES: Metric = Metric { name: "stripe_table_query_entries", unit: "entries" };
 const DATA_CHUNKS: Metric = Metric { name: "data_chunks_per_stripe", unit: "chunks" };
-/// What a cell has, in this order.
+/// Metrics of a cell, in this order.
 pub const METRICS: [Metric; 9] = [
     SEGMENT_STRIPES,
     FOOTER_BLOCKS,

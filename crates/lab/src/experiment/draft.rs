@@ -8,12 +8,12 @@ use super::student::mean_and_ci95;
 use crate::characterise::finding::Check;
 use crate::characterise::plot::{Plot, Series};
 
-/// What is measured once per seed.
+/// A scheme in a setting, which is measured once per seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// How stripes are placed.
+    /// Scheme by which stripes are placed.
     pub scheme: Scheme,
-    /// Under what.
+    /// Setting of the measurement.
     pub setting: Setting,
 }
 
@@ -40,31 +40,31 @@ impl Measured {
 pub struct Comparison {
     /// Name of the published number.
     pub id: &'static str,
-    /// Whose it is.
+    /// Cell that our value belongs to.
     pub cell: Cell,
-    /// What is compared.
+    /// Metric that is compared.
     pub metric: Metric,
-    /// Ours.
+    /// Our value.
     pub value: f64,
-    /// Its interval.
+    /// Confidence interval of our value.
     pub ci95: Option<f64>,
-    /// Theirs.
+    /// Value of the paper.
     pub paper_value: f64,
-    /// What kind of number.
+    /// Kind of the number.
     pub kind: Kind,
-    /// How they compare.
+    /// Verdict of the comparison.
     pub verdict: Verdict,
     /// The words of the paper.
     pub quote: String,
-    /// Where they stand.
+    /// Place of these words in the paper.
     pub source: String,
     /// Why ours may differ.
     pub note: Option<String>,
-    /// It is a value of a cell, printed with the cell's others.
+    /// True when our value is one of a cell, printed with the cell's others.
     pub is_of_cell: bool,
 }
 
-/// How a number of ours compares with a published one.
+/// Verdict of the comparison of a number of ours with a published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Within tolerance.
@@ -94,7 +94,7 @@ impl<'a> Draft<'a> {
         Draft { measured, published, comparisons: Vec::new(), checks: Vec::new(), plots: Vec::new() }
     }
 
-    /// What was measured.
+    /// Returns the measurements.
     #[must_use]
     pub fn measured(&self) -> &'a [Measured] {
         self.measured

@@ -41,7 +41,7 @@ const FIO_SECONDS: u64 = 3;
 /// sysbench's own number of requests in flight.
 const QUEUE_DEPTH: u32 = 128;
 const REQUEST_KIB: u32 = 64;
-/// Of the volume that write_load writes: enough for a number beside others.
+/// Share of the volume that write_load writes for the model: enough for a number beside others.
 const MODEL_SCALE: f64 = 0.5;
 
 /// The array in virtual time: what the modelled drives allow.
@@ -54,7 +54,7 @@ pub const METRICS: [Metric; 2] = [MODELLED, SERVED];
 
 const FIO: Program = Program { name: "fio", package: "fio" };
 
-/// What is needed.
+/// Lists the programs that are needed.
 pub fn programs() -> Vec<Program> {
     [wall_load::programs(), vec![sysbench::PROGRAM, FIO]].concat()
 }

@@ -41,7 +41,7 @@ const SCRIPT: &str = "oltp_write_only";
 /// Transactions that ended.
 pub const TRANSACTIONS: Metric = Metric { name: "transactions_per_s", unit: "1/s" };
 
-/// What is needed.
+/// Lists the programs that are needed.
 pub fn programs() -> Vec<Program> {
     [wall_load::programs(), database::PROGRAMS.to_vec(), vec![sysbench::PROGRAM]].concat()
 }

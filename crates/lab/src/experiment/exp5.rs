@@ -31,14 +31,14 @@ pub const EXPERIMENT: Experiment = Experiment {
 const VOLUMES_MIB: [u32; 3] = [288, 576, 1152];
 /// Small zones, so that a volume takes several segments.
 const ZONE_BLOCKS: u32 = (32 << 20) / 4096;
-/// Of these a segment takes one per data drive.
+/// MiB of data in a segment of small zones: one zone per data drive.
 const SEGMENT_MIB: u32 = 96;
-/// What is written beyond whole segments: a mount reads all of a segment that is not sealed, and volumes must not
+/// Blocks written beyond whole segments: a mount reads all of a segment that is not sealed, and volumes must not
 /// differ in that.
 const OPEN_BLOCKS: u64 = 1536;
-/// Of a stripe's chunks, so many are data: a volume is so many times what a drive of it holds.
+/// Data chunks of a stripe: a volume is so many times what a drive of it holds.
 const DATA_DRIVES: f64 = 3.0;
-/// What is in flight when the power goes.
+/// Blocks in flight when the power goes.
 const IN_FLIGHT: u64 = 64;
 /// The drive that is lost.
 const FAILED: usize = 1;
@@ -51,7 +51,7 @@ const OPEN_MIB_MAX: f64 = 3.0 * 1077.0;
 
 /// Volumes of drives that are filled before they are used, in zones of the drive: a mount with a checkpoint.
 const FILLED_GIB: [u32; 3] = [8, 16, 32];
-/// What clients write after the checkpoint.
+/// Blocks that clients write after the checkpoint.
 const SINCE_BLOCKS: u64 = (256 << 20) / BLOCK_BYTES_U64;
 
 const CRASH: &str = "crash";
@@ -170,13 +170,13 @@ fn slope(draft: &Draft, (smaller, larger): (&Cell, &Cell), metric: Metric) -> Ve
     before.iter().zip(&after).map(|(before, after)| (after - before) / gib).collect()
 }
 
-/// That of sealed segments: of volumes that are filled.
+/// Returns the slope of sealed segments: of volumes that are filled.
 fn slope_of_filled(draft: &Draft, chunk_kib: u32, metric: Metric) -> Vec<f64> {
     let [smallest, _, largest] = FILLED_GIB.map(|gib| filled_cell(chunk_kib, gib));
     slope(draft, (&smallest, &largest), metric)
 }
 
-/// That of a segment that is open.
+/// Returns the slope of a segment that is open.
 fn slope_of_open(draft: &Draft, workload: &'static str) -> Vec<f64> {
     let [few, many] = OPEN_MIB.map(|data| cell(workload, 4, data));
     slope(draft, (&few, &many), MOUNT_AT_REST)

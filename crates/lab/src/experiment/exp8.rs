@@ -81,7 +81,7 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// What adapts is told no size of chunks.
+/// Returns the cell that stands for this one: the adaptive scheme is told no size of chunks.
 fn alike(cell: &Cell) -> Cell {
     let mut alike = cell.clone();
     if cell.scheme == Scheme::Adaptive {

@@ -41,7 +41,7 @@ const WORKLOADS: [Workload; 5] = [
     },
 ];
 
-/// What clients do.
+/// Workload of clients.
 #[derive(Clone, Copy)]
 struct Workload {
     name: &'static str,
@@ -55,7 +55,7 @@ struct Workload {
 }
 
 impl Workload {
-    /// One of the paper's: all that is written fits beside the volume.
+    /// Returns one of the paper's workloads: all that is written fits beside the volume.
     const fn beside(name: &'static str, request_kib: u32, places: Places, paper: &'static str) -> Workload {
         Workload { name, request_kib, places, reserved_percent: 50, paper: Some(paper) }
     }
@@ -73,7 +73,7 @@ impl Workload {
         if self.is_collected() { ZONE_BLOCKS_COLLECTED } else { ZONE_BLOCKS_MAX }
     }
 
-    /// Of the volume, one part in so many is measured.
+    /// Returns the number of parts of the volume of which one is measured.
     fn share(&self) -> u64 {
         match (self.is_collected(), self.request_kib) {
             (true, _) => COLLECTED_SHARE,
@@ -87,10 +87,10 @@ const SMALL_CHUNK_KIB: u32 = 8;
 const LARGE_CHUNK_KIB: u32 = 16;
 /// Zones of 4 MiB in place of 1,077; fewer blocks at small scales.
 const ZONE_BLOCKS_MAX: u32 = 1024;
-/// And of 1 MiB where all of the volume is written again.
+/// Zones of 1 MiB where all of the volume is written again.
 const ZONE_BLOCKS_COLLECTED: u32 = 256;
-/// Of the volume, one part in so many is written to warm up, and as much measured: of small requests less, for each of them
-/// may need a mapping block.
+/// Parts of the volume of which one is written to warm up, and as much measured: less for small requests, for each of
+/// them may need a mapping block.
 const VOLUME_SHARE: u64 = 8;
 const VOLUME_SHARE_SMALL: u64 = 16;
 const COLLECTED_SHARE: u64 = 4;

@@ -30,7 +30,7 @@ const ZONES: [u32; 5] = [1, 2, 4, 6, 8];
 const APPEND_DEPTH: u32 = 4;
 /// More than the paper found to be of use.
 const DEEP: u32 = 16;
-/// Of the footnote: all zones that a ZN540 allows, writes of 128 KiB.
+/// Best case of the paper's footnote: all zones that a ZN540 allows, writes of 128 KiB.
 const BEST_CASE: (u32, u32) = (14, 128);
 
 /// The queue depth is that of each zone.
@@ -53,7 +53,7 @@ fn appends(zones: u32, size_kib: u32) -> Cell {
     cell(Scheme::ZoneAppendOnly, zones, size_kib, APPEND_DEPTH)
 }
 
-/// One zone, more in flight than four.
+/// Returns a cell of one zone with more in flight than four.
 fn deep_appends(size_kib: u32) -> Cell {
     cell(Scheme::ZoneAppendOnly, 1, size_kib, DEEP)
 }

@@ -26,7 +26,7 @@ pub struct FilledDrive {
 }
 
 impl FilledDrive {
-    /// Those of a member; all are of the stream of small chunks, and the first way that is written.
+    /// Makes a member's sealed segments; all are of the stream of small chunks, in the first of its layouts and modes.
     ///
     /// # Panics
     /// When the array has no open segment of small chunks, or fewer segments.
@@ -84,7 +84,7 @@ impl FilledDrive {
         footer::encode(&id, &entries, &mut frame.data);
     }
 
-    /// What a block of the data region says of itself.
+    /// Returns the entry by which a block of the data region is described.
     fn entry(&self, segment: u32, block: u32) -> Entry {
         let layout = &self.layout;
         let (slot, row) = (block / layout.chunk_blocks, block % layout.chunk_blocks);

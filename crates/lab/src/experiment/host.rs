@@ -37,13 +37,13 @@ pub struct HostedDrive {
     drive: TimedDrive,
     clock: Clock,
     think: Nanos,
-    /// Until then the thread is busy with completions.
+    /// Time until which the thread is busy with completions.
     free_at: Instant,
     /// Commands that the thread has yet to submit, and when.
     waiting: VecDeque<(Instant, Command)>,
-    /// When its write buffer becomes full.
+    /// Time at which the drive's write buffer becomes full.
     busy_from: Option<Instant>,
-    /// When something happens next in the drive.
+    /// Time of the next event in the drive.
     next: Option<Instant>,
 }
 

@@ -6,12 +6,12 @@ use super::student::mean_and_ci95;
 use crate::workload::Measured;
 use serde::Serialize;
 
-/// What is measured.
+/// Quantity that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Stable name.
     pub name: &'static str,
-    /// Its unit.
+    /// Unit of the values.
     pub unit: &'static str,
 }
 
@@ -35,17 +35,17 @@ pub const P99: Metric = metric("p99_latency_us", "us");
 pub const P999: Metric = metric("p999_latency_us", "us");
 /// Blocks written to drives per block written by clients, parity not counted.
 pub const WRITE_AMPLIFICATION: Metric = metric("write_amplification", "x");
-/// How much of the index is in memory at the end.
+/// Share of the index that is in memory at the end.
 pub const INDEX_RESIDENT: Metric = metric("index_resident_percent", "%");
 /// Blocks written to drives per block written by clients: data, parity and everything else.
 pub const DRIVE_WRITES: Metric = metric("drive_writes_per_client_write", "x");
 
-/// One value of one run.
+/// A value of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// What was measured.
+    /// Metric that was measured.
     pub metric: Metric,
-    /// How much it was.
+    /// Number in the unit of the metric.
     pub value: f64,
 }
 
@@ -66,21 +66,21 @@ pub fn values_of(measured: &Measured, throughput: Metric) -> Vec<Value> {
 /// A number over all seeds. The keys are a contract: scripts rely on them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measurement {
-    /// Which experiment.
+    /// Name of the experiment.
     pub experiment: &'static str,
-    /// How stripes were placed.
+    /// Scheme by which stripes were placed.
     pub scheme: Scheme,
-    /// Under what it was measured.
+    /// Setting of the measurement.
     pub setting: Setting,
-    /// What was measured.
+    /// Name of the metric.
     pub metric: &'static str,
     /// Mean over the seeds.
     pub value: f64,
     /// Half the width of the 95 % confidence interval; none for one seed.
     pub ci95: Option<f64>,
-    /// Of the values.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// What the paper says, where it does.
+    /// Value of the paper, where it has one.
     pub paper_value: Option<f64>,
 }
 

@@ -11,13 +11,13 @@ const TEXT: &str = include_str!("../../data/zapraid-experiments.toml");
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Which paper.
+    /// The paper.
     pub paper: String,
     #[serde(rename = "number")]
     numbers: Vec<Number>,
 }
 
-/// One number.
+/// A published number.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Number {
@@ -25,7 +25,7 @@ pub struct Number {
     pub id: String,
     /// As quoted; shares above or below another value as the ratio to it.
     pub value: f64,
-    /// What kind of number.
+    /// Kind of the number.
     pub kind: Kind,
     /// The words of the paper, shortened; what is computed from them says so.
     pub quote: String,
@@ -35,7 +35,7 @@ pub struct Number {
     pub note: Option<String>,
 }
 
-/// What kind of number it is.
+/// Kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How far ours may be from what is published.
+    /// Returns by how much ours may differ from the published number, in per cent.
     #[must_use]
     pub fn tolerance_percent(self) -> f64 {
         match self {
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// Whether ours agrees.
+    /// Returns true when our number agrees with the published one.
     #[must_use]
     pub fn agrees(self, ours: f64, published: f64) -> bool {
         match self {
@@ -93,7 +93,7 @@ impl Number {
 }
 
 impl Published {
-    /// What is built in.
+    /// Loads the built-in numbers.
     ///
     /// # Panics
     /// Never: the tests parse it.

@@ -63,7 +63,7 @@ struct Load {
 struct Rig {
     volume: RaiznVolume,
     now: Instant,
-    /// Where the next request goes.
+    /// First block of the next request.
     next: u64,
     next_id: u64,
     replies: Vec<Reply>,

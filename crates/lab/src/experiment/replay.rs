@@ -14,7 +14,7 @@ const IN_FLIGHT_MAX: usize = 1024;
 /// A replay under way.
 struct Replay<'a> {
     rig: &'a mut Rig,
-    /// When each request in flight was asked for, and its bytes.
+    /// Time at which each request in flight was asked for, and its bytes.
     asked: BTreeMap<u64, (Instant, u64)>,
     answers: Vec<Answer>,
     measured: Measured,

@@ -33,7 +33,7 @@ use zone::stripe::Level;
 pub(super) const TURNS_MAX: u32 = 1_000_000;
 /// Drives in virtual time have been busy until some instant; mounting waits for them from there.
 pub(super) const MOUNTED_AT: Instant = Instant(1_000_000_000);
-/// When clients begin.
+/// Time at which clients begin.
 pub(super) const BEGIN: Instant = Instant(2_000_000_000);
 /// Segments beyond those that are written: so many that the collector never begins and space limits nothing, as with
 /// the thousands of zones of the drives.
@@ -48,11 +48,11 @@ const BLOCK_KIB: u32 = 4;
 pub struct Plan {
     /// The drives.
     pub profile: Profile,
-    /// How stripes are placed.
+    /// Scheme by which stripes are placed.
     pub scheme: Scheme,
     /// RAID level.
     pub level: Level,
-    /// How many drives.
+    /// Count of drives.
     pub drives: usize,
     /// C, in blocks.
     pub chunk_blocks: u32,
@@ -64,15 +64,15 @@ pub struct Plan {
     pub zone_capacity_blocks: u32,
     /// Size of the volume.
     pub volume_blocks: u64,
-    /// How much space there is.
+    /// Physical space of the array.
     pub space: Space,
     /// Clients begin on drives that have been written to for long: see [`HostedDrive::busy_from`].
     pub busy: bool,
     /// Segments that clients have filled before, from the start of the volume on: [`FilledDrive`].
     pub filled_segments: Option<u32>,
-    /// How often checkpoints are written.
+    /// Interval of checkpoints.
     pub checkpoints: CheckpointEvery,
-    /// How often summaries of open segments are written.
+    /// Interval of summaries of open segments.
     pub summaries: SummaryEvery,
     /// Bytes of the index that are kept in memory; `None` is no limit.
     pub index_memory: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Plan {
 pub enum Space {
     /// So much that this many stripes can be written before anything is collected.
     Stripes(u64),
-    /// This many blocks of data at least, and no more than a segment beyond.
+    /// Blocks of data that fit at least, and no more than a segment beyond.
     Blocks(u64),
 }
 
@@ -244,20 +244,20 @@ pub struct Rig {
 /// A request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What [`Rig::submit`] returned.
+    /// Number that [`Rig::submit`] returned.
     pub id: u64,
-    /// When.
+    /// Time of the answer.
     pub at: Instant,
 }
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Write, or else read.
     pub writes: bool,
     /// First block.
     pub lba: u64,
-    /// How many.
+    /// Count of blocks.
     pub blocks: u32,
 }
 
@@ -297,13 +297,13 @@ impl Rig {
         self.now
     }
 
-    /// How long the first mount took.
+    /// Returns the time that the first mount took.
     #[must_use]
     pub fn mount_time(&self) -> Nanos {
         self.mount_time
     }
 
-    /// What the last mount allocated; nothing where the binary does not count.
+    /// Returns the memory that the last mount allocated; nothing where the binary does not count.
     #[must_use]
     pub fn mount_memory(&self) -> Bytes {
         self.mount_memory
@@ -509,7 +509,8 @@ pub(super) fn new_drive(
     Ok((hosted(plan, EmulatedDrive::sparse(geometry, uuid, Box::new(()))?, clock, number), uuid))
 }
 
-/// What clients write: no time that is measured depends on it, and drives keep nothing of zeros but the metadata.
+/// Fills the frames that clients write with zeros: no time that is measured depends on them, and drives keep nothing of
+/// zeros but the metadata.
 pub(super) fn fill_with_zeros(frames: &mut [Frame]) {
     frames.iter_mut().for_each(|frame| frame.data = [0; BLOCK_BYTES]);
 }

@@ -21,8 +21,8 @@ pub enum Scheme {
     Raizn(Raizn),
 }
 
-/// How the baseline after RAIZN is run (`crates/baseline`, docs/adr/0016). Its volume has zones itself: clients write to
-/// one of them in order.
+/// Variant of the baseline after RAIZN (`crates/baseline`, docs/adr/0016). Its volume has zones itself: clients write
+/// to one of them in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Raizn {
     /// Partial parity with a header block, as RAIZN was released; a command for each chunk, as in the other schemes.
@@ -33,7 +33,7 @@ pub enum Raizn {
     Merged,
 }
 
-/// Those of the paper in the log-structured engine.
+/// Schemes of the paper in the log-structured engine.
 pub const ALL: [Scheme; 3] = [Scheme::ZapRaid, Scheme::ZoneWriteOnly, Scheme::ZoneAppendOnly];
 /// And the baseline that the paper compares them with where there is one open segment.
 pub const WITH_RAIZN: [Scheme; 6] = [
@@ -60,7 +60,7 @@ impl Scheme {
         }
     }
 
-    /// Which of several open segments are written with Zone Append.
+    /// Returns which of several open segments are written with Zone Append.
     #[must_use]
     pub fn append_use(self) -> AppendUse {
         match self {

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use std::fmt;
 
-/// What one measurement was made under. What does not apply is left out of JSON.
+/// Conditions of one measurement. Fields that do not apply are left out of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Setting {
     /// Drives, by the name of their profile.
     pub profile: &'static str,
-    /// How many of them.
+    /// Count of drives.
     pub drives: usize,
     /// RAID level: 0, 4, 5 and so on.
     pub level: u8,
@@ -30,25 +30,25 @@ pub struct Setting {
     pub small_segments: u32,
     /// Open segments of large chunks.
     pub large_segments: u32,
-    /// What clients do, or which trace they follow.
+    /// Workload of clients, or the trace that they follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<&'static str>,
     /// Connections to a database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// How a served volume became a block device, on the wall clock.
+    /// Attachment by which a served volume became a block device, on the wall clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachment: Option<&'static str>,
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
-    /// How much of the index is in memory, where that is varied.
+    /// Share of the index that is in memory, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_percent: Option<u32>,
     /// Size of the volume, where that is varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_mib: Option<u32>,
-    /// What the value is a ratio to: a scheme, or a key of the setting with its other value.
+    /// Base of the value where it is a ratio: a scheme, or a key of the setting with its other value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versus: Option<String>,
     /// The rule that was checked.
@@ -75,7 +75,7 @@ impl Setting {
 }
 
 impl fmt::Display for Setting {
-    /// What differs from the paper's usual setting, as `key=value`, but for the attachment, which is that of the machine.
+    /// Writes what differs from the paper's usual setting as `key=value`, without the attachment: it is the machine's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Setting::paper(0, 0);
         let mut words = Vec::new();

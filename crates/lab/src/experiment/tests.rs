@@ -37,7 +37,7 @@ const METRICS: [Metric; 23] = [
     search::SEARCH,
 ];
 
-/// Those on the wall clock as well.
+/// Iterates over all experiments, those on the wall clock as well.
 fn every() -> impl Iterator<Item = &'static Experiment> {
     ALL.iter().chain(WALL_CLOCK)
 }
@@ -175,7 +175,7 @@ fn larger_zones_give_the_same_throughput() {
     }
 }
 
-/// What adapts is told no size of chunks: experiment 8 measures it once for both, and may.
+/// The adaptive scheme is told no size of chunks: experiment 8 measures it once for both, and may.
 #[test]
 fn what_adapts_does_the_same_whatever_the_chunk() {
     let conditions = Conditions { seed: 1, scale: 0.01, trace: None, host: None };

@@ -37,7 +37,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// What is not there, if somebody stopped the runs.
+/// Names the measurements that are missing, if somebody stopped the runs.
 pub fn interrupted(report: &Report) -> Option<String> {
     (!report.left_out.is_empty()).then(|| format!("Interrupted, without: {}.", report.left_out.join(", ")))
 }
@@ -63,7 +63,7 @@ fn block(text: &mut String, outcome: &Outcome) {
     contest::render(text, outcome);
 }
 
-/// One metric of a cell; scheme and setting stand on the first line alone.
+/// Writes one metric of a cell; scheme and setting stand on the first line alone.
 fn cell(text: &mut String, measurement: &Measurement, last: &mut Option<(String, String)>) {
     let name = (measurement.scheme.name().to_owned(), measurement.setting.to_string());
     let is_new = last.as_ref() != Some(&name);

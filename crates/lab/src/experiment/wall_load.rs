@@ -17,13 +17,13 @@ use std::time::Instant;
 
 /// Processor time of the server, of one processor's; it waits awake for drives of a profile.
 pub const SERVER_PROCESSOR: Metric = Metric { name: "server_processor_percent", unit: "percent" };
-/// How busy all processors were.
+/// Busy share of all processors.
 pub const MACHINE_PROCESSOR: Metric = Metric { name: "machine_processor_percent", unit: "percent" };
 
-/// What is open for clients: one segment of chunks of a size, or four of small and large chunks.
+/// Segments that are open for clients: one with chunks of one size, or four of small and large chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// One segment with chunks of so many KiB.
+    /// A segment with chunks of so many KiB.
     One(u32),
     /// So many of 8-KiB and of 16-KiB chunks, as in experiment 7.
     Four(u32, u32),
@@ -87,7 +87,7 @@ fn names() -> Vec<String> {
     OPEN.map(name).to_vec()
 }
 
-/// What any load on a file system needs.
+/// Lists the programs that any load on a file system needs.
 pub fn programs() -> Vec<Program> {
     [Attachment::of_this_machine().programs(), file_system::PROGRAMS.to_vec()].concat()
 }
@@ -97,7 +97,7 @@ pub fn host<'a>(conditions: Conditions<'a>) -> Result<&'a Host> {
     conditions.host.context("an experiment on the wall clock needs a host")
 }
 
-/// What processors do from its making on.
+/// Watch of processor time, from its making on.
 pub struct Watch<'a> {
     array: &'a ServedArray,
     began: Instant,

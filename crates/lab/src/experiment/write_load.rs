@@ -23,7 +23,7 @@ const VOLUME_TIMES: u64 = 3;
 /// Workload of 75 % requests of 4 KiB and 25 % of 16 KiB (experiment 7).
 pub const HYBRID: &str = "hybrid-4k-16k";
 
-/// How large the requests of a setting are.
+/// Returns the sizes of a setting's requests.
 fn sizes_of(setting: &Setting) -> Result<Sizes> {
     if setting.workload == Some(HYBRID) {
         return Ok(Sizes::Split([4, 16].map(blocks_of_kib), 75));

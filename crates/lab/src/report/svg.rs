@@ -232,7 +232,7 @@ fn legend(root: &Area, plot: &Plot) -> Result<i32, Box<dyn std::error::Error>> {
     Ok((y - 34) / 20 + 1)
 }
 
-/// What stands before a name: the marker of that series of ours, or the diamond.
+/// Draws the sign before a name: the marker of that series of ours, or the diamond.
 fn sign(root: &Area, shape: Shape, (x, y): (i32, i32), ours: Option<usize>) -> Drawn {
     let middle = (x + 6, y + 6);
     let Some(place) = ours else {

@@ -8,9 +8,9 @@ use super::{EXTENT_BLOCKS, Event};
 use base::random::Random;
 use base::time::Nanos;
 
-/// Of a thousand requests, so many write.
+/// Writes among a thousand requests.
 const WRITES_PER_MILLE: u64 = 883;
-/// Of a hundred requests, so many of each size in blocks.
+/// Requests of each size in blocks, among a hundred.
 const SIZES: [(u64, u32); 6] = [(60, 1), (14, 2), (14, 4), (6, 8), (4, 16), (2, 32)];
 /// Requests of a burst, on average, and the time between two requests of one.
 const BURST: u64 = 64;

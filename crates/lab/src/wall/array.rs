@@ -23,7 +23,7 @@ const ZONE_CAPACITY_KIB: u32 = 16 << 10;
 /// The same for all schemes: 2 for superblocks, 43 for the volume, 11 in reserve, which is the paper's 25 %, and 13 that
 /// are free or open when eight are open for clients.
 const ZONES: u32 = 69;
-/// What four drives take, with metadata.
+/// Bytes that four drives take at most, with metadata.
 pub const BYTES_MAX: u64 = 5 << 30;
 /// Creating an array of sparse files.
 const PROMPT: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ impl ServedArray {
         Ok(ServedArray { server, socket })
     }
 
-    /// Where clients connect.
+    /// Returns the socket that clients connect to.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket

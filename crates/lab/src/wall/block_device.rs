@@ -17,7 +17,7 @@ const FUSE_PROGRAMS: [Program; 3] = [
     Program { name: "losetup", package: "mount" },
 ];
 
-/// How a served volume becomes a block device.
+/// Attachment by which a served volume becomes a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
     /// The kernel's NBD client.
@@ -27,7 +27,7 @@ pub enum Attachment {
 }
 
 impl Attachment {
-    /// What this machine has: the kernel's where its devices and nbd-client are there.
+    /// Returns the attachment of this machine: the kernel's where its devices and nbd-client are there.
     #[must_use]
     pub fn of_this_machine() -> Attachment {
         match Path::new("/dev/nbd0").exists() && NBD_CLIENT.is_here() {
@@ -45,7 +45,7 @@ impl Attachment {
         }
     }
 
-    /// What it needs.
+    /// Lists the programs that this attachment needs.
     #[must_use]
     pub fn programs(self) -> Vec<Program> {
         match self {
@@ -77,7 +77,7 @@ impl<'a> BlockDevice<'a> {
         }
     }
 
-    /// Its path.
+    /// Returns the path of the device.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.device

@@ -10,10 +10,10 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(300);
 /// Smaller than the tables, so that rows are read from and written to the volume.
 const BUFFER_POOL_MIB: u32 = 64;
-/// What the clients use.
+/// Name of the database that clients use.
 pub const NAME: &str = "sbtest";
 
-/// What it needs.
+/// Programs that the server needs.
 pub const PROGRAMS: [Program; 2] = [
     Program { name: "mariadbd", package: "mariadb-server" },
     Program { name: "mariadb-install-db", package: "mariadb-server" },
@@ -54,7 +54,7 @@ impl Database {
         Ok(Database { _server: server, socket })
     }
 
-    /// Where clients connect.
+    /// Returns the socket that clients connect to.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket

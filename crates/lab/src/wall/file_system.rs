@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Making a file system of some GiB.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What it needs.
+/// Programs that the file system needs.
 pub const PROGRAMS: [Program; 3] = [
     Program { name: "mkfs.ext4", package: "e2fsprogs" },
     Program { name: "mount", package: "mount" },
@@ -40,7 +40,7 @@ impl<'a> FileSystem<'a> {
         Ok(FileSystem { host, path })
     }
 
-    /// Where it is mounted.
+    /// Returns the path at which the file system is mounted.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

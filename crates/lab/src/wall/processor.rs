@@ -45,7 +45,7 @@ impl Machine {
         Some(Machine { busy: total - idle, idle })
     }
 
-    /// How much of all processors was busy since then, of a hundred.
+    /// Returns the busy share of all processors since then, in per cent.
     #[must_use]
     pub fn busy_percent_since(self, before: Machine) -> f64 {
         let (busy, idle) = (self.busy - before.busy, self.idle - before.idle);

@@ -18,20 +18,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands that only talk to the kernel, and the start of a server.
 const PROMPT: Duration = Duration::from_secs(60);
-/// What a failed program has said last is shown up to here.
+/// Most lines that are shown of what a failed program said last.
 const LINES_SHOWN: usize = 20;
 
 /// A program and the Debian package that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its name on the path.
+    /// Name of the program on the path.
     pub name: &'static str,
     /// The package.
     pub package: &'static str,
 }
 
 impl Program {
-    /// Whether it is on the path, or where Debian keeps an administrator's programs.
+    /// Returns true when the program is on the path, or where Debian keeps an administrator's programs.
     #[must_use]
     pub fn is_here(self) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -151,7 +151,7 @@ impl Background {
         Ok(Background { child, name, log })
     }
 
-    /// Its process.
+    /// Returns the number of the process.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
@@ -181,7 +181,7 @@ impl Background {
         Ok(server)
     }
 
-    /// Whether it still runs.
+    /// Returns true while the process still runs.
     pub fn is_running(&mut self) -> bool {
         self.status().is_none()
     }

@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// What it needs.
+/// Program that this module needs.
 pub const PROGRAM: Program = Program { name: "sysbench", package: "sysbench" };
 
-/// Beyond the time it is told to take.
+/// Time limit beyond the time that sysbench is told to take.
 const GRACE: Duration = Duration::from_secs(300);
 
 /// Runs it in `folder` for at most some minutes beyond `seconds`.
@@ -30,7 +30,7 @@ pub fn number(report: &str, key: &str) -> Result<f64> {
     value(report, key)?.parse().with_context(|| format!("sysbench: `{key}` is not a number in\n{report}"))
 }
 
-/// What stands in parentheses behind a count, such as `    transactions:   1234   (123.40 per sec.)`.
+/// Returns the number in parentheses behind a count, such as `    transactions:   1234   (123.40 per sec.)`.
 ///
 /// # Errors
 /// As [`number`].

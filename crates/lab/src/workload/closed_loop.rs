@@ -36,7 +36,7 @@ struct Request {
     offset: u64,
 }
 
-/// One command: requests that were merged, or a reset of a job's zone.
+/// A command: requests that were merged, or a reset of a job's zone.
 #[derive(Clone, Debug)]
 enum Batch {
     Requests(Vec<u32>),
@@ -54,7 +54,7 @@ struct State {
     held: u32,
     thread_free: u64,
     next_by_rate: u64,
-    /// One write per zone: one is at the drive, and what waits.
+    /// Set while a command of the zone is at the drive, one at a time; further requests wait.
     busy: bool,
     waiting: Vec<u32>,
     measured: Measured,
@@ -96,7 +96,7 @@ pub struct Loop<T: Target> {
     requests: Slab<Request>,
     commands: Slab<Batch>,
     random: Random,
-    /// What completes after this counts.
+    /// Time after which completions count.
     warm: u64,
     started: u64,
 }

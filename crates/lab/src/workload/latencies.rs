@@ -4,7 +4,7 @@ use crate::precise::{precise, precise_u64};
 use serde::Serialize;
 use std::fmt;
 
-/// What is said of a measurement, in JSON and in words.
+/// Figures of a measurement, in JSON and in words.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// Mean latency.

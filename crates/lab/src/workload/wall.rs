@@ -8,7 +8,7 @@ use base::units::{BLOCK_BYTES_U64, ZoneIndex};
 use drive::timing::{Access, Done, StackCosts, ZoneCondition};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 
-/// What a host adds that is measured with the drive: nothing more.
+/// Costs of a host that are measured with the drive: nothing is added.
 pub const NO_COSTS: StackCosts = StackCosts {
     submit_us: 0.0,
     segments_us: 0.0,

@@ -13,7 +13,7 @@ const WRITERS: u32 = 4;
 /// Length of each run on the wall clock.
 const WALL_US: f64 = 400_000.0;
 
-/// How long runs are.
+/// Length of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// As long as it takes for steady figures.
@@ -24,7 +24,7 @@ pub enum Length {
     Wall,
 }
 
-/// What jobs depend on.
+/// Facts that jobs depend on.
 pub struct Facts<'a> {
     pub geometry: Geometry,
     pub costs: &'a dyn Fn(HostStack) -> Option<StackCosts>,
@@ -45,7 +45,7 @@ impl Facts<'_> {
         }
     }
 
-    /// `None` when the drive cannot do this.
+    /// Returns the jobs of a load and their span; `None` when the drive cannot do this.
     pub fn load(&self, load: &Load) -> Option<(Vec<Job>, Span)> {
         let costs = (self.costs)(load.stack)?;
         let costs = StackCosts { think_us: costs.think_us + load.pause_us, ..costs };
@@ -153,7 +153,7 @@ impl Facts<'_> {
         Some(Job { what, bytes, depth, zones, rate_bytes_per_s: None, costs, resets: false })
     }
 
-    /// One of `parts` equal parts of the zones.
+    /// Returns one of `parts` equal parts of the zones.
     fn zones(&self, part: u32, parts: u32) -> Vec<u32> {
         let zones = self.geometry.zones;
         (zones * part / parts..zones * (part + 1) / parts).collect()

@@ -19,7 +19,7 @@ impl Counting {
         Counting { model, commands: 0, bytes: 0 }
     }
 
-    /// How many requests of this size the commands were made of.
+    /// Returns the count of requests of this size that the commands were made of.
     pub fn requests(&self, request_bytes: u64) -> usize {
         usize::try_from(self.bytes / request_bytes).expect("requests fit in memory")
     }
@@ -94,17 +94,17 @@ impl Target for RandomPlaces {
 /// Writes after the first that are measured in each zone.
 const LATER_WRITES: u64 = 8;
 
-/// Until what was written is on flash.
+/// Nanoseconds after which written data is on flash.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// One command after the other.
+/// Sequence of commands, one after the other.
 pub struct Sequence {
     model: Model,
     costs: StackCosts,
     now: u64,
 }
 
-/// What the life of one zone took.
+/// Latencies in the life of one zone.
 pub struct Steps {
     pub open_us: Option<f64>,
     pub first_us: f64,

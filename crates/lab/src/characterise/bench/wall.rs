@@ -85,7 +85,7 @@ impl WallBench {
     }
 }
 
-/// What a drive itself can be asked for.
+/// Returns true when a drive itself can be asked for the load.
 fn is_possible(load: &Load) -> bool {
     let too_deep = load.what == What::Write && load.depth > 1;
     load.which == Which::Zoned
@@ -118,7 +118,7 @@ impl Bench for WallBench {
         &self.drive
     }
 
-    /// One at a time, whoever asks; `None` also when the drive refused something.
+    /// Measures one setting at a time, whoever asks; `None` also when the drive refused something.
     fn measure(&self, setting: &Setting) -> Option<Vec<Summary>> {
         let (mut jobs, span) = self.jobs(setting)?;
         self.fit(&mut jobs)?;
