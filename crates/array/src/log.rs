@@ -136,7 +136,7 @@ impl Engine for Shard {
                 self.start_rebuilds(fx);
             }
             op => {
-                self.enqueue(id, op);
+                self.clients.enqueue(&mut self.core, id, op);
                 self.admit(now, fx);
             }
         }
@@ -190,7 +190,7 @@ impl Engine for Shard {
 
     fn next_deadline(&self) -> Option<Instant> {
         let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
-        let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub_wakes_at()];
+        let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub.scrub_wakes_at()];
         let reaction = self.clients.demand.reaction_until();
         stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
     }
@@ -230,7 +230,7 @@ impl Engine for Shard {
     }
 
     fn overdue(&self, now: Instant) -> Option<String> {
-        self.overdue_stripe(now)
+        self.stripes.overdue_stripe(&self.core, now)
     }
 
     fn audit_zones(&self, drive: DriveIndex, zones: &[Zone]) -> Option<String> {
@@ -248,8 +248,8 @@ impl Engine for Shard {
             && matches!(self.collector.stage, Gc::Idle)
             && self.off_load.space.is_at_rest()
             && self.clients.demand.reaction_until().is_none()
-            && self.rebuild_is_over()
-            && self.scrub_is_over()
+            && self.member_rebuild.rebuild_is_over()
+            && self.scrub.scrub_is_over()
             && self.checkpoints.is_over()
             && !self.core.membership.is_changing()
             && !self.core.segments.iter().any(|(_, segment)| segment.is_changing())
@@ -280,8 +280,8 @@ impl Engine for Shard {
             assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
         self.check_groups();
-        self.check_tables();
-        self.check_open_segments();
+        self.reader.check_tables(&self.core);
+        self.stripes.check_open_segments(&self.core);
         assert!(self.core.segments.active_count() < self.core.config.geometry.active_zones_max);
         assert!(
             Stream::ALL
@@ -334,7 +334,7 @@ impl Shard {
     /// its stripe waits for more of it.
     fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
         let slot = self.stripes.streams[stream.index()].filling?;
-        if stream == Stream::Mapping && self.is_copying_groups() {
+        if stream == Stream::Mapping && self.off_load.is_copying_groups() {
             return None;
         }
         let gathering =
@@ -343,7 +343,7 @@ impl Shard {
     }
 
     fn has_blocks_to_rescue(&self) -> bool {
-        self.is_recording_doubt()
+        self.rescue.is_recording_doubt()
             || !self.rescue.weak.is_empty()
             || !self.reader.loads.is_empty()
             || !self.collector.moves.is_empty()

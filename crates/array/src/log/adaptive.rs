@@ -22,6 +22,7 @@ use crate::log::Shard;
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
+use crate::log::stripe::Stripes;
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
@@ -170,7 +171,8 @@ impl Shard {
         }
         let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
-        let has_spare = self.core.is_space_short() && self.stripes_with_room(Stream::Small) > 0;
+        let has_spare =
+            self.core.is_space_short() && self.stripes.stripes_with_room(&self.core, Stream::Small) > 0;
         if 3 * self.clients.demand.blocks() >= 2 * stripe && !has_spare {
             Stream::Large
         } else {
@@ -197,13 +199,13 @@ impl Shard {
         self.clients.demand.is_idle |= closed;
         for stream in Stream::CLIENTS {
             let Some(slot) = self.stripes.streams[stream.index()].filling else { continue };
-            let becomes = if self.can_recut(slot) { Stream::Small } else { stream };
-            if self.has_idle_segment(becomes) && !self.awaits_index() {
+            let becomes = if self.stripes.can_recut(&self.core, slot) { Stream::Small } else { stream };
+            if self.stripes.has_idle_segment(&self.core, becomes) && !self.awaits_index() {
                 self.seal_filling(stream, fx);
                 closed = true;
             }
         }
-        if self.remainder_waits() && self.client_stripes_in_flight() == 0 {
+        if self.remainder_waits() && self.stripes.client_stripes_in_flight() == 0 {
             self.seal_filling(Stream::Gc, fx);
             closed = true;
         }
@@ -218,7 +220,8 @@ impl Shard {
     /// they will be company.
     fn awaits_index(&self) -> bool {
         let Some(groups) = self.core.index.groups() else { return false };
-        !self.clients.pending.is_empty() && (groups.loading() > 0 || self.mapping_stripes_in_flight() > 0)
+        !self.clients.pending.is_empty()
+            && (groups.loading() > 0 || self.stripes.mapping_stripes_in_flight() > 0)
     }
 
     /// True while the last stripe of a victim, which others would pad, has room for blocks that clients are about to
@@ -230,21 +233,32 @@ impl Shard {
             && writer.filling.is_some()
             && self.collector.moves.is_empty()
             && !self.clients.demand.is_idle()
-            && self.stripes_with_room(Stream::Gc) > self.collector_stripes_sealed()
+            && self.stripes.stripes_with_room(&self.core, Stream::Gc)
+                > self.stripes.collector_stripes_sealed()
     }
 
+    /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
+    /// when it did.
+    pub(super) fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        if !self.stripes.can_recut(&self.core, slot) {
+            return false;
+        }
+        self.regather(slot, Stream::Small, fx);
+        self.seal_filling(Stream::Small, fx);
+        true
+    }
+}
+
+impl Stripes {
     /// Stripes of the collector that wait for room.
     fn collector_stripes_sealed(&self) -> u64 {
-        [Stream::Gc, Stream::Cold]
-            .map(|stream| self.stripes.streams[stream.index()].sealed.len() as u64)
-            .iter()
-            .sum()
+        [Stream::Gc, Stream::Cold].map(|stream| self.streams[stream.index()].sealed.len() as u64).iter().sum()
     }
 
     /// True when a stripe that is closed now would be written at once, and costs those in flight little.
-    fn has_idle_segment(&self, stream: Stream) -> bool {
-        let writer = &self.stripes.streams[stream.index()];
-        let takes_more = |place| self.core.stripes_pending_with_room(place).is_some();
+    fn has_idle_segment(&self, core: &Core, stream: Stream) -> bool {
+        let writer = &self.streams[stream.index()];
+        let takes_more = |place| core.stripes_pending_with_room(place).is_some();
         if !writer.sealed.is_empty() || !writer.open.iter().any(takes_more) {
             return false;
         }
@@ -254,43 +268,31 @@ impl Shard {
             (WriteMode::Write, _) => 1,
         };
         let worth: u32 = writer.open.iter().map(|place| worth(place.mode)).sum();
-        let in_flight_max = if self.core.is_space_short() { 1 } else { worth.max(1) };
+        let in_flight_max = if core.is_space_short() { 1 } else { worth.max(1) };
         self.client_stripes_in_flight() < in_flight_max as usize
     }
 
     /// Stripes of clients that are closed and not durable.
     fn client_stripes_in_flight(&self) -> usize {
         let of = |stream: Stream| {
-            let filling = usize::from(self.stripes.streams[stream.index()].filling.is_some());
-            self.stripes.slots.in_use(stream) - filling
+            let filling = usize::from(self.streams[stream.index()].filling.is_some());
+            self.slots.in_use(stream) - filling
         };
         Stream::CLIENTS.into_iter().map(of).sum()
     }
 
     /// True for a stripe of large chunks whose blocks one of small chunks holds, when there is room for it.
-    fn can_recut(&self, slot: u32) -> bool {
-        let stripe = self.stripes.slots.get(slot);
-        let [small, large] =
-            Stream::CLIENTS.map(|stream| self.stripes.streams[stream.index()].stripe_data_blocks);
+    fn can_recut(&self, core: &Core, slot: u32) -> bool {
+        let stripe = self.slots.get(slot);
+        let [small, large] = Stream::CLIENTS.map(|stream| self.streams[stream.index()].stripe_data_blocks);
         // One that is filling may be full before all are placed: then another is begun.
-        let has_slot = self.stripes.slots.in_use(Stream::Small) < self.stripes.slots.count(Stream::Small);
-        self.core.is_adaptive()
+        let has_slot = self.slots.in_use(Stream::Small) < self.slots.count(Stream::Small);
+        core.is_adaptive()
             && stripe.stream == Stream::Large
             && stripe.blocks.len() <= small as usize
             && small < large
             && has_slot
-            && (!self.core.is_space_short() || self.stripes_with_room(Stream::Small) > 0)
-    }
-
-    /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
-    /// when it did.
-    pub(super) fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
-        if !self.can_recut(slot) {
-            return false;
-        }
-        self.regather(slot, Stream::Small, fx);
-        self.seal_filling(Stream::Small, fx);
-        true
+            && (!core.is_space_short() || self.stripes_with_room(core, Stream::Small) > 0)
     }
 }
 

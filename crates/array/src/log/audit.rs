@@ -3,6 +3,7 @@
 use crate::log::Shard;
 use crate::log::core::Core;
 use crate::log::segment::SegmentState;
+use crate::log::stripe::Stripes;
 use crate::log::write::Work;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -48,14 +49,15 @@ impl Shard {
             self.core.membership.is_changing(),
         )
     }
+}
 
+impl Stripes {
     /// A stripe of clients that should have been closed by now: none waits for company beyond its deadline,
     /// whatever the collector does.
-    pub(super) fn overdue_stripe(&self, now: Instant) -> Option<String> {
-        let filling =
-            Stream::CLIENTS.into_iter().filter_map(|stream| self.stripes.streams[stream.index()].filling);
-        let since = filling.map(|slot| self.stripes.slots.get(slot).opened_at).min()?;
-        let overdue = since + self.core.tuning.stripe_deadline <= now;
+    pub(super) fn overdue_stripe(&self, core: &Core, now: Instant) -> Option<String> {
+        let filling = Stream::CLIENTS.into_iter().filter_map(|stream| self.streams[stream.index()].filling);
+        let since = filling.map(|slot| self.slots.get(slot).opened_at).min()?;
+        let overdue = since + core.tuning.stripe_deadline <= now;
         overdue.then(|| format!("a stripe that was begun at {} ns still waits for company", since.0))
     }
 }

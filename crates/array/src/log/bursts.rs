@@ -13,7 +13,10 @@
 //! Not for requests so large that a burst is more than a segment or 8 MiB, nor where a victim yields a third of a segment or more: few
 //! wait there. And should waiting not help, because others take what is gained, clients go on as the headroom says.
 
+use crate::log::core::Core;
+use crate::log::gc::Collector;
 use crate::log::gc::Gc;
+use crate::log::stripe::Stripes;
 use crate::log::{GC_RESERVE_SEGMENTS, Shard};
 use zone::format::header::Stream;
 
@@ -63,7 +66,7 @@ impl Shard {
         if !self.core.is_adaptive() {
             return None;
         }
-        let (all_blocks, gain_blocks) = (self.segment_blocks(), self.victim_gain_blocks());
+        let (all_blocks, gain_blocks) = (self.stripes.segment_blocks(), self.collector.victim_gain_blocks());
         let (times, is_scarce) = match self.core.tuning.bursts {
             Bursts::Auto => (BURST_TIMES, gain_blocks > 0 && YIELD_PART_MAX * gain_blocks < all_blocks),
             Bursts::Always(times) => (times, true),
@@ -76,27 +79,23 @@ impl Shard {
         (burst_blocks <= all_blocks.min(BURST_BLOCKS_MAX)).then_some(burst_blocks)
     }
 
-    /// True while waiting for the collector may help.
-    pub(super) fn is_collecting(&self) -> bool {
-        self.collector.stage != Gc::Idle
-    }
-
     /// Begins a burst, or ends it.
     pub(super) fn advance_burst(&mut self) {
-        let burst_blocks = self.burst_blocks_if_any().filter(|_| self.is_collecting());
+        let burst_blocks = self.burst_blocks_if_any().filter(|_| self.collector.is_collecting());
         let Some(burst_blocks) = burst_blocks else {
             self.collector.pace.burst = Burst::Writes;
             return;
         };
         match self.collector.pace.burst {
             Burst::Writes if self.burst_is_over(burst_blocks) => {
-                self.collector.pace.burst = Burst::Waits { gained_blocks: self.gained_blocks() };
+                self.collector.pace.burst =
+                    Burst::Waits { gained_blocks: self.collector.gained_blocks(&self.core) };
             }
             Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => {
                 self.collector.pace.burst = Burst::Writes
             }
             Burst::Waits { gained_blocks } => {
-                let gained = self.gained_blocks() - gained_blocks;
+                let gained = self.collector.gained_blocks(&self.core) - gained_blocks;
                 if gained > GAINED_BURSTS_MAX * burst_blocks {
                     self.collector.pace.burst = Burst::Failed;
                 }
@@ -117,24 +116,33 @@ impl Shard {
     }
 
     fn burst_is_over(&self, burst_blocks: u64) -> bool {
-        self.headroom_blocks() < self.low_blocks(burst_blocks)
-            || self.usable_blocks() < self.clients.demand.blocks()
+        self.headroom_blocks() < self.stripes.low_blocks(burst_blocks)
+            || self.stripes.usable_blocks(&self.core) < self.clients.demand.blocks()
     }
 
     fn has_room_for_burst(&self, burst_blocks: u64) -> bool {
-        let high_blocks = self.low_blocks(burst_blocks) + burst_blocks;
-        self.headroom_blocks() >= high_blocks && self.usable_blocks() >= burst_blocks
+        let high_blocks = self.stripes.low_blocks(burst_blocks) + burst_blocks;
+        self.headroom_blocks() >= high_blocks && self.stripes.usable_blocks(&self.core) >= burst_blocks
     }
+}
 
+impl Collector {
+    /// True while waiting for the collector may help.
+    pub(super) fn is_collecting(&self) -> bool {
+        self.stage != Gc::Idle
+    }
+}
+
+impl Stripes {
     /// Headroom at which a burst is over: half of one below the floor, so that it is the floor on average.
     pub(super) fn low_blocks(&self, burst_blocks: u64) -> u64 {
         self.floor_blocks().saturating_sub(burst_blocks / 2)
     }
 
     /// Blocks that clients can write before another segment is erased.
-    fn usable_blocks(&self) -> u64 {
-        let free = self.core.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
-        let room = Stream::CLIENTS.map(|stream| self.room_blocks(stream));
+    fn usable_blocks(&self, core: &Core) -> u64 {
+        let free = core.segments.free_segments().saturating_sub(GC_RESERVE_SEGMENTS);
+        let room = Stream::CLIENTS.map(|stream| self.room_blocks(core, stream));
         u64::from(free) * self.segment_blocks() + room.iter().sum::<u64>()
     }
 }

@@ -25,6 +25,7 @@ use crate::log::index::Name;
 use crate::log::index::groups::Groups;
 use crate::log::segment::SegmentState;
 use crate::log::stripe::Origin;
+use crate::log::stripe::Stripes;
 use crate::log::{Effects, Pba, Shard};
 use base::time::Instant;
 use image::Image;
@@ -139,7 +140,8 @@ impl Shard {
     /// True when a checkpoint is being written, or could be begun and is due.
     #[must_use]
     pub fn is_writing_checkpoint(&self) -> bool {
-        !self.checkpoints.is_over() || self.is_checkpoint_due() && self.can_begin_checkpoint()
+        !self.checkpoints.is_over()
+            || self.checkpoints.is_checkpoint_due(&self.core) && self.can_begin_checkpoint()
     }
 
     /// True when the next mount can do with what was written since the newest checkpoint.
@@ -150,34 +152,41 @@ impl Shard {
 
     /// Goes on as far as possible.
     pub(super) fn advance_checkpoint(&mut self, now: Instant, fx: &mut Effects) {
-        if self.core.index.checkpoint_blocks() > 0 && !self.has_room_for_checkpoints(0) {
-            self.drop_checkpoints();
+        if self.core.index.checkpoint_blocks() > 0
+            && !self.checkpoints.has_room_for_checkpoints(&self.core, 0)
+        {
+            self.checkpoints.drop_checkpoints(&mut self.core);
         }
         if !self.checkpoints.is_over() && (self.core.membership.is_broken() || self.clients.writes_failed) {
-            self.abandon_checkpoint();
+            self.checkpoints.abandon_checkpoint(&mut self.core);
         }
         loop {
             match &self.checkpoints.stage {
-                Stage::Idle if !self.is_checkpoint_due() || !self.can_begin_checkpoint() => return,
+                Stage::Idle
+                    if !self.checkpoints.is_checkpoint_due(&self.core) || !self.can_begin_checkpoint() =>
+                {
+                    return;
+                }
                 Stage::Idle => {
-                    if !self
-                        .has_room_for_checkpoints(Image::blocks_now(&self.core.index, &self.core.segments))
-                    {
-                        return self.postpone_checkpoint();
+                    if !self.checkpoints.has_room_for_checkpoints(
+                        &self.core,
+                        Image::blocks_now(&self.core.index, &self.core.segments),
+                    ) {
+                        return self.checkpoints.postpone_checkpoint(&mut self.core);
                     }
                     self.checkpoints.stage = Stage::Draining;
                     Stream::ALL.into_iter().for_each(|stream| self.seal_filling(stream, fx));
                 }
-                Stage::Draining if self.has_stripes_in_use() => {
+                Stage::Draining if self.stripes.has_stripes_in_use() => {
                     // A segment was closed meanwhile: what waits for room may need what the collector frees.
-                    if !self.has_room_to_drain() {
+                    if !self.stripes.has_room_to_drain(&self.core) {
                         self.checkpoints.stage = Stage::Idle;
                     }
                     return;
                 }
                 Stage::Draining => {
-                    if !self.begin_checkpoint() {
-                        return self.postpone_checkpoint();
+                    if !self.checkpoints.begin_checkpoint(&mut self.core) {
+                        return self.checkpoints.postpone_checkpoint(&mut self.core);
                     }
                 }
                 Stage::Writing { begun, next } if *next < begun.1.blocks() => {
@@ -208,23 +217,10 @@ impl Shard {
                 Stage::Recording { .. } if self.core.membership.is_changing() => return,
                 Stage::Recording { number } => {
                     let number = *number;
-                    self.checkpoint_recorded(number);
+                    self.checkpoints.checkpoint_recorded(&mut self.core, number);
                 }
             }
         }
-    }
-
-    fn is_checkpoint_due(&self) -> bool {
-        let since = blocks_written(&self.core) - self.checkpoints.blocks_written;
-        let is_due = match self.checkpoints.every {
-            CheckpointEvery::Never => return false,
-            CheckpointEvery::Blocks(blocks) => since >= blocks,
-            CheckpointEvery::Auto => {
-                // Four bytes of a thousand, and some for tables.
-                since >= AUTO_BLOCKS_MIN && since >= AUTO_PARTS * self.core.config.volume_blocks / 512
-            }
-        };
-        is_due || self.checkpoints.asked
     }
 
     /// True when all is well enough: what recovery left is done, no write has failed (what it left on the media may
@@ -238,67 +234,7 @@ impl Shard {
             && !self.core.membership.is_changing()
             && self.core.membership.has_room_for_checkpoint(capacity)
             && self.checkpoints.blocks_pending == 0
-            && self.has_room_to_drain()
-    }
-
-    /// Postpones a checkpoint for which there is no room now, until as much was written as from one to the next.
-    fn postpone_checkpoint(&mut self) {
-        self.checkpoints.stage = Stage::Idle;
-        self.checkpoints.asked = false;
-        self.checkpoints.blocks_written = blocks_written(&self.core);
-    }
-
-    /// Stripes that gather or wait fit the segments that are open, so that they need nothing but time.
-    fn has_room_to_drain(&self) -> bool {
-        Stream::ALL.into_iter().all(|stream| {
-            let writer = &self.stripes.streams[stream.index()];
-            let waiting = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
-            waiting <= self.stripes_with_room(stream)
-        })
-    }
-
-    fn has_stripes_in_use(&self) -> bool {
-        Stream::ALL.into_iter().any(|stream| self.stripes.slots.in_use(stream) > 0)
-    }
-
-    /// True when so many blocks fit beside what is live without a bite from the collector's proof of room.
-    fn has_room_for_checkpoints(&self, more: u64) -> bool {
-        let groups = self.core.index.groups().map_or(0, Groups::placed);
-        let live = self.core.index.mapped_blocks() + self.core.index.checkpoint_blocks() + groups;
-        live + more <= self.checkpoints.live_blocks_max
-    }
-
-    /// No stripe is in flight: what is in the index now is what the checkpoint is of. False when that does not work out.
-    fn begin_checkpoint(&mut self) -> bool {
-        let number = self.checkpoints.number + 1;
-        let image = Image::new(number, self.core.next_sequence, &self.core.index, &self.core.segments);
-        let unsealed: Vec<Unsealed> = (self.core.segments.iter())
-            .filter_map(|(_, segment)| {
-                let stripes = match (segment.state, &segment.writer) {
-                    (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
-                    // Not the next one: a segment that was closed early gives out none, but would after a crash.
-                    (_, Some(writer)) => writer.stripes_landed(),
-                    (_, None) => segment.layout.stripes,
-                };
-                Some(Unsealed { segment: segment.id, stripes })
-            })
-            .collect();
-        if unsealed.len() > UNSEALED_MAX || !self.has_room_for_checkpoints(image.blocks().into()) {
-            return false;
-        }
-        let checkpoint = Checkpoint {
-            number,
-            blocks: image.blocks(),
-            sequence: self.core.next_sequence,
-            segment: self.core.next_segment_id,
-            unsealed,
-        };
-        self.checkpoints.number = number;
-        self.checkpoints.asked = false;
-        self.checkpoints.blocks_written = blocks_written(&self.core);
-        self.core.index.begin_checkpoint(number, checkpoint.blocks);
-        self.checkpoints.stage = Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 };
-        true
+            && self.stripes.has_room_to_drain(&self.core)
     }
 
     /// Makes the next block of the image and puts it into a stripe.
@@ -315,40 +251,117 @@ impl Shard {
         self.core.counters.checkpoint_blocks_written += 1;
         self.place_mapping_block(stream, now, (frame, Name::Mapping(lba), Origin::Checkpoint), fx);
     }
+}
+
+impl Checkpoints {
+    fn is_checkpoint_due(&self, core: &Core) -> bool {
+        let since = blocks_written(core) - self.blocks_written;
+        let is_due = match self.every {
+            CheckpointEvery::Never => return false,
+            CheckpointEvery::Blocks(blocks) => since >= blocks,
+            CheckpointEvery::Auto => {
+                // Four bytes of a thousand, and some for tables.
+                since >= AUTO_BLOCKS_MIN && since >= AUTO_PARTS * core.config.volume_blocks / 512
+            }
+        };
+        is_due || self.asked
+    }
+
+    /// Postpones a checkpoint for which there is no room now, until as much was written as from one to the next.
+    fn postpone_checkpoint(&mut self, core: &mut Core) {
+        self.stage = Stage::Idle;
+        self.asked = false;
+        self.blocks_written = blocks_written(core);
+    }
+
+    /// True when so many blocks fit beside what is live without a bite from the collector's proof of room.
+    fn has_room_for_checkpoints(&self, core: &Core, more: u64) -> bool {
+        let groups = core.index.groups().map_or(0, Groups::placed);
+        let live = core.index.mapped_blocks() + core.index.checkpoint_blocks() + groups;
+        live + more <= self.live_blocks_max
+    }
+
+    /// No stripe is in flight: what is in the index now is what the checkpoint is of. False when that does not work out.
+    fn begin_checkpoint(&mut self, core: &mut Core) -> bool {
+        let number = self.number + 1;
+        let image = Image::new(number, core.next_sequence, &core.index, &core.segments);
+        let unsealed: Vec<Unsealed> = (core.segments.iter())
+            .filter_map(|(_, segment)| {
+                let stripes = match (segment.state, &segment.writer) {
+                    (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
+                    // Not the next one: a segment that was closed early gives out none, but would after a crash.
+                    (_, Some(writer)) => writer.stripes_landed(),
+                    (_, None) => segment.layout.stripes,
+                };
+                Some(Unsealed { segment: segment.id, stripes })
+            })
+            .collect();
+        if unsealed.len() > UNSEALED_MAX || !self.has_room_for_checkpoints(core, image.blocks().into()) {
+            return false;
+        }
+        let checkpoint = Checkpoint {
+            number,
+            blocks: image.blocks(),
+            sequence: core.next_sequence,
+            segment: core.next_segment_id,
+            unsealed,
+        };
+        self.number = number;
+        self.asked = false;
+        self.blocks_written = blocks_written(core);
+        core.index.begin_checkpoint(number, checkpoint.blocks);
+        self.stage = Stage::Writing { begun: Box::new((checkpoint, image)), next: 0 };
+        true
+    }
 
     /// A block of an image is durable, or lost.
-    pub(super) fn checkpoint_block_done(&mut self, name: Name, pba: Pba, lost: bool) {
-        self.checkpoints.blocks_pending -= 1;
+    pub(super) fn checkpoint_block_done(&mut self, core: &mut Core, name: Name, pba: Pba, lost: bool) {
+        self.blocks_pending -= 1;
         if lost {
-            self.abandon_checkpoint();
-        } else if self.core.index.knows(name) {
-            self.core.map(name, pba);
+            self.abandon_checkpoint(core);
+        } else if core.index.knows(name) {
+            core.map(name, pba);
         }
     }
 
     /// Every superblock names it: the one before is worth nothing any more.
-    fn checkpoint_recorded(&mut self, number: u32) {
-        if let Some(before) = self.checkpoints.counting.replace(number) {
-            end_checkpoint(&mut self.core, before);
+    fn checkpoint_recorded(&mut self, core: &mut Core, number: u32) {
+        if let Some(before) = self.counting.replace(number) {
+            end_checkpoint(core, before);
         }
-        self.checkpoints.stage = Stage::Idle;
-        self.core.counters.checkpoints_written += 1;
+        self.stage = Stage::Idle;
+        core.counters.checkpoints_written += 1;
     }
 
     /// The one that is being written will not be.
-    fn abandon_checkpoint(&mut self) {
-        if self.checkpoints.counting != Some(self.checkpoints.number) {
-            end_checkpoint(&mut self.core, self.checkpoints.number);
+    fn abandon_checkpoint(&mut self, core: &mut Core) {
+        if self.counting != Some(self.number) {
+            end_checkpoint(core, self.number);
         }
-        self.checkpoints.stage = Stage::Idle;
+        self.stage = Stage::Idle;
     }
 
     /// Space is short, or a block is lost: there are no checkpoints until the next one.
-    pub(super) fn drop_checkpoints(&mut self) {
-        self.abandon_checkpoint();
-        if let Some(number) = self.checkpoints.counting.take() {
-            end_checkpoint(&mut self.core, number);
+    pub(super) fn drop_checkpoints(&mut self, core: &mut Core) {
+        self.abandon_checkpoint(core);
+        if let Some(number) = self.counting.take() {
+            end_checkpoint(core, number);
         }
+    }
+}
+
+impl Stripes {
+    /// Stripes that gather or wait fit the segments that are open, so that they need nothing but time.
+    fn has_room_to_drain(&self, core: &Core) -> bool {
+        Stream::ALL.into_iter().all(|stream| {
+            let writer = &self.streams[stream.index()];
+            let waiting = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
+            waiting <= self.stripes_with_room(core, stream)
+        })
+    }
+
+    fn has_stripes_in_use(&self) -> bool {
+        Stream::ALL.into_iter().any(|stream| self.slots.in_use(stream) > 0)
     }
 }
 

@@ -15,6 +15,8 @@
 
 use crate::engine::Effects;
 use crate::log::Shard;
+use crate::log::core::Core;
+use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::table_load::TableLoad;
 use base::slab::Slab;
@@ -100,39 +102,6 @@ impl DroppedTables {
 }
 
 impl Shard {
-    /// True when the stripe tables of these stripes, or slots, of a segment are in memory. Those that are not are read:
-    /// ask again in the next [`Shard::settle`].
-    pub(super) fn has_tables(&mut self, slot: SegmentSlot, stripes: Range<u32>, fx: &mut Effects) -> bool {
-        let segment = self.core.segments.get_mut(slot);
-        if !segment.has_dropped_table() || stripes.is_empty() {
-            return true;
-        }
-        let layout = segment.layout;
-        let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
-        for group in first..=last {
-            match self.core.segments.get_mut(slot).group_tables.get_mut(&group) {
-                Some(table) => table.asked_in = self.reader.dropped_tables.round,
-                None => self.load_table(slot, group, fx),
-            }
-        }
-        let segment = self.core.segments.get(slot);
-        (first..=last).all(|group| segment.group_tables.contains_key(&group))
-    }
-
-    /// A table has been read.
-    pub(super) fn keep_table(&mut self, slot: SegmentSlot, group: u32, table: StripeTable) {
-        let asked_in = self.reader.dropped_tables.round;
-        let segment = self.core.segments.get_mut(slot);
-        let table = GroupTable { table, asked_in };
-        let bytes = table.memory_bytes();
-        let id = segment.id;
-        segment.group_tables.insert(group, table);
-        self.reader.dropped_tables.bytes += bytes as u64;
-        self.reader.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
-        self.reader.dropped_tables.has_news = true;
-        self.core.counters.stripe_tables_read += 1;
-    }
-
     /// Client reads that waited for a table go on.
     pub(super) fn resume_reads(&mut self, fx: &mut Effects) {
         if std::mem::take(&mut self.reader.dropped_tables.has_news) {
@@ -140,20 +109,6 @@ impl Shard {
                 self.advance_read(read, fx);
             }
         }
-    }
-
-    /// A segment is sealed: its stripe table is dropped, if it may be.
-    pub(super) fn give_up_table(&mut self, slot: SegmentSlot) {
-        if self.reader.dropped_tables.bytes_max.is_some() && is_in_footers(self.core.segments.get(slot)) {
-            let id = self.core.segments.get(slot).id;
-            self.reader.dropped_tables.given_up.push_back((slot, id));
-        }
-    }
-
-    /// After a mount, all stripe tables are dropped that may be.
-    pub(super) fn give_up_tables(&mut self) {
-        let slots: Vec<SegmentSlot> = self.core.segments.iter().map(|(slot, _)| slot).collect();
-        slots.into_iter().for_each(|slot| self.give_up_table(slot));
     }
 
     /// The round is over: drops whole tables that were given up, then the least recently asked for, down to the limit.
@@ -176,35 +131,90 @@ impl Shard {
             if self.reader.dropped_tables.bytes <= bytes_max {
                 break;
             }
-            self.drop_first_table();
+            self.reader.drop_first_table(&mut self.core);
         }
         self.reader.dropped_tables.round += 1;
+    }
+}
+
+impl Reader {
+    /// True when the stripe tables of these stripes, or slots, of a segment are in memory. Those that are not are read:
+    /// ask again in the next [`Shard::settle`].
+    pub(super) fn has_tables(
+        &mut self,
+        core: &mut Core,
+        slot: SegmentSlot,
+        stripes: Range<u32>,
+        fx: &mut Effects,
+    ) -> bool {
+        let segment = core.segments.get_mut(slot);
+        if !segment.has_dropped_table() || stripes.is_empty() {
+            return true;
+        }
+        let layout = segment.layout;
+        let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
+        for group in first..=last {
+            match core.segments.get_mut(slot).group_tables.get_mut(&group) {
+                Some(table) => table.asked_in = self.dropped_tables.round,
+                None => self.load_table(core, slot, group, fx),
+            }
+        }
+        let segment = core.segments.get(slot);
+        (first..=last).all(|group| segment.group_tables.contains_key(&group))
+    }
+
+    /// A table has been read.
+    pub(super) fn keep_table(&mut self, core: &mut Core, slot: SegmentSlot, group: u32, table: StripeTable) {
+        let asked_in = self.dropped_tables.round;
+        let segment = core.segments.get_mut(slot);
+        let table = GroupTable { table, asked_in };
+        let bytes = table.memory_bytes();
+        let id = segment.id;
+        segment.group_tables.insert(group, table);
+        self.dropped_tables.bytes += bytes as u64;
+        self.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
+        self.dropped_tables.has_news = true;
+        core.counters.stripe_tables_read += 1;
+    }
+
+    /// A segment is sealed: its stripe table is dropped, if it may be.
+    pub(super) fn give_up_table(&mut self, core: &mut Core, slot: SegmentSlot) {
+        if self.dropped_tables.bytes_max.is_some() && is_in_footers(core.segments.get(slot)) {
+            let id = core.segments.get(slot).id;
+            self.dropped_tables.given_up.push_back((slot, id));
+        }
+    }
+
+    /// After a mount, all stripe tables are dropped that may be.
+    pub(super) fn give_up_tables(&mut self, core: &mut Core) {
+        let slots: Vec<SegmentSlot> = core.segments.iter().map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| self.give_up_table(core, slot));
     }
 
     /// Asserts that what is in memory is accounted for. O(segments).
     ///
     /// # Panics
     /// When it is not.
-    pub(super) fn check_tables(&self) {
-        let of_segments = self.core.segments.iter().flat_map(|(_, segment)| segment.group_tables.values());
+    pub(super) fn check_tables(&self, core: &Core) {
+        let of_segments = core.segments.iter().flat_map(|(_, segment)| segment.group_tables.values());
         let bytes: usize = of_segments.map(GroupTable::memory_bytes).sum();
-        assert!(bytes as u64 <= self.reader.dropped_tables.bytes, "stripe tables nobody knows of");
-        assert!(self.reader.dropped_tables.bytes_max.is_some() || bytes == 0);
+        assert!(bytes as u64 <= self.dropped_tables.bytes, "stripe tables nobody knows of");
+        assert!(self.dropped_tables.bytes_max.is_some() || bytes == 0);
     }
 
     /// Drops the first of those in memory, or puts it behind the others when it is needed.
-    fn drop_first_table(&mut self) {
-        let Some(mut first) = self.reader.dropped_tables.kept.pop_front() else { return };
-        if let Some(segment) = self.core.segments.find_mut(first.segment, first.id) {
+    fn drop_first_table(&mut self, core: &mut Core) {
+        let Some(mut first) = self.dropped_tables.kept.pop_front() else { return };
+        if let Some(segment) = core.segments.find_mut(first.segment, first.id) {
             let is_pinned = is_pinned(segment);
             let asked_in = segment.group_tables.get(&first.group).map_or(0, |table| table.asked_in);
-            if is_pinned || asked_in == self.reader.dropped_tables.round || asked_in > first.asked_in {
+            if is_pinned || asked_in == self.dropped_tables.round || asked_in > first.asked_in {
                 first.asked_in = asked_in;
-                return self.reader.dropped_tables.kept.push_back(first);
+                return self.dropped_tables.kept.push_back(first);
             }
             segment.group_tables.remove(&first.group);
         }
-        self.reader.dropped_tables.bytes -= first.bytes as u64;
+        self.dropped_tables.bytes -= first.bytes as u64;
     }
 }
 

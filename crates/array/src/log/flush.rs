@@ -163,7 +163,7 @@ impl Shard {
         self.device_flush.fillers_unflushed += blocks;
         let most = FILLERS_UNFLUSHED_MAX * self.core.config.members;
         if !self.core.config.geometry.volatile_cache || self.device_flush.fillers_unflushed < most {
-            return self.seal_zone(segment, drive, fx);
+            return self.reader.seal_zone(&mut self.core, segment, drive, fx);
         }
         self.flush_for_engine(FlushWaiter::Fillers { segment, drive }, fx);
     }
@@ -198,11 +198,6 @@ impl Shard {
         }
         std::mem::swap(&mut round.current, &mut round.next);
         self.flush_drives(party, fx);
-    }
-
-    /// True when the record of members of a generation, or a newer one, has left the cache of every drive.
-    pub(super) fn generation_is_durable(&self, generation: u64) -> bool {
-        self.device_flush.generation_durable >= generation
     }
 
     /// The member that a round does without.
@@ -295,12 +290,14 @@ impl Shard {
                     if self.core.membership.is_broken() {
                         self.clients.requests.get_mut(slot).outcome = crate::request::Outcome::IoError;
                     }
-                    self.answer(slot, fx);
+                    self.clients.answer(&mut self.core, slot, fx);
                 }
-                FlushWaiter::Gc => self.gc_flushed(),
-                FlushWaiter::Seal(segment) => self.write_footers(segment, fx),
-                FlushWaiter::Fillers { segment, drive } => self.seal_zone(segment, drive, fx),
-                FlushWaiter::Rebuild(lane) => self.rebuild_answered(lane),
+                FlushWaiter::Gc => self.collector.gc_flushed(),
+                FlushWaiter::Seal(segment) => self.reader.write_footers(&mut self.core, segment, fx),
+                FlushWaiter::Fillers { segment, drive } => {
+                    self.reader.seal_zone(&mut self.core, segment, drive, fx)
+                }
+                FlushWaiter::Rebuild(lane) => self.member_rebuild.rebuild_answered(lane),
                 FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
                 FlushWaiter::Summary(due) => self.summary_flushed(due),
                 FlushWaiter::Recovery => self.rescue.flush = RecoveryFlush::Done,
@@ -308,5 +305,12 @@ impl Shard {
         }
         self.device_flush.round(party).current = waiters;
         self.start_device_flush(party, fx);
+    }
+}
+
+impl DeviceFlush {
+    /// True when the record of members of a generation, or a newer one, has left the cache of every drive.
+    pub(super) fn generation_is_durable(&self, generation: u64) -> bool {
+        self.generation_durable >= generation
     }
 }

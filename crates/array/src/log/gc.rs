@@ -95,7 +95,7 @@ impl Shard {
     /// Goes on as far as possible.
     pub(super) fn advance_gc(&mut self, now: Instant, fx: &mut Effects) {
         // Copies that lost blocks had may be erased only once it is recorded that they are lost.
-        if self.is_recording_doubt() {
+        if self.rescue.is_recording_doubt() {
             return;
         }
         loop {
@@ -110,7 +110,7 @@ impl Shard {
                     if loads == 0 && (stripe_next == stripes || nothing_live) {
                         self.collector.stage = Gc::Settling { victim };
                     } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed(victim) {
-                        if !self.has_tables(victim, stripe_next..stripe_next + 1, fx) {
+                        if !self.reader.has_tables(&mut self.core, victim, stripe_next..stripe_next + 1, fx) {
                             return;
                         }
                         self.collector.stage =
@@ -213,17 +213,10 @@ impl Shard {
     /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
     /// than their blocks would count again: nothing is collected until they are moved, unless that needs the room.
     fn must_keep_older_copies(&self) -> bool {
-        let has_room = self.core.segments.free_segments() > 0 || !self.collector_has_no_room();
+        let has_room =
+            self.core.segments.free_segments() > 0 || !self.stripes.collector_has_no_room(&self.core);
         let is_moving = self.rescue.flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
         self.rescue.is_void || is_moving && has_room
-    }
-
-    /// The segment that is being collected.
-    pub(super) fn victim(&self) -> Option<SegmentSlot> {
-        match self.collector.stage {
-            Gc::Moving { victim, .. } | Gc::Settling { victim } | Gc::Flushing { victim, .. } => Some(victim),
-            Gc::Idle | Gc::Resetting => None,
-        }
     }
 
     /// True while the collector has damaged segments with ids below `end` to collect, and can.
@@ -234,7 +227,7 @@ impl Shard {
         marked.any(|(_, segment)| {
             segment.state != SegmentState::Open
                 && match segment.stream {
-                    Stream::Mapping => self.may_copy_groups(),
+                    Stream::Mapping => self.off_load.may_copy_groups(&self.core),
                     _ => !self.gc_is_at_a_loss(),
                 }
         })
@@ -252,14 +245,14 @@ impl Shard {
     /// reserve.
     pub(super) fn gc_is_out_of_space(&self) -> bool {
         self.core.segments.free_segments() == 0
-            && self.collector_has_no_room()
+            && self.stripes.collector_has_no_room(&self.core)
             && !matches!(self.collector.stage, Gc::Flushing { .. } | Gc::Resetting)
             && !self.core.may_free_or_fill_segments()
     }
 
     /// A victim of which nothing was read.
     fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
-        self.begin_separating();
+        self.stripes.begin_separating(&mut self.core);
         self.collector.pace.victim = self.begin_victim(victim);
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
     }
@@ -270,27 +263,6 @@ impl Shard {
         let waiting =
             u32::try_from(self.collector.moves.len()).expect("bounded by the loads") / stripe_blocks;
         self.loads_of_victim_max(victim).saturating_sub(waiting)
-    }
-
-    /// A stripe of the victim has been read; its live blocks wait in `moves`.
-    pub(super) fn gc_loaded(&mut self) {
-        if let Gc::Moving { loads, .. } = &mut self.collector.stage {
-            assert!(*loads > 0);
-            *loads -= 1;
-        }
-    }
-
-    /// The drives' caches are empty.
-    pub(super) fn gc_flushed(&mut self) {
-        if let Gc::Flushing { flushed, .. } = &mut self.collector.stage {
-            *flushed = true;
-        }
-    }
-
-    /// The victim's zones are free.
-    pub(super) fn gc_erased(&mut self) {
-        assert!(self.collector.stage == Gc::Resetting);
-        self.collector.stage = Gc::Idle;
     }
 
     /// Loads stripes that recovery could not complete, to move their blocks.
@@ -341,6 +313,37 @@ impl Shard {
             let origin = if repaired { Origin::Repaired(from) } else { Origin::Moved(from) };
             self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
         }
+    }
+}
+
+impl Collector {
+    /// The segment that is being collected.
+    pub(super) fn victim(&self) -> Option<SegmentSlot> {
+        match self.stage {
+            Gc::Moving { victim, .. } | Gc::Settling { victim } | Gc::Flushing { victim, .. } => Some(victim),
+            Gc::Idle | Gc::Resetting => None,
+        }
+    }
+
+    /// A stripe of the victim has been read; its live blocks wait in `moves`.
+    pub(super) fn gc_loaded(&mut self) {
+        if let Gc::Moving { loads, .. } = &mut self.stage {
+            assert!(*loads > 0);
+            *loads -= 1;
+        }
+    }
+
+    /// The drives' caches are empty.
+    pub(super) fn gc_flushed(&mut self) {
+        if let Gc::Flushing { flushed, .. } = &mut self.stage {
+            *flushed = true;
+        }
+    }
+
+    /// The victim's zones are free.
+    pub(super) fn gc_erased(&mut self) {
+        assert!(self.stage == Gc::Resetting);
+        self.stage = Gc::Idle;
     }
 }
 

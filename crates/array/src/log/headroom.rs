@@ -19,8 +19,11 @@
 //! they are stopped where space ends (`Shard::stripes_allowed`).
 
 use crate::log::bursts::{Burst, LOADS_IN_BURST};
+use crate::log::core::Core;
+use crate::log::gc::Collector;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::stripe::Stripes;
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
 use zone::format::header::Stream;
 
@@ -63,77 +66,38 @@ impl Shard {
         Begun {
             headroom_blocks: self.headroom_blocks(),
             gain_blocks: u64::from(all.saturating_sub(segment.live_blocks)),
-            gained_before_blocks: self.gained_blocks(),
+            gained_before_blocks: self.collector.gained_blocks(&self.core),
         }
-    }
-
-    /// Blocks that the victim yields.
-    pub(super) fn victim_gain_blocks(&self) -> u64 {
-        self.collector.pace.victim.gain_blocks
-    }
-
-    /// Blocks that the victim has yielded so far.
-    fn yielded_blocks(&self) -> u64 {
-        let gain_blocks = self.victim_gain_blocks();
-        match self.collector.stage {
-            Gc::Moving { victim, stripe_next, loads } => {
-                let stripes = u64::from(self.core.segments.get(victim).layout.stripes);
-                gain_blocks * u64::from(stripe_next - loads) / stripes
-            }
-            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
-        }
-    }
-
-    /// The same of all victims since the mount.
-    pub(super) fn gained_blocks(&self) -> u64 {
-        self.collector.pace.victim.gained_before_blocks + self.yielded_blocks()
     }
 
     /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
     pub(super) fn headroom_blocks(&self) -> u64 {
-        let room = Stream::DATA.map(|stream| self.room_blocks(stream)).iter().sum::<u64>();
+        let room =
+            Stream::DATA.map(|stream| self.stripes.room_blocks(&self.core, stream)).iter().sum::<u64>();
         let moved = match self.collector.stage {
             Gc::Idle => 0,
             Gc::Moving { victim, stripe_next, loads } => {
                 u64::from((stripe_next - loads) * self.core.segments.get(victim).layout.stripe_data_blocks())
             }
-            Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.segment_blocks(),
+            Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.stripes.segment_blocks(),
         };
-        let free = u64::from(self.core.segments.free_segments()) * self.segment_blocks();
-        let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.segment_blocks();
+        let free = u64::from(self.core.segments.free_segments()) * self.stripes.segment_blocks();
+        let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.stripes.segment_blocks();
         (free + room + moved).saturating_sub(
             reserve + self.collector.moves.len() as u64 + u64::from(self.collector.moves_pending),
         )
     }
 
-    /// Blocks that the open segments of a stream have room for.
-    pub(super) fn room_blocks(&self, stream: Stream) -> u64 {
-        self.stripes_with_room(stream) * u64::from(self.stripes.streams[stream.index()].stripe_data_blocks)
-    }
-
-    /// Blocks of data of a segment.
-    pub(super) fn segment_blocks(&self) -> u64 {
-        let places = &self.stripes.streams[Stream::Gc.index()].open;
-        u64::from(places[0].layout.segment_data_blocks())
-    }
-
-    pub(super) fn floor_blocks(&self) -> u64 {
-        self.segment_blocks() * (FLOOR_QUARTERS + self.cold_quarters()) / 4
-    }
-
     fn goal_blocks(&self) -> u64 {
-        let least =
-            self.burst_blocks().map_or(0, |burst_blocks| self.low_blocks(burst_blocks) + burst_blocks);
-        least + self.segment_blocks() * (GOAL_QUARTERS + self.cold_quarters()) / 4
+        let least = self
+            .burst_blocks()
+            .map_or(0, |burst_blocks| self.stripes.low_blocks(burst_blocks) + burst_blocks);
+        least + self.stripes.segment_blocks() * (GOAL_QUARTERS + self.stripes.cold_quarters()) / 4
     }
 
     /// True when the headroom is below the goal.
     pub(super) fn lacks_headroom(&self) -> bool {
         self.headroom_blocks() < self.goal_blocks()
-    }
-
-    fn cold_quarters(&self) -> u64 {
-        COLD_QUARTERS * u64::from(self.stripes.separates_survivors)
     }
 
     /// True when a victim should be found because space is short.
@@ -159,7 +123,7 @@ impl Shard {
             let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
             return most.clamp(LOADS_MIN, LOADS_MAX);
         }
-        let (floor, goal) = (self.floor_blocks(), self.goal_blocks());
+        let (floor, goal) = (self.stripes.floor_blocks(), self.goal_blocks());
         let lacking = goal.saturating_sub(self.headroom_blocks()).min(goal - floor);
         if lacking == 0 {
             return 0;
@@ -170,14 +134,61 @@ impl Shard {
 
     /// True when clients have written what the victim has freed so far, and space is short.
     pub(super) fn clients_wait_for_victim(&self) -> bool {
-        if !self.core.is_adaptive() || !self.is_collecting() {
+        if !self.core.is_adaptive() || !self.collector.is_collecting() {
             return false;
         }
         if let Some(burst_blocks) = self.burst_blocks() {
             return self.waits_for_burst(burst_blocks);
         }
-        let least =
-            self.floor_blocks().min(self.collector.pace.victim.headroom_blocks + self.yielded_blocks() / 2);
+        let least = self
+            .stripes
+            .floor_blocks()
+            .min(self.collector.pace.victim.headroom_blocks + self.collector.yielded_blocks(&self.core) / 2);
         self.headroom_blocks() < least
+    }
+}
+
+impl Collector {
+    /// Blocks that the victim yields.
+    pub(super) fn victim_gain_blocks(&self) -> u64 {
+        self.pace.victim.gain_blocks
+    }
+
+    /// Blocks that the victim has yielded so far.
+    fn yielded_blocks(&self, core: &Core) -> u64 {
+        let gain_blocks = self.victim_gain_blocks();
+        match self.stage {
+            Gc::Moving { victim, stripe_next, loads } => {
+                let stripes = u64::from(core.segments.get(victim).layout.stripes);
+                gain_blocks * u64::from(stripe_next - loads) / stripes
+            }
+            Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
+        }
+    }
+
+    /// The same of all victims since the mount.
+    pub(super) fn gained_blocks(&self, core: &Core) -> u64 {
+        self.pace.victim.gained_before_blocks + self.yielded_blocks(core)
+    }
+}
+
+impl Stripes {
+    /// Blocks that the open segments of a stream have room for.
+    pub(super) fn room_blocks(&self, core: &Core, stream: Stream) -> u64 {
+        self.stripes_with_room(core, stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
+    }
+
+    /// Blocks of data of a segment.
+    pub(super) fn segment_blocks(&self) -> u64 {
+        let places = &self.streams[Stream::Gc.index()].open;
+        u64::from(places[0].layout.segment_data_blocks())
+    }
+
+    pub(super) fn floor_blocks(&self) -> u64 {
+        self.segment_blocks() * (FLOOR_QUARTERS + self.cold_quarters()) / 4
+    }
+
+    fn cold_quarters(&self) -> u64 {
+        COLD_QUARTERS * u64::from(self.separates_survivors)
     }
 }

@@ -6,8 +6,10 @@
 //! is needed: a long read fails for one bad block, and a read may lie once (ADR 11).
 
 use crate::log::core::Core;
+use crate::log::gc::Collector;
 use crate::log::gc::Move;
 use crate::log::index::{Name, groups};
+use crate::log::off_load::OffLoad;
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::{Effects, LOADS_MAX, Location, Pba, Shard, Waiter, row};
 use base::checksum::crc32c;
@@ -141,7 +143,7 @@ impl Shard {
             let Some(rebuild) = self.reader.degraded.pop_front() else { return };
             let place = self.core.segments.get(rebuild.segment).layout.slot_at(rebuild.location.offset);
             if let Some((at, _)) = place
-                && !self.has_tables(rebuild.segment, at..at + 1, fx)
+                && !self.reader.has_tables(&mut self.core, rebuild.segment, at..at + 1, fx)
             {
                 self.reader.degraded.push_back(rebuild);
                 continue;
@@ -223,33 +225,6 @@ impl Shard {
         };
         let slot = self.reader.loads.insert(load);
         self.read_pieces(slot, pieces_to_read(&layout.code, wanted, there), fx);
-    }
-
-    /// The mapping block of a group was read, or cannot be.
-    fn end_group_load(&mut self, load: &mut Load, group: u32, piece: usize, wanted_by: GroupReader) {
-        let decoded = match load.pieces[piece].row(0) {
-            Some(_) => None,
-            None => decode_row(&mut self.core, load, piece, 0),
-        };
-        let drive = self.core.segments.get(load.segment).layout.drive_of(load.stripe, piece);
-        let is_damaged =
-            decoded.is_some() && self.core.membership.has_zone(self.core.segments.get(load.segment), drive);
-        let is_it = |frame: &&Frame| {
-            Protected::from_bytes(&frame.oob).is_some_and(|protected| {
-                protected.kind == Kind::Mapping && protected.lba == groups::lba_of(group)
-            })
-        };
-        let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
-        let block = frame.map(|frame| &frame.data);
-        match wanted_by {
-            GroupReader::Index => self.core.group_loaded(group, block, is_damaged),
-            GroupReader::Copy(from) => self.group_read_to_copy(group, from, block),
-        }
-        if let Some(frame) = decoded {
-            self.core.frames.give(frame);
-        }
-        give_pieces(&mut self.core, load);
-        self.core.segments.get_mut(load.segment).readers -= 1;
     }
 
     /// Reads the chunks of a stripe that some pieces are, or are decoded from.
@@ -402,17 +377,17 @@ impl Shard {
                 self.end_rebuild(&rebuild, fx);
             }
             Purpose::Group { group, piece, wanted_by } => {
-                self.end_group_load(&mut load, group, piece, wanted_by);
+                self.off_load.end_group_load(&mut self.core, &mut load, group, piece, wanted_by);
             }
             Purpose::Move | Purpose::Rescue => {
-                let is_whole = self.collect_moves(&mut load);
+                let is_whole = self.collector.collect_moves(&mut self.core, &mut load);
                 // What could be read when recovery decided to keep it went with a member since.
                 let is_rescue = matches!(load.purpose, Purpose::Rescue);
                 self.rescue.is_void |= is_rescue && !is_whole && self.core.membership.has_lost_since_mount();
                 give_pieces(&mut self.core, &mut load);
                 self.core.segments.get_mut(load.segment).readers -= 1;
                 if matches!(load.purpose, Purpose::Move) {
-                    self.gc_loaded();
+                    self.collector.gc_loaded();
                 }
             }
         }
@@ -428,15 +403,15 @@ impl Shard {
             (Some(frame), Some(protected)) => {
                 let drive = rebuild.location.drive.index();
                 if self.core.membership.has_zone(self.core.segments.get(rebuild.segment), drive) {
-                    self.queue_repair(rebuild, frame, protected);
+                    self.collector.queue_repair(&mut self.core, rebuild, frame, protected);
                 } else {
                     self.core.counters.blocks_read_degraded += 1;
                 }
-                self.on_rebuilt(rebuild, Some(frame));
+                self.clients.on_rebuilt(rebuild, Some(frame));
             }
             _ => {
                 self.core.counters.blocks_unreadable += 1;
-                self.on_rebuilt(rebuild, None);
+                self.clients.on_rebuilt(rebuild, None);
             }
         }
         if let Some(frame) = rebuilt {
@@ -450,33 +425,70 @@ impl Shard {
         self.reader.degraded_loads -= 1;
         self.read_part_done(rebuild.read, fx);
     }
+}
 
+impl OffLoad {
+    /// The mapping block of a group was read, or cannot be.
+    fn end_group_load(
+        &mut self,
+        core: &mut Core,
+        load: &mut Load,
+        group: u32,
+        piece: usize,
+        wanted_by: GroupReader,
+    ) {
+        let decoded = match load.pieces[piece].row(0) {
+            Some(_) => None,
+            None => decode_row(core, load, piece, 0),
+        };
+        let drive = core.segments.get(load.segment).layout.drive_of(load.stripe, piece);
+        let is_damaged =
+            decoded.is_some() && core.membership.has_zone(core.segments.get(load.segment), drive);
+        let is_it = |frame: &&Frame| {
+            Protected::from_bytes(&frame.oob).is_some_and(|protected| {
+                protected.kind == Kind::Mapping && protected.lba == groups::lba_of(group)
+            })
+        };
+        let frame = decoded.as_ref().or(load.pieces[piece].row(0)).filter(is_it);
+        let block = frame.map(|frame| &frame.data);
+        match wanted_by {
+            GroupReader::Index => core.group_loaded(group, block, is_damaged),
+            GroupReader::Copy(from) => self.group_read_to_copy(core, group, from, block),
+        }
+        if let Some(frame) = decoded {
+            core.frames.give(frame);
+        }
+        give_pieces(core, load);
+        core.segments.get_mut(load.segment).readers -= 1;
+    }
+}
+
+impl Collector {
     /// A damaged block was rebuilt: its contents move to another segment. Best effort: when the
     /// collector has its hands full, the next read repairs it.
-    fn queue_repair(&mut self, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
-        if self.collector.moves.len() >= self.core.moves_waiting_max() || self.is_writing_off(rebuild.segment)
-        {
+    fn queue_repair(&mut self, core: &mut Core, rebuild: &Rebuild, frame: &Frame, protected: Protected) {
+        if self.moves.len() >= core.moves_waiting_max() || self.is_writing_off(core, rebuild.segment) {
             return;
         }
-        let mut copy = self.core.frames.take();
+        let mut copy = core.frames.take();
         copy.data = frame.data;
         let data_crc = crc32c(&copy.data);
-        let from = self.core.pba.pack(rebuild.location);
+        let from = core.pba.pack(rebuild.location);
         let name = Name::Block(rebuild.lba);
-        self.collector.moves.push_back(Move { frame: copy, protected, name, from, data_crc, repaired: true });
+        self.moves.push_back(Move { frame: copy, protected, name, from, data_crc, repaired: true });
     }
 
     /// Queues the live data blocks of a loaded stripe for moving; false when some cannot be decoded. Those stay
     /// where they are, and the collector notices by the segment's live blocks.
-    fn collect_moves(&mut self, load: &mut Load) -> bool {
-        let data_count = self.core.config.code().data_count();
+    fn collect_moves(&mut self, core: &mut Core, load: &mut Load) -> bool {
+        let data_count = core.config.code().data_count();
         let mut decoded = Vec::new();
         let mut is_whole = true;
         for (piece, row) in (0..data_count).flat_map(|piece| (0..load.rows).map(move |row| (piece, row))) {
             if load.pieces[piece].row(row).is_some() {
                 continue;
             }
-            match decode_row(&mut self.core, load, piece, row) {
+            match decode_row(core, load, piece, row) {
                 Some(frame) => decoded.push((piece, row, frame)),
                 None => is_whole = false,
             }
@@ -488,40 +500,46 @@ impl Shard {
             let mut frames = std::mem::take(&mut load.pieces[piece].frames);
             for (row, frame) in (0..).zip(frames.drain(..)) {
                 match load.pieces[piece].rows_good >> row & 1 {
-                    1 => self.move_if_live(load, (piece, row), frame, false),
-                    _ => self.core.frames.give(frame),
+                    1 => self.move_if_live(core, load, (piece, row), frame, false),
+                    _ => core.frames.give(frame),
                 }
             }
-            self.core.frames.give_vec(frames);
+            core.frames.give_vec(frames);
         }
         for (piece, row, frame) in decoded {
-            self.move_if_live(load, (piece, row), frame, true);
+            self.move_if_live(core, load, (piece, row), frame, true);
         }
         is_whole
     }
 
     /// Queues a block for moving if the index points to it.
-    fn move_if_live(&mut self, load: &Load, (piece, row): (usize, u32), frame: Frame, decoded: bool) {
-        let segment = self.core.segments.get(load.segment);
+    fn move_if_live(
+        &mut self,
+        core: &mut Core,
+        load: &Load,
+        (piece, row): (usize, u32),
+        frame: Frame,
+        decoded: bool,
+    ) {
+        let segment = core.segments.get(load.segment);
         let drive = segment.layout.drive_of(load.stripe, piece);
         // Nothing can point to a chunk that has no place.
         let Some(at) = segment.slot_of_stripe(drive, load.stripe) else {
-            self.core.frames.give(frame);
+            core.frames.give(frame);
             return;
         };
         let offset = segment.layout.slot_offset(at) + load.row + row;
         let location = Location { drive: DriveIndex::at(drive), zone: segment.zones[drive], offset };
-        let from = self.core.pba.pack(location);
+        let from = core.pba.pack(location);
         let protected = Protected::from_bytes(&frame.oob);
-        let named =
-            protected.and_then(|protected| Some((protected, Name::of(&protected, &self.core.index)?)));
+        let named = protected.and_then(|protected| Some((protected, Name::of(&protected, &core.index)?)));
         match named {
-            Some((protected, name)) if self.core.may_lie_at(name, from) => {
+            Some((protected, name)) if core.may_lie_at(name, from) => {
                 let data_crc = oob::data_crc(&frame.oob);
-                let repaired = decoded && self.core.membership.has_zone(segment, drive);
-                self.collector.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
+                let repaired = decoded && core.membership.has_zone(segment, drive);
+                self.moves.push_back(Move { frame, protected, name, from, data_crc, repaired });
             }
-            _ => self.core.frames.give(frame),
+            _ => core.frames.give(frame),
         }
     }
 }

@@ -10,8 +10,12 @@
 //! copies of the block, and older than writes and trims in flight: it takes the sequence before the first
 //! of those, or a new one.
 
+use crate::log::clients::Clients;
+use crate::log::core::Core;
+use crate::log::gc::Collector;
 use crate::log::gc::{Gc, Move};
 use crate::log::index::{Name, region_of};
+use crate::log::rescue::Rescue;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Pba, Shard};
 use base::checksum::crc32c;
@@ -29,7 +33,7 @@ impl Shard {
             let Some((name, from)) = self.collector.write_offs.pop() else { break };
             // Without one of its blocks, a checkpoint is worth nothing: the next mount does without.
             if let Name::Mapping(_) = name {
-                self.drop_checkpoints();
+                self.checkpoints.drop_checkpoints(&mut self.core);
                 continue;
             }
             if self.core.may_lie_at(name, from) && self.core.segment_at(from) == victim {
@@ -42,7 +46,7 @@ impl Shard {
 
     /// Writes tombstones that could not be read anew, with what may have been trimmed as lost.
     pub(super) fn record_doubt(&mut self) {
-        if !self.is_recording_doubt() {
+        if !self.rescue.is_recording_doubt() {
             return;
         }
         while self.collector.moves.len() < self.core.moves_waiting_max() {
@@ -57,32 +61,6 @@ impl Shard {
         self.rescue.recording_doubt = !self.collector.moves.is_empty() || self.collector.moves_pending > 0;
     }
 
-    /// True while tombstones that could not be read wait to be written anew.
-    pub(super) fn is_recording_doubt(&self) -> bool {
-        !self.rescue.doubtful.is_empty() || self.rescue.recording_doubt
-    }
-
-    /// True while the blocks of a segment are being written off.
-    pub(super) fn is_writing_off(&self, segment: SegmentSlot) -> bool {
-        matches!(self.collector.stage, Gc::Settling { victim } if victim == segment)
-            && self.core.segments.get(segment).damaged
-    }
-
-    fn sequence_for_marker(&mut self, name: Name) -> u64 {
-        let before = match name {
-            Name::Block(lba) => {
-                let trim = self.clients.regions.sequence_before_trim(region_of(lba.0));
-                self.clients.in_flight.sequence_before(lba).or(trim)
-            }
-            Name::Tombstone(region) => self.clients.regions.sequence_before(region),
-            Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
-        };
-        before.unwrap_or_else(|| {
-            self.core.next_sequence += 1;
-            self.core.next_sequence - 1
-        })
-    }
-
     fn marker(&mut self, name: Name, from: Pba) -> Move {
         let mut frame = self.core.frames.take();
         frame.data.fill(0);
@@ -92,14 +70,51 @@ impl Shard {
                 (lba.0, Kind::Lost)
             }
             Name::Tombstone(region) => {
-                self.core.index.write_tombstone(region, &self.being_unmapped(region), &mut frame.data);
+                self.core.index.write_tombstone(
+                    region,
+                    &self.off_load.being_unmapped(region),
+                    &mut frame.data,
+                );
                 (region, Kind::Tombstone)
             }
             Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
         };
-        let protected = Protected { lba, sequence: self.sequence_for_marker(name), kind };
+        let protected =
+            Protected { lba, sequence: self.clients.sequence_for_marker(&mut self.core, name), kind };
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let data_crc = crc32c(&frame.data);
         Move { frame, protected, name, from, data_crc, repaired: false }
+    }
+}
+
+impl Rescue {
+    /// True while tombstones that could not be read wait to be written anew.
+    pub(super) fn is_recording_doubt(&self) -> bool {
+        !self.doubtful.is_empty() || self.recording_doubt
+    }
+}
+
+impl Collector {
+    /// True while the blocks of a segment are being written off.
+    pub(super) fn is_writing_off(&self, core: &Core, segment: SegmentSlot) -> bool {
+        matches!(self.stage, Gc::Settling { victim } if victim == segment)
+            && core.segments.get(segment).damaged
+    }
+}
+
+impl Clients {
+    fn sequence_for_marker(&mut self, core: &mut Core, name: Name) -> u64 {
+        let before = match name {
+            Name::Block(lba) => {
+                let trim = self.regions.sequence_before_trim(region_of(lba.0));
+                self.in_flight.sequence_before(lba).or(trim)
+            }
+            Name::Tombstone(region) => self.regions.sequence_before(region),
+            Name::Mapping(_) | Name::Group(_) => unreachable!("parts of the index have no markers"),
+        };
+        before.unwrap_or_else(|| {
+            core.next_sequence += 1;
+            core.next_sequence - 1
+        })
     }
 }

@@ -24,9 +24,11 @@ use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::index::groups::Residence;
 use crate::log::load::GroupReader;
+use crate::log::off_load::OffLoad;
 use crate::log::pba::Pba;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Origin;
+use crate::log::stripe::Stripes;
 use base::frame::Frame;
 use base::time::Instant;
 use base::xor::Block;
@@ -88,9 +90,9 @@ pub fn segments_for(config: &ArrayConfig, groups: u64) -> u32 {
 impl Shard {
     /// Collects segments of mapping blocks, and takes what is missing of the space.
     pub(super) fn advance_mapping_space(&mut self, now: Instant, fx: &mut Effects) {
-        self.take_mapping_space();
+        self.off_load.take_mapping_space(&mut self.core);
         self.place_copies(now, fx);
-        if !self.may_copy_groups() {
+        if !self.off_load.may_copy_groups(&self.core) {
             self.off_load.space.victim =
                 self.off_load.space.victim.take().filter(|victim| victim.is_resetting);
             return;
@@ -98,7 +100,7 @@ impl Shard {
         self.close_mapping_segment(fx);
         loop {
             if self.off_load.space.victim.is_none() {
-                let Some(segment) = self.pick_mapping_victim() else { return };
+                let Some(segment) = self.stripes.pick_mapping_victim(&self.core) else { return };
                 let groups = groups_in(&self.core, segment);
                 self.off_load.space.victim = Some(Victim { segment, groups, is_resetting: false });
             }
@@ -114,94 +116,14 @@ impl Shard {
         }
     }
 
-    /// Takes segments that are missing of the space, as long as the collector keeps its reserve.
-    fn take_mapping_space(&mut self) {
-        let wanted = self.off_load.space.segments;
-        while self.core.segments.mapping() + self.core.segments.kept_for_mapping() < wanted
-            && self.core.segments.free_segments() > GC_RESERVE_SEGMENTS
-        {
-            self.core.segments.keep_for_mapping();
-        }
-    }
-
-    /// True when all of the space is there.
-    pub(super) fn has_mapping_space(&self) -> bool {
-        self.core.segments.mapping() + self.core.segments.kept_for_mapping() >= self.off_load.space.segments
-    }
-
     /// True when zones that failed were part of the space, and it has nowhere to write, for good.
     pub(super) fn mapping_space_is_lost(&self) -> bool {
         self.core.segments.kept_for_mapping() == 0
-            && self.has_no_room(Stream::Mapping)
+            && self.stripes.has_no_room(&self.core, Stream::Mapping)
             && self.gc_is_at_a_loss()
             && !self.core.may_free_or_fill_segments()
             && self.off_load.space.is_at_rest()
-            && self.pick_mapping_victim().is_none()
-    }
-
-    /// True when mapping blocks can be copied from one segment to another.
-    pub(super) fn may_copy_groups(&self) -> bool {
-        !self.off_load.writes_failed() && !self.core.membership.is_broken()
-    }
-
-    /// True while there are copies that were not begun, or are being read.
-    pub(super) fn is_copying_groups(&self) -> bool {
-        let space = &self.off_load.space;
-        space.loads > 0
-            || !space.copies.is_empty()
-            || space.victim.as_ref().is_some_and(|victim| !victim.groups.is_empty())
-    }
-
-    /// True when a group can be written anew: beyond that, room is for copies.
-    pub(super) fn has_room_for_groups(&self) -> bool {
-        let is_busy = self.mapping_stripes_in_flight() >= STRIPES_WORTH;
-        !is_busy
-            && self.has_stripe_for_group()
-            && self.mapping_stripes_left() > self.mapping_segment_stripes()
-    }
-
-    fn has_stripe_for_group(&self) -> bool {
-        self.stripes.streams[Stream::Mapping.index()].filling.is_some()
-            || self.stripes.slots.in_use(Stream::Mapping) < self.stripes.slots.count(Stream::Mapping)
-    }
-
-    /// Stripes that are closed and not durable.
-    pub(super) fn mapping_stripes_in_flight(&self) -> usize {
-        let filling = usize::from(self.stripes.streams[Stream::Mapping.index()].filling.is_some());
-        self.stripes.slots.in_use(Stream::Mapping) - filling
-    }
-
-    fn mapping_segment_stripes(&self) -> u64 {
-        u64::from(self.stripes.streams[Stream::Mapping.index()].open[0].layout.stripes)
-    }
-
-    /// Stripes that can still be begun in the space.
-    fn mapping_stripes_left(&self) -> u64 {
-        let writer = &self.stripes.streams[Stream::Mapping.index()];
-        let begun = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
-        let kept = u64::from(self.core.segments.kept_for_mapping()) * self.mapping_segment_stripes();
-        (self.stripes_with_room(Stream::Mapping) + kept).saturating_sub(begun)
-    }
-
-    /// The next segment to collect: a dead one, one that is damaged or lacks the zone of a drive that came later, and while
-    /// less than a segment is left beside the room for copies, the emptiest.
-    fn pick_mapping_victim(&self) -> Option<SegmentSlot> {
-        let is_sealed =
-            |segment: &Segment| segment.stream == Stream::Mapping && segment.state == SegmentState::Sealed;
-        let sealed = || self.core.segments.iter().filter(|(_, segment)| is_sealed(segment));
-        if let Some((slot, _)) = sealed().find(|(_, segment)| segment.live_blocks == 0) {
-            return Some(slot);
-        }
-        let (left, segment) = (self.mapping_stripes_left(), self.mapping_segment_stripes());
-        if left >= segment
-            && let Some((slot, _)) = sealed().find(|(_, segment)| must_go(&self.core, segment))
-        {
-            return Some(slot);
-        }
-        let (slot, emptiest) = sealed().min_by_key(|(_, segment)| (segment.live_blocks, segment.id))?;
-        // While others are being sealed it may be too full to gain by it.
-        let gains = 4 * emptiest.live_blocks <= 3 * emptiest.layout.segment_data_blocks();
-        (left < 2 * segment && gains).then_some(slot)
+            && self.stripes.pick_mapping_victim(&self.core).is_none()
     }
 
     /// The open segment is closed if it must go, once there is another.
@@ -229,7 +151,7 @@ impl Shard {
                 None => {}
                 Some(_) if table.is_being_written(group) => {}
                 Some(_) if table.residence(group) == Residence::Here => {
-                    if !self.has_stripe_for_group() {
+                    if !self.stripes.has_stripe_for_group() {
                         break;
                     }
                     self.write_group(group, now, fx);
@@ -245,18 +167,18 @@ impl Shard {
             groups.pop();
         }
         self.off_load.space.victim = Some(Victim { segment, groups, is_resetting });
-        if !self.is_copying_groups() && self.core.segments.get(segment).live_blocks > 0 {
+        if !self.off_load.is_copying_groups() && self.core.segments.get(segment).live_blocks > 0 {
             self.seal_filling(Stream::Mapping, fx);
         }
     }
 
     /// Puts copies that were read into stripes.
     fn place_copies(&mut self, now: Instant, fx: &mut Effects) {
-        while self.has_stripe_for_group()
+        while self.stripes.has_stripe_for_group()
             && let Some((group, from, frame)) = self.off_load.space.copies.pop()
         {
             let is_stale = self.core.index.groups().is_some_and(|groups| groups.place(group) != Some(from));
-            if is_stale || !self.may_copy_groups() {
+            if is_stale || !self.off_load.may_copy_groups(&self.core) {
                 self.core.frames.give(frame);
                 continue;
             }
@@ -265,29 +187,119 @@ impl Shard {
             self.place_mapping_block(Stream::Mapping, now, (frame, Name::Group(group), origin), fx);
         }
     }
+}
+
+impl OffLoad {
+    /// Takes segments that are missing of the space, as long as the collector keeps its reserve.
+    fn take_mapping_space(&mut self, core: &mut Core) {
+        let wanted = self.space.segments;
+        while core.segments.mapping() + core.segments.kept_for_mapping() < wanted
+            && core.segments.free_segments() > GC_RESERVE_SEGMENTS
+        {
+            core.segments.keep_for_mapping();
+        }
+    }
+
+    /// True when all of the space is there.
+    pub(super) fn has_mapping_space(&self, core: &Core) -> bool {
+        core.segments.mapping() + core.segments.kept_for_mapping() >= self.space.segments
+    }
+
+    /// True when mapping blocks can be copied from one segment to another.
+    pub(super) fn may_copy_groups(&self, core: &Core) -> bool {
+        !self.writes_failed() && !core.membership.is_broken()
+    }
+
+    /// True while there are copies that were not begun, or are being read.
+    pub(super) fn is_copying_groups(&self) -> bool {
+        let space = &self.space;
+        space.loads > 0
+            || !space.copies.is_empty()
+            || space.victim.as_ref().is_some_and(|victim| !victim.groups.is_empty())
+    }
 
     /// A mapping block was read to be copied, or cannot be.
-    pub(super) fn group_read_to_copy(&mut self, group: u32, from: Pba, block: Option<&Block>) {
-        self.off_load.space.loads -= 1;
-        let groups = self.core.index.groups_mut().expect("the index is in groups");
+    pub(super) fn group_read_to_copy(
+        &mut self,
+        core: &mut Core,
+        group: u32,
+        from: Pba,
+        block: Option<&Block>,
+    ) {
+        self.space.loads -= 1;
+        let groups = core.index.groups_mut().expect("the index is in groups");
         match block {
             Some(block) => {
-                let mut frame = self.core.frames.take();
+                let mut frame = core.frames.take();
                 frame.data.copy_from_slice(block);
-                self.off_load.space.copies.push((group, from, frame));
+                self.space.copies.push((group, from, frame));
             }
             None if groups.place(group) != Some(from) => {}
             None if groups.residence(group) == Residence::Here => {
                 groups.mark_dirty(group);
-                self.core.unplace_group(group);
+                core.unplace_group(group);
             }
-            None => self.core.lose_group(group),
+            None => core.lose_group(group),
         }
     }
 
     /// The zones of a segment of mapping blocks are free.
     pub(super) fn mapping_segment_erased(&mut self) {
-        self.off_load.space.victim = None;
+        self.space.victim = None;
+    }
+}
+
+impl Stripes {
+    /// True when a group can be written anew: beyond that, room is for copies.
+    pub(super) fn has_room_for_groups(&self, core: &Core) -> bool {
+        let is_busy = self.mapping_stripes_in_flight() >= STRIPES_WORTH;
+        !is_busy
+            && self.has_stripe_for_group()
+            && self.mapping_stripes_left(core) > self.mapping_segment_stripes()
+    }
+
+    fn has_stripe_for_group(&self) -> bool {
+        self.streams[Stream::Mapping.index()].filling.is_some()
+            || self.slots.in_use(Stream::Mapping) < self.slots.count(Stream::Mapping)
+    }
+
+    /// Stripes that are closed and not durable.
+    pub(super) fn mapping_stripes_in_flight(&self) -> usize {
+        let filling = usize::from(self.streams[Stream::Mapping.index()].filling.is_some());
+        self.slots.in_use(Stream::Mapping) - filling
+    }
+
+    fn mapping_segment_stripes(&self) -> u64 {
+        u64::from(self.streams[Stream::Mapping.index()].open[0].layout.stripes)
+    }
+
+    /// Stripes that can still be begun in the space.
+    fn mapping_stripes_left(&self, core: &Core) -> u64 {
+        let writer = &self.streams[Stream::Mapping.index()];
+        let begun = writer.sealed.len() as u64 + u64::from(writer.filling.is_some());
+        let kept = u64::from(core.segments.kept_for_mapping()) * self.mapping_segment_stripes();
+        (self.stripes_with_room(core, Stream::Mapping) + kept).saturating_sub(begun)
+    }
+
+    /// The next segment to collect: a dead one, one that is damaged or lacks the zone of a drive that came later, and while
+    /// less than a segment is left beside the room for copies, the emptiest.
+    fn pick_mapping_victim(&self, core: &Core) -> Option<SegmentSlot> {
+        let is_sealed =
+            |segment: &Segment| segment.stream == Stream::Mapping && segment.state == SegmentState::Sealed;
+        let sealed = || core.segments.iter().filter(|(_, segment)| is_sealed(segment));
+        if let Some((slot, _)) = sealed().find(|(_, segment)| segment.live_blocks == 0) {
+            return Some(slot);
+        }
+        let (left, segment) = (self.mapping_stripes_left(core), self.mapping_segment_stripes());
+        if left >= segment
+            && let Some((slot, _)) = sealed().find(|(_, segment)| must_go(core, segment))
+        {
+            return Some(slot);
+        }
+        let (slot, emptiest) = sealed().min_by_key(|(_, segment)| (segment.live_blocks, segment.id))?;
+        // While others are being sealed it may be too full to gain by it.
+        let gains = 4 * emptiest.live_blocks <= 3 * emptiest.layout.segment_data_blocks();
+        (left < 2 * segment && gains).then_some(slot)
     }
 }
 

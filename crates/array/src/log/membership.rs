@@ -199,7 +199,7 @@ impl Shard {
         }
         if self.core.membership.rebuilding() == Some(drive) {
             self.core.membership.record.rebuild_from = 0;
-            self.abandon_rebuild();
+            self.member_rebuild.abandon_rebuild(&mut self.core);
         }
         self.core.membership.has_lost_since_mount = true;
         self.core.membership.set_state(drive, MemberState::Failed);
@@ -253,7 +253,7 @@ impl Shard {
                 let mut frames = std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[piece]);
                 self.core.frames.give_many(&mut frames);
                 self.stripes.slots.get_mut(chunk.slot).pieces[piece] = frames;
-                self.lose_piece(chunk.slot, piece, drive);
+                self.stripes.lose_piece(&mut self.core, chunk.slot, piece, drive);
                 self.piece_done(chunk.slot, fx);
             }
         }

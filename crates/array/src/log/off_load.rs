@@ -23,6 +23,7 @@
 
 use crate::engine::{Effects, Engine};
 use crate::log::Shard;
+use crate::log::clients::Clients;
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
@@ -160,7 +161,7 @@ impl Shard {
 
     /// True when mapping blocks can be written, now or soon.
     pub(super) fn may_write_groups(&self) -> bool {
-        self.has_mapping_space()
+        self.off_load.has_mapping_space(&self.core)
             && !self.off_load.writes_failed
             && !self.core.membership.is_broken()
             && self.rescue.flush == RecoveryFlush::Done
@@ -194,18 +195,6 @@ impl Shard {
             self.off_load.reads.push(read);
         }
         residence
-    }
-
-    /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
-    pub(super) fn begin_unmapping(&mut self, request: u32, region: u64, blocks: Range<u64>) {
-        let next = blocks.start;
-        self.off_load.trims.push_back(Unmapping { request, region, blocks, next, failed: false });
-    }
-
-    /// Blocks of a region whose trim is durable and not yet applied.
-    pub(super) fn being_unmapped(&self, region: u64) -> Range<u64> {
-        let found = self.off_load.trims.iter().find(|trim| trim.region == region);
-        found.map_or(0..0, |trim| trim.blocks.clone())
     }
 
     /// Reads that wait for groups go on: they hold none, and come before those who do.
@@ -285,7 +274,7 @@ impl Shard {
     fn write_groups(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let mut is_starved = std::mem::take(&mut self.off_load.is_starved);
         let (has_waiting, mut made_room) = (is_starved, false);
-        while self.may_write_groups() && self.has_room_for_groups() {
+        while self.may_write_groups() && self.stripes.has_room_for_groups(&self.core) {
             let is_filling = self.stripes.streams[Stream::Mapping.index()].filling.is_some();
             let groups = self.core.index.groups_mut().expect("the index is in groups");
             if !groups.should_write() && !is_starved && !is_filling {
@@ -293,7 +282,10 @@ impl Shard {
             }
             let Some(group) = groups.next_to_write() else {
                 // Who waits gains nothing from waiting for company, unless others must be written first.
-                if has_waiting && self.mapping_stripes_in_flight() == 0 && !self.is_copying_groups() {
+                if has_waiting
+                    && self.stripes.mapping_stripes_in_flight() == 0
+                    && !self.off_load.is_copying_groups()
+                {
                     self.seal_filling(Stream::Mapping, fx);
                 }
                 break;
@@ -317,24 +309,6 @@ impl Shard {
         self.core.frames.give(frame);
         self.core.unplace_group(group);
         false
-    }
-
-    /// A mapping block is durable, or lost.
-    pub(super) fn group_written(&mut self, group: u32, pba: Pba, lost: bool) {
-        self.off_load.writes_failed |= lost;
-        self.core.index.groups_mut().expect("the index is in groups").end_write(group, lost);
-        if !lost {
-            self.core.map(Name::Group(group), pba);
-        }
-    }
-
-    /// A copy of a mapping block is durable, or lost. It counts if the group was not written since.
-    pub(super) fn group_copied(&mut self, group: u32, from: Pba, pba: Pba, lost: bool) {
-        self.off_load.writes_failed |= lost;
-        let groups = self.core.index.groups().expect("the index is in groups");
-        if !lost && groups.place(group) == Some(from) {
-            self.core.map(Name::Group(group), pba);
-        }
     }
 
     /// Returns what is live in a segment, once all groups were looked through; `None` while one is being read.
@@ -361,15 +335,6 @@ impl Shard {
         Some(live)
     }
 
-    /// Blocks of a trim in a region.
-    pub(super) fn blocks_of_trim(&self, request: u32, region: u64) -> Range<u64> {
-        let Work::Trim { range, .. } = &self.clients.requests.get(request).work else {
-            unreachable!("a trim")
-        };
-        let blocks = region_range(region, self.core.index.blocks());
-        range.start.max(blocks.start)..range.end.min(blocks.end)
-    }
-
     /// True when only some of the index is kept in memory.
     #[must_use]
     pub fn is_off_loading(&self) -> bool {
@@ -390,6 +355,47 @@ impl Shard {
             let must_fit = self.may_write_groups() && !groups.is_incomplete();
             assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
         }
+    }
+}
+
+impl OffLoad {
+    /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
+    pub(super) fn begin_unmapping(&mut self, request: u32, region: u64, blocks: Range<u64>) {
+        let next = blocks.start;
+        self.trims.push_back(Unmapping { request, region, blocks, next, failed: false });
+    }
+
+    /// Blocks of a region whose trim is durable and not yet applied.
+    pub(super) fn being_unmapped(&self, region: u64) -> Range<u64> {
+        let found = self.trims.iter().find(|trim| trim.region == region);
+        found.map_or(0..0, |trim| trim.blocks.clone())
+    }
+
+    /// A mapping block is durable, or lost.
+    pub(super) fn group_written(&mut self, core: &mut Core, group: u32, pba: Pba, lost: bool) {
+        self.writes_failed |= lost;
+        core.index.groups_mut().expect("the index is in groups").end_write(group, lost);
+        if !lost {
+            core.map(Name::Group(group), pba);
+        }
+    }
+
+    /// A copy of a mapping block is durable, or lost. It counts if the group was not written since.
+    pub(super) fn group_copied(&mut self, core: &mut Core, group: u32, from: Pba, pba: Pba, lost: bool) {
+        self.writes_failed |= lost;
+        let groups = core.index.groups().expect("the index is in groups");
+        if !lost && groups.place(group) == Some(from) {
+            core.map(Name::Group(group), pba);
+        }
+    }
+}
+
+impl Clients {
+    /// Blocks of a trim in a region.
+    pub(super) fn blocks_of_trim(&self, core: &Core, request: u32, region: u64) -> Range<u64> {
+        let Work::Trim { range, .. } = &self.requests.get(request).work else { unreachable!("a trim") };
+        let blocks = region_range(region, core.index.blocks());
+        range.start.max(blocks.start)..range.end.min(blocks.end)
     }
 }
 

@@ -3,9 +3,11 @@
 //! Reads never wait for writes: the index points to durable copies only. A segment that is being
 //! read is pinned by its `readers` and not erased.
 
+use crate::log::clients::Clients;
 use crate::log::core::Core;
 use crate::log::index::groups::Residence;
 use crate::log::load::Rebuild;
+use crate::log::reader::Reader;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Name, Pba, Shard, Waiter};
 use crate::request::{Outcome, Reply, RequestId};
@@ -83,7 +85,7 @@ impl Shard {
             match self.wish_for_read(slot, lba, fx) {
                 Residence::Here => {}
                 Residence::Lost => {
-                    self.skip_lost_group(slot, lba);
+                    self.clients.skip_lost_group(&mut self.core, slot, lba);
                     continue;
                 }
                 Residence::Coming | Residence::Absent => {
@@ -107,7 +109,7 @@ impl Shard {
                     read.frames[first as usize] = Some(frame);
                     read.next += 1;
                 }
-                Some(pba) if !self.has_table_of(pba, fx) => {
+                Some(pba) if !self.reader.has_table_of(&mut self.core, pba, fx) => {
                     self.reader.dropped_tables.await_table(slot);
                     break;
                 }
@@ -115,7 +117,7 @@ impl Shard {
             }
         }
         self.clients.reads.get_mut(slot).parts_pending -= 1;
-        self.answer_read_if_done(slot, fx);
+        self.clients.answer_read_if_done(&mut self.core, slot, fx);
     }
 
     /// Continues a read: what its next block waited for has come, or not.
@@ -124,19 +126,9 @@ impl Shard {
         self.read_part_done(slot, fx);
     }
 
-    /// Nobody knows where the blocks of a group lie.
-    fn skip_lost_group(&mut self, slot: u32, lba: Lba) {
-        let end = self.core.group_end(lba);
-        let read = self.clients.reads.get_mut(slot);
-        read.outcome = Outcome::IoError;
-        let blocks = u32::try_from(end - lba.0).map_or(read.blocks, |blocks| blocks.min(read.blocks));
-        read.next = (read.next + blocks).min(read.blocks);
-        self.core.counters.blocks_unreadable += u64::from(blocks);
-    }
-
     /// Reads the run of blocks that starts at `pba`, directly or by rebuilding.
     fn read_run(&mut self, slot: u32, first: u32, pba: Pba, fx: &mut Effects) {
-        let run = self.run_from(slot, first, pba);
+        let run = self.clients.run_from(&self.core, slot, first, pba);
         let segment = self.core.segment_at(pba);
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), run.drive);
         self.clients.reads.get_mut(slot).next += run.blocks;
@@ -151,39 +143,6 @@ impl Shard {
         self.core.segments.get_mut(segment).readers += 1;
         let op = Op::Read { offset: run.location.offset, frames };
         fx.command(run.drive, run.location.zone, Waiter::Read { slot, part: first }, op);
-    }
-
-    /// Returns the run of the request's blocks that follow one another on the media.
-    fn run_from(&self, slot: u32, first: u32, pba: Pba) -> Run {
-        let read = self.clients.reads.get(slot);
-        let location = self.core.pba.unpack(pba);
-        let blocks_max =
-            PART_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max).min(read.blocks - first);
-        let end = run_end(&self.core, pba);
-        let mut blocks = 1;
-        while blocks < blocks_max && location.offset + blocks < end {
-            let lba = read.lba.plus(u64::from(first + blocks));
-            let name = Name::Block(lba);
-            let Some(next) = (self.core.index.can_tell(name)).then(|| self.core.index.get(name)).flatten()
-            else {
-                break;
-            };
-            if self.core.pba.unpack(next) != (Location { offset: location.offset + blocks, ..location }) {
-                break;
-            }
-            blocks += 1;
-        }
-        Run { drive: location.drive.index(), location, blocks }
-    }
-
-    /// True when the stripe table of the group that holds an address is there.
-    fn has_table_of(&mut self, pba: Pba, fx: &mut Effects) -> bool {
-        let segment = self.core.segment_at(pba);
-        let offset = self.core.pba.unpack(pba).offset;
-        match self.core.segments.get(segment).layout.slot_at(offset) {
-            Some((slot, _)) => self.has_tables(segment, slot..slot + 1, fx),
-            None => true,
-        }
     }
 
     /// A drive has answered for the blocks from `part` on.
@@ -244,10 +203,44 @@ impl Shard {
         self.clients.reads.get_mut(rebuild.read).parts_pending += 1;
         self.reader.degraded.push_back(rebuild);
     }
+}
+
+impl Clients {
+    /// Nobody knows where the blocks of a group lie.
+    fn skip_lost_group(&mut self, core: &mut Core, slot: u32, lba: Lba) {
+        let end = core.group_end(lba);
+        let read = self.reads.get_mut(slot);
+        read.outcome = Outcome::IoError;
+        let blocks = u32::try_from(end - lba.0).map_or(read.blocks, |blocks| blocks.min(read.blocks));
+        read.next = (read.next + blocks).min(read.blocks);
+        core.counters.blocks_unreadable += u64::from(blocks);
+    }
+
+    /// Returns the run of the request's blocks that follow one another on the media.
+    fn run_from(&self, core: &Core, slot: u32, first: u32, pba: Pba) -> Run {
+        let read = self.reads.get(slot);
+        let location = core.pba.unpack(pba);
+        let blocks_max =
+            PART_BLOCKS_MAX.min(core.config.geometry.transfer_blocks_max).min(read.blocks - first);
+        let end = run_end(core, pba);
+        let mut blocks = 1;
+        while blocks < blocks_max && location.offset + blocks < end {
+            let lba = read.lba.plus(u64::from(first + blocks));
+            let name = Name::Block(lba);
+            let Some(next) = (core.index.can_tell(name)).then(|| core.index.get(name)).flatten() else {
+                break;
+            };
+            if core.pba.unpack(next) != (Location { offset: location.offset + blocks, ..location }) {
+                break;
+            }
+            blocks += 1;
+        }
+        Run { drive: location.drive.index(), location, blocks }
+    }
 
     /// A rebuilt block arrives, or none when too little of its stripe was left.
     pub(super) fn on_rebuilt(&mut self, rebuild: &Rebuild, rebuilt: Option<&Frame>) {
-        let read = self.clients.reads.get_mut(rebuild.read);
+        let read = self.reads.get_mut(rebuild.read);
         match rebuilt {
             Some(rebuilt) => {
                 let mut frame = read.stock.pop().expect("one frame per block");
@@ -258,18 +251,30 @@ impl Shard {
         }
     }
 
-    fn answer_read_if_done(&mut self, slot: u32, fx: &mut Effects) {
-        let read = self.clients.reads.get(slot);
+    fn answer_read_if_done(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) {
+        let read = self.reads.get(slot);
         if read.parts_pending > 0 || read.next < read.blocks {
             return;
         }
-        let ReadRequest { id, mut stock, frames, outcome, .. } = self.clients.reads.remove(slot);
-        self.core.frames.give_many(&mut stock);
+        let ReadRequest { id, mut stock, frames, outcome, .. } = self.reads.remove(slot);
+        core.frames.give_many(&mut stock);
         let mut frames: Vec<Frame> = frames.into_iter().flatten().collect();
         if outcome == Outcome::IoError {
-            self.core.frames.give_many(&mut frames);
+            core.frames.give_many(&mut frames);
         }
         fx.replies.push(Reply { id, outcome, frames });
+    }
+}
+
+impl Reader {
+    /// True when the stripe table of the group that holds an address is there.
+    fn has_table_of(&mut self, core: &mut Core, pba: Pba, fx: &mut Effects) -> bool {
+        let segment = core.segment_at(pba);
+        let offset = core.pba.unpack(pba).offset;
+        match core.segments.get(segment).layout.slot_at(offset) {
+            Some((slot, _)) => self.has_tables(core, segment, slot..slot + 1, fx),
+            None => true,
+        }
     }
 }
 

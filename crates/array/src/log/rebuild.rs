@@ -27,6 +27,7 @@
 
 use crate::log::core::Core;
 use crate::log::pacer::{ClientLoad, Throttle};
+use crate::log::rescue::Rescue;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::sweep::{RestoredRow, Sweep, SweepPurpose, stripes_per_sweep};
@@ -155,7 +156,7 @@ impl Shard {
     /// Begins the rebuild, or goes on with it after a mount.
     pub(super) fn start_rebuild(&mut self, fx: &mut Effects) {
         let Some(member) = self.core.membership.rebuilding() else { return };
-        assert!(self.rebuild_is_over());
+        assert!(self.member_rebuild.rebuild_is_over());
         self.member_rebuild.stage = Stage::Zones;
         self.member_rebuild.member = member;
         self.core.damage.forget(member);
@@ -177,58 +178,18 @@ impl Shard {
         }
     }
 
-    /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
-    pub(super) fn rebuild_is_over(&self) -> bool {
-        self.member_rebuild.stage == Stage::Idle && self.lanes_are_free()
-    }
-
-    /// True when no lane has anything to do, nor the drive for them.
-    fn lanes_are_free(&self) -> bool {
-        let MemberRebuild { lanes, unflushed, .. } = &self.member_rebuild;
-        lanes.iter().all(Lane::is_free) && unflushed.flushing.is_none()
-    }
-
     /// The member that clients can do without: all drives are yet to be flushed before it counts.
     pub(super) fn member_not_counted_yet(&self) -> Option<usize> {
         let is_before_flush = self.member_rebuild.stage == Stage::Zones;
-        let is_member = self.generation_is_durable(self.member_rebuild.unflushed.generation);
+        let is_member = self.device_flush.generation_is_durable(self.member_rebuild.unflushed.generation);
         (is_before_flush && is_member && self.core.membership.rebuilding().is_some())
             .then_some(self.member_rebuild.member)
-    }
-
-    /// True until every zone of every member is there and the superblocks say so.
-    pub(super) fn is_rebuilding(&self) -> bool {
-        self.core.membership.rebuilding().is_some() || self.member_rebuild.stage != Stage::Idle
-    }
-
-    /// Blocks written to zones that are not full yet.
-    pub(super) fn rebuild_blocks_written(&self) -> u64 {
-        let lanes = self.member_rebuild.lanes.iter().filter(|lane| lane.stage != LaneStage::Idle);
-        let written = lanes.map(|lane| {
-            let layout = &self.core.segments.get(lane.segment).layout;
-            u64::from(layout.slot_offset(lane.slot_to_write) + lane.footer_next)
-        });
-        written.sum()
-    }
-
-    /// The drive failed, or too many others did.
-    pub(super) fn abandon_rebuild(&mut self) {
-        self.member_rebuild.stage = Stage::Idle;
-        for lane in &mut self.member_rebuild.lanes {
-            if lane.stage != LaneStage::Idle {
-                self.core.segments.get_mut(lane.segment).is_being_rebuilt = false;
-            }
-            lane.stage = LaneStage::Idle;
-            for chunk in lane.chunks.drain(..).flatten() {
-                self.core.frames.give_vec(chunk.frames);
-            }
-        }
     }
 
     /// Goes on as far as possible.
     pub(super) fn advance_rebuild(&mut self, now: Instant, fx: &mut Effects) {
         if self.core.membership.is_broken() {
-            self.abandon_rebuild();
+            self.member_rebuild.abandon_rebuild(&mut self.core);
         }
         let in_flight = self.clients.reads.len() + self.clients.requests.len();
         let begun = self.clients.next_arrival + self.core.counters.user_blocks_read;
@@ -237,12 +198,12 @@ impl Shard {
             self.advance_lane(now, lane, fx);
         }
         self.flush_what_was_rebuilt(fx);
-        while self.lanes_are_free() {
+        while self.member_rebuild.lanes_are_free() {
             match self.member_rebuild.stage {
                 Stage::Idle => return,
                 Stage::Zones
-                    if self.must_wait_to_rebuild()
-                        || self.has_zones_to_rebuild()
+                    if self.rescue.must_wait_to_rebuild(&self.core)
+                        || self.member_rebuild.has_zones_to_rebuild(&self.core)
                         || self.is_evacuating(u64::MAX) =>
                 {
                     return;
@@ -278,35 +239,25 @@ impl Shard {
             match self.member_rebuild.lanes[lane].stage {
                 LaneStage::Idle => {
                     let Some(segment) = self.choose_segment(lane) else { return };
-                    self.begin_zone(lane, segment, fx);
+                    self.member_rebuild.begin_zone(&mut self.core, lane, segment, fx);
                 }
                 LaneStage::Stripes => {
                     if !self.write_chunks(lane, fx) {
                         return;
                     }
                 }
-                LaneStage::Footer => self.write_rebuilt_footer(lane, fx),
+                LaneStage::Footer => self.member_rebuild.write_rebuilt_footer(&mut self.core, lane, fx),
                 LaneStage::Flushing => {
                     self.member_rebuild.lanes[lane].stage = LaneStage::Closing;
                     self.flush_rebuilt(lane, fx);
                 }
                 LaneStage::Closing => {
                     self.member_rebuild.lanes[lane].stage = LaneStage::Closed;
-                    self.close_zone(lane, fx);
+                    self.member_rebuild.close_zone(&mut self.core, lane, fx);
                 }
-                LaneStage::Closed => self.end_zone(lane),
+                LaneStage::Closed => self.member_rebuild.end_zone(&mut self.core, lane),
             }
         }
-    }
-
-    /// Weak stripes come first: they may lack more than this zone.
-    pub(super) fn must_wait_to_rebuild(&self) -> bool {
-        self.core.membership.is_changing() || !self.rescue.weak.is_empty() || self.is_recording_doubt()
-    }
-
-    fn has_zones_to_rebuild(&self) -> bool {
-        let member = self.member_rebuild.member;
-        self.core.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
     }
 
     /// The oldest segment that lacks its zone and is at rest; `None` when there is none, or it must wait.
@@ -314,8 +265,8 @@ impl Shard {
         let MemberRebuild { stage, member, lanes, .. } = &self.member_rebuild;
         if *stage != Stage::Zones
             || !lanes[lane].is_free()
-            || self.must_wait_to_rebuild()
-            || !self.has_zones_to_rebuild()
+            || self.rescue.must_wait_to_rebuild(&self.core)
+            || !self.member_rebuild.has_zones_to_rebuild(&self.core)
         {
             return None;
         }
@@ -331,49 +282,9 @@ impl Shard {
                 // The collector erases what is dead sooner than it could be rebuilt, while it collects anything.
                 && (segment.live_blocks > 0 || collects_nothing(&self.core))
                 && segment.stream != Stream::Mapping
-                && self.victim() != Some(*slot)
+                && self.collector.victim() != Some(*slot)
         });
         ready.min_by_key(|(_, segment)| segment.id).map(|(slot, _)| slot)
-    }
-
-    /// Writes a zone's header.
-    fn begin_zone(&mut self, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
-        let member = self.member_rebuild.member;
-        let mut header = self.core.header_of(slot);
-        let mut frames = self.core.frames.take_vec(1);
-        frames[0].oob.fill(0);
-        header.encode(u8::try_from(member).expect("at most 32 members"), &mut frames[0].data);
-        let segment = self.core.segments.get_mut(slot);
-        std::mem::swap(&mut segment.zones, &mut header.zones);
-        segment.is_being_rebuilt = true;
-        let state = &mut self.member_rebuild.lanes[lane];
-        assert!(state.chunks.is_empty());
-        state.stage = LaneStage::Stripes;
-        state.segment = slot;
-        state.slot_to_load = 0;
-        state.slot_to_write = 0;
-        state.footer_next = 0;
-        state.entries.clear();
-        self.core.counters.metadata_blocks_written += u64::from(HEADER_BLOCKS);
-        self.write_rebuilt(lane, 0, frames, fx);
-    }
-
-    fn rebuilt_zone(&self, lane: usize) -> ZoneIndex {
-        let MemberRebuild { member, lanes, .. } = &self.member_rebuild;
-        self.core.segments.get(lanes[lane].segment).zones[*member]
-    }
-
-    fn rebuild_command(&mut self, lane: usize, zone: ZoneIndex, op: Op, fx: &mut Effects) {
-        self.member_rebuild.lanes[lane].is_busy = true;
-        let member = self.member_rebuild.member;
-        let part = u32::try_from(member).expect("at most 32 members");
-        let slot = u32::try_from(lane).expect("few lanes");
-        fx.command(member, zone, Waiter::Rebuild { slot, part }, op);
-    }
-
-    fn write_rebuilt(&mut self, lane: usize, offset: u32, frames: Vec<Frame>, fx: &mut Effects) {
-        self.member_rebuild.unflushed.blocks += u32::try_from(frames.len()).expect("one command");
-        self.rebuild_command(lane, self.rebuilt_zone(lane), Op::Write { offset, frames }, fx);
     }
 
     /// Empties the cache of the drive now and then, and when nothing more will be written, so that nobody else has to
@@ -384,8 +295,9 @@ impl Shard {
         if is_idle || self.core.membership.is_changing() || !self.core.config.geometry.volatile_cache {
             return;
         }
-        let is_over = self.lanes_are_free() && !self.has_zones_to_rebuild();
-        if !self.generation_is_durable(generation) {
+        let is_over =
+            self.member_rebuild.lanes_are_free() && !self.member_rebuild.has_zones_to_rebuild(&self.core);
+        if !self.device_flush.generation_is_durable(generation) {
             self.member_rebuild.unflushed.flushing = Some(blocks);
             self.flush_devices_for_rebuild(FLUSH_SLOT, fx);
         } else if blocks >= UNFLUSHED_BLOCKS_TO_FLUSH || is_over && blocks > 0 {
@@ -400,7 +312,7 @@ impl Shard {
     /// True while the cache of the drive holds as much of the rebuild as it may.
     fn must_flush_first(&self) -> bool {
         let Unflushed { blocks, generation, .. } = self.member_rebuild.unflushed;
-        let is_full = blocks >= UNFLUSHED_BLOCKS_MAX || !self.generation_is_durable(generation);
+        let is_full = blocks >= UNFLUSHED_BLOCKS_MAX || !self.device_flush.generation_is_durable(generation);
         self.core.config.geometry.volatile_cache && is_full
     }
 
@@ -416,20 +328,9 @@ impl Shard {
         self.flush_devices_for_rebuild(lane, fx);
     }
 
-    /// The drives' caches are empty, or the drive has done what a lane wanted.
-    pub(super) fn rebuild_answered(&mut self, lane: usize) {
-        match self.member_rebuild.lanes.get_mut(lane) {
-            Some(lane) => lane.is_busy = false,
-            None => {
-                let Unflushed { blocks, flushing, .. } = &mut self.member_rebuild.unflushed;
-                *blocks -= flushing.take().expect("the drive is being flushed");
-            }
-        }
-    }
-
     /// The drive has answered a lane.
     pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
-        self.rebuild_answered(lane as usize);
+        self.member_rebuild.rebuild_answered(lane as usize);
         if !completion.frames.is_empty() {
             self.core.frames.give_vec(completion.frames);
         }
@@ -452,7 +353,7 @@ impl Shard {
             if slots.is_empty() || !has_room || !self.member_rebuild.throttle.may_begin(now) {
                 return;
             }
-            if !self.has_tables(segment, slots.clone(), fx) {
+            if !self.reader.has_tables(&mut self.core, segment, slots.clone(), fx) {
                 return;
             }
             let blocks = u64::from(slots.end - slots.start) * u64::from(layout.chunk_blocks);
@@ -460,7 +361,8 @@ impl Shard {
             let mut stripes = Vec::with_capacity(slots.len());
             for slot in slots.clone() {
                 let stripe = self.core.segments.get(segment).stripe_in_slot(member, slot);
-                let filler = stripe.is_none().then(|| self.filler_chunk(segment, slot));
+                let filler =
+                    stripe.is_none().then(|| self.member_rebuild.filler_chunk(&mut self.core, segment, slot));
                 self.member_rebuild.lanes[lane].chunks.push_back(filler);
                 stripes.extend(stripe);
             }
@@ -471,63 +373,6 @@ impl Shard {
                 self.start_sweep(segment, stripes, SweepPurpose::Rebuild { lane, slots }, fx);
             }
         }
-    }
-
-    /// A slot that holds no stripe.
-    fn filler_chunk(&mut self, segment: SegmentSlot, slot: u32) -> Chunk {
-        let layout = self.core.segments.get(segment).layout;
-        let group = layout.group_of(slot);
-        let filler = self.core.place_of_filler(segment, self.member_rebuild.member);
-        let place = Place { stripe: slot, group, ..filler };
-        let mut frames = self.core.frames.take_vec(layout.chunk_blocks as usize);
-        frames.iter_mut().for_each(|frame| oob::make_filler(frame, &place));
-        self.core.counters.padding_blocks_written += frames.len() as u64;
-        let entries = vec![Entry::VOID; frames.len()];
-        Chunk { frames, entries }
-    }
-
-    /// Stripes have been swept: the member's chunks of them are decoded, row by row.
-    pub(super) fn chunks_restored(&mut self, lane: usize, slots: Range<u32>, sweep: &Sweep) {
-        self.member_rebuild.lanes[lane].sweeps -= 1;
-        let member = self.member_rebuild.member;
-        for slot in slots {
-            if self.member_rebuild.lanes[lane].stage != LaneStage::Stripes {
-                return;
-            }
-            if let Some(stripe) = self.core.segments.get(sweep.segment).stripe_in_slot(member, slot) {
-                let rows = self.core.restore_rows(sweep, stripe, member);
-                self.chunk_restored(lane, slot, rows);
-            }
-        }
-    }
-
-    fn chunk_restored(&mut self, lane: usize, slot: u32, rows: Vec<RestoredRow>) {
-        let member = self.member_rebuild.member;
-        let Lane { segment: segment_slot, slot_to_write, .. } = self.member_rebuild.lanes[lane];
-        let segment = self.core.segments.get(segment_slot);
-        let offset = segment.layout.slot_offset(slot);
-        let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
-        let place = self.core.place_at(segment_slot, location).expect("the slot holds a stripe");
-        if rows.iter().any(Option::is_none) {
-            self.core.segments.evacuate(segment_slot);
-        }
-        let mut chunk =
-            Chunk { frames: self.core.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
-        for (row, restored) in (0..).zip(rows) {
-            let (frame, entry) = match restored {
-                Some((mut frame, neighbour)) => {
-                    let data_crc = oob::data_crc(&frame.oob);
-                    oob::seal(&mut frame.oob, &Place { row, ..place }, data_crc, neighbour);
-                    let entry = Entry::from_protected(&frame.oob, place.role, place.stripe);
-                    (frame, entry.unwrap_or(Entry::unknown(place.stripe)))
-                }
-                None => (damaged_frame(&mut self.core), Entry::unknown(place.stripe)),
-            };
-            chunk.frames.push(frame);
-            chunk.entries.push(entry);
-        }
-        self.core.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
-        self.member_rebuild.lanes[lane].chunks[(slot - slot_to_write) as usize] = Some(chunk);
     }
 
     /// Writes the chunks that are next, as many as one command takes; false when the first of them is
@@ -557,62 +402,230 @@ impl Shard {
             self.core.frames.give_vec(frames);
             return false;
         }
-        self.write_rebuilt(lane, offset, frames, fx);
+        self.member_rebuild.write_rebuilt(&mut self.core, lane, offset, frames, fx);
         true
+    }
+}
+
+impl MemberRebuild {
+    /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
+    pub(super) fn rebuild_is_over(&self) -> bool {
+        self.stage == Stage::Idle && self.lanes_are_free()
+    }
+
+    /// True when no lane has anything to do, nor the drive for them.
+    fn lanes_are_free(&self) -> bool {
+        let MemberRebuild { lanes, unflushed, .. } = &self;
+        lanes.iter().all(Lane::is_free) && unflushed.flushing.is_none()
+    }
+
+    /// True until every zone of every member is there and the superblocks say so.
+    pub(super) fn is_rebuilding(&self, core: &Core) -> bool {
+        core.membership.rebuilding().is_some() || self.stage != Stage::Idle
+    }
+
+    /// Blocks written to zones that are not full yet.
+    pub(super) fn rebuild_blocks_written(&self, core: &Core) -> u64 {
+        let lanes = self.lanes.iter().filter(|lane| lane.stage != LaneStage::Idle);
+        let written = lanes.map(|lane| {
+            let layout = &core.segments.get(lane.segment).layout;
+            u64::from(layout.slot_offset(lane.slot_to_write) + lane.footer_next)
+        });
+        written.sum()
+    }
+
+    /// The drive failed, or too many others did.
+    pub(super) fn abandon_rebuild(&mut self, core: &mut Core) {
+        self.stage = Stage::Idle;
+        for lane in &mut self.lanes {
+            if lane.stage != LaneStage::Idle {
+                core.segments.get_mut(lane.segment).is_being_rebuilt = false;
+            }
+            lane.stage = LaneStage::Idle;
+            for chunk in lane.chunks.drain(..).flatten() {
+                core.frames.give_vec(chunk.frames);
+            }
+        }
+    }
+
+    fn has_zones_to_rebuild(&self, core: &Core) -> bool {
+        let member = self.member;
+        core.segments.iter().any(|(_, segment)| segment.lacks_zone(member))
+    }
+
+    /// Writes a zone's header.
+    fn begin_zone(&mut self, core: &mut Core, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
+        let member = self.member;
+        let mut header = core.header_of(slot);
+        let mut frames = core.frames.take_vec(1);
+        frames[0].oob.fill(0);
+        header.encode(u8::try_from(member).expect("at most 32 members"), &mut frames[0].data);
+        let segment = core.segments.get_mut(slot);
+        std::mem::swap(&mut segment.zones, &mut header.zones);
+        segment.is_being_rebuilt = true;
+        let state = &mut self.lanes[lane];
+        assert!(state.chunks.is_empty());
+        state.stage = LaneStage::Stripes;
+        state.segment = slot;
+        state.slot_to_load = 0;
+        state.slot_to_write = 0;
+        state.footer_next = 0;
+        state.entries.clear();
+        core.counters.metadata_blocks_written += u64::from(HEADER_BLOCKS);
+        self.write_rebuilt(core, lane, 0, frames, fx);
+    }
+
+    fn rebuilt_zone(&self, core: &Core, lane: usize) -> ZoneIndex {
+        let MemberRebuild { member, lanes, .. } = &self;
+        core.segments.get(lanes[lane].segment).zones[*member]
+    }
+
+    fn rebuild_command(&mut self, lane: usize, zone: ZoneIndex, op: Op, fx: &mut Effects) {
+        self.lanes[lane].is_busy = true;
+        let member = self.member;
+        let part = u32::try_from(member).expect("at most 32 members");
+        let slot = u32::try_from(lane).expect("few lanes");
+        fx.command(member, zone, Waiter::Rebuild { slot, part }, op);
+    }
+
+    fn write_rebuilt(
+        &mut self,
+        core: &mut Core,
+        lane: usize,
+        offset: u32,
+        frames: Vec<Frame>,
+        fx: &mut Effects,
+    ) {
+        self.unflushed.blocks += u32::try_from(frames.len()).expect("one command");
+        self.rebuild_command(lane, self.rebuilt_zone(core, lane), Op::Write { offset, frames }, fx);
+    }
+
+    /// The drives' caches are empty, or the drive has done what a lane wanted.
+    pub(super) fn rebuild_answered(&mut self, lane: usize) {
+        match self.lanes.get_mut(lane) {
+            Some(lane) => lane.is_busy = false,
+            None => {
+                let Unflushed { blocks, flushing, .. } = &mut self.unflushed;
+                *blocks -= flushing.take().expect("the drive is being flushed");
+            }
+        }
+    }
+
+    /// A slot that holds no stripe.
+    fn filler_chunk(&mut self, core: &mut Core, segment: SegmentSlot, slot: u32) -> Chunk {
+        let layout = core.segments.get(segment).layout;
+        let group = layout.group_of(slot);
+        let filler = core.place_of_filler(segment, self.member);
+        let place = Place { stripe: slot, group, ..filler };
+        let mut frames = core.frames.take_vec(layout.chunk_blocks as usize);
+        frames.iter_mut().for_each(|frame| oob::make_filler(frame, &place));
+        core.counters.padding_blocks_written += frames.len() as u64;
+        let entries = vec![Entry::VOID; frames.len()];
+        Chunk { frames, entries }
+    }
+
+    /// Stripes have been swept: the member's chunks of them are decoded, row by row.
+    pub(super) fn chunks_restored(&mut self, core: &mut Core, lane: usize, slots: Range<u32>, sweep: &Sweep) {
+        self.lanes[lane].sweeps -= 1;
+        let member = self.member;
+        for slot in slots {
+            if self.lanes[lane].stage != LaneStage::Stripes {
+                return;
+            }
+            if let Some(stripe) = core.segments.get(sweep.segment).stripe_in_slot(member, slot) {
+                let rows = core.restore_rows(sweep, stripe, member);
+                self.chunk_restored(core, lane, slot, rows);
+            }
+        }
+    }
+
+    fn chunk_restored(&mut self, core: &mut Core, lane: usize, slot: u32, rows: Vec<RestoredRow>) {
+        let member = self.member;
+        let Lane { segment: segment_slot, slot_to_write, .. } = self.lanes[lane];
+        let segment = core.segments.get(segment_slot);
+        let offset = segment.layout.slot_offset(slot);
+        let location = Location { drive: DriveIndex::at(member), zone: segment.zones[member], offset };
+        let place = core.place_at(segment_slot, location).expect("the slot holds a stripe");
+        if rows.iter().any(Option::is_none) {
+            core.segments.evacuate(segment_slot);
+        }
+        let mut chunk = Chunk { frames: core.frames.take_vec(0), entries: Vec::with_capacity(rows.len()) };
+        for (row, restored) in (0..).zip(rows) {
+            let (frame, entry) = match restored {
+                Some((mut frame, neighbour)) => {
+                    let data_crc = oob::data_crc(&frame.oob);
+                    oob::seal(&mut frame.oob, &Place { row, ..place }, data_crc, neighbour);
+                    let entry = Entry::from_protected(&frame.oob, place.role, place.stripe);
+                    (frame, entry.unwrap_or(Entry::unknown(place.stripe)))
+                }
+                None => (damaged_frame(core), Entry::unknown(place.stripe)),
+            };
+            chunk.frames.push(frame);
+            chunk.entries.push(entry);
+        }
+        core.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
+        self.lanes[lane].chunks[(slot - slot_to_write) as usize] = Some(chunk);
     }
 
     /// Footer blocks, but for the one that would make the zone full.
-    fn write_rebuilt_footer(&mut self, lane: usize, fx: &mut Effects) {
-        let layout = self.core.segments.get(self.member_rebuild.lanes[lane].segment).layout;
-        let end = layout.footer_blocks() - u32::from(self.footer_fills_zone(lane));
-        let first = self.member_rebuild.lanes[lane].footer_next;
+    fn write_rebuilt_footer(&mut self, core: &mut Core, lane: usize, fx: &mut Effects) {
+        let layout = core.segments.get(self.lanes[lane].segment).layout;
+        let end = layout.footer_blocks() - u32::from(self.footer_fills_zone(core, lane));
+        let first = self.lanes[lane].footer_next;
         if first == end {
-            self.member_rebuild.lanes[lane].stage = LaneStage::Flushing;
+            self.lanes[lane].stage = LaneStage::Flushing;
             return;
         }
-        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(self.core.config.geometry.transfer_blocks_max);
-        self.write_footer_blocks(lane, first..(first + per_command).min(end), fx);
+        let per_command = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max);
+        self.write_footer_blocks(core, lane, first..(first + per_command).min(end), fx);
     }
 
     /// True when the last block of the footer is the last one of the zone.
-    fn footer_fills_zone(&self, lane: usize) -> bool {
-        let layout = self.core.segments.get(self.member_rebuild.lanes[lane].segment).layout;
-        layout.footer_offset() + layout.footer_blocks() == self.core.config.geometry.zone_capacity_blocks
+    fn footer_fills_zone(&self, core: &Core, lane: usize) -> bool {
+        let layout = core.segments.get(self.lanes[lane].segment).layout;
+        layout.footer_offset() + layout.footer_blocks() == core.config.geometry.zone_capacity_blocks
     }
 
-    fn write_footer_blocks(&mut self, lane: usize, blocks: Range<u32>, fx: &mut Effects) {
-        let segment = self.core.segments.get(self.member_rebuild.lanes[lane].segment);
-        let (layout, id, zone) = (segment.layout, segment.id, self.rebuilt_zone(lane));
-        self.member_rebuild.lanes[lane].footer_next = blocks.end;
-        let mut frames = self.core.frames.take_vec(blocks.len());
+    fn write_footer_blocks(&mut self, core: &mut Core, lane: usize, blocks: Range<u32>, fx: &mut Effects) {
+        let segment = core.segments.get(self.lanes[lane].segment);
+        let (layout, id, zone) = (segment.layout, segment.id, self.rebuilt_zone(core, lane));
+        self.lanes[lane].footer_next = blocks.end;
+        let mut frames = core.frames.take_vec(blocks.len());
         for (index, frame) in blocks.clone().zip(&mut frames) {
             frame.oob.fill(0);
-            let id = FooterId { array: self.core.array_tag, segment: id, zone, index };
-            let entries = &self.member_rebuild.lanes[lane].entries[layout.footer_entries(index)];
+            let id = FooterId { array: core.array_tag, segment: id, zone, index };
+            let entries = &self.lanes[lane].entries[layout.footer_entries(index)];
             footer::encode(&id, entries, &mut frame.data);
         }
-        self.core.counters.metadata_blocks_written += frames.len() as u64;
-        self.write_rebuilt(lane, layout.footer_offset() + blocks.start, frames, fx);
+        core.counters.metadata_blocks_written += frames.len() as u64;
+        self.write_rebuilt(core, lane, layout.footer_offset() + blocks.start, frames, fx);
     }
 
     /// Makes the zone full: by its last block, or by command.
-    fn close_zone(&mut self, lane: usize, fx: &mut Effects) {
-        let last = self.member_rebuild.lanes[lane].footer_next;
-        if self.footer_fills_zone(lane) {
-            self.write_footer_blocks(lane, last..last + 1, fx);
+    fn close_zone(&mut self, core: &mut Core, lane: usize, fx: &mut Effects) {
+        let last = self.lanes[lane].footer_next;
+        if self.footer_fills_zone(core, lane) {
+            self.write_footer_blocks(core, lane, last..last + 1, fx);
         } else {
-            self.rebuild_command(lane, self.rebuilt_zone(lane), Op::Finish, fx);
+            self.rebuild_command(lane, self.rebuilt_zone(core, lane), Op::Finish, fx);
         }
     }
 
     /// The zone is there, and is read from now on.
-    fn end_zone(&mut self, lane: usize) {
-        let member = self.member_rebuild.member;
-        let segment = self.core.segments.get_mut(self.member_rebuild.lanes[lane].segment);
+    fn end_zone(&mut self, core: &mut Core, lane: usize) {
+        let member = self.member;
+        let segment = core.segments.get_mut(self.lanes[lane].segment);
         segment.is_being_rebuilt = false;
         segment.zones_missing &= !(1 << member);
-        self.core.counters.segments_rebuilt += 1;
-        self.member_rebuild.lanes[lane].stage = LaneStage::Idle;
+        core.counters.segments_rebuilt += 1;
+        self.lanes[lane].stage = LaneStage::Idle;
+    }
+}
+
+impl Rescue {
+    /// Weak stripes come first: they may lack more than this zone.
+    pub(super) fn must_wait_to_rebuild(&self, core: &Core) -> bool {
+        core.membership.is_changing() || !self.weak.is_empty() || self.is_recording_doubt()
     }
 }
 

@@ -137,7 +137,7 @@ impl Shard {
         }
         // The collector's open segment is closed too: it must be able to open another.
         if self.core.membership.is_changing()
-            || !self.rebuild_is_over()
+            || !self.member_rebuild.rebuild_is_over()
             || self.core.segments.free_segments() == 0
         {
             return Err(ReplaceError::Busy);

@@ -18,6 +18,7 @@
 mod drives;
 
 use crate::log::core::Core;
+use crate::log::gc::Collector;
 use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
@@ -192,7 +193,7 @@ impl Shard {
     /// # Errors
     /// Why it cannot begin.
     pub fn start_scrub(&mut self, options: ScrubOptions) -> Result<(), ScrubError> {
-        if !self.scrub_is_over() {
+        if !self.scrub.scrub_is_over() {
             return Err(ScrubError::Running);
         }
         if self.core.membership.is_broken() {
@@ -217,7 +218,7 @@ impl Shard {
     /// Ends the scrub, if one is running.
     pub fn stop_scrub(&mut self) {
         if self.scrub.stage != Stage::Idle {
-            self.end_scrub(ScrubState::Stopped);
+            self.scrub.end_scrub(ScrubState::Stopped);
         }
     }
 
@@ -247,22 +248,12 @@ impl Shard {
         Some(ScrubStatus {
             state,
             options,
-            bytes_done: (bytes_done + self.scrub_bytes_of_current()).min(bytes_total),
+            bytes_done: (bytes_done + self.scrub.scrub_bytes_of_current(&self.core)).min(bytes_total),
             bytes_total,
             findings,
             segments_left: if options.repair { left.count() as u64 } else { findings.segments_damaged },
             blocks_lost: self.core.counters.blocks_lost - lost_before,
         })
-    }
-
-    /// Bytes of the current segment that are read.
-    fn scrub_bytes_of_current(&self) -> u64 {
-        let Stage::Stripes { current, stripe_next, .. } = self.scrub.stage else { return 0 };
-        let Some(segment) = self.core.segments.find(current.slot, current.id) else { return 0 };
-        u64::from(stripe_next)
-            * segment.layout.members() as u64
-            * u64::from(segment.layout.chunk_blocks)
-            * BLOCK_BYTES_U64
     }
 
     /// Returns the findings of the scrub so far, or of the last one.
@@ -277,29 +268,13 @@ impl Shard {
         self.scrub.stage != Stage::Idle
     }
 
-    /// Returns the time at which a scrub that waits for its rate may go on.
-    pub(super) fn scrub_wakes_at(&self) -> Option<Instant> {
-        self.scrub.pacer.wakes_at()
-    }
-
-    /// True when no scrub is running, and nothing of one that was stopped is left.
-    pub(super) fn scrub_is_over(&self) -> bool {
-        self.scrub.stage == Stage::Idle && self.scrub.reads == 0
-    }
-
-    fn end_scrub(&mut self, state: ScrubState) {
-        self.scrub.stage = Stage::Idle;
-        self.scrub.ended = Some(state);
-        self.scrub.pacer.forget_waiting();
-    }
-
     /// Goes on as far as possible.
     pub(super) fn advance_scrub(&mut self, now: Instant, fx: &mut Effects) {
         if self.scrub.stage == Stage::Idle {
             return;
         }
         if self.core.membership.is_broken() {
-            return self.end_scrub(ScrubState::Stopped);
+            return self.scrub.end_scrub(ScrubState::Stopped);
         }
         self.scrub.pacer.forget_waiting();
         loop {
@@ -314,7 +289,7 @@ impl Shard {
                     };
                 }
                 Stage::Records { current, .. } | Stage::Stripes { current, .. }
-                    if self.is_being_collected(current) =>
+                    if self.collector.is_being_collected(&self.core, current) =>
                 {
                     // What it holds goes to newer segments.
                     self.scrub.done_to = current.id;
@@ -327,7 +302,7 @@ impl Shard {
                     if self.scrub.reads > 0 || !self.scrub.pacer.may_begin(now) {
                         return;
                     }
-                    self.read_records(now, current, (drive, record_next), fx);
+                    self.scrub.read_records(&mut self.core, now, current, (drive, record_next), fx);
                 }
                 Stage::Stripes { current, stripe_next, stripes } if stripe_next == stripes => {
                     if self.scrub.reads > 0 {
@@ -341,14 +316,14 @@ impl Shard {
                     }
                     let chunk_blocks = self.core.segments.get(current.slot).layout.chunk_blocks;
                     let end = (stripe_next + stripes_per_sweep(chunk_blocks)).min(stripes);
-                    if !self.has_tables(current.slot, stripe_next..end, fx) {
+                    if !self.reader.has_tables(&mut self.core, current.slot, stripe_next..end, fx) {
                         return;
                     }
                     self.scrub.stage = Stage::Stripes { current, stripe_next: end, stripes };
                     self.sweep_to_scrub(now, current, stripe_next..end, fx);
                 }
                 Stage::Drives(look) => {
-                    if self.scrub.reads > 0 || !self.advance_look(look, fx) {
+                    if self.scrub.reads > 0 || !self.scrub.advance_look(&mut self.core, look, fx) {
                         return;
                     }
                 }
@@ -356,23 +331,19 @@ impl Shard {
                     if self.is_evacuating(self.scrub.end) {
                         return;
                     }
-                    self.end_scrub(ScrubState::Done);
+                    self.scrub.end_scrub(ScrubState::Done);
                 }
             }
         }
     }
 
-    /// True when the collector has the segment, or has erased it.
-    fn is_being_collected(&self, current: Current) -> bool {
-        let Some(segment) = self.core.segments.find(current.slot, current.id) else { return true };
-        let is_erased = matches!(segment.state, SegmentState::Resetting { .. });
-        is_erased || self.victim() == Some(current.slot)
-    }
-
     /// The oldest segment that was not read yet; `None` when it must be waited for, and `Some(None)` when there is
     /// none.
     fn choose_to_scrub(&self) -> Option<Option<Current>> {
-        if self.scrub.reads > 0 || self.is_rebuilding() || self.must_wait_to_rebuild() {
+        if self.scrub.reads > 0
+            || self.member_rebuild.is_rebuilding(&self.core)
+            || self.rescue.must_wait_to_rebuild(&self.core)
+        {
             return None;
         }
         let ids = self.scrub.done_to + 1..self.scrub.end;
@@ -389,7 +360,7 @@ impl Shard {
             .segments
             .iter()
             .filter(|(slot, segment)| {
-                ids.contains(&segment.id) && is_kept(segment) && self.victim() != Some(*slot)
+                ids.contains(&segment.id) && is_kept(segment) && self.collector.victim() != Some(*slot)
             })
             .min_by_key(|(_, segment)| segment.id);
         match next {
@@ -399,37 +370,6 @@ impl Shard {
                 _ => None,
             },
         }
-    }
-
-    /// Reads the next records of a drive: a header, or some blocks of a footer.
-    fn read_records(
-        &mut self,
-        now: Instant,
-        current: Current,
-        (drive, record_next): (usize, u32),
-        fx: &mut Effects,
-    ) {
-        let segment = self.core.segments.get_mut(current.slot);
-        let layout = segment.layout;
-        let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
-        let records = HEADER_BLOCKS + footers;
-        if !self.core.membership.has_zone(segment, drive) || record_next >= records {
-            self.scrub.stage = Stage::Records { current, drive: drive + 1, record_next: 0 };
-            return;
-        }
-        let most = SCRUB_RECORD_BLOCKS.min(self.core.config.geometry.transfer_blocks_max);
-        let (offset, blocks) = match record_next.checked_sub(HEADER_BLOCKS) {
-            None => (record_next, HEADER_BLOCKS - record_next),
-            Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
-        };
-        segment.readers += 1;
-        self.scrub.stage = Stage::Records { current, drive, record_next: record_next + blocks };
-        self.scrub.reads += 1;
-        self.scrub.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
-        let frames = self.core.frames.take_vec(blocks as usize);
-        let zone = segment.zones[drive];
-        let waiter = Waiter::Scrub { slot: current.slot, part: 0 };
-        fx.command(drive, zone, waiter, Op::Read { offset, frames });
     }
 
     /// A drive has answered with records: the first try, or with `part` 1 the second.
@@ -501,45 +441,6 @@ impl Shard {
         self.start_sweep(current.slot, stripes, SweepPurpose::Scrub, fx);
     }
 
-    /// Stripes have been read.
-    pub(super) fn stripes_swept(&mut self, sweep: &Sweep) {
-        self.scrub.reads -= 1;
-        for (index, stripe) in sweep.stripes.iter().enumerate() {
-            self.judge_stripe(sweep, index, *stripe);
-        }
-    }
-
-    /// Counts what is damaged in a stripe.
-    fn judge_stripe(&mut self, sweep: &Sweep, index: usize, stripe: u32) {
-        let segment = self.core.segments.get(sweep.segment);
-        let layout = segment.layout;
-        let mut found = ScrubFindings::default();
-        let mut missing = 0;
-        for row in 0..layout.chunk_blocks {
-            let is_whole = |piece: &usize| sweep.block(index, *piece, row).is_some();
-            let good: PieceSet = (0..layout.members()).filter(is_whole).collect();
-            for piece in (0..layout.members()).filter(|piece| !is_whole(piece)) {
-                if !self.core.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
-                    missing += 1;
-                    continue;
-                }
-                found.blocks_damaged += 1;
-                found.blocks_beyond_rescue += u64::from(layout.code.sources(piece, good).is_none());
-            }
-            found.blocks_read += good.count() as u64;
-        }
-        found.blocks_read += found.blocks_damaged;
-        if found.blocks_damaged == 0 && missing == 0 && !has_right_parity(&mut self.core, sweep, index) {
-            found.stripes_mismatched = 1;
-        }
-        let findings = &mut self.scrub.findings;
-        findings.blocks_read += found.blocks_read;
-        findings.blocks_damaged += found.blocks_damaged;
-        findings.blocks_beyond_rescue += found.blocks_beyond_rescue;
-        findings.stripes_mismatched += found.stripes_mismatched;
-        self.scrub.is_damaged |= found.blocks_damaged + found.stripes_mismatched > 0;
-    }
-
     /// All of a segment is read. A damaged one is to be collected, if that was asked for.
     fn end_segment(&mut self, current: Current, fx: &mut Effects) {
         self.scrub.done_to = current.id;
@@ -559,6 +460,114 @@ impl Shard {
         if segment.writer.is_some() && segment.stream != Stream::Mapping && has_room {
             self.close_segment(current.slot, fx);
         }
+    }
+}
+
+impl Scrub {
+    /// Bytes of the current segment that are read.
+    fn scrub_bytes_of_current(&self, core: &Core) -> u64 {
+        let Stage::Stripes { current, stripe_next, .. } = self.stage else { return 0 };
+        let Some(segment) = core.segments.find(current.slot, current.id) else { return 0 };
+        u64::from(stripe_next)
+            * segment.layout.members() as u64
+            * u64::from(segment.layout.chunk_blocks)
+            * BLOCK_BYTES_U64
+    }
+
+    /// Returns the time at which a scrub that waits for its rate may go on.
+    pub(super) fn scrub_wakes_at(&self) -> Option<Instant> {
+        self.pacer.wakes_at()
+    }
+
+    /// True when no scrub is running, and nothing of one that was stopped is left.
+    pub(super) fn scrub_is_over(&self) -> bool {
+        self.stage == Stage::Idle && self.reads == 0
+    }
+
+    fn end_scrub(&mut self, state: ScrubState) {
+        self.stage = Stage::Idle;
+        self.ended = Some(state);
+        self.pacer.forget_waiting();
+    }
+
+    /// Reads the next records of a drive: a header, or some blocks of a footer.
+    fn read_records(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        current: Current,
+        (drive, record_next): (usize, u32),
+        fx: &mut Effects,
+    ) {
+        let segment = core.segments.get_mut(current.slot);
+        let layout = segment.layout;
+        let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
+        let records = HEADER_BLOCKS + footers;
+        if !core.membership.has_zone(segment, drive) || record_next >= records {
+            self.stage = Stage::Records { current, drive: drive + 1, record_next: 0 };
+            return;
+        }
+        let most = SCRUB_RECORD_BLOCKS.min(core.config.geometry.transfer_blocks_max);
+        let (offset, blocks) = match record_next.checked_sub(HEADER_BLOCKS) {
+            None => (record_next, HEADER_BLOCKS - record_next),
+            Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
+        };
+        segment.readers += 1;
+        self.stage = Stage::Records { current, drive, record_next: record_next + blocks };
+        self.reads += 1;
+        self.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
+        let frames = core.frames.take_vec(blocks as usize);
+        let zone = segment.zones[drive];
+        let waiter = Waiter::Scrub { slot: current.slot, part: 0 };
+        fx.command(drive, zone, waiter, Op::Read { offset, frames });
+    }
+
+    /// Stripes have been read.
+    pub(super) fn stripes_swept(&mut self, core: &mut Core, sweep: &Sweep) {
+        self.reads -= 1;
+        for (index, stripe) in sweep.stripes.iter().enumerate() {
+            self.judge_stripe(core, sweep, index, *stripe);
+        }
+    }
+
+    /// Counts what is damaged in a stripe.
+    fn judge_stripe(&mut self, core: &mut Core, sweep: &Sweep, index: usize, stripe: u32) {
+        let segment = core.segments.get(sweep.segment);
+        let layout = segment.layout;
+        let mut found = ScrubFindings::default();
+        let mut missing = 0;
+        for row in 0..layout.chunk_blocks {
+            let is_whole = |piece: &usize| sweep.block(index, *piece, row).is_some();
+            let good: PieceSet = (0..layout.members()).filter(is_whole).collect();
+            for piece in (0..layout.members()).filter(|piece| !is_whole(piece)) {
+                if !core.membership.has_zone(segment, layout.drive_of(stripe, piece)) {
+                    missing += 1;
+                    continue;
+                }
+                found.blocks_damaged += 1;
+                found.blocks_beyond_rescue += u64::from(layout.code.sources(piece, good).is_none());
+            }
+            found.blocks_read += good.count() as u64;
+        }
+        found.blocks_read += found.blocks_damaged;
+        if found.blocks_damaged == 0 && missing == 0 && !has_right_parity(core, sweep, index) {
+            found.stripes_mismatched = 1;
+        }
+        let findings = &mut self.findings;
+        findings.blocks_read += found.blocks_read;
+        findings.blocks_damaged += found.blocks_damaged;
+        findings.blocks_beyond_rescue += found.blocks_beyond_rescue;
+        findings.stripes_mismatched += found.stripes_mismatched;
+        self.is_damaged |= found.blocks_damaged + found.stripes_mismatched > 0;
+    }
+}
+
+impl Collector {
+    /// True when the collector has the segment, or has erased it.
+    fn is_being_collected(&self, core: &Core, current: Current) -> bool {
+        let Some(segment) = core.segments.find(current.slot, current.id) else { return true };
+        let is_erased = matches!(segment.state, SegmentState::Resetting { .. });
+        is_erased || self.victim() == Some(current.slot)
     }
 }
 

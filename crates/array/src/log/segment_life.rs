@@ -3,8 +3,11 @@
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
+use crate::log::off_load::OffLoad;
+use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::streams::StreamWriter;
+use crate::log::stripe::Stripes;
 use crate::log::writer::WaitingChunk;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
 use base::checksum::crc32c;
@@ -26,8 +29,8 @@ impl Shard {
             Stream::Mapping => self.mapping_space_is_lost(),
             Stream::Small | Stream::Large => {
                 self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
-                    && self.has_no_room(stream)
-                    && !self.has_unfinished()
+                    && self.stripes.has_no_room(&self.core, stream)
+                    && !self.stripes.has_unfinished()
                     && self.gc_is_at_a_loss()
                     && !self.core.may_free_or_fill_segments()
             }
@@ -49,12 +52,12 @@ impl Shard {
             _ => self.core.segments.free_segments(),
         };
         if free <= reserve {
-            if keeps && self.has_unfinished() && self.gc_is_at_a_loss() {
+            if keeps && self.stripes.has_unfinished() && self.gc_is_at_a_loss() {
                 self.close_unfinished(fx);
             }
             return None;
         }
-        if self.core.segments.active_count() >= self.active_segments_max(stream) {
+        if self.core.segments.active_count() >= self.off_load.active_segments_max(&self.core, stream) {
             if stream != Stream::Cold {
                 self.close_unfinished(fx);
             }
@@ -77,30 +80,6 @@ impl Shard {
         Some(slot)
     }
 
-    /// Active segments there may be when a stream opens another.
-    fn active_segments_max(&self, stream: Stream) -> u32 {
-        // One active zone per drive belongs to the superblock log; the collector can always have one, or
-        // recovery could wait for ever for room to move to, and so can mapping blocks, which the collector waits for.
-        let lacks = |other: Stream| stream != other && !self.core.segments.has_active(other);
-        let maps = self.off_load.space.is_used() && stream != Stream::Gc;
-        let kept = u32::from(lacks(Stream::Gc)) + u32::from(maps && lacks(Stream::Mapping));
-        self.core.config.geometry.active_zones_max - 1 - kept
-    }
-
-    /// Segments that a crash left and whose turn has not come: those of clients, and those of the collector, among which is
-    /// what mapping blocks left, but for one that it goes on with.
-    fn unfinished(&self) -> impl Iterator<Item = SegmentSlot> + '_ {
-        let StreamWriter { open, unfinished, .. } = &self.stripes.streams[Stream::Gc.index()];
-        let has_spare = unfinished.len() + usize::from(open[0].segment.is_some()) > 1;
-        let collectors = unfinished.iter().filter(move |_| has_spare);
-        let clients = Stream::CLIENTS.into_iter().map(|stream| &self.stripes.streams[stream.index()]);
-        clients.flat_map(|writer| &writer.unfinished).chain(collectors).copied()
-    }
-
-    fn has_unfinished(&self) -> bool {
-        self.unfinished().next().is_some()
-    }
-
     /// A crash may leave more segments with room than there are places for them. Those whose turn has not come hold
     /// active zones that another stream may need, or space that only collecting them gives back: the fullest one is
     /// closed.
@@ -113,7 +92,7 @@ impl Shard {
             let writer = self.core.segments.get(*slot).writer.as_ref();
             writer.map_or(0, |writer| writer.next_stripe)
         };
-        if let Some(fullest) = self.unfinished().max_by_key(filled) {
+        if let Some(fullest) = self.stripes.unfinished().max_by_key(filled) {
             self.close_segment(fullest, fx);
         }
     }
@@ -159,7 +138,7 @@ impl Shard {
         for piece in 0..layout.members() {
             let drive = layout.drive_of(number, piece);
             if self.core.membership.has_zone(self.core.segments.get(segment_slot), drive) {
-                self.seal_metadata(slot, piece, drive);
+                self.stripes.seal_metadata(&mut self.core, slot, piece, drive);
                 self.stripes.slots.get_mut(slot).pieces_pending += 1;
                 let chunk = WaitingChunk {
                     slot,
@@ -170,43 +149,10 @@ impl Shard {
                 self.pump_zone(segment_slot, drive, fx);
             } else {
                 self.core.frames.give_many(&mut self.stripes.slots.get_mut(slot).pieces[piece]);
-                self.lose_piece(slot, piece, drive);
+                self.stripes.lose_piece(&mut self.core, slot, piece, drive);
             }
         }
         self.piece_done(slot, fx);
-    }
-
-    /// Completes the out-of-band metadata of a piece, now that its place is known.
-    fn seal_metadata(&mut self, slot: u32, piece: usize, drive: usize) {
-        let stripe = self.stripes.slots.get_mut(slot);
-        let segment = self.core.segments.get(stripe.segment);
-        let layout = &segment.layout;
-        let code = layout.code;
-        let chunk_blocks = layout.chunk_blocks as usize;
-        let parity = piece.checked_sub(code.data_count());
-        let neighbour = oob::neighbour_of(piece, &code);
-        let mut place = Place {
-            array: self.core.array_tag,
-            segment: segment.id,
-            zone: segment.zones[drive],
-            stripe: stripe.stripe,
-            group: layout.group_of(stripe.stripe),
-            piece: u8::try_from(piece).expect("at most 32 members"),
-            row: 0,
-            role: if parity.is_some() { Role::Parity } else { Role::Data },
-        };
-        for (row, frame) in stripe.pieces[piece].iter_mut().enumerate() {
-            let data_crc = match parity {
-                None => stripe.blocks[piece * chunk_blocks + row].data_crc,
-                Some(parity) => {
-                    let crcs = stripe.blocks[row..].iter().step_by(chunk_blocks).map(|block| block.data_crc);
-                    code.parity_checksum(parity, crcs).unwrap_or_else(|| crc32c(&frame.data))
-                }
-            };
-            let neighbour = stripe.blocks[neighbour * chunk_blocks + row].protected;
-            oob::seal(&mut frame.oob, &place, data_crc, Some(neighbour));
-            place.row += 1;
-        }
     }
 
     /// A segment that is not sealed takes no more stripes.
@@ -214,7 +160,7 @@ impl Shard {
         let segment = self.core.segments.get_mut(slot);
         segment.close();
         let stream = segment.stream;
-        self.stream(stream).close(slot);
+        self.stripes.stream(stream).close(slot);
         self.seal_segment_if_done(slot, fx);
     }
 
@@ -241,11 +187,11 @@ impl Shard {
         let stream = segment.stream;
         segment.state =
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
-        self.stream(stream).close(slot);
+        self.stripes.stream(stream).close(slot);
         if self.core.config.geometry.volatile_cache {
             self.flush_devices_to_seal(slot, fx);
         } else {
-            self.write_footers(slot, fx);
+            self.reader.write_footers(&mut self.core, slot, fx);
         }
     }
 
@@ -255,7 +201,8 @@ impl Shard {
     fn must_stay_open(&self, segment: &Segment) -> bool {
         let is_recovering = self.rescue.flush != RecoveryFlush::Done;
         let active_max = self.core.config.geometry.active_zones_max - 1;
-        let needs_zones = self.collector_has_no_room() && self.core.segments.active_count() >= active_max;
+        let needs_zones =
+            self.stripes.collector_has_no_room(&self.core) && self.core.segments.active_count() >= active_max;
         let is_void = self.rescue.is_void;
         !segment.torn_stripes.is_empty() && (is_void || is_recovering && !needs_zones)
     }
@@ -265,35 +212,6 @@ impl Shard {
         if std::mem::take(&mut self.stripes.sealing_waits) {
             let slots: Vec<SegmentSlot> = self.core.segments.iter().map(|(slot, _)| slot).collect();
             slots.into_iter().for_each(|slot| self.seal_segment_if_done(slot, fx));
-        }
-    }
-
-    /// Every stripe of a segment is durable, caches included.
-    pub(super) fn write_footers(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        for drive in 0..self.core.config.members {
-            self.seal_zone(slot, drive, fx);
-        }
-    }
-
-    /// The next step of sealing one zone: fillers where it was closed early, footer blocks, then finish.
-    pub(super) fn seal_zone(&mut self, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
-        let part = u32::try_from(drive).expect("at most 32 members");
-        let capacity = self.core.config.geometry.zone_capacity_blocks;
-        let segment = self.core.segments.get(slot);
-        let layout = segment.layout;
-        let zone = segment.zones[drive];
-        let writer = segment.writer.as_ref().expect("a segment being sealed");
-        let progress = &writer.zones[drive];
-        if !self.core.membership.has_zone(segment, drive) || progress.finished {
-            self.zone_sealed(slot);
-        } else if progress.landed < layout.stripes {
-            write_fillers(&mut self.core, slot, drive, fx);
-        } else if progress.footer_next < layout.footer_blocks() {
-            write_footer(&mut self.core, slot, drive, fx);
-        } else if layout.footer_offset() + layout.footer_blocks() < capacity {
-            fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
-        } else {
-            self.zone_sealed(slot);
         }
     }
 
@@ -324,20 +242,7 @@ impl Shard {
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        self.zone_sealed(slot);
-    }
-
-    fn zone_sealed(&mut self, slot: SegmentSlot) {
-        let segment = self.core.segments.get_mut(slot);
-        let SegmentState::Sealing { zones_pending } = &mut segment.state else {
-            panic!("a zone of a segment that is not being sealed");
-        };
-        *zones_pending -= 1;
-        if *zones_pending == 0 {
-            segment.state = SegmentState::Sealed;
-            self.core.segments.drop_writer(slot);
-            self.give_up_table(slot);
-        }
+        self.reader.zone_sealed(&mut self.core, slot);
     }
 
     /// Erases a segment that nothing refers to.
@@ -400,10 +305,115 @@ impl Shard {
         let stream = self.core.segments.get(slot).stream;
         self.core.segments.remove(slot);
         if stream == Stream::Mapping {
-            self.mapping_segment_erased();
+            self.off_load.mapping_segment_erased();
         } else {
             self.core.counters.segments_collected += 1;
-            self.gc_erased();
+            self.collector.gc_erased();
+        }
+    }
+}
+
+impl OffLoad {
+    /// Active segments there may be when a stream opens another.
+    fn active_segments_max(&self, core: &Core, stream: Stream) -> u32 {
+        // One active zone per drive belongs to the superblock log; the collector can always have one, or
+        // recovery could wait for ever for room to move to, and so can mapping blocks, which the collector waits for.
+        let lacks = |other: Stream| stream != other && !core.segments.has_active(other);
+        let maps = self.space.is_used() && stream != Stream::Gc;
+        let kept = u32::from(lacks(Stream::Gc)) + u32::from(maps && lacks(Stream::Mapping));
+        core.config.geometry.active_zones_max - 1 - kept
+    }
+}
+
+impl Stripes {
+    /// Segments that a crash left and whose turn has not come: those of clients, and those of the collector, among which is
+    /// what mapping blocks left, but for one that it goes on with.
+    fn unfinished(&self) -> impl Iterator<Item = SegmentSlot> + '_ {
+        let StreamWriter { open, unfinished, .. } = &self.streams[Stream::Gc.index()];
+        let has_spare = unfinished.len() + usize::from(open[0].segment.is_some()) > 1;
+        let collectors = unfinished.iter().filter(move |_| has_spare);
+        let clients = Stream::CLIENTS.into_iter().map(|stream| &self.streams[stream.index()]);
+        clients.flat_map(|writer| &writer.unfinished).chain(collectors).copied()
+    }
+
+    fn has_unfinished(&self) -> bool {
+        self.unfinished().next().is_some()
+    }
+
+    /// Completes the out-of-band metadata of a piece, now that its place is known.
+    fn seal_metadata(&mut self, core: &mut Core, slot: u32, piece: usize, drive: usize) {
+        let stripe = self.slots.get_mut(slot);
+        let segment = core.segments.get(stripe.segment);
+        let layout = &segment.layout;
+        let code = layout.code;
+        let chunk_blocks = layout.chunk_blocks as usize;
+        let parity = piece.checked_sub(code.data_count());
+        let neighbour = oob::neighbour_of(piece, &code);
+        let mut place = Place {
+            array: core.array_tag,
+            segment: segment.id,
+            zone: segment.zones[drive],
+            stripe: stripe.stripe,
+            group: layout.group_of(stripe.stripe),
+            piece: u8::try_from(piece).expect("at most 32 members"),
+            row: 0,
+            role: if parity.is_some() { Role::Parity } else { Role::Data },
+        };
+        for (row, frame) in stripe.pieces[piece].iter_mut().enumerate() {
+            let data_crc = match parity {
+                None => stripe.blocks[piece * chunk_blocks + row].data_crc,
+                Some(parity) => {
+                    let crcs = stripe.blocks[row..].iter().step_by(chunk_blocks).map(|block| block.data_crc);
+                    code.parity_checksum(parity, crcs).unwrap_or_else(|| crc32c(&frame.data))
+                }
+            };
+            let neighbour = stripe.blocks[neighbour * chunk_blocks + row].protected;
+            oob::seal(&mut frame.oob, &place, data_crc, Some(neighbour));
+            place.row += 1;
+        }
+    }
+}
+
+impl Reader {
+    /// Every stripe of a segment is durable, caches included.
+    pub(super) fn write_footers(&mut self, core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
+        for drive in 0..core.config.members {
+            self.seal_zone(core, slot, drive, fx);
+        }
+    }
+
+    /// The next step of sealing one zone: fillers where it was closed early, footer blocks, then finish.
+    pub(super) fn seal_zone(&mut self, core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let capacity = core.config.geometry.zone_capacity_blocks;
+        let segment = core.segments.get(slot);
+        let layout = segment.layout;
+        let zone = segment.zones[drive];
+        let writer = segment.writer.as_ref().expect("a segment being sealed");
+        let progress = &writer.zones[drive];
+        if !core.membership.has_zone(segment, drive) || progress.finished {
+            self.zone_sealed(core, slot);
+        } else if progress.landed < layout.stripes {
+            write_fillers(core, slot, drive, fx);
+        } else if progress.footer_next < layout.footer_blocks() {
+            write_footer(core, slot, drive, fx);
+        } else if layout.footer_offset() + layout.footer_blocks() < capacity {
+            fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
+        } else {
+            self.zone_sealed(core, slot);
+        }
+    }
+
+    fn zone_sealed(&mut self, core: &mut Core, slot: SegmentSlot) {
+        let segment = core.segments.get_mut(slot);
+        let SegmentState::Sealing { zones_pending } = &mut segment.state else {
+            panic!("a zone of a segment that is not being sealed");
+        };
+        *zones_pending -= 1;
+        if *zones_pending == 0 {
+            segment.state = SegmentState::Sealed;
+            core.segments.drop_writer(slot);
+            self.give_up_table(core, slot);
         }
     }
 }

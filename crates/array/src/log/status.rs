@@ -3,6 +3,7 @@
 use crate::log::core::Core;
 use crate::log::memory::Memory;
 use crate::log::pacer::Limit;
+use crate::log::rebuild::MemberRebuild;
 use crate::log::rot::DriveDamage;
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
@@ -107,7 +108,7 @@ impl Shard {
         let members = self.core.config.members as u64;
         Status {
             array: self.core.config.array,
-            health: self.health(),
+            health: self.member_rebuild.health(&self.core),
             rebuild: self.rebuild_status(),
             level: self.core.config.level,
             members: self.core.membership.record().members.iter().map(|member| member.state).collect(),
@@ -142,7 +143,7 @@ impl Shard {
         };
         let bytes_total: u64 = older().map(bytes).sum();
         let bytes_left: u64 = older().filter(|segment| segment.lacks_zone(member)).map(bytes).sum();
-        let bytes_written = self.rebuild_blocks_written() * BLOCK_BYTES_U64;
+        let bytes_written = self.member_rebuild.rebuild_blocks_written(&self.core) * BLOCK_BYTES_U64;
         Some(RebuildStatus {
             member: DriveIndex::at(member),
             bytes_done: (bytes_total - bytes_left + bytes_written).min(bytes_total),
@@ -195,27 +196,27 @@ impl Shard {
         self.core.membership.is_changing()
     }
 
-    fn health(&self) -> Health {
-        if self.core.membership.is_broken() {
-            return Health::Failed;
-        }
-        let has_failed =
-            self.core.membership.lost_count() > usize::from(self.core.membership.rebuilding().is_some());
-        if has_failed || !self.is_rebuilding() {
-            return if has_failed { Health::Degraded } else { Health::Clean };
-        }
-        let lacks = |segment: &Segment| {
-            self.core.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
-        };
-        let segments_total = self.core.segments.iter().count() as u64;
-        let lacking = self.core.segments.iter().filter(|(_, segment)| lacks(segment)).count() as u64;
-        Health::Rebuilding { segments_done: segments_total - lacking, segments_total }
-    }
-
     /// Returns the counters since the volume was mounted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.core.counters
+    }
+}
+
+impl MemberRebuild {
+    fn health(&self, core: &Core) -> Health {
+        if core.membership.is_broken() {
+            return Health::Failed;
+        }
+        let has_failed = core.membership.lost_count() > usize::from(core.membership.rebuilding().is_some());
+        if has_failed || !self.is_rebuilding(core) {
+            return if has_failed { Health::Degraded } else { Health::Clean };
+        }
+        let lacks =
+            |segment: &Segment| core.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive));
+        let segments_total = core.segments.iter().count() as u64;
+        let lacking = core.segments.iter().filter(|(_, segment)| lacks(segment)).count() as u64;
+        Health::Rebuilding { segments_done: segments_total - lacking, segments_total }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
 use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::stripe::Stripes;
 use std::cell::LazyCell;
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
@@ -117,29 +118,20 @@ impl StreamWriter {
 impl Shard {
     /// Gives sealed stripes to the stream's segments, opening new ones where they are used up.
     pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
-        while let Some(slot) = self.stream(stream).sealed.front().copied() {
+        while let Some(slot) = self.stripes.stream(stream).sealed.front().copied() {
             if self.core.membership.is_broken() || self.is_out_of_space(stream) {
-                self.stream(stream).sealed.pop_front();
+                self.stripes.stream(stream).sealed.pop_front();
                 self.fail_stripe(slot, fx);
                 continue;
             }
-            if !self.has_idle_place(stream) {
+            if !self.stripes.has_idle_place(&self.core, stream) {
                 self.fill_place(stream, fx);
             }
             let own = self.pick_segment(stream);
             let Some(segment) = own.or_else(|| self.pick_of_collector(stream, fx)) else { return };
-            self.stream(stream).sealed.pop_front();
+            self.stripes.stream(stream).sealed.pop_front();
             self.bind(slot, segment, fx);
         }
-    }
-
-    /// True when a segment has nothing to do, or is being opened: another one would hold space for nothing.
-    fn has_idle_place(&self, stream: Stream) -> bool {
-        let is_idle = |place: &OpenSegment| {
-            let is_opening = place.segment.is_some_and(|slot| self.core.segments.get(slot).is_opening());
-            is_opening || self.core.stripes_pending_with_room(place) == Some(0)
-        };
-        self.stripes.streams[stream.index()].open.iter().any(is_idle)
     }
 
     /// Opens a segment where there is none: one that a crash has left first, wherever it fits.
@@ -156,16 +148,16 @@ impl Shard {
             };
             let unfinished = unfinished_of(stream);
             if let Some(at) = self.stripes.streams[unfinished.index()].unfinished.iter().position(fits) {
-                let segment = self.stream(unfinished).unfinished.swap_remove(at);
+                let segment = self.stripes.stream(unfinished).unfinished.swap_remove(at);
                 self.core.segments.get_mut(segment).stream = stream;
-                self.stream(stream).open[index].segment = Some(segment);
+                self.stripes.stream(stream).open[index].segment = Some(segment);
                 return;
             }
             vacant = vacant.or(Some((index, layout, mode)));
         }
         if let Some((index, layout, mode)) = vacant {
             let segment = self.open_segment(stream, &layout, mode, fx);
-            self.stream(stream).open[index].segment = segment;
+            self.stripes.stream(stream).open[index].segment = segment;
         }
     }
 
@@ -192,7 +184,7 @@ impl Shard {
             }
         }
         let (_, index) = best?;
-        let writer = self.stream(stream);
+        let writer = self.stripes.stream(stream);
         writer.next = (index + 1) % count;
         writer.open[index].segment
     }
@@ -209,7 +201,7 @@ impl Shard {
     /// Chooses long queues where one chunk in flight per zone of a stream leaves drives idle: what waits is joined.
     fn long_queues(&self, stream: Stream) -> Option<LongQueues> {
         // Nearly all of a victim is free.
-        let moves_little = 8 * self.victim_gain_blocks() >= 7 * self.segment_blocks();
+        let moves_little = 8 * self.collector.victim_gain_blocks() >= 7 * self.stripes.segment_blocks();
         let has_few_segments = self.stripes.streams[stream.index()].open.len() <= FEW_SEGMENTS;
         if moves_little { Some(FOR_LITTLE_MOVED) } else { has_few_segments.then_some(FOR_FEW_SEGMENTS) }
     }
@@ -222,36 +214,46 @@ impl Shard {
             0
         }
     }
+}
+
+impl Stripes {
+    /// True when a segment has nothing to do, or is being opened: another one would hold space for nothing.
+    fn has_idle_place(&self, core: &Core, stream: Stream) -> bool {
+        let is_idle = |place: &OpenSegment| {
+            let is_opening = place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
+            is_opening || core.stripes_pending_with_room(place) == Some(0)
+        };
+        self.streams[stream.index()].open.iter().any(is_idle)
+    }
 
     /// True when a stream's next stripe needs a new segment.
-    pub(super) fn has_no_room(&self, stream: Stream) -> bool {
-        let writer = &self.stripes.streams[stream.index()];
+    pub(super) fn has_no_room(&self, core: &Core, stream: Stream) -> bool {
+        let writer = &self.streams[stream.index()];
         let used_up = |place: &OpenSegment| {
             place.segment.is_none_or(|slot| {
-                let state = self.core.segments.get(slot).writer.as_ref();
+                let state = core.segments.get(slot).writer.as_ref();
                 state.is_none_or(|state| state.is_exhausted(&place.layout))
             })
         };
-        let unfinished = &self.stripes.streams[unfinished_of(stream).index()].unfinished;
+        let unfinished = &self.streams[unfinished_of(stream).index()].unfinished;
         unfinished.is_empty() && writer.open.iter().all(used_up)
     }
 
     /// Stripes that the open segments of a stream have room for.
-    pub(super) fn stripes_with_room(&self, stream: Stream) -> u64 {
-        let places = self.stripes.streams[stream.index()].open.iter();
+    pub(super) fn stripes_with_room(&self, core: &Core, stream: Stream) -> u64 {
+        let places = self.streams[stream.index()].open.iter();
         let room = |place: &OpenSegment| {
-            let writer = place.segment.and_then(|slot| self.core.segments.get(slot).writer.as_ref());
+            let writer = place.segment.and_then(|slot| core.segments.get(slot).writer.as_ref());
             writer.map_or(0, |writer| u64::from(place.layout.stripes - writer.next_stripe))
         };
         places.map(room).sum()
     }
 
     /// Asserts that stripes wait for a segment with little to do, under the adaptive policy.
-    pub(super) fn check_open_segments(&self) {
-        let places =
-            Stream::CLIENTS.into_iter().flat_map(|stream| &self.stripes.streams[stream.index()].open);
-        let writes = places.filter(|place| place.mode == WriteMode::Write && self.core.is_adaptive());
-        for segment in writes.filter_map(|place| place.segment).map(|slot| self.core.segments.get(slot)) {
+    pub(super) fn check_open_segments(&self, core: &Core) {
+        let places = Stream::CLIENTS.into_iter().flat_map(|stream| &self.streams[stream.index()].open);
+        let writes = places.filter(|place| place.mode == WriteMode::Write && core.is_adaptive());
+        for segment in writes.filter_map(|place| place.segment).map(|slot| core.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
             let most = FOR_LITTLE_MOVED.stripes_max;
             assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
@@ -260,7 +262,7 @@ impl Shard {
 
     /// Returns the writer of a stream.
     pub(super) fn stream(&mut self, stream: Stream) -> &mut StreamWriter {
-        &mut self.stripes.streams[stream.index()]
+        &mut self.streams[stream.index()]
     }
 }
 

@@ -146,8 +146,8 @@ impl Shard {
             stripe.pieces[(index / layout.chunk_blocks) as usize].push(frame);
             stripe.blocks.push(StripeBlock { protected, name: None, origin: Origin::Summary, data_crc });
         }
-        self.pad(stripe, stream);
-        self.encode(stripe);
+        self.stripes.pad(&mut self.core, stripe, stream);
+        self.stripes.encode(&mut self.core, stripe);
         self.bind(stripe, slot, fx);
     }
 }

@@ -19,8 +19,10 @@
 use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::ArrayConfig;
+use crate::log::core::Core;
 use crate::log::gc::{Gc, Move};
 use crate::log::segment::SegmentSlot;
+use crate::log::stripe::Stripes;
 use crate::log::write::Placement;
 use zone::format::header::Stream;
 
@@ -50,40 +52,6 @@ impl ArrayConfig {
 }
 
 impl Shard {
-    /// A victim is about to be moved: decides whether its hot blocks are kept from its cold ones.
-    pub(super) fn begin_separating(&mut self) {
-        self.stripes.separates_survivors = self.affords_cold_segment()
-            && match self.core.tuning.gc_streams {
-                GcStreams::One => false,
-                GcStreams::Two => true,
-                GcStreams::Auto => self.separating_pays(),
-            };
-        if !self.stripes.separates_survivors {
-            self.give_up_cold_segment();
-        }
-    }
-
-    fn affords_cold_segment(&self) -> bool {
-        self.stripes.slots.count(Stream::Cold) > 0
-    }
-
-    fn separating_pays(&self) -> bool {
-        let segments = self.core.segments.iter().map(|(_, segment)| segment);
-        self.core.is_adaptive()
-            && self.core.config.has_use_for_cold_segment()
-            && self.stripes.skew.is_strong(segments)
-    }
-
-    /// The collector goes on with one segment: the cold one is filled up before another is opened.
-    fn give_up_cold_segment(&mut self) {
-        for place in 0..self.stripes.streams[Stream::Cold.index()].open.len() {
-            if let Some(slot) = self.stream(Stream::Cold).open[place].segment.take() {
-                self.core.segments.get_mut(slot).stream = Stream::Gc;
-                self.stream(Stream::Gc).unfinished.push(slot);
-            }
-        }
-    }
-
     /// Returns the stream for a block of the victim. What is moved for another reason is not worth a stripe of its own.
     pub(super) fn stream_of_move(&self, waiting: &Move) -> Stream {
         let is_of_victim = matches!(self.collector.stage, Gc::Moving { .. } | Gc::Settling { .. });
@@ -99,7 +67,7 @@ impl Shard {
         if self.stripes.slots.in_use(Stream::Gc) == self.stripes.slots.count(Stream::Gc) {
             return false;
         }
-        self.stream(Stream::Cold).filling = None;
+        self.stripes.stream(Stream::Cold).filling = None;
         self.regather(slot, Stream::Gc, fx);
         true
     }
@@ -128,7 +96,7 @@ impl Shard {
     /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever
     /// beside room that was counted on.
     pub(super) fn pick_of_collector(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
-        if !self.has_no_room(stream) {
+        if !self.stripes.has_no_room(&self.core, stream) {
             return None;
         }
         match stream {
@@ -141,10 +109,44 @@ impl Shard {
             Stream::Small | Stream::Large | Stream::Mapping => None,
         }
     }
+}
+
+impl Stripes {
+    /// A victim is about to be moved: decides whether its hot blocks are kept from its cold ones.
+    pub(super) fn begin_separating(&mut self, core: &mut Core) {
+        self.separates_survivors = self.affords_cold_segment()
+            && match core.tuning.gc_streams {
+                GcStreams::One => false,
+                GcStreams::Two => true,
+                GcStreams::Auto => self.separating_pays(core),
+            };
+        if !self.separates_survivors {
+            self.give_up_cold_segment(core);
+        }
+    }
+
+    fn affords_cold_segment(&self) -> bool {
+        self.slots.count(Stream::Cold) > 0
+    }
+
+    fn separating_pays(&self, core: &Core) -> bool {
+        let segments = core.segments.iter().map(|(_, segment)| segment);
+        core.is_adaptive() && core.config.has_use_for_cold_segment() && self.skew.is_strong(segments)
+    }
+
+    /// The collector goes on with one segment: the cold one is filled up before another is opened.
+    fn give_up_cold_segment(&mut self, core: &mut Core) {
+        for place in 0..self.streams[Stream::Cold.index()].open.len() {
+            if let Some(slot) = self.stream(Stream::Cold).open[place].segment.take() {
+                core.segments.get_mut(slot).stream = Stream::Gc;
+                self.stream(Stream::Gc).unfinished.push(slot);
+            }
+        }
+    }
 
     /// True when the collector's next stripe needs a new segment.
-    pub(super) fn collector_has_no_room(&self) -> bool {
-        self.has_no_room(Stream::Gc) && self.has_no_room(Stream::Cold)
+    pub(super) fn collector_has_no_room(&self, core: &Core) -> bool {
+        self.has_no_room(core, Stream::Gc) && self.has_no_room(core, Stream::Cold)
     }
 }
 

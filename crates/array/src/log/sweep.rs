@@ -8,6 +8,7 @@
 //! (ADR 11). For those who read all of a segment: the rebuild of a member, and the scrub.
 
 use crate::log::core::Core;
+use crate::log::reader::Reader;
 use crate::log::segment::SegmentSlot;
 use crate::log::{Effects, Location, Shard, Waiter};
 use base::frame::Frame;
@@ -102,30 +103,9 @@ impl Shard {
             commands_pending: 1,
         });
         for drive in 0..members {
-            self.sweep_drive(slot, drive, fx);
+            self.reader.sweep_drive(&mut self.core, slot, drive, fx);
         }
         self.sweep_answered(slot);
-    }
-
-    fn sweep_drive(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
-        let sweep = self.reader.sweeps.get(slot);
-        let segment = self.core.segments.get(sweep.segment);
-        if !self.core.membership.has_zone(segment, drive) {
-            return;
-        }
-        let (layout, zone) = (segment.layout, segment.zones[drive]);
-        let places = sweep.stripes.iter().filter_map(|stripe| segment.slot_of_stripe(drive, *stripe));
-        let mut slots: Vec<u32> = places.collect();
-        slots.sort_unstable();
-        let per_command =
-            (self.core.config.geometry.transfer_blocks_max / layout.chunk_blocks).max(1) as usize;
-        let runs = slots.chunk_by(|a, b| a + 1 == *b);
-        for run in runs.flat_map(|run| run.chunks(per_command)) {
-            let frames = self.core.frames.take_vec(run.len() * layout.chunk_blocks as usize);
-            self.reader.sweeps.get_mut(slot).commands_pending += 1;
-            let op = Op::Read { offset: layout.slot_offset(run[0]), frames };
-            fx.command(drive, zone, Waiter::Sweep { slot, part: 0 }, op);
-        }
     }
 
     /// A drive has answered a command of a sweep: the first try, or with `part` 1 the second.
@@ -178,13 +158,37 @@ impl Shard {
         }
         let mut sweep = self.reader.sweeps.remove(slot);
         match sweep.purpose.clone() {
-            SweepPurpose::Rebuild { lane, slots } => self.chunks_restored(lane, slots, &sweep),
-            SweepPurpose::Scrub => self.stripes_swept(&sweep),
+            SweepPurpose::Rebuild { lane, slots } => {
+                self.member_rebuild.chunks_restored(&mut self.core, lane, slots, &sweep)
+            }
+            SweepPurpose::Scrub => self.scrub.stripes_swept(&mut self.core, &sweep),
         }
         for frame in sweep.blocks.drain(..).flatten() {
             self.core.frames.give(frame);
         }
         self.core.segments.get_mut(sweep.segment).readers -= 1;
+    }
+}
+
+impl Reader {
+    fn sweep_drive(&mut self, core: &mut Core, slot: u32, drive: usize, fx: &mut Effects) {
+        let sweep = self.sweeps.get(slot);
+        let segment = core.segments.get(sweep.segment);
+        if !core.membership.has_zone(segment, drive) {
+            return;
+        }
+        let (layout, zone) = (segment.layout, segment.zones[drive]);
+        let places = sweep.stripes.iter().filter_map(|stripe| segment.slot_of_stripe(drive, *stripe));
+        let mut slots: Vec<u32> = places.collect();
+        slots.sort_unstable();
+        let per_command = (core.config.geometry.transfer_blocks_max / layout.chunk_blocks).max(1) as usize;
+        let runs = slots.chunk_by(|a, b| a + 1 == *b);
+        for run in runs.flat_map(|run| run.chunks(per_command)) {
+            let frames = core.frames.take_vec(run.len() * layout.chunk_blocks as usize);
+            self.sweeps.get_mut(slot).commands_pending += 1;
+            let op = Op::Read { offset: layout.slot_offset(run[0]), frames };
+            fx.command(drive, zone, Waiter::Sweep { slot, part: 0 }, op);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::log::answer::{Answer, Asked, Doubt, Question, said_twice};
 use crate::log::core::Core;
 use crate::log::dropped_tables::TABLE_LOADS_MAX;
 use crate::log::index::Name;
+use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::{Effects, Shard, Waiter};
@@ -105,59 +106,6 @@ fn region_of(layout: &Layout, group: u32) -> Range<u32> {
 }
 
 impl Shard {
-    /// Begins to read the table of a group, unless that is being done or too many others are.
-    pub(super) fn load_table(&mut self, slot: SegmentSlot, group: u32, fx: &mut Effects) {
-        let loads = &self.reader.dropped_tables.loads;
-        let is_it = |load: &TableLoad| (load.segment, load.group) == (slot, group);
-        if loads.len() >= TABLE_LOADS_MAX || loads.iter().any(is_it) {
-            return;
-        }
-        let segment = self.core.segments.get_mut(slot);
-        segment.readers += 1;
-        let members = segment.layout.members();
-        let zones = (0..members).map(|_| ZoneRead::default()).collect();
-        // One more than there are, so that the load cannot end before all are asked.
-        let load = TableLoad { segment: slot, group, zones, zones_pending: members + 1 };
-        let load = self.reader.dropped_tables.loads.insert(load);
-        for drive in 0..members {
-            self.read_table(load, drive, fx);
-        }
-        self.table_told(load);
-    }
-
-    /// Asks a zone for what it has not told yet.
-    fn read_table(&mut self, slot: u32, drive: usize, fx: &mut Effects) {
-        let load = self.reader.dropped_tables.loads.get_mut(slot);
-        let segment = self.core.segments.get(load.segment);
-        let layout = &segment.layout;
-        let blocks = region_of(layout, load.group);
-        let zone = &mut load.zones[drive];
-        let next = blocks.start + u32::try_from(zone.entries.len()).expect("a u32 of blocks");
-        let all_told = next == blocks.end;
-        if all_told && zone.doubtful.is_empty() && !zone.source.is_footer() {
-            zone.tell_apart(layout.chunk_blocks);
-        }
-        let doubtful = zone.doubtful.last().filter(|_| all_told);
-        if all_told && doubtful.is_none() || !self.core.membership.has_zone(segment, drive) {
-            return self.table_told(slot);
-        }
-        let most = FOOTER_BLOCKS_PER_COMMAND.min(self.core.config.geometry.transfer_blocks_max);
-        let (offset, count) = match zone.source {
-            _ if let Some((place, _)) = doubtful => (HEADER_BLOCKS + blocks.start + place, 1),
-            Source::Footer | Source::FooterAgain => {
-                let (first, last) = (next / ENTRIES_PER_BLOCK, (blocks.end - 1) / ENTRIES_PER_BLOCK);
-                let count = if zone.source == Source::Footer { most.min(last + 1 - first) } else { 1 };
-                (layout.footer_offset() + first, count)
-            }
-            Source::Blocks => (HEADER_BLOCKS + next, most.min(blocks.end - next)),
-            Source::EachBlock => (HEADER_BLOCKS + next, 1),
-        };
-        let zone = segment.zones[drive];
-        let part = u32::try_from(drive).expect("at most 32 members");
-        let frames = self.core.frames.take_vec(count as usize);
-        fx.command(drive, zone, Waiter::Table { slot, part }, Op::Read { offset, frames });
-    }
-
     /// A zone has told something. Where a block of its footer is not whole, or cannot be read, the blocks themselves
     /// are asked.
     pub(super) fn on_table(&mut self, slot: u32, drive: usize, completion: Completion, fx: &mut Effects) {
@@ -210,20 +158,75 @@ impl Shard {
         zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
         zone.doubtful.extend(doubtful);
         self.core.frames.give_vec(frames);
-        self.read_table(slot, drive, fx);
+        self.reader.read_table(&mut self.core, slot, drive, fx);
+    }
+}
+
+impl Reader {
+    /// Begins to read the table of a group, unless that is being done or too many others are.
+    pub(super) fn load_table(&mut self, core: &mut Core, slot: SegmentSlot, group: u32, fx: &mut Effects) {
+        let loads = &self.dropped_tables.loads;
+        let is_it = |load: &TableLoad| (load.segment, load.group) == (slot, group);
+        if loads.len() >= TABLE_LOADS_MAX || loads.iter().any(is_it) {
+            return;
+        }
+        let segment = core.segments.get_mut(slot);
+        segment.readers += 1;
+        let members = segment.layout.members();
+        let zones = (0..members).map(|_| ZoneRead::default()).collect();
+        // One more than there are, so that the load cannot end before all are asked.
+        let load = TableLoad { segment: slot, group, zones, zones_pending: members + 1 };
+        let load = self.dropped_tables.loads.insert(load);
+        for drive in 0..members {
+            self.read_table(core, load, drive, fx);
+        }
+        self.table_told(core, load);
+    }
+
+    /// Asks a zone for what it has not told yet.
+    fn read_table(&mut self, core: &mut Core, slot: u32, drive: usize, fx: &mut Effects) {
+        let load = self.dropped_tables.loads.get_mut(slot);
+        let segment = core.segments.get(load.segment);
+        let layout = &segment.layout;
+        let blocks = region_of(layout, load.group);
+        let zone = &mut load.zones[drive];
+        let next = blocks.start + u32::try_from(zone.entries.len()).expect("a u32 of blocks");
+        let all_told = next == blocks.end;
+        if all_told && zone.doubtful.is_empty() && !zone.source.is_footer() {
+            zone.tell_apart(layout.chunk_blocks);
+        }
+        let doubtful = zone.doubtful.last().filter(|_| all_told);
+        if all_told && doubtful.is_none() || !core.membership.has_zone(segment, drive) {
+            return self.table_told(core, slot);
+        }
+        let most = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max);
+        let (offset, count) = match zone.source {
+            _ if let Some((place, _)) = doubtful => (HEADER_BLOCKS + blocks.start + place, 1),
+            Source::Footer | Source::FooterAgain => {
+                let (first, last) = (next / ENTRIES_PER_BLOCK, (blocks.end - 1) / ENTRIES_PER_BLOCK);
+                let count = if zone.source == Source::Footer { most.min(last + 1 - first) } else { 1 };
+                (layout.footer_offset() + first, count)
+            }
+            Source::Blocks => (HEADER_BLOCKS + next, most.min(blocks.end - next)),
+            Source::EachBlock => (HEADER_BLOCKS + next, 1),
+        };
+        let zone = segment.zones[drive];
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let frames = core.frames.take_vec(count as usize);
+        fx.command(drive, zone, Waiter::Table { slot, part }, Op::Read { offset, frames });
     }
 
     /// Notes that a table has one zone less to wait for.
-    fn table_told(&mut self, slot: u32) {
-        let load = self.reader.dropped_tables.loads.get_mut(slot);
+    fn table_told(&mut self, core: &mut Core, slot: u32) {
+        let load = self.dropped_tables.loads.get_mut(slot);
         load.zones_pending -= 1;
         if load.zones_pending > 0 {
             return;
         }
-        let load = self.reader.dropped_tables.loads.remove(slot);
-        let table = table_from(&self.core, &load);
-        self.core.segments.get_mut(load.segment).readers -= 1;
-        self.keep_table(load.segment, load.group, table);
+        let load = self.dropped_tables.loads.remove(slot);
+        let table = table_from(core, &load);
+        core.segments.get_mut(load.segment).readers -= 1;
+        self.keep_table(core, load.segment, load.group, table);
     }
 }
 

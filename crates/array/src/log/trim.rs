@@ -11,6 +11,8 @@
 
 use crate::engine::Effects;
 use crate::log::Shard;
+use crate::log::clients::Clients;
+use crate::log::core::Core;
 use crate::log::index::{Name, region_of, region_range};
 use crate::log::stripe::Origin;
 use crate::log::write::{Placement, Work};
@@ -163,12 +165,14 @@ impl Shard {
         let stream = self.core.config.stream_for(1);
         self.place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
     }
+}
 
+impl Clients {
     /// The tombstone of a region is durable: its blocks are gone.
-    pub(super) fn apply_trim(&mut self, request: u32, region: u64) {
-        for lba in self.blocks_of_trim(request, region) {
-            if let Some(before) = self.core.index.trim(Lba(lba)) {
-                self.core.forget(before);
+    pub(super) fn apply_trim(&mut self, core: &mut Core, request: u32, region: u64) {
+        for lba in self.blocks_of_trim(core, request, region) {
+            if let Some(before) = core.index.trim(Lba(lba)) {
+                core.forget(before);
             }
         }
     }

@@ -84,7 +84,7 @@ impl Shard {
             return (most > 0).then_some(slot);
         }
         let all = emptiest.layout.segment_data_blocks();
-        let least = gain_least(most, self.victim_gain_blocks(), all);
+        let least = gain_least(most, self.collector.victim_gain_blocks(), all);
         let worth = sealed().filter(|(_, segment)| gain(segment) >= least);
         let victim = worth.max_by(|(_, a), (_, b)| {
             Worth::of(a, self.core.next_sequence).compare(&Worth::of(b, self.core.next_sequence))

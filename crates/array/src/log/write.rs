@@ -4,9 +4,12 @@
 //! being trimmed) holds those behind it, which keeps flushes and trims simple and starves nobody. Only a write that waits
 //! for a group of the index is passed, by writes of other blocks.
 
+use crate::log::clients::Clients;
+use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::segment::SegmentSlot;
+use crate::log::stripe::Stripes;
 use crate::log::stripe::{Origin, StripeBlock};
 use crate::log::{Effects, Shard, Waiter, index};
 use crate::request::{Outcome, Reply, RequestId, RequestOp};
@@ -122,38 +125,6 @@ pub struct Placement {
 }
 
 impl Shard {
-    /// A write, trim or flush joins the queue.
-    pub(super) fn enqueue(&mut self, id: RequestId, op: RequestOp) {
-        let (work, force_unit_access) = match op {
-            RequestOp::Write { lba, mut frames, force_unit_access } => {
-                let range = lba.0..lba.0 + frames.len() as u64;
-                frames.reverse();
-                (Work::Write { range, frames }, force_unit_access)
-            }
-            RequestOp::Trim { lba, blocks, force_unit_access } => {
-                let range = lba.0..lba.0 + blocks;
-                let region_next = index::region_of(range.start);
-                (Work::Trim { range, region_next }, force_unit_access)
-            }
-            RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),
-            RequestOp::Read { .. } => unreachable!("reads do not queue"),
-        };
-        self.clients.demand.came();
-        let arrival = self.clients.next_arrival;
-        self.clients.next_arrival += 1;
-        let slot = self.clients.requests.insert(ClientRequest {
-            id,
-            work,
-            stream: self.core.config.stream_for(1),
-            arrival,
-            started: false,
-            blocks_pending: 1,
-            force_unit_access,
-            outcome: Outcome::Done,
-        });
-        self.clients.pending.push_back(slot);
-    }
-
     /// Starts waiting requests in order, as far as stripe slots, regions and groups of the index allow.
     pub(super) fn admit(&mut self, now: Instant, fx: &mut Effects) {
         let mut passed = 0;
@@ -173,18 +144,6 @@ impl Shard {
         }
     }
 
-    /// True when one of the first pending writes has blocks in common with another: that keeps its place.
-    fn must_not_pass(&self, slot: u32, first: usize) -> bool {
-        let range = |slot: u32| match &self.clients.requests.get(slot).work {
-            Work::Write { range, .. } => range.clone(),
-            Work::Trim { .. } | Work::Flush { .. } => 0..0,
-        };
-        let own = range(slot);
-        let overlaps = |other: Range<u64>| own.start < other.end && other.start < own.end;
-        let mut ahead = self.clients.pending.iter().take(first);
-        ahead.any(|other| overlaps(range(*other)))
-    }
-
     fn admit_write(&mut self, slot: u32, passed: usize, now: Instant, fx: &mut Effects) -> Admitted {
         if !self.clients.requests.get(slot).started {
             let regions = self.clients.requests.get(slot).regions();
@@ -196,7 +155,9 @@ impl Shard {
         while let Some(lba) = self.clients.requests.get(slot).next_block() {
             let Some(stream) = self.stream_of_next_block(slot) else { return Admitted::Waits };
             match self.wish_to_hold(lba, Holder::Client, fx) {
-                Residence::Here if passed > 0 && self.must_not_pass(slot, passed) => return Admitted::Waits,
+                Residence::Here if passed > 0 && self.clients.must_not_pass(slot, passed) => {
+                    return Admitted::Waits;
+                }
                 Residence::Here => self.core.hold_group(lba, Holder::Client),
                 Residence::Lost => {
                     self.request_lost(slot, fx);
@@ -279,18 +240,18 @@ impl Shard {
     /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
     pub(super) fn place(&mut self, stream: Stream, now: Instant, placement: Placement, fx: &mut Effects) {
         let Placement { mut frame, protected, name, origin, data_crc } = placement;
-        let slot = match self.stream(stream).filling {
+        let slot = match self.stripes.stream(stream).filling {
             Some(slot) => slot,
             None => self.stripes.slots.take(stream, now).expect("the caller checked for a free stripe slot"),
         };
-        self.stream(stream).filling = Some(slot);
-        let chunk_blocks = self.stream(stream).chunk_blocks as usize;
+        self.stripes.stream(stream).filling = Some(slot);
+        let chunk_blocks = self.stripes.stream(stream).chunk_blocks as usize;
         let stripe = self.stripes.slots.get_mut(slot);
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let piece = stripe.blocks.len() / chunk_blocks;
         stripe.pieces[piece].push(frame);
         stripe.blocks.push(StripeBlock { protected, name, origin, data_crc });
-        if stripe.blocks.len() == self.stream(stream).stripe_data_blocks as usize {
+        if stripe.blocks.len() == self.stripes.stream(stream).stripe_data_blocks as usize {
             self.seal_filling(stream, fx);
         }
     }
@@ -312,55 +273,14 @@ impl Shard {
 
     /// Closes the filling stripe of a stream: padding, parity, and off to a segment.
     pub(super) fn seal_filling(&mut self, stream: Stream, fx: &mut Effects) {
-        let Some(slot) = self.stream(stream).filling.take() else { return };
+        let Some(slot) = self.stripes.stream(stream).filling.take() else { return };
         if self.recut(slot, fx) {
             return;
         }
-        self.pad(slot, stream);
-        self.encode(slot);
-        self.stream(stream).sealed.push_back(slot);
+        self.stripes.pad(&mut self.core, slot, stream);
+        self.stripes.encode(&mut self.core, slot);
+        self.stripes.stream(stream).sealed.push_back(slot);
         self.pump_stream(stream, fx);
-    }
-
-    pub(super) fn pad(&mut self, slot: u32, stream: Stream) {
-        let blocks = self.stream(stream).stripe_data_blocks as usize;
-        let chunk_blocks = self.stream(stream).chunk_blocks as usize;
-        let stripe = self.stripes.slots.get_mut(slot);
-        while stripe.blocks.len() < blocks {
-            let mut frame = self.core.frames.take();
-            frame.data.fill(0);
-            *oob::protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
-            stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
-            stripe.blocks.push(StripeBlock {
-                protected: Protected::PADDING,
-                name: None,
-                origin: Origin::Padding,
-                data_crc: crc32c_zero_block(),
-            });
-            self.core.counters.padding_blocks_written += 1;
-        }
-    }
-
-    /// Computes the parity pieces of a full stripe, data and protected metadata alike.
-    pub(super) fn encode(&mut self, slot: u32) {
-        let code = self.core.config.code();
-        let stripe = self.stripes.slots.get_mut(slot);
-        let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
-        for (parity, piece) in parities.iter_mut().enumerate() {
-            for row in 0..data[0].len() {
-                let mut frame = self.core.frames.take();
-                let mut sources: [&Block; base::erasure::PIECES_MAX] =
-                    [&data[0][row].data; base::erasure::PIECES_MAX];
-                for (source, piece) in sources.iter_mut().zip(data.iter()) {
-                    *source = &piece[row].data;
-                }
-                code.encode(parity, &sources[..code.data_count()], &mut frame.data);
-                let fields = data.iter().map(|piece| oob::protected(&piece[row].oob));
-                code.encode_field(parity, fields, oob::protected_mut(&mut frame.oob));
-                piece.push(frame);
-                self.core.counters.parity_blocks_written += 1;
-            }
-        }
     }
 
     /// A drive has written (or failed to write) a piece of a stripe, and those that were joined to it.
@@ -433,18 +353,10 @@ impl Shard {
             // drive no longer holds its part of this stripe and must not be believed.
             _ => {
                 self.fail_member(drive, fx);
-                self.lose_piece(slot, piece, drive);
+                self.stripes.lose_piece(&mut self.core, slot, piece, drive);
             }
         }
         self.piece_done(slot, fx);
-    }
-
-    /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
-    pub(super) fn lose_piece(&mut self, slot: u32, piece: usize, drive: usize) {
-        let stripe = self.stripes.slots.get_mut(slot);
-        stripe.pieces_lost.insert(piece);
-        stripe.landed_slots[piece] =
-            self.core.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
 
     /// Notes that a stripe has one piece less to wait for.
@@ -530,10 +442,10 @@ impl Shard {
                 if !lost {
                     self.core.map(Name::Tombstone(region), pba);
                     if self.core.index.groups().is_some() {
-                        let blocks = self.blocks_of_trim(request, region);
-                        return self.begin_unmapping(request, region, blocks);
+                        let blocks = self.clients.blocks_of_trim(&self.core, request, region);
+                        return self.off_load.begin_unmapping(request, region, blocks);
                     }
-                    self.apply_trim(request, region);
+                    self.clients.apply_trim(&mut self.core, request, region);
                 }
                 self.request_block_done(request, lost, fx);
             }
@@ -552,9 +464,15 @@ impl Shard {
                     self.core.release_group(lba, Holder::Collector);
                 }
             }
-            (Origin::Checkpoint, Some(name)) => self.checkpoint_block_done(name, pba, lost),
-            (Origin::Index, Some(Name::Group(group))) => self.group_written(group, pba, lost),
-            (Origin::IndexCopy(from), Some(Name::Group(group))) => self.group_copied(group, from, pba, lost),
+            (Origin::Checkpoint, Some(name)) => {
+                self.checkpoints.checkpoint_block_done(&mut self.core, name, pba, lost)
+            }
+            (Origin::Index, Some(Name::Group(group))) => {
+                self.off_load.group_written(&mut self.core, group, pba, lost)
+            }
+            (Origin::IndexCopy(from), Some(Name::Group(group))) => {
+                self.off_load.group_copied(&mut self.core, group, from, pba, lost)
+            }
             (Origin::Padding | Origin::Summary, _) => {}
             (Origin::Index | Origin::IndexCopy(_), Some(_)) => unreachable!("the index consists of groups"),
             (_, None) => unreachable!("only padding has no name"),
@@ -592,19 +510,8 @@ impl Shard {
         if flush {
             self.flush_devices_for(slot, fx);
         } else {
-            self.answer(slot, fx);
+            self.clients.answer(&mut self.core, slot, fx);
         }
-    }
-
-    /// Replies to a write, trim or flush.
-    pub(super) fn answer(&mut self, slot: u32, fx: &mut Effects) {
-        let request = self.clients.requests.remove(slot);
-        let mut frames = match request.work {
-            Work::Write { frames, .. } => frames,
-            Work::Trim { .. } | Work::Flush { .. } => Vec::new(),
-        };
-        self.core.frames.give_many(&mut frames);
-        fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
     }
 
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
@@ -658,9 +565,117 @@ impl Shard {
             .map(|place| u64::from(place.layout.stripes))
             .max();
         let segment = segment.expect("no request goes to a stream without segments");
-        let room = u64::from(free) * segment + self.stripes_with_room(stream);
+        let room = u64::from(free) * segment + self.stripes.stripes_with_room(&self.core, stream);
         let allowed = (all as u64 * room).div_ceil(2 * segment);
         usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
+    }
+}
+
+impl Clients {
+    /// A write, trim or flush joins the queue.
+    pub(super) fn enqueue(&mut self, core: &mut Core, id: RequestId, op: RequestOp) {
+        let (work, force_unit_access) = match op {
+            RequestOp::Write { lba, mut frames, force_unit_access } => {
+                let range = lba.0..lba.0 + frames.len() as u64;
+                frames.reverse();
+                (Work::Write { range, frames }, force_unit_access)
+            }
+            RequestOp::Trim { lba, blocks, force_unit_access } => {
+                let range = lba.0..lba.0 + blocks;
+                let region_next = index::region_of(range.start);
+                (Work::Trim { range, region_next }, force_unit_access)
+            }
+            RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),
+            RequestOp::Read { .. } => unreachable!("reads do not queue"),
+        };
+        self.demand.came();
+        let arrival = self.next_arrival;
+        self.next_arrival += 1;
+        let slot = self.requests.insert(ClientRequest {
+            id,
+            work,
+            stream: core.config.stream_for(1),
+            arrival,
+            started: false,
+            blocks_pending: 1,
+            force_unit_access,
+            outcome: Outcome::Done,
+        });
+        self.pending.push_back(slot);
+    }
+
+    /// True when one of the first pending writes has blocks in common with another: that keeps its place.
+    fn must_not_pass(&self, slot: u32, first: usize) -> bool {
+        let range = |slot: u32| match &self.requests.get(slot).work {
+            Work::Write { range, .. } => range.clone(),
+            Work::Trim { .. } | Work::Flush { .. } => 0..0,
+        };
+        let own = range(slot);
+        let overlaps = |other: Range<u64>| own.start < other.end && other.start < own.end;
+        let mut ahead = self.pending.iter().take(first);
+        ahead.any(|other| overlaps(range(*other)))
+    }
+
+    /// Replies to a write, trim or flush.
+    pub(super) fn answer(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) {
+        let request = self.requests.remove(slot);
+        let mut frames = match request.work {
+            Work::Write { frames, .. } => frames,
+            Work::Trim { .. } | Work::Flush { .. } => Vec::new(),
+        };
+        core.frames.give_many(&mut frames);
+        fx.replies.push(Reply { id: request.id, outcome: request.outcome, frames });
+    }
+}
+
+impl Stripes {
+    pub(super) fn pad(&mut self, core: &mut Core, slot: u32, stream: Stream) {
+        let blocks = self.stream(stream).stripe_data_blocks as usize;
+        let chunk_blocks = self.stream(stream).chunk_blocks as usize;
+        let stripe = self.slots.get_mut(slot);
+        while stripe.blocks.len() < blocks {
+            let mut frame = core.frames.take();
+            frame.data.fill(0);
+            *oob::protected_mut(&mut frame.oob) = Protected::PADDING.to_bytes();
+            stripe.pieces[stripe.blocks.len() / chunk_blocks].push(frame);
+            stripe.blocks.push(StripeBlock {
+                protected: Protected::PADDING,
+                name: None,
+                origin: Origin::Padding,
+                data_crc: crc32c_zero_block(),
+            });
+            core.counters.padding_blocks_written += 1;
+        }
+    }
+
+    /// Computes the parity pieces of a full stripe, data and protected metadata alike.
+    pub(super) fn encode(&mut self, core: &mut Core, slot: u32) {
+        let code = core.config.code();
+        let stripe = self.slots.get_mut(slot);
+        let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
+        for (parity, piece) in parities.iter_mut().enumerate() {
+            for row in 0..data[0].len() {
+                let mut frame = core.frames.take();
+                let mut sources: [&Block; base::erasure::PIECES_MAX] =
+                    [&data[0][row].data; base::erasure::PIECES_MAX];
+                for (source, piece) in sources.iter_mut().zip(data.iter()) {
+                    *source = &piece[row].data;
+                }
+                code.encode(parity, &sources[..code.data_count()], &mut frame.data);
+                let fields = data.iter().map(|piece| oob::protected(&piece[row].oob));
+                code.encode_field(parity, fields, oob::protected_mut(&mut frame.oob));
+                piece.push(frame);
+                core.counters.parity_blocks_written += 1;
+            }
+        }
+    }
+
+    /// A piece of a stripe is on no active drive. It still gets a slot, for the index to point to.
+    pub(super) fn lose_piece(&mut self, core: &mut Core, slot: u32, piece: usize, drive: usize) {
+        let stripe = self.slots.get_mut(slot);
+        stripe.pieces_lost.insert(piece);
+        stripe.landed_slots[piece] =
+            core.segments.get_mut(stripe.segment).place_missing(drive, stripe.stripe);
     }
 }
 

@@ -111,7 +111,7 @@ pub fn run(
     };
     count_live(&mut shard.core);
     shard.core.index.off_load(limit);
-    shard.give_up_tables();
+    shard.reader.give_up_tables(&mut shard.core);
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
 }
