@@ -117,6 +117,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "raid6-second-failure-recorded",
     "read-awaits-no-table",
     "readd-behind-checkpoint",
+    "readd-condemned-segment",
     "readd-open-segments",
     "readd-zone-of-another-segment",
     "rebuilt-drive-dies-in-recovery",

@@ -352,7 +352,7 @@ impl Author<'_> {
             }
             if random.chance(1, 120) {
                 let act = match random.below(3) {
-                    0 => Step::Rates { kib: pick(&mut random, &[0, 300, 20_000]) },
+                    0 => Step::Rates { kib: pick(&mut random, &[0, 3_000, 20_000]) },
                     _ => Step::Restart,
                 };
                 self.steps.push(act);

@@ -11,7 +11,8 @@
 //! others hold count, all others are reset, and the engine rebuilds what is lacking.
 //!
 //! A full zone holds what it should, whatever its drive missed: before the first zone of a segment becomes full, all
-//! stripes of the segment are complete and have left the caches of all drives; and a segment is never written again.
+//! stripes of the segment are complete and have left the caches of all drives; and a segment is never written again. Zones
+//! that a mount finished, for it condemned their segment, are full before that: they do not end with a footer.
 //! Reasons in ADR 21.
 
 use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;

@@ -16,10 +16,10 @@ use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
-use zone::format::footer::Entry;
+use zone::format::footer::{self, Entry, FooterId};
 use zone::format::header::{Blank, SegmentHeader};
 use zone::format::oob::{self, Bound, Hint};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
@@ -39,6 +39,8 @@ pub struct Zones {
     pub own: Vec<Vec<Option<SegmentHeader>>>,
     /// The newest segment that a member holds a header of.
     pub newest: Vec<u64>,
+    /// Zones that end with their footer, of members that are being rebuilt.
+    closed: BTreeSet<(usize, ZoneIndex)>,
     /// Blocks of a zone.
     capacity: u32,
 }
@@ -51,7 +53,9 @@ impl Zones {
             zones.iter().flatten().map(|header| header.segment).max().unwrap_or(0)
         };
         let newest = own.iter().map(newest_of).collect();
-        Ok(Zones { descriptors, own, newest, capacity: session.config.geometry.zone_capacity_blocks })
+        let closed = find_closed(session, &descriptors, &own);
+        let capacity = session.config.geometry.zone_capacity_blocks;
+        Ok(Zones { descriptors, own, newest, closed, capacity })
     }
 
     /// The own header of a member's zone of a segment.
@@ -76,7 +80,8 @@ impl Zones {
     }
 
     /// True when a member that is being rebuilt holds its part of a segment: a zone becomes full as the last thing of all,
-    /// when what it and the others hold has left their caches. On a drive that was away, another segment may be in its place.
+    /// when what it and the others hold has left their caches. On a drive that was away, another segment may be in its place,
+    /// or the zone was only finished, with a segment that a mount condemned: then it does not end with a footer.
     pub fn is_rebuilt(&self, header: &SegmentHeader, member: usize) -> bool {
         let is_its_own = |own: &SegmentHeader| {
             own.segment == header.segment
@@ -85,6 +90,7 @@ impl Zones {
                 && own.blank == Blank::No
         };
         self.descriptor(header, member).state == ZoneState::Full
+            && self.closed.contains(&(member, header.zones[member]))
             && self.own_header(header, member).is_some_and(is_its_own)
     }
 
@@ -240,15 +246,53 @@ fn is_own(session: &Session, header: &SegmentHeader, member: usize, zone: ZoneIn
         && header.level == session.config.level.code()
 }
 
-/// Decides whether a segment counts, and takes its zones.
-fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking: &Lacking, scan: &mut Scan) {
+/// Finds the zones of members being rebuilt that end with their footer.
+fn find_closed(
+    session: &mut Session,
+    descriptors: &[Vec<ZoneDescriptor>],
+    own: &[Vec<Option<SegmentHeader>>],
+) -> BTreeSet<(usize, ZoneIndex)> {
+    let mut closed = BTreeSet::new();
+    for (member, headers) in own.iter().enumerate() {
+        if session.record.was_written_with(member, 0) {
+            continue;
+        }
+        for (zone, header) in (0..).map(ZoneIndex).zip(headers) {
+            let is_full = descriptors[member].get(zone.index()).is_some_and(|z| z.state == ZoneState::Full);
+            let Some(header) = header.as_ref().filter(|_| is_full) else { continue };
+            // A drive may return another block, once.
+            if (0..2).any(|_| ends_with_footer(session, header, member)) {
+                closed.insert((member, zone));
+            }
+        }
+    }
+    closed
+}
+
+fn ends_with_footer(session: &mut Session, header: &SegmentHeader, member: usize) -> bool {
+    let Some(layout) = layout_of(session, header) else { return false };
+    let (zone, index) = (header.zones[member], layout.footer_blocks() - 1);
+    let id = FooterId { array: session.array_tag(), segment: header.segment, zone, index };
+    let offset = layout.footer_offset() + index;
+    let blocks = read_blocks(session, member, zone, offset..offset + 1);
+    let count = layout.footer_entries(index).len();
+    blocks.iter().flatten().any(|frame| footer::decode(&id, &frame.data, count, &mut Vec::new()))
+}
+
+/// The layout of a segment's stripes; `None` when the header does not fit this array.
+fn layout_of(session: &Session, header: &SegmentHeader) -> Option<Layout> {
     let sizes = LayoutSizes {
         chunk_blocks: header.chunk_blocks,
         group_stripes: header.group_stripes,
         capacity_blocks: session.config.geometry.zone_capacity_blocks,
     };
     let layout = Layout::fit(session.config.code(), session.config.level, &sizes);
-    let layout = layout.filter(|layout| layout.stripes == header.stripes);
+    layout.filter(|layout| layout.stripes == header.stripes)
+}
+
+/// Decides whether a segment counts, and takes its zones.
+fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking: &Lacking, scan: &mut Scan) {
+    let layout = layout_of(session, &header);
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_present(*member)).collect();
     let headerless = members.iter().any(|member| read.owner(&header, *member) != Some(header.segment));
