@@ -117,23 +117,17 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         hosting,
         returning: Returning::new(tuning, clock),
         stop: handle,
-        rebuild_speed: Speed::default(),
-        rebuilding: None,
-        scrub_speed: Speed::default(),
-        spare_due: None,
-        spare_called_at: Instant(0),
-        spares_refused: Vec::new(),
-        was_scrubbing: false,
-        damage_named: Vec::new(),
-        damage_named_blocks: 0,
-        damage_named_at: None,
+        progress: Progress::default(),
+        spares: Spares { due: None, called_at: Instant(0), refused: Vec::new() },
+        damage: DamageWords::default(),
         newcomers: BTreeSet::new(),
         now: clock.now(),
-        lifetime: LifetimeCounters::load(&directory.counters_path()),
-        counters_path: directory.counters_path(),
-        saved_at: clock.now(),
-        paces: drives.paces,
-        pace_checked_at: clock.now(),
+        counters: SavedCounters {
+            lifetime: LifetimeCounters::load(&directory.counters_path()),
+            path: directory.counters_path(),
+            saved_at: clock.now(),
+        },
+        clocks: DriveClocks { paces: drives.paces, checked_at: clock.now() },
         directory,
         volume,
     };
@@ -290,43 +284,71 @@ fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     Ok(lines)
 }
 
+/// Counters that outlive the process.
+struct SavedCounters {
+    lifetime: LifetimeCounters,
+    path: PathBuf,
+    saved_at: Instant,
+}
+
+/// Clocks of drives that take the time of a profile.
+struct DriveClocks {
+    paces: Vec<Pace>,
+    checked_at: Instant,
+}
+
+/// Rebuilds and scrubs, as of the last turn.
+#[derive(Default)]
+struct Progress {
+    rebuild_speed: Speed,
+    /// Drive that was being rebuilt.
+    rebuilding: Option<DriveIndex>,
+    scrub_speed: Speed,
+    /// Set when a scrub was running.
+    was_scrubbing: bool,
+}
+
+/// Spares that wait for a member to fail.
+struct Spares {
+    /// Time at which spares are looked at again, because one is needed.
+    due: Option<Instant>,
+    called_at: Instant,
+    /// Spares that could not be used.
+    refused: Vec<uuid::Uuid>,
+}
+
+/// Damage that the log has named.
+#[derive(Default)]
+struct DamageWords {
+    /// Damaged blocks by drive.
+    named: Vec<u64>,
+    /// Damaged blocks of all drives.
+    blocks: u64,
+    /// Time of the last line.
+    at: Option<Instant>,
+}
+
 /// The volume with what an operator may ask of it.
 struct ServedArray {
     directory: Directory,
     volume: LogVolume,
-    lifetime: LifetimeCounters,
-    counters_path: PathBuf,
-    saved_at: Instant,
-    /// The clocks of drives that take the time of a profile.
-    paces: Vec<Pace>,
-    pace_checked_at: Instant,
-    /// How drives that come later work.
+    counters: SavedCounters,
+    clocks: DriveClocks,
+    /// Way of serving drives that come later.
     hosting: Hosting,
     watch: DriveWatch,
-    /// A drive that was away and comes back.
+    /// Drive that was away and comes back.
     returning: Returning,
     /// Drives that the mount left out because they are older than what the others know of them.
     older_copies: Vec<OlderCopy>,
-    /// Ends the service when it is asked to.
+    /// Handle that ends the service when it is asked to.
     stop: StopHandle,
-    rebuild_speed: Speed,
-    /// The drive that was being rebuilt at the last turn.
-    rebuilding: Option<DriveIndex>,
-    scrub_speed: Speed,
-    /// When spares are to be looked at again, because one is needed.
-    spare_due: Option<Instant>,
-    spare_called_at: Instant,
-    /// Spares that could not be used.
-    spares_refused: Vec<uuid::Uuid>,
-    /// A scrub was running at the last turn.
-    was_scrubbing: bool,
-    /// Damaged blocks that were spoken of, by drive; of all drives; and when.
-    damage_named: Vec<u64>,
-    damage_named_blocks: u64,
-    damage_named_at: Option<Instant>,
+    progress: Progress,
+    spares: Spares,
+    damage: DamageWords,
     /// Drives that came while the array is served.
     newcomers: BTreeSet<DriveIndex>,
-    /// The last turn.
+    /// Time of the last turn.
     now: Instant,
 }
 
@@ -342,19 +364,19 @@ impl ServedArray {
 
     fn save_counters(&self) {
         let engine = &self.volume.engine;
-        let total = self.lifetime.plus(engine.counters(), &engine.drive_damage());
-        if let Err(error) = total.save(&self.counters_path) {
-            log::warn!("{}: {error}", self.counters_path.display());
+        let total = self.counters.lifetime.plus(engine.counters(), &engine.drive_damage());
+        if let Err(error) = total.save(&self.counters.path) {
+            log::warn!("{}: {error}", self.counters.path.display());
         }
     }
 
     /// Says so when the drives' answers come later than their profile has it.
     fn check_pace(&mut self, now: Instant) {
-        if self.paces.is_empty() || now.since(self.pace_checked_at) < PACE_EVERY {
+        if self.clocks.paces.is_empty() || now.since(self.clocks.checked_at) < PACE_EVERY {
             return;
         }
-        self.pace_checked_at = now;
-        let lag = self.paces.iter().map(Pace::take_lag).max().unwrap_or(Nanos(0));
+        self.clocks.checked_at = now;
+        let lag = self.clocks.paces.iter().map(Pace::take_lag).max().unwrap_or(Nanos(0));
         if lag > LAG_NOTED {
             log::warn!(
                 "this host does not keep up with the profile: in the last {} s an answer of a drive was {} us late; \
@@ -411,10 +433,10 @@ impl ServedArray {
 
     fn status(&self, now: Instant) -> StatusReport {
         let counters = self.volume.engine.counters();
-        let total = self.lifetime.plus(counters, &self.volume.engine.drive_damage());
+        let total = self.counters.lifetime.plus(counters, &self.volume.engine.drive_damage());
         let bytes = counters.blocks_rebuilt * BLOCK_BYTES_U64;
         let served = Served {
-            rebuild_bytes_per_second: self.rebuild_speed.bytes_per_second(now, bytes),
+            rebuild_bytes_per_second: self.progress.rebuild_speed.bytes_per_second(now, bytes),
             rebuild_bytes_per_second_max: self.volume.engine.rebuild_rate().filter(|rate| *rate > 0),
             rebuild_due: self.next_spare().is_some(),
             scrub: self.scrub_report(now),
@@ -429,8 +451,8 @@ impl ServedArray {
     }
 
     fn scrub_report(&self, now: Instant) -> Option<ScrubReport> {
-        let speed =
-            scrub::bytes_read(&self.volume).and_then(|bytes| self.scrub_speed.bytes_per_second(now, bytes));
+        let speed = scrub::bytes_read(&self.volume)
+            .and_then(|bytes| self.progress.scrub_speed.bytes_per_second(now, bytes));
         let engine = &self.volume.engine;
         let is_out = |drive: &usize| engine.member_state(DriveIndex::at(*drive)) == MemberState::Failed;
         let lost = |drive| self.watch.trouble(now, drive).and_then(|trouble| trouble.lost);
@@ -443,13 +465,13 @@ impl ServedArray {
     /// becomes of the server.
     fn watch_damage(&mut self, now: Instant) {
         let blocks = self.volume.engine.damaged_blocks();
-        let is_due = self.damage_named_at.is_none_or(|at| now.since(at) >= DAMAGE_NAMED_EVERY);
-        if blocks == self.damage_named_blocks || !is_due {
+        let is_due = self.damage.at.is_none_or(|at| now.since(at) >= DAMAGE_NAMED_EVERY);
+        if blocks == self.damage.blocks || !is_due {
             return;
         }
         let damage = self.volume.engine.drive_damage();
-        self.damage_named.resize(damage.len(), 0);
-        for ((drive, damage), named) in damage.iter().enumerate().zip(&mut self.damage_named) {
+        self.damage.named.resize(damage.len(), 0);
+        for ((drive, damage), named) in damage.iter().enumerate().zip(&mut self.damage.named) {
             let blocks = damage.blocks();
             if let Some(last) = damage.last.filter(|_| blocks > *named) {
                 let found = blocks - *named;
@@ -459,19 +481,19 @@ impl ServedArray {
             }
             *named = blocks;
         }
-        self.damage_named_blocks = blocks;
-        self.damage_named_at = Some(now);
+        self.damage.blocks = blocks;
+        self.damage.at = Some(now);
         self.save_counters();
     }
 
     /// Measures the scrub's speed, and says what became of it.
     fn watch_scrub(&mut self, now: Instant) {
         let is_scrubbing = self.volume.engine.is_scrubbing();
-        if !is_scrubbing && !self.was_scrubbing {
+        if !is_scrubbing && !self.progress.was_scrubbing {
             return;
         }
-        self.scrub_speed.note(now, scrub::bytes_read(&self.volume));
-        if std::mem::replace(&mut self.was_scrubbing, is_scrubbing)
+        self.progress.scrub_speed.note(now, scrub::bytes_read(&self.volume));
+        if std::mem::replace(&mut self.progress.was_scrubbing, is_scrubbing)
             && !is_scrubbing
             && let Some(report) = self.scrub_report(now)
         {
@@ -499,7 +521,7 @@ impl ServedArray {
             if pace.is_some() {
                 self.newcomers.insert(DriveIndex(drive));
             }
-            self.paces.extend(pace);
+            self.clocks.paces.extend(pace);
         }
         Ok(attempt)
     }
@@ -508,28 +530,28 @@ impl ServedArray {
     fn next_spare(&self) -> Option<(DriveIndex, &DriveTable)> {
         let engine = &self.volume.engine;
         let failed = engine.failed_member().filter(|_| engine.rebuilding().is_none())?;
-        Some((failed, spare::next(&self.directory.file.spare, &self.spares_refused)?))
+        Some((failed, spare::next(&self.directory.file.spare, &self.spares.refused)?))
     }
 
     /// Gives the place of a drive that has failed to a spare, if there is one.
     fn call_spare(&mut self, now: Instant) {
-        self.spare_due = None;
+        self.spares.due = None;
         if self.returning.is_settling() {
             return;
         }
         let Some((failed, spare)) = self.next_spare() else { return };
         let (uuid, path) = (spare.uuid, spare.path.clone());
-        self.spare_due = Some(now + CALL_SPARE_EVERY);
-        if now.since(self.spare_called_at) < CALL_SPARE_EVERY {
+        self.spares.due = Some(now + CALL_SPARE_EVERY);
+        if now.since(self.spares.called_at) < CALL_SPARE_EVERY {
             return;
         }
-        self.spare_called_at = now;
+        self.spares.called_at = now;
         match self.install(now, failed.0, Some(&path)) {
             Ok(Attempt::Busy) => {}
             Ok(Attempt::Done(_)) => log::warn!("drive {failed} has failed; a spare takes its place"),
             Err(error) => {
                 log::error!("spare {}: {}", path.display(), exit::in_words(&error));
-                self.spares_refused.push(uuid);
+                self.spares.refused.push(uuid);
             }
         }
     }
@@ -538,8 +560,8 @@ impl ServedArray {
     fn watch_rebuild(&mut self, now: Instant) {
         let rebuilding = self.volume.engine.rebuilding();
         let bytes = self.volume.engine.counters().blocks_rebuilt * BLOCK_BYTES_U64;
-        self.rebuild_speed.note(now, rebuilding.map(|_| bytes));
-        let before = std::mem::replace(&mut self.rebuilding, rebuilding);
+        self.progress.rebuild_speed.note(now, rebuilding.map(|_| bytes));
+        let before = std::mem::replace(&mut self.progress.rebuilding, rebuilding);
         if let Some(drive) = before.filter(|drive| rebuilding != Some(*drive)) {
             match self.volume.engine.member_state(drive) {
                 MemberState::Active => log::info!("drive {drive} is rebuilt"),
@@ -578,8 +600,8 @@ impl Volume for ServedArray {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
-        if now.since(self.saved_at) >= COUNTERS_EVERY {
-            self.saved_at = now;
+        if now.since(self.counters.saved_at) >= COUNTERS_EVERY {
+            self.counters.saved_at = now;
             self.save_counters();
         }
         self.check_pace(now);
@@ -597,7 +619,7 @@ impl Volume for ServedArray {
 
     fn next_deadline(&self) -> Option<Instant> {
         let look = Some(self.watch.next_look());
-        let dues = [self.volume.next_deadline(), self.newcomers_deadline(), self.spare_due, look];
+        let dues = [self.volume.next_deadline(), self.newcomers_deadline(), self.spares.due, look];
         dues.into_iter().flatten().min()
     }
 }

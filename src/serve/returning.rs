@@ -146,7 +146,7 @@ impl ServedArray {
             EmulatedDrive::open(&path).with_context(|| format!("drive {drive} cannot be re-added"))?;
         let hosted = self.hosting.host(opened, u64::from(drive))?;
         let engine = &self.volume.engine;
-        self.lifetime = self.lifetime.plus(engine.counters(), &engine.drive_damage());
+        self.counters.lifetime = self.counters.lifetime.plus(engine.counters(), &engine.drive_damage());
         let mut devices = self.volume.part().into_inner();
         devices[index.index()] = Some(hosted.device);
         let Returning { tuning, clock, .. } = self.returning;
@@ -158,10 +158,10 @@ impl ServedArray {
         volume.frames().adopt(self.volume.frames().frames_out());
         self.volume = volume;
         self.older_copies.clone_from(&report.older_copies);
-        (self.damage_named, self.damage_named_blocks) = (Vec::new(), 0);
+        (self.damage.named, self.damage.blocks) = (Vec::new(), 0);
         if let Some(pace) = hosted.pace {
             pace.start();
-            self.paces.push(pace);
+            self.clocks.paces.push(pace);
             self.newcomers.insert(index);
         }
         let re_added = ReAddedDrive::new(&report, drive, path, true)?;
