@@ -3,6 +3,7 @@
 use crate::characterise::Characterise;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
+use crate::md::MdCommand;
 use crate::probe::Probe;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
@@ -51,6 +52,11 @@ pub enum Command {
     Drive {
         #[command(subcommand)]
         command: DriveCommand,
+    },
+    /// Look at members of Linux md; nothing is written to them
+    Md {
+        #[command(subcommand)]
+        command: MdCommand,
     },
     /// Read and verify everything while clients go on (exit 1 if damage is left or a drive was lost)
     ///

@@ -20,6 +20,7 @@ mod hosting;
 mod lab_commands;
 mod leftover;
 mod lines;
+mod md;
 mod probe;
 mod progress;
 mod re_add;
@@ -120,6 +121,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Lab { command } => return lab_commands::run(&command),
         Command::Sim(options) => return sim::run(&options),
         Command::Drive { command } => drive_command(command)?,
+        Command::Md { command } => md::run(&command)?,
         Command::Up(options) => serve::up(&options)?,
         Command::Create(options) => create::run(&options)?,
         Command::Serve(options) => serve::run(&options)?,

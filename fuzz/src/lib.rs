@@ -5,10 +5,10 @@
 
 use base::bytes::put;
 use base::checksum::crc32c;
+use base::fields::Field;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
 use std::path::Path;
-use zone::format::fields::Field;
 
 /// Puts inputs made by our own encoders into the corpus of a target, before the fuzzer reads it.
 ///

@@ -7,6 +7,7 @@ pub mod bytes;
 pub mod checksum;
 pub mod combine;
 pub mod erasure;
+pub mod fields;
 pub mod frame;
 pub mod galois;
 pub mod pieces;

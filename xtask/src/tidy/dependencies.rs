@@ -18,6 +18,7 @@ struct Room {
 const ROOMS: &[Room] = &[
     room("crates/base", &[], true),
     room("crates/zone", &["base"], false),
+    room("crates/block", &["base"], false),
     room("crates/drive", &["base", "zone"], true),
     // The engine's tests run it on emulated drives; the engine itself never sees them.
     Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone"], false) },
@@ -26,9 +27,9 @@ const ROOMS: &[Room] = &[
     room("crates/server", &["base", "zone", "array"], true),
     room("crates/lab", &["base", "zone", "drive", "array", "baseline", "server"], true),
     room("crates/sim", &["base", "zone", "drive", "array", "baseline"], true),
-    room("", &["base", "zone", "drive", "array", "server", "lab", "sim"], true),
+    room("", &["base", "zone", "block", "drive", "array", "server", "lab", "sim"], true),
     room("xtask", &[], true),
-    room("fuzz", &["base", "zone", "drive", "array", "server", "lab"], true),
+    room("fuzz", &["base", "zone", "block", "drive", "array", "server", "lab"], true),
 ];
 
 const fn room(folder: &'static str, may_see: &'static [&'static str], may_use_others: bool) -> Room {

@@ -1,12 +1,17 @@
 //! No clock, thread, lock, I/O, ambient randomness or hash order in the rooms that must repeat to
-//! the bit: `base`, `zone`, `array` and `baseline`.
+//! the bit: `base`, `zone`, `block`, `array` and `baseline`.
 
 use super::Finding;
 use super::source::{Source, mentions};
 
 /// Folders of product code that is told everything.
-const PURE_FOLDERS: &[&str] =
-    &["crates/base/src/", "crates/zone/src/", "crates/array/src/", "crates/baseline/src/"];
+const PURE_FOLDERS: &[&str] = &[
+    "crates/base/src/",
+    "crates/zone/src/",
+    "crates/block/src/",
+    "crates/array/src/",
+    "crates/baseline/src/",
+];
 
 /// What may not be said there, and why.
 const FORBIDDEN: &[(&str, &str)] = &[

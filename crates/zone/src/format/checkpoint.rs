@@ -9,8 +9,8 @@
 //! ```
 //! Each part begins at a multiple of 8 bytes.
 
-use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
+use base::record_fields;
 
 /// Most segments that are not sealed when a checkpoint begins.
 pub const UNSEALED_MAX: usize = 64;
@@ -140,7 +140,7 @@ impl Head {
 /// Fields of a sealed segment in an image.
 pub mod segment {
     use super::SEGMENT_BYTES;
-    use crate::record_fields;
+    use base::record_fields;
 
     record_fields! { SEGMENT_BYTES;
         SEGMENT: 0, 8, "segment id";

@@ -5,9 +5,9 @@
 //! damaged is scanned instead.
 
 use crate::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
-use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::crc32c;
+use base::record_fields;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use base::xor::Block;
 
@@ -23,7 +23,7 @@ pub const ENTRIES_PER_BLOCK: u32 = 204;
 
 /// The entry of one block.
 pub mod entry {
-    use crate::record_fields;
+    use base::record_fields;
 
     /// Bytes of an entry.
     pub const ENTRY_BYTES: usize = 20;

@@ -4,10 +4,10 @@
 //! says by its member index that this zone is its own.
 
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
-use crate::record_fields;
 use crate::stripe::GROUP_STRIPES_MAX;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
+use base::record_fields;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use base::xor::Block;
 

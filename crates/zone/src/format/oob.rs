@@ -12,11 +12,11 @@
 //! The CRC also covers what every reader knows already: array, zone and group. Under Zone Append the
 //! exact offset is unknown when the command leaves, its group is not.
 
-use crate::record_fields;
 use base::bytes::{put, u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::erasure::ErasureCode;
 use base::frame::Frame;
+use base::record_fields;
 use base::units::{OOB_BYTES, ZoneIndex};
 
 record_fields! { OOB_BYTES;

@@ -12,9 +12,9 @@
 use crate::format::checkpoint::SegmentRows;
 use crate::format::header::WriteMode;
 use crate::format::oob::{Kind, Protected};
-use crate::record_fields;
 use crate::stripe::Layout;
 use base::bytes::{put, u32_at, u64_at};
+use base::record_fields;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
 

@@ -5,9 +5,9 @@
 
 use crate::format::checkpoint::{Checkpoint, UNSEALED_MAX, Unsealed};
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
-use crate::record_fields;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
+use base::record_fields;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
 

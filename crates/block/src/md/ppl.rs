@@ -1,0 +1,221 @@
+//! Partial parity log of RAID-5: what a crash in the middle of a stripe's write leaves to be put right.
+//!
+//! Headers follow one another through the log's area, each with the partial parity of its entries behind it. Of the headers
+//! of a member only the newest counts, and only while the array is dirty: old ones stay behind after a clean stop.
+
+use super::{Media, ReadFailed, SECTOR_BYTES_U64, Uuid};
+use base::bytes::{put, u32_at, u64_at};
+use base::checksum::crc32c;
+use base::record_fields;
+
+record_fields! { HEADER_BYTES;
+    RESERVED: 0, 512, "all ones";
+    SIGNATURE: 512, 4, "CRC32C of the array UUID";
+    PADDING: 516, 4, "zero";
+    GENERATION: 520, 8, "counts headers of all members";
+    ENTRIES_COUNT: 528, 4, "entries, at most 148";
+    CHECKSUM: 532, 4, "CRC32C of the header with this field zero";
+    ENTRIES: 536, 3552, "entries of 24 bytes";
+    PAD: 4088, 8, "not used";
+}
+
+/// Fields of an entry.
+pub mod entry {
+    use base::record_fields;
+
+    record_fields! { ENTRY_BYTES;
+        DATA_SECTOR: 0, 8, "first logical block of the array that is modified";
+        PP_SIZE: 8, 4, "bytes of partial parity; zero for a whole stripe";
+        DATA_SIZE: 12, 4, "bytes modified: those of a row times the data chunks modified";
+        PARITY_MEMBER: 16, 4, "role that holds the parity";
+        CHECKSUM: 20, 4, "CRC32C of the partial parity";
+    }
+
+    /// Bytes of an entry.
+    pub const ENTRY_BYTES: usize = 24;
+
+    pub(super) fn offset(entry: usize) -> usize {
+        super::at::ENTRIES + entry * ENTRY_BYTES
+    }
+
+    pub(super) use at::*;
+}
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 4096;
+/// Sectors of the same.
+pub const HEADER_SECTORS: u64 = 8;
+/// Most entries of a header.
+pub const ENTRIES_MAX: usize = 148;
+/// From this many sectors on, the kernel uses the area as a ring of several logs.
+pub const RING_SECTORS_MIN: u64 = 528;
+
+/// Rows that were written together and the place of their partial parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// First logical block of the array.
+    pub data_sector: u64,
+    /// Bytes of partial parity; zero for a whole stripe.
+    pub pp_bytes: u32,
+    /// Bytes modified, over all data chunks.
+    pub data_bytes: u32,
+    /// Role that holds the parity.
+    pub parity_member: u32,
+    /// CRC32C of the partial parity.
+    pub checksum: u32,
+}
+
+/// Header of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// CRC32C of the array UUID.
+    pub signature: u32,
+    /// Counts headers of all members.
+    pub generation: u64,
+    /// Entries, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// Signature of the logs of an array.
+#[must_use]
+pub fn signature(array: Uuid) -> u32 {
+    crc32c(&array.0)
+}
+
+impl Header {
+    /// Reads a header; `None` when the checksum is wrong, or there are more entries than fit.
+    #[must_use]
+    pub fn decode(block: &[u8; HEADER_BYTES]) -> Option<Header> {
+        let mut zeroed = *block;
+        put(&mut zeroed, at::CHECKSUM, &[0; 4]);
+        let count = usize::try_from(u32_at(block, at::ENTRIES_COUNT)).ok()?;
+        if crc32c(&zeroed) != u32_at(block, at::CHECKSUM) || count > ENTRIES_MAX {
+            return None;
+        }
+        let entries = (0..count).map(|index| {
+            let start = entry::offset(index);
+            Entry {
+                data_sector: u64_at(block, start + entry::DATA_SECTOR),
+                pp_bytes: u32_at(block, start + entry::PP_SIZE),
+                data_bytes: u32_at(block, start + entry::DATA_SIZE),
+                parity_member: u32_at(block, start + entry::PARITY_MEMBER),
+                checksum: u32_at(block, start + entry::CHECKSUM),
+            }
+        });
+        Some(Header {
+            signature: u32_at(block, at::SIGNATURE),
+            generation: u64_at(block, at::GENERATION),
+            entries: entries.collect(),
+        })
+    }
+
+    /// Writes the header.
+    ///
+    /// # Panics
+    /// When it has more entries than fit.
+    pub fn encode(&self, block: &mut [u8; HEADER_BYTES]) {
+        assert!(self.entries.len() <= ENTRIES_MAX, "{} entries", self.entries.len());
+        block.fill(0);
+        block[..at::SIGNATURE].fill(0xff);
+        put(block, at::SIGNATURE, &self.signature.to_le_bytes());
+        put(block, at::GENERATION, &self.generation.to_le_bytes());
+        let count = u32::try_from(self.entries.len()).expect("at most 148 entries");
+        put(block, at::ENTRIES_COUNT, &count.to_le_bytes());
+        for (index, own) in self.entries.iter().enumerate() {
+            let start = entry::offset(index);
+            put(block, start + entry::DATA_SECTOR, &own.data_sector.to_le_bytes());
+            put(block, start + entry::PP_SIZE, &own.pp_bytes.to_le_bytes());
+            put(block, start + entry::DATA_SIZE, &own.data_bytes.to_le_bytes());
+            put(block, start + entry::PARITY_MEMBER, &own.parity_member.to_le_bytes());
+            put(block, start + entry::CHECKSUM, &own.checksum.to_le_bytes());
+        }
+        let sum = crc32c(block);
+        put(block, at::CHECKSUM, &sum.to_le_bytes());
+    }
+
+    /// Sectors of partial parity behind the header.
+    #[must_use]
+    pub fn parity_sectors(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(entry.pp_bytes).div_ceil(SECTOR_BYTES_U64)).sum()
+    }
+}
+
+/// Header with the sector where it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Sector of the header on its member.
+    pub sector: u64,
+    /// Header.
+    pub header: Header,
+}
+
+/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before.
+///
+/// # Errors
+/// When the device does not return a header.
+pub fn walk<M: Media + ?Sized>(
+    media: &M,
+    (start, sectors): (u64, u64),
+    array: Uuid,
+) -> Result<Vec<Found>, ReadFailed> {
+    let signature = signature(array);
+    let end = start.saturating_add(sectors).min(media.sectors());
+    let mut found: Vec<Found> = Vec::new();
+    let mut sector = start;
+    while sector.checked_add(HEADER_SECTORS).is_some_and(|behind| behind <= end) {
+        let mut block = [0; HEADER_BYTES];
+        media.read(sector, &mut block)?;
+        let Some(header) = Header::decode(&block).filter(|header| header.signature == signature) else {
+            break;
+        };
+        if found.last().is_some_and(|last| header.generation < last.header.generation) {
+            break;
+        }
+        let next = (sector + HEADER_SECTORS).saturating_add(header.parity_sectors());
+        found.push(Found { sector, header });
+        sector = next;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(generation: u64, pp_bytes: u32) -> Header {
+        let entry = Entry { data_sector: 24, pp_bytes, data_bytes: 8192, parity_member: 2, checksum: 7 };
+        Header { signature: signature(Uuid([3; 16])), generation, entries: vec![entry] }
+    }
+
+    fn area(headers: &[(usize, Header)]) -> Vec<u8> {
+        let mut area = vec![0; 64 * 512];
+        for (sector, header) in headers {
+            let mut block = [0; HEADER_BYTES];
+            header.encode(&mut block);
+            put(&mut area, sector * 512, &block);
+        }
+        area
+    }
+
+    #[test]
+    fn the_walk_goes_behind_partial_parity_and_stops_at_older_ones() {
+        let media = area(&[(0, header(5, 4096)), (16, header(6, 0)), (24, header(4, 0))]);
+        let found = walk(&media[..], (0, 64), Uuid([3; 16])).unwrap();
+        assert_eq!(found.iter().map(|found| found.sector).collect::<Vec<_>>(), [0, 16]);
+        assert_eq!(walk(&media[..], (0, 64), Uuid([4; 16])).unwrap(), []);
+        assert_eq!(walk(&media[..], (0, 7), Uuid([3; 16])).unwrap(), []);
+        assert_eq!(walk(&media[..], (u64::MAX, 8), Uuid([3; 16])).unwrap(), []);
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_header_is_noticed() {
+        let mut block = [0; HEADER_BYTES];
+        header(5, 4096).encode(&mut block);
+        assert_eq!(Header::decode(&block).unwrap(), header(5, 4096));
+        for bit in 0..HEADER_BYTES * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::decode(&block), None, "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

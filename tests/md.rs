@@ -1,0 +1,108 @@
+//! `zoneweave md` on the golden arrays: what the command prints, its exit codes, and that it writes nothing.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../crates/block/tests/support/golden.rs"]
+mod golden;
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::run::{Finished, SOON, run_for};
+use support::scratch::Scratch;
+use support::server::zoneweave;
+
+/// Members of a golden array as files in a directory.
+fn unpacked(scratch: &Scratch, array: &str) -> Vec<PathBuf> {
+    let members = golden::members(array).into_iter().map(|(name, bytes)| {
+        let path = scratch.join(&name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(&path, permissions).unwrap();
+        path
+    });
+    members.collect()
+}
+
+fn examine(options: &[&str], members: &[impl AsRef<Path>]) -> Finished {
+    let mut command: Command = zoneweave();
+    command.args(["md", "examine"]).args(options).env("TZ", "UTC");
+    run_for(SOON, command.args(members.iter().map(AsRef::as_ref)))
+}
+
+#[test]
+fn the_words_are_mdadm_s_and_the_last_line_is_ours() {
+    for (array, last) in [
+        ("r5-badblocks", "can be served: RAID-5 left-symmetric, 4 of 4 members, clean; "),
+        ("r6-ddf-N-continue", "can be served: RAID-6 ddf-N-continue, 5 of 5 members, clean"),
+        ("r5-reshape-grow", "cannot be served: "),
+        (
+            "r5-stale-bitmap",
+            "can be served: RAID-5 left-symmetric, 3 of 4 members (degraded: without member 2), clean; ",
+        ),
+    ] {
+        let scratch = Scratch::new("md-examine");
+        let members = unpacked(&scratch, array);
+        let before: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        let finished = examine(&[], &members);
+        let mut expected = String::new();
+        for (name, text) in golden::examined(array) {
+            expected += &format!("{}:\n{text}", scratch.join(&name).display());
+        }
+        let (words, verdict) = finished.stdout.rsplit_once("\n      Zoneweave : ").unwrap();
+        assert_eq!(words, expected, "{array}");
+        assert!(verdict.starts_with(last) && verdict.lines().count() == 1, "{array}: {verdict}");
+        let after: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert!(before == after, "{array}: a member was written to");
+    }
+}
+
+#[test]
+fn exit_codes_say_whether_it_can_be_served() {
+    let scratch = Scratch::new("md-exit");
+    let members = unpacked(&scratch, "r5-crash-nobitmap");
+    assert_eq!(examine(&[], &members).code(), Some(0));
+    let refused = examine(&[], &members[1..]);
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    assert!(
+        refused.stdout.contains("dirty and degraded") && refused.stdout.contains("member 0"),
+        "{refused}"
+    );
+    let members = unpacked(&scratch, "r4");
+    assert_eq!(examine(&[], &members[..3]).code(), Some(3));
+    std::fs::write(scratch.join("empty"), [0; 65536]).unwrap();
+    let none = examine(&[], &[scratch.join("empty")]);
+    assert!(none.code() == Some(6) && none.stderr.contains("no md superblock detected"), "{none}");
+    assert_eq!(examine(&[], &[scratch.join("absent")]).code(), Some(6));
+    assert_eq!(examine(&[], &[scratch.path()]).code(), Some(2));
+    let old = unpacked(&scratch, "r5-v0.90");
+    let old = examine(&[], &old);
+    assert!(
+        old.code() == Some(4) && old.stderr.contains("old metadata: a superblock of version 0.90"),
+        "{old}"
+    );
+}
+
+#[test]
+fn scripts_read_brief_export_and_json() {
+    let scratch = Scratch::new("md-scripts");
+    let members = unpacked(&scratch, "r5-spare");
+    let brief = examine(&["--brief"], &members).expect("brief");
+    let uuid = "7a776d64:00000000:00000000:99bc9ec0";
+    let expected = format!(
+        "ARRAY /dev/md/r5-spare  metadata=1.2 UUID={uuid} name=zw:r5-spare\n   spares=1\n# can be served"
+    );
+    assert!(brief.starts_with(&expected), "{brief}");
+    let export = examine(&["--export"], &members[3..]);
+    let expected = format!(
+        "MD_LEVEL=raid5\nMD_DEVICES=3\nMD_NAME=zw:r5-spare\nMD_ARRAY_SIZE=\nMD_UUID={uuid}\nMD_UPDATE_TIME=1795412760\n\
+         MD_DEV_UUID=709a4ebf:5c915f95:084220ff:177e8347\nMD_EVENTS=20\n"
+    );
+    assert_eq!(export.stdout, expected);
+    let json: Value = serde_json::from_str(&examine(&["--json"], &members).expect("json")).unwrap();
+    let array = &json["arrays"][0];
+    assert_eq!((&array["can_be_served"], &array["degraded"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!(array["devices"][3]["part"], "spare");
+}
