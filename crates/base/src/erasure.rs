@@ -35,6 +35,8 @@ pub struct ErasureCode {
     data_count: usize,
     parity_count: usize,
     kind: Kind,
+    /// Exponents of two that the data pieces have; `None` where data piece i has exponent i.
+    exponents: Option<PieceSet>,
 }
 
 /// Recipe of a piece: the factor by which each other piece is multiplied, zero where it is not needed.
@@ -48,7 +50,16 @@ impl ErasureCode {
         let known = (1..=PIECES_MAX).contains(&data_count)
             && parity_count <= PARITIES_MAX
             && data_count + parity_count <= PIECES_MAX;
-        known.then_some(ErasureCode { data_count, parity_count, kind: Kind::Parities })
+        known.then_some(ErasureCode { data_count, parity_count, kind: Kind::Parities, exponents: None })
+    }
+
+    /// The code whose i-th data piece has the i-th of these exponents of two, as Linux md has it in layouts where parities
+    /// use up exponents; `None` where there is no such code, as with [`ErasureCode::new`].
+    #[must_use]
+    pub fn with_exponents(exponents: PieceSet, parity_count: usize) -> Option<ErasureCode> {
+        let code = ErasureCode::new(exponents.count(), parity_count)?;
+        let is_ordinary = exponents == PieceSet::first(exponents.count());
+        Some(ErasureCode { exponents: (!is_ordinary).then_some(exponents), ..code })
     }
 
     /// The code that has every one of `data_count` data pieces twice; `None` with no data, or more than
@@ -56,7 +67,12 @@ impl ErasureCode {
     #[must_use]
     pub fn mirrored(data_count: usize) -> Option<ErasureCode> {
         let known = (1..=PIECES_MAX / 2).contains(&data_count);
-        known.then_some(ErasureCode { data_count, parity_count: data_count, kind: Kind::Mirrors })
+        known.then_some(ErasureCode {
+            data_count,
+            parity_count: data_count,
+            kind: Kind::Mirrors,
+            exponents: None,
+        })
     }
 
     /// Data pieces, k.
@@ -127,6 +143,24 @@ impl ErasureCode {
         }
         let row = self.row(self.data_count + parity);
         combine(into, data.iter().copied().zip(row));
+    }
+
+    /// Changes parity `parity` by what changed in some data pieces, each given with the sum (XOR) of what it was and what it
+    /// is: P takes the sums as they are, Q each times its power of two. `old` is the parity as it was.
+    ///
+    /// # Panics
+    /// When there is no such parity or data piece, or a piece is given twice.
+    pub fn change(&self, parity: usize, old: &Block, deltas: &[(usize, &Block)], into: &mut Block) {
+        assert!(parity < self.parity_count);
+        let mut given = PieceSet::EMPTY;
+        for (piece, _) in deltas {
+            assert!(*piece < self.data_count && !given.contains(*piece), "data piece {piece} of {self:?}");
+            given.insert(*piece);
+        }
+        assert!(deltas.len() < PIECES_MAX, "one parity at least is no data piece");
+        let factor = |piece: usize| self.factor(self.data_count + parity, piece);
+        let changed = deltas.iter().map(|(piece, delta)| (*delta, factor(*piece)));
+        combine(into, std::iter::once((old, 1)).chain(changed));
     }
 
     /// Computes parity `parity` of k short fields (metadata parity).
@@ -203,9 +237,15 @@ impl ErasureCode {
     fn factor(&self, piece: usize, data: usize) -> u8 {
         match (piece.checked_sub(self.data_count), self.kind) {
             (None, _) => u8::from(piece == data),
-            (Some(parity), Kind::Parities) => power_of_two(data * parity),
+            (Some(parity), Kind::Parities) => power_of_two(self.exponent(data) * parity),
             (Some(copy), Kind::Mirrors) => u8::from(copy == data),
         }
+    }
+
+    /// Exponent of two of a data piece.
+    fn exponent(&self, data: usize) -> usize {
+        let Some(exponents) = self.exponents else { return data };
+        exponents.iter().nth(data).expect("an exponent for each data piece")
     }
 
     fn recipe(&self, lost: usize, present: PieceSet) -> Option<Recipe> {

@@ -7,6 +7,7 @@
 //! ppl           partial parity log, in a ring on each member
 //! journal       raid5 journal, on a device of its own
 //! foreign       superblocks of other formats, by name
+//! geometry      which member holds which chunk
 //! member        all of these as found on one device
 //! assembly      members judged together: one array that can be served, or why not
 //! refusal       reasons why an array is not served, in words
@@ -20,6 +21,7 @@ pub mod bad_blocks;
 pub mod bitmap;
 pub mod examine;
 pub mod foreign;
+pub mod geometry;
 pub mod journal;
 pub mod member;
 pub mod names;

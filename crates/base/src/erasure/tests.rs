@@ -148,3 +148,73 @@ fn unknown_codes_are_refused() {
     assert_eq!(ErasureCode::mirrored(17), None);
     assert!(ErasureCode::new(4, 0).is_some() && ErasureCode::new(29, 3).is_some());
 }
+
+fn drawn(random: &mut Random) -> Box<Block> {
+    let mut block = Box::new([0; BLOCK_BYTES]);
+    random.fill(&mut block[..]);
+    block
+}
+
+/// Codes with ordinary and other exponents, and mirrors.
+fn codes_to_change() -> Vec<ErasureCode> {
+    let ddf = |members: usize, p: usize, q: usize| {
+        let exponents = (0..members).filter(|member| *member != p && *member != q).collect();
+        ErasureCode::with_exponents(exponents, 2)
+    };
+    let ddf = [ddf(5, 3, 4), ddf(5, 0, 4), ddf(32, 7, 8), ddf(4, 1, 0)];
+    let ordinary = [ErasureCode::new(1, 1), ErasureCode::new(30, 2), ErasureCode::new(4, 3)];
+    ddf.into_iter().chain(ordinary).chain([ErasureCode::mirrored(3)]).map(Option::unwrap).collect()
+}
+
+#[test]
+fn a_parity_that_is_changed_is_that_of_the_new_data() {
+    let mut random = Random::from_seed(23);
+    for code in codes_to_change() {
+        let old: Vec<_> = (0..code.data_count()).map(|_| drawn(&mut random)).collect();
+        for changed in 0..=code.data_count().min(3) {
+            let mut new = old.clone();
+            let mut deltas = Vec::new();
+            for piece in (0..code.data_count()).rev().take(changed) {
+                new[piece] = drawn(&mut random);
+                let mut delta = Box::new([0; BLOCK_BYTES]);
+                xor_blocks(&mut delta, &[&old[piece], &new[piece]]);
+                deltas.push((piece, delta));
+            }
+            let deltas: Vec<(usize, &Block)> =
+                deltas.iter().map(|(piece, delta)| (*piece, &**delta)).collect();
+            for parity in 0..code.parity_count() {
+                let encoded = |data: &[Box<Block>]| {
+                    let mut block = [0; BLOCK_BYTES];
+                    code.encode(parity, &data.iter().map(|block| &**block).collect::<Vec<_>>(), &mut block);
+                    block
+                };
+                let mut into = [0xee; BLOCK_BYTES];
+                code.change(parity, &encoded(&old), &deltas, &mut into);
+                assert!(into == encoded(&new), "{code:?} parity {parity}, {changed} changed");
+            }
+        }
+    }
+}
+
+#[test]
+fn exponents_of_others_change_q_and_nothing_else() {
+    let code = ErasureCode::with_exponents([1, 4].into_iter().collect(), 2).unwrap();
+    assert_eq!((code.data_count(), code.piece_count()), (2, 4));
+    let data = [[1_u8; 1], [1; 1]];
+    let mut q = [0];
+    code.encode_field(1, data.iter(), &mut q);
+    assert_eq!(q, [(1 << 1) ^ (1 << 4)]);
+    for lost in [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]] {
+        let pieces = pieces_of(&code, &mut Random::from_seed(5));
+        let present: Vec<_> =
+            (0..4).filter(|piece| !lost.contains(piece)).map(|piece| (piece, &pieces[piece])).collect();
+        for piece in lost {
+            let mut into = [0; 8];
+            code.decode_field(piece, &present, &mut into);
+            assert_eq!(into, pieces[piece], "{lost:?}");
+        }
+    }
+    let ordinary = ErasureCode::with_exponents(PieceSet::first(4), 2);
+    assert_eq!(ordinary, ErasureCode::new(4, 2));
+    assert_eq!(ErasureCode::with_exponents(PieceSet::first(31), 2), None);
+}
