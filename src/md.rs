@@ -1,7 +1,10 @@
 //! `zoneweave md`: members of Linux md, read where they lie. Nothing is ever written to one.
 
+mod array;
+mod check;
 mod device;
 mod examine;
+mod read;
 
 use crate::exit::Exit;
 use anyhow::Result;
@@ -15,6 +18,38 @@ pub enum MdCommand {
     /// Members given together are judged as one array; devices are only read. Exit code 3 when it is degraded, 4 when it
     /// cannot be served, 6 when a device holds no superblock of md.
     Examine(Examine),
+    /// Compare the parities of an array that is not in use with its data; nothing is written
+    ///
+    /// Counts mismatches in sectors, as md's mismatch_cnt does. Exit code 1 when there are some, 3 when members are missing.
+    Check(Check),
+    /// Copy the volume of an array that is not in use to a new file, with members missing too
+    ///
+    /// What a partial parity log or a journal says after a crash is applied in memory. A block that cannot be read, or may be
+    /// wrong, ends the copy with exit code 1.
+    Read(Read),
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Devices, partitions or files
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Read {
+    /// Devices, partitions or files
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+    /// New file, or - for standard output
+    #[arg(long, short = 'o', default_value = "-", value_name = "FILE")]
+    pub output: PathBuf,
+    /// Copy blocks that a crash left in doubt as md returns them, and name them
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -37,5 +72,7 @@ pub struct Examine {
 pub fn run(command: &MdCommand) -> Result<Exit> {
     match command {
         MdCommand::Examine(options) => examine::run(options),
+        MdCommand::Check(options) => check::run(options),
+        MdCommand::Read(options) => read::run(options),
     }
 }

@@ -15,8 +15,9 @@ use support::server::zoneweave;
 
 /// Members of a golden array as files in a directory.
 fn unpacked(scratch: &Scratch, array: &str) -> Vec<PathBuf> {
+    std::fs::create_dir(scratch.join(array)).unwrap();
     let members = golden::members(array).into_iter().map(|(name, bytes)| {
-        let path = scratch.join(&name);
+        let path = scratch.join(array).join(&name);
         std::fs::write(&path, bytes).unwrap();
         let mut permissions = std::fs::metadata(&path).unwrap().permissions();
         permissions.set_readonly(true);
@@ -49,7 +50,7 @@ fn the_words_are_mdadm_s_and_the_last_line_is_ours() {
         let finished = examine(&[], &members);
         let mut expected = String::new();
         for (name, text) in golden::examined(array) {
-            expected += &format!("{}:\n{text}", scratch.join(&name).display());
+            expected += &format!("{}:\n{text}", scratch.join(array).join(&name).display());
         }
         let (words, verdict) = finished.stdout.rsplit_once("\n      Zoneweave : ").unwrap();
         assert_eq!(words, expected, "{array}");
@@ -105,4 +106,46 @@ fn scripts_read_brief_export_and_json() {
     let array = &json["arrays"][0];
     assert_eq!((&array["can_be_served"], &array["degraded"]), (&Value::Bool(true), &Value::Bool(false)));
     assert_eq!(array["devices"][3]["part"], "spare");
+}
+
+fn md(what: &str, options: &[&str], members: &[PathBuf]) -> Finished {
+    run_for(SOON, zoneweave().args(["md", what]).args(options).args(members))
+}
+
+#[test]
+fn check_counts_mismatches_as_md_does() {
+    let scratch = Scratch::new("md-check");
+    let members = unpacked(&scratch, "r5-assume-clean");
+    let found = md("check", &[], &members);
+    assert_eq!(found.code(), Some(1));
+    assert!(found.stdout.contains("mismatches: 3880 sectors in 31 stripes\n"), "{found}");
+    let json: Value = serde_json::from_str(&md("check", &["--json"], &members).stdout).unwrap();
+    assert_eq!((&json["mismatch_cnt"], json["stripes"].as_array().unwrap().len()), (&Value::from(3880), 31));
+    let members = unpacked(&scratch, "r6-two-lost");
+    let found = md("check", &[], &members);
+    assert!(found.code() == Some(3) && found.stdout.contains("members 0 and 4 missing"), "{found}");
+    let refused = md("check", &[], &unpacked(&scratch, "r5-reshape-grow"));
+    assert!(refused.code() == Some(4) && refused.stderr.contains("finish it with md"), "{refused}");
+}
+
+#[test]
+fn the_volume_is_copied_with_members_missing() {
+    let scratch = Scratch::new("md-read");
+    let members = unpacked(&scratch, "r6-left-symmetric");
+    let (whole, degraded) = (scratch.join("whole"), scratch.join("degraded"));
+    let copy = |members: &[PathBuf], to: &Path| md("read", &["--output", support::text(to)], members);
+    assert_eq!(copy(&members, &whole).code(), Some(0));
+    assert_eq!(copy(&members[2..], &degraded).code(), Some(3));
+    let content = std::fs::read(&whole).unwrap();
+    assert!(content.len() == 2304 << 10 && content == std::fs::read(&degraded).unwrap());
+    let again = copy(&members, &members[0]);
+    assert!(again.code() == Some(4) && again.stderr.contains("must be a new file"), "{again}");
+    let members = unpacked(&scratch, "r5-ppl-crash");
+    let doubt = copy(&members[1..], &scratch.join("doubt"));
+    assert!(doubt.code() == Some(1) && doubt.stderr.contains("left in doubt"), "{doubt}");
+    let forced = md("read", &["--force", "--output", support::text(&scratch.join("forced"))], &members[1..]);
+    assert_eq!((forced.code(), forced.stderr.matches("left in doubt").count()), (Some(1), 64), "{forced}");
+    let members = unpacked(&scratch, "r5-crash-bitmap");
+    let refused = copy(&members[1..], &scratch.join("refused"));
+    assert!(refused.code() == Some(4) && refused.stderr.contains("dirty and degraded"), "{refused}");
 }

@@ -11,6 +11,7 @@
 //! member        all of these as found on one device
 //! assembly      members judged together: one array that can be served, or why not
 //! refusal       reasons why an array is not served, in words
+//! reader        the volume and its mismatches; replay applies logs in memory
 //! examine       the same in the words of `mdadm --examine`
 //! ```
 //! All integers are little endian. Parsers take bytes that anybody may have written: they trust no length and never panic.
@@ -26,7 +27,9 @@ pub mod journal;
 pub mod member;
 pub mod names;
 pub mod ppl;
+pub mod reader;
 pub mod refusal;
+mod replay;
 pub mod superblock;
 
 /// Bytes of a sector, the unit of all places on md's media.

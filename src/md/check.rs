@@ -1,0 +1,48 @@
+//! `zoneweave md check`: the parities of a closed array, compared with its data.
+
+use super::Check;
+use super::array::Array;
+use crate::exit::Exit;
+use anyhow::Result;
+use block::md::refusal;
+
+/// Most stripes that are named one by one.
+const STRIPES_SHOWN_MAX: usize = 16;
+
+/// Compares all stripes; nothing is written.
+pub fn run(options: &Check) -> Result<Exit> {
+    Array::open(&options.members)?.read(|assembly, reader| {
+        let found = reader.check();
+        if options.json {
+            let stripes: Vec<u64> = found.stripes.iter().map(|stripe| stripe.0).collect();
+            let json = serde_json::json!({
+                "uuid": assembly.array.to_string(),
+                "mismatch_cnt": found.sectors,
+                "stripes": stripes,
+                "rows_not_compared": found.rows_not_compared,
+                "missing": assembly.missing.iter().map(|role| role.0).collect::<Vec<_>>(),
+                "volume_bytes": reader.blocks() * 4096,
+                "judgement": assembly.in_words(),
+            });
+            println!("{}", serde_json::to_string_pretty(&json)?);
+        } else {
+            println!("{}", assembly.in_words());
+            println!("mismatches: {} sectors in {} stripes", found.sectors, found.stripes.len());
+            let stripes = found.stripes.iter().take(STRIPES_SHOWN_MAX).map(|stripe| stripe.0.to_string());
+            let more = if found.stripes.len() > STRIPES_SHOWN_MAX { " ..." } else { "" };
+            if !found.stripes.is_empty() {
+                println!("stripes: {}{more}", stripes.collect::<Vec<_>>().join(" "));
+            }
+            if found.rows_not_compared > 0 {
+                let missing = refusal::members(&assembly.missing);
+                let rows = found.rows_not_compared;
+                println!("{rows} rows of 4 KiB cannot be compared: {missing} missing, or pieces that cannot be read");
+            }
+        }
+        Ok(match (found.sectors, assembly.is_degraded() || found.rows_not_compared > 0) {
+            (0, false) => Exit::Well,
+            (0, true) => Exit::Degraded,
+            _ => Exit::Damage,
+        })
+    })
+}
