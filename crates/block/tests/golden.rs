@@ -14,7 +14,7 @@ use block::md::journal::{self, MetaBlock, Payload};
 use block::md::member::{Member, NotAMember};
 use block::md::ppl;
 use block::md::refusal::{Fault, Note, Refusal};
-use block::md::superblock::{SUPERBLOCK_BYTES, Superblock};
+use block::md::superblock::{SUPERBLOCK_BYTES, Superblock, Version};
 use block::md::{Media, Role};
 use sha2::{Digest, Sha256};
 
@@ -378,5 +378,45 @@ fn wrong_fields_with_a_right_checksum_are_refused_by_name() {
     for (change, said) in cases {
         let words = refused(*change);
         assert!(words.starts_with("cannot be served: ") && words.contains(said), "{said}: {words}");
+    }
+}
+
+#[test]
+fn superblocks_at_the_end_are_examined_as_mdadm_does() {
+    let (_, sound) = golden::members("r5-bitmap").remove(0);
+    let base = Member::read("d0.img", &sound[..]).unwrap().superblock().clone();
+    let place = Version::V1_0.sector(sound[..].sectors()).unwrap();
+    assert_eq!(place, 12272);
+    // What mdadm 4.2 prints of the same bytes: with a bitmap, without, and without a bad-block log too.
+    for (log, log_sectors, after) in [(-16_i32, 8, 8160), (0, 8, 8168), (0, 0, 8176)] {
+        let mut bytes = sound.clone();
+        bytes[4096..8192].fill(0);
+        let mut superblock = base.clone();
+        superblock.features = u32::from(log != 0);
+        superblock.log = u32::from_le_bytes(log.to_le_bytes());
+        superblock.device.super_offset = place;
+        superblock.device.data_offset = 0;
+        superblock.device.data_size = place - 24;
+        superblock.device.bad_blocks.offset = -8;
+        superblock.device.bad_blocks.sectors = log_sectors;
+        let at = usize::try_from(place).unwrap() * 512;
+        let mut block = [0; SUPERBLOCK_BYTES];
+        superblock.encode(&mut block);
+        bytes[at..at + SUPERBLOCK_BYTES].copy_from_slice(&block);
+        bytes.copy_within(8192..8704, at - 16 * 512);
+        let member = Member::read("d0.img", &bytes[..]).unwrap();
+        assert_eq!(member.version, Version::V1_0);
+        let mut text = String::new();
+        examine::print(&member, &utc, &mut text).unwrap();
+        assert!(text.contains("        Version : 1.0\n"), "{text}");
+        assert!(
+            text.contains(&format!("   Unused Space : before=0 sectors, after={after} sectors\n")),
+            "{text}"
+        );
+        let words = judged(&[member]).in_words();
+        assert_eq!(
+            words,
+            "cannot be served: only 1 of the 3 members that are needed; missing: members 1, 2 and 3"
+        );
     }
 }

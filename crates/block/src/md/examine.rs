@@ -50,14 +50,21 @@ fn two_places(hundredths: u128, unit: &str, between: &str) -> String {
 pub fn array_bytes(superblock: &Superblock) -> Option<u128> {
     let shape = superblock.shape;
     let members = u128::from(shape.members);
-    let data = match shape.level {
-        1 => 1,
-        4 | 5 => members.saturating_sub(1),
-        6 => members.saturating_sub(2),
-        _ => 0,
+    let (near, far, _) = copies(shape.layout);
+    let (data, copies) = match shape.level {
+        1 => (1, 1),
+        4 | 5 => (members.saturating_sub(1), 1),
+        6 => (members.saturating_sub(2), 1),
+        10 => (members, u128::from(near) * u128::from(far)),
+        _ => (0, 1),
     };
     let bytes = u128::from(shape.size) * u128::from(SECTOR_BYTES_U64) * data;
-    (data > 0).then_some(bytes)
+    (data > 0 && copies > 0).then(|| bytes / copies)
+}
+
+/// Copies of RAID-10 by its layout: near ones, far ones, and whether the far ones are offset.
+fn copies(layout: u32) -> (u32, u32, bool) {
+    (layout & 0xff, layout >> 8 & 0xff, layout & 0x1_0000 != 0)
 }
 
 /// Free sectors before and behind the data. The second is that of a 64-bit subtraction: a device that is too small has many.
@@ -128,9 +135,9 @@ fn print_sizes(member: &Member, text: &mut dyn Write) -> fmt::Result {
     writeln!(text, " Avail Dev Size : {}", sectors(device.data_size))?;
     if let Some(bytes) = array_bytes(superblock) {
         writeln!(text, "     Array Size : {} KiB{}", bytes >> 10, human_size(bytes))?;
-        if shape.size != device.data_size {
-            writeln!(text, "  Used Dev Size : {}", sectors(shape.size))?;
-        }
+    }
+    if shape.level != 0 && shape.size != device.data_size {
+        writeln!(text, "  Used Dev Size : {}", sectors(shape.size))?;
     }
     if device.data_offset != 0 {
         writeln!(text, "    Data Offset : {} sectors", device.data_offset)?;
@@ -224,6 +231,16 @@ fn print_state(member: &Member, clock: Clock<'_>, text: &mut dyn Write) -> fmt::
         let layout = names::layout(shape.level, shape.layout).unwrap_or("-unknown-");
         writeln!(text, "         Layout : {layout}")?;
     }
+    if shape.level == 10 {
+        let (near, far, is_offset) = copies(shape.layout);
+        let kind = if is_offset { "offset" } else { "far" };
+        let both = [("near", near), (kind, far)].into_iter().filter(|(_, copies)| *copies != 1);
+        let both: Vec<String> = both.map(|(kind, copies)| format!("{kind}={copies}")).collect();
+        writeln!(text, "         Layout : {}", both.join(", "))?;
+    }
+    if shape.level == -1 {
+        writeln!(text, "       Rounding : {}K", shape.chunk / 2)?;
+    }
     if matches!(shape.level, 0 | 4 | 5 | 6 | 10) {
         writeln!(text, "     Chunk Size : {}K", shape.chunk / 2)?;
     }
@@ -248,7 +265,9 @@ fn print_roles(superblock: &Superblock, text: &mut dyn Write) -> fmt::Result {
 #[must_use]
 pub fn array_state(superblock: &Superblock) -> String {
     // No array has more members than there are roles: a wrong number gives a short line.
-    let members = superblock.shape.members.min(0x780);
+    let shrinks_by =
+        if superblock.has(feature::RESHAPE) { superblock.reshape.delta.min(0).unsigned_abs() } else { 0 };
+    let members = superblock.shape.members.saturating_add(shrinks_by).min(0x780);
     let letter = |role: u32| match superblock.roles.iter().filter(|entry| u32::from(**entry) == role).count()
     {
         0 => '.',
@@ -272,10 +291,13 @@ pub fn print_brief(members: &[&Member], text: &mut dyn Write) -> fmt::Result {
     let device = name.split_once(':').map_or(name.as_str(), |(_, name)| name);
     write!(text, "ARRAY ")?;
     if !name.is_empty() {
-        write!(text, "/dev/md/{device} ")?;
+        write!(text, "/dev/md/{} ", device.replace([' ', '\t'], "_"))?;
     }
     write!(text, " metadata={} UUID={}", member.version, superblock.array.uuid)?;
-    if !name.is_empty() {
+    if name.contains([' ', '\t']) {
+        let quote = if name.contains('"') { '\'' } else { '"' };
+        write!(text, " name={quote}{name}{quote}")?;
+    } else if !name.is_empty() {
         write!(text, " name={name}")?;
     }
     writeln!(text)?;
@@ -298,7 +320,7 @@ pub fn print_export(member: &Member, text: &mut dyn Write) -> fmt::Result {
     writeln!(text, "MD_LEVEL={}", names::level(superblock.shape.level).unwrap_or("-unknown-"))?;
     writeln!(text, "MD_DEVICES={}", superblock.shape.members)?;
     let name = superblock.name();
-    let name = name.split(char::is_whitespace).next().unwrap_or_default();
+    let name = name.split(char::is_control).next().unwrap_or_default();
     if !name.is_empty() {
         writeln!(text, "MD_NAME={name}")?;
     }

@@ -143,7 +143,11 @@ impl fmt::Display for Refusal {
                 write!(f, "{one} and {other} hold the same device of the array: leave out one")
             }
             Refusal::TooFew { present, needed, missing } => {
-                write!(f, "{present} members are there, {needed} are needed; missing: {}", members(missing))
+                write!(
+                    f,
+                    "only {present} of the {needed} members that are needed; missing: {}",
+                    members(missing)
+                )
             }
             Refusal::DirtyDegraded(missing) => write!(
                 f,
