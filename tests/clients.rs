@@ -199,7 +199,10 @@ fn tcp_serves_the_same_and_up_tells_how() {
     let mut child = server.stdout(std::fs::File::create(&log).unwrap()).spawn().unwrap();
     let uri = format!("nbd://127.0.0.1:{port}");
     let answered = support::run::until(SOON, || run("nbdinfo", &["--size", &uri]).succeeded());
-    let said = std::fs::read_to_string(&log).unwrap();
+    // The server listens before it prints how to reach it, so a client can be faster than the lines.
+    let read_log = || std::fs::read_to_string(&log).unwrap();
+    support::run::until(SOON, || read_log().contains("fio "));
+    let said = read_log();
     support::run::kill(&mut child);
     assert!(answered, "{said}");
     assert!(said.contains(&uri), "the URI is printed: {said}");
