@@ -16,9 +16,9 @@ pub struct ArrayFile {
     pub uuid: uuid::Uuid,
     /// Name that NBD clients may ask for; the empty name works too.
     pub export: String,
-    /// What the array was made as. The drives' superblocks have the last word.
+    /// Scheme with which the array was created. The drives' superblocks have the last word.
     pub scheme: SchemeTable,
-    /// What the engine does; may be changed while the array is not served.
+    /// Choices of the engine; may be changed while the array is not served.
     #[serde(default)]
     pub engine: EngineTable,
     /// The drives, in order; of the superblocks, when both are there (`roster`).
@@ -47,56 +47,56 @@ pub struct SchemeTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineTable {
-    /// Who decides where writes go and when stripes are closed.
+    /// Policy that decides where writes go and when stripes are closed.
     pub policy: PolicyChoice,
-    /// How garbage collection chooses what to collect.
+    /// Policy by which garbage collection chooses victims.
     pub gc: GcChoice,
-    /// Whether it keeps hot blocks that it moves from cold ones.
+    /// Separation of hot blocks from cold ones when garbage collection moves them.
     pub gc_streams: GcStreamsChoice,
 }
 
-/// Who decides where writes go and when stripes are closed.
+/// Policy that decides where writes go and when stripes are closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyChoice {
-    /// The engine, by what it observes.
+    /// The engine decides, by what it observes.
     #[default]
     Adaptive,
-    /// Sizes of requests and a deadline, as in the ZapRAID paper.
+    /// Sizes of requests and a deadline decide, as in the ZapRAID paper.
     Fixed,
 }
 
-/// How garbage collection chooses what to collect.
+/// Policy by which garbage collection chooses victims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GcChoice {
-    /// The least live data.
+    /// The segment with the least live data.
     Greedy,
-    /// The most free space for the longest time.
+    /// The segment with the most free space for the longest time.
     #[default]
     CostBenefit,
 }
 
-/// Whether garbage collection keeps hot blocks that it moves from cold ones.
+/// Separation of hot blocks from cold ones when garbage collection moves them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum GcStreamsChoice {
-    /// All of them go to one segment.
+    /// All moved blocks go to one segment.
     #[serde(rename = "1")]
     One,
-    /// Each kind has its own, wherever space and active zones allow.
+    /// Hot and cold blocks each have a segment, wherever space and active zones allow.
     #[serde(rename = "2")]
     Two,
-    /// Each kind has its own where the adaptive policy finds that it pays.
+    /// Hot and cold blocks each have a segment where the adaptive policy finds that it pays.
     #[default]
     #[serde(rename = "auto")]
     Auto,
 }
 
-/// One drive.
+/// A drive of the array, or a spare.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveTable {
-    /// Its file; relative paths start at the array's directory.
+    /// Path of the drive's file; relative paths start at the array's directory.
     pub path: PathBuf,
     /// Identity of the drive.
     pub uuid: uuid::Uuid,

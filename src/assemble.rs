@@ -93,7 +93,7 @@ fn choose<'a>(options: &Assemble, seen: &'a [Sighting]) -> Result<Vec<&'a Sighti
     }
 }
 
-/// What was there stays beside the new file, whatever it holds.
+/// Keeps an `array.toml` that is there already, whatever it holds, beside the new file.
 fn keep_old(dir: &Path) -> Result<()> {
     let path = dir.join("array.toml");
     match std::fs::rename(&path, dir.join("array.toml.old")) {

@@ -10,7 +10,7 @@ use lab::compare::{Comparison, compare};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What stands around the generated table of docs/drive-model.md.
+/// Markers before and after the generated table of docs/drive-model.md.
 const TABLE_BEGIN: &str = "<!-- error-table: begin (generated) -->";
 const TABLE_END: &str = "<!-- error-table: end -->";
 

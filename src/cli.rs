@@ -113,7 +113,7 @@ pub struct Create {
     pub force: bool,
 }
 
-/// What an array is.
+/// Scheme of an array.
 #[derive(Debug, Args)]
 pub struct Scheme {
     /// Drives of the array [default: 4]
@@ -135,10 +135,10 @@ pub struct Serve {
     pub service: ServiceOptions,
 }
 
-/// How an array is served.
+/// Options by which an array is served.
 #[derive(Debug, Args)]
 pub struct ServiceOptions {
-    /// Where NBD clients connect: unix:PATH or tcp:HOST:PORT [default: unix:DIR/nbd.sock]
+    /// Address at which NBD clients connect: unix:PATH or tcp:HOST:PORT [default: unix:DIR/nbd.sock]
     #[arg(long)]
     pub listen: Option<Listen>,
     /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
@@ -325,7 +325,7 @@ pub struct AddSpare {
 pub struct RemoveSpare {
     /// Directory of the array
     pub dir: PathBuf,
-    /// Its file, as `zoneweave status` names it
+    /// File of the spare, as `zoneweave status` names it
     pub path: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -372,9 +372,9 @@ pub struct Rebuild {
 pub enum LabCommand {
     /// Cost of the engine alone: real engine, null drives, one core, closed loop
     NullWrite(NullWrite),
-    /// What the engine's structures take in memory per TiB, beside the formulas of the ZapRAID paper
+    /// Memory that the engine's structures take per TiB, beside the formulas of the ZapRAID paper
     Memory(MemoryRun),
-    /// How long a mount takes in virtual time and how much memory, with a checkpoint and without, after a crash
+    /// Virtual time and memory that a mount takes after a crash, with a checkpoint and without
     Mount(MountRun),
     /// Our server and `nbdkit memory` under the same fio jobs, in turn
     NbdCompare(NbdCompare),
@@ -382,7 +382,7 @@ pub enum LabCommand {
     Array(ArrayRun),
     /// Experiments of the ZapRAID paper on modelled drives in virtual time, beside its figures
     Run(ExperimentRun),
-    /// How fast a lost drive is rebuilt in virtual time, and what the new drive alone could take
+    /// Speed of the rebuild of a lost drive in virtual time, and what the new drive alone could take
     Rebuild(RebuildRun),
     /// Every observation of the published characterisation of zoned drives, on a modelled drive
     Characterise(Characterise),
@@ -405,7 +405,7 @@ pub struct NullWrite {
     /// Stripes of a group
     #[arg(long, default_value_t = 256)]
     pub group: u32,
-    /// How long to measure
+    /// Seconds to measure for
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
     /// Measure so many turns of the engine from a fresh array on, without a warm-up: for a program that counts
@@ -431,7 +431,7 @@ pub struct MemoryRun {
     /// Stripes of a group
     #[arg(long, default_value_t = 256)]
     pub group: u32,
-    /// How stripe tables are packed: bits or bytes
+    /// Packing of stripe tables: bits or bytes
     #[arg(long, default_value = "bits", value_parser = parse_packing)]
     pub stripe_table: Packing,
     /// Most memory for stripe tables of sealed segments [default: all stay]
@@ -450,13 +450,13 @@ pub struct MountRun {
     /// Profile of the drives, by name or as a TOML file
     #[arg(long, default_value = "zn540-4tb")]
     pub profile: String,
-    /// How stripes are placed: adaptive, zapraid or zone-write-only
+    /// Placement of stripes: adaptive, zapraid or zone-write-only
     #[arg(long, default_value = "adaptive", value_parser = parse_scheme)]
     pub scheme: scheme::Scheme,
     /// Size of the volume, all of it written; its drives are computed and take little memory
     #[arg(long, default_value = "1TiB", value_parser = parse_size, value_name = "BYTES")]
     pub size: u64,
-    /// What clients write before each crash
+    /// Bytes that clients write before each crash
     #[arg(long, default_value = "2GiB", value_parser = parse_size, value_name = "BYTES")]
     pub since: u64,
     /// Seed of the drives and of what clients write

@@ -108,7 +108,7 @@ fn expect_none(options: &Create) -> Result<()> {
     }
 }
 
-/// What was made of an array that may not come to be.
+/// Folder and files made for an array whose creation may still fail.
 #[derive(Default)]
 struct Made {
     folder: Option<PathBuf>,

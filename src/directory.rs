@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// A directory that holds an array.
 pub struct Directory {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// What `array.toml` says.
+    /// Contents of `array.toml`.
     pub file: ArrayFile,
 }
 
@@ -88,17 +88,17 @@ impl Directory {
         std::fs::File::open(path).and_then(|directory| directory.sync_all()).context("array.toml")
     }
 
-    /// Where a server answers questions.
+    /// Path of the socket at which a server answers questions.
     pub fn control_path(&self) -> PathBuf {
         self.path.join("control.sock")
     }
 
-    /// Where NBD clients connect unless told otherwise.
+    /// Path of the socket at which NBD clients connect unless told otherwise.
     pub fn nbd_path(&self) -> PathBuf {
         self.path.join("nbd.sock")
     }
 
-    /// Where counters survive the server.
+    /// Path of the file in which counters survive the server.
     pub fn counters_path(&self) -> PathBuf {
         self.path.join("counters.json")
     }

@@ -22,20 +22,20 @@ use zone::format::superblock::MemberState;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
-/// How often the drives are looked at.
+/// Time between two looks at the drives.
 const LOOK_EVERY: Nanos = SECOND;
 
-/// Whoever has not looked for so long was stopped meanwhile.
+/// Time without a look after which the process is taken to have been stopped meanwhile.
 const BLIND_AFTER: Nanos = Nanos(5 * SECOND.0);
 
 /// A drive is slow when its 99th percentile is this many times the middle one of all drives.
 const SLOW_FACTOR: u64 = 8;
-/// Below this, nobody is slow.
+/// Latency below which no drive is slow.
 const SLOW_MIN: Nanos = Nanos(20_000_000);
-/// Fewer commands say nothing about a drive.
+/// Count of commands below which a drive is not judged.
 const SLOW_COMMANDS_MIN: u64 = 50;
 
-/// What troubles a drive, as `status` has it.
+/// Troubles of a drive, as `status` has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Trouble {
     /// The drive is lost to this server.
@@ -50,7 +50,7 @@ pub struct Trouble {
     /// A command was not answered for so many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered_s: Option<u64>,
-    /// Of commands of late, 99 % were answered within this time, far more than the other drives take.
+    /// Time within which 99 % of recent commands were answered, far more than the other drives take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_p99_us: Option<u64>,
 }
@@ -76,7 +76,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What was said of a drive already.
+/// Troubles of a drive that were logged already.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     is_lost: bool,
@@ -86,13 +86,13 @@ struct Said {
     slow: bool,
 }
 
-/// What is to become of a drive.
+/// Judgement of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Well,
-    /// It died, and that is certain.
+    /// The drive died, and that is certain.
     Lost,
-    /// It does not answer, and its time is over.
+    /// The drive does not answer, and its time is over.
     Overdue,
 }
 
@@ -101,9 +101,9 @@ pub struct DriveWatch {
     /// The first limit; the second is twice that.
     limit: Nanos,
     looked_at: Instant,
-    /// What was submitted before counts from then on.
+    /// Time from which the age of a command counts that was submitted before it.
     blind_until: Instant,
-    /// It was said that too many drives do not answer.
+    /// Set while too many drives do not answer, once that was logged.
     host_hangs: bool,
     drives: Vec<(Condition, Said)>,
     is_slow: Vec<bool>,
@@ -118,7 +118,7 @@ impl DriveWatch {
         DriveWatch { limit, looked_at, blind_until, host_hangs: false, drives, is_slow }
     }
 
-    /// When to look next.
+    /// Time of the next look.
     pub fn next_look(&self) -> Instant {
         self.looked_at + LOOK_EVERY.min(self.limit)
     }
@@ -262,7 +262,7 @@ impl DriveWatch {
         }
     }
 
-    /// What troubles a drive now.
+    /// Returns the present troubles of a drive, if any.
     pub fn trouble(&self, now: Instant, drive: usize) -> Option<Trouble> {
         let (condition, said) = self.drives.get(drive)?;
         let seconds = |since: Instant| now.since(since).0 / SECOND.0;

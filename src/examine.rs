@@ -14,13 +14,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zone::format::superblock::{MemberState, Superblock};
 use zone::stripe::Level;
 
-/// One drive.
+/// Report on one drive.
 #[derive(Debug, Serialize)]
 struct DriveReport {
     path: String,
     /// Identity of the drive.
     uuid: Option<String>,
-    /// Its array; null of a drive that is in none.
+    /// Identity of the drive's array; null of a drive that is in none.
     array: Option<String>,
     /// The array's name, where `array.toml` beside the drive tells it.
     name: Option<String>,
@@ -35,13 +35,13 @@ struct DriveReport {
     generation: Option<u64>,
     /// Counts its mounts.
     epoch: Option<u32>,
-    /// When the file was last written, in seconds since 1970.
+    /// Time at which the file was last written, in seconds since 1970.
     modified: Option<u64>,
     /// The state of each member as this drive has it.
     states: Vec<&'static str>,
     /// Blocks behind the newest superblock that are torn or damaged.
     records_damaged: u32,
-    /// What is wrong with it, or what others do not agree with.
+    /// Problems of the drive, and disagreements with other drives.
     problems: Vec<String>,
     #[serde(skip)]
     exit: Exit,
@@ -185,7 +185,7 @@ pub fn name_of(sighting: &Sighting) -> Option<String> {
     (Some(file.uuid) == sighting.array()).then_some(file.export)
 }
 
-/// What is wrong with a drive's superblocks, by themselves and beside those of the others.
+/// Returns the problems of a drive's superblocks, by themselves and beside those of the others.
 fn problems_of(sighting: &Sighting, seen: &[&Sighting]) -> Vec<String> {
     let mut problems = Vec::new();
     if sighting.records_damaged > 0 {
@@ -225,8 +225,8 @@ fn problems_of(sighting: &Sighting, seen: &[&Sighting]) -> Vec<String> {
     problems
 }
 
-/// What another drive of the array says against this one. Superblocks of one mount follow each other quickly, so that a
-/// crash leaves them one apart.
+/// Returns what another drive of the array says against this one. Superblocks of one mount follow each other quickly,
+/// so that a crash leaves them one apart.
 fn disagreement(
     sighting: &Sighting,
     record: &Superblock,

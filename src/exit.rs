@@ -7,7 +7,7 @@ use server::listen::BindError;
 use std::fmt;
 use std::process::ExitCode;
 
-/// How a command ended, as scripts are told. The numbers are a contract.
+/// Exit code of a command, for scripts. The numbers are a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Done, and nothing is wrong.

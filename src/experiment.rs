@@ -23,13 +23,13 @@ pub struct ExperimentRun {
     /// Runs of each setting, with seeds 1, 2 and so on
     #[arg(long, default_value_t = 5)]
     pub seeds: u64,
-    /// How much is written and read, as a multiple of what is usual (docs/experiments.md)
+    /// Amount written and read, as a multiple of what is usual (docs/experiments.md)
     #[arg(long, default_value_t = 1.0)]
     pub scale: f64,
     /// A block trace for exp10 to replay, in place of the one it makes up
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// How the trace is written down: alibaba, tencent, msr or cloudphysics
+    /// Format of the trace: alibaba, tencent, msr or cloudphysics
     #[arg(long, value_parser = parse_format, requires = "trace", default_value = "alibaba")]
     pub trace_format: Format,
     /// Requests of the trace to replay, from its start
@@ -38,7 +38,7 @@ pub struct ExperimentRun {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// Where experiments on the wall clock (exp11, exp12) keep their drives: a directory with 5 GiB to spare
+    /// Directory with 5 GiB to spare in which experiments on the wall clock (exp11, exp12) keep their drives
     #[arg(long, value_name = "DIR", default_value = lab::wall::SCRATCH_DEFAULT)]
     pub scratch: PathBuf,
     /// Write the report as one self-contained page

@@ -10,9 +10,9 @@ use zone::device::ZonedDevice;
 
 /// See the module.
 pub struct Hosting {
-    /// What drives take the time of. Those are not hosted: their time is that of the loop.
+    /// Profile whose timing drives take, if any. Such drives are not hosted: their time is that of the loop.
     profile: Option<Profile>,
-    /// What rings when a hosted drive has answers.
+    /// Bell that rings when a hosted drive has answers.
     bell: Bell,
 }
 
@@ -20,7 +20,7 @@ pub struct Hosting {
 pub struct Hosted {
     /// The drive.
     pub device: Box<dyn ZonedDevice>,
-    /// Its clock, with a profile.
+    /// Clock of the drive, with a profile.
     pub pace: Option<Pace>,
     /// Readable when it has something to say, where that is not the bell.
     pub wake_fd: Option<OwnedFd>,
@@ -32,7 +32,7 @@ impl Hosting {
         Ok(Hosting { profile, bell: Bell::new().context("event descriptor of the drives")? })
     }
 
-    /// What drives take the time of.
+    /// Returns the profile whose timing drives take, if any.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_ref()
     }

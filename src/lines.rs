@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Lines that wait to be written. More would be told long after they were true.
 const LINES_MAX: usize = 1024;
-/// How long the end of the process waits for the last lines.
+/// Longest time that the end of the process waits for the last lines.
 const LAST_LINES_MAX: Duration = Duration::from_secs(1);
 
 /// Lines of all outputs that got lost.
@@ -22,7 +22,7 @@ pub fn lost_count() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Where lines go; copies go to the same place.
+/// Queue of lines to an output; clones share it.
 #[derive(Clone)]
 pub struct Lines {
     queue: SyncSender<Vec<u8>>,
@@ -77,7 +77,7 @@ impl Waiting {
     }
 }
 
-/// What `env_logger` writes to: it hands over one line at a time.
+/// Receives the output of `env_logger`, which hands over one line at a time.
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         self.say(line.to_vec());

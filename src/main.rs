@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// Where the log goes. A server hands it to a thread: nobody who reads it, or does not, may hold up the service.
+/// Starts the log on standard error. A server hands it to a thread: no reader, slow or absent, may hold up the service.
 fn log_to_stderr(serves: bool) -> Option<Lines> {
     let mut logger = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info"));
     let lines = if serves { Lines::start(std::io::stderr()).ok() } else { None };
@@ -88,7 +88,7 @@ fn log_to_stderr(serves: bool) -> Option<Lines> {
     lines
 }
 
-/// How long a process that has met a broken invariant may take to say so.
+/// Longest time that a process with a broken invariant may take to report it.
 const LAST_WORDS_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A broken invariant stops the process, whichever thread it is met in (docs/adr/0001). The simulator alone

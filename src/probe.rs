@@ -19,7 +19,7 @@ pub struct Probe {
     /// A drive to measure on the wall clock: the file of an emulated drive
     #[arg(long)]
     pub device: Option<PathBuf>,
-    /// What to measure
+    /// Operation to measure
     #[arg(long, value_enum)]
     pub op: Op,
     /// Size of each request

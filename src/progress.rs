@@ -12,7 +12,7 @@ const WINDOW: Nanos = Nanos(30_000_000_000);
 /// Between two marks.
 const MARK_EVERY: Nanos = Nanos(500_000_000);
 
-/// How fast bytes have been done over the last half minute.
+/// Speed in bytes over the last half minute.
 #[derive(Debug, Default)]
 pub struct Speed {
     marks: VecDeque<(Instant, u64)>,
@@ -40,7 +40,7 @@ impl Speed {
     }
 }
 
-/// How far something is.
+/// Progress of a task.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Progress {
     /// Done, of a hundred.
@@ -115,7 +115,7 @@ impl Display {
         }
     }
 
-    /// It is over.
+    /// Ends the display.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

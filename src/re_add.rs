@@ -29,7 +29,7 @@ const TURNS_MAX: u32 = 1_000_000;
 pub struct ReAddedDrive {
     /// The drive's number.
     pub drive: u8,
-    /// Its file.
+    /// Path of the drive's file.
     pub path: PathBuf,
     /// Segments of which it holds its part.
     pub segments_whole: u64,
@@ -40,7 +40,7 @@ pub struct ReAddedDrive {
 }
 
 impl ReAddedDrive {
-    /// What a mount made of the drive.
+    /// Returns the report on a drive that a mount re-added.
     ///
     /// # Errors
     /// When the drive failed during the mount.
@@ -54,7 +54,7 @@ impl ReAddedDrive {
         Ok(ReAddedDrive { drive, path, segments_whole, segments_to_rebuild, served })
     }
 
-    /// How much of the drive counts.
+    /// Describes in words how many segments of the drive are whole.
     pub fn in_words(&self) -> String {
         let ReAddedDrive { segments_whole, segments_to_rebuild, .. } = self;
         let all = segments_whole + segments_to_rebuild;

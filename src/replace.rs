@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zone::device::{Geometry, ZonedDevice};
 
-/// How often a busy array is asked again, and for how long.
+/// Time between two questions to a busy array, and the most of them.
 const ASK_AGAIN_EVERY: Duration = Duration::from_millis(50);
 const ASK_AGAIN_MAX: u32 = 1_200;
 /// Turns after which an array that is not served has not recorded its new member.
@@ -43,7 +43,7 @@ pub struct Replaced {
     pub served: bool,
 }
 
-/// What became of an attempt to give a member a drive.
+/// Outcome of an attempt to give a member a drive.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attempt<T> {
@@ -199,7 +199,7 @@ pub fn install(
 
 /// A drive that is in no array yet.
 pub struct Newcomer {
-    /// What `array.toml` is to say of it.
+    /// Entry of the drive for `array.toml`.
     pub table: DriveTable,
     drive: EmulatedDrive,
     created: bool,

@@ -13,7 +13,7 @@ use zone::format::superblock::Superblock;
 /// Bytes of all drives together up to which an entry of the index takes four bytes, not five.
 const SHORT_ENTRIES_MAX: u64 = 16 << 40;
 
-/// What an array takes of its host.
+/// Resources of the host that an array takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes of the file of each drive, once all of its zones were written.

@@ -20,11 +20,11 @@ use zone::device::ZonedDevice;
 use zone::format::superblock::{MemberState, Superblock};
 use zone::stripe::Level;
 
-/// How long to wait for the drives of a server that was killed: the kernel closes its files a little later.
+/// Longest wait for the drives of a server that was killed: the kernel closes its files a little later.
 const IN_USE_LIMIT: Duration = Duration::from_secs(2);
 const IN_USE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is done about a drive that the array counts on and that cannot be had.
+/// Handling of a drive that the array counts on and that cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// Refused.
@@ -37,12 +37,12 @@ pub enum Absence {
     Looking,
 }
 
-/// One drive of the array.
+/// Place of a drive in the array.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Its file, or where it should be.
+    /// Path of the drive's file, or where it should be.
     pub path: PathBuf,
-    /// Its state as the superblocks have it; none when no superblock was found.
+    /// State of the member as the superblocks have it; none when no superblock was found.
     pub state: Option<MemberState>,
     /// Why it cannot be had.
     pub problem: Option<String>,
@@ -279,7 +279,7 @@ fn places_of(directory: &mut Directory, looked: &Looked, record: &Superblock) ->
     places
 }
 
-/// What `array.toml` says of a drive that was not seen, and why it was not.
+/// Returns the entry for `array.toml` of a drive that was not seen, and the reason why it was not, if any.
 fn not_found(
     before: &[DriveTable],
     looked: &Looked,

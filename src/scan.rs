@@ -34,7 +34,7 @@ struct ArrayReport {
 struct FoundDrive {
     member: usize,
     path: String,
-    /// Another drive has its place now.
+    /// True when another drive has the place of this one.
     replaced: bool,
 }
 

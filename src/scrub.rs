@@ -23,7 +23,7 @@ pub struct ScrubReport {
     pub state: String,
     /// Damage is to be repaired.
     pub repair: bool,
-    /// How far it is.
+    /// Progress of the scrub.
     #[serde(flatten)]
     pub progress: Progress,
     /// Most bytes a second that it may read; null without limit.
@@ -32,7 +32,7 @@ pub struct ScrubReport {
     pub blocks_read: u64,
     /// Blocks that cannot be read, fail their checksum, or are not what was written there.
     pub blocks_damaged: u64,
-    /// Of those, blocks that nothing can rebuild. They are lost if they hold something.
+    /// Damaged blocks that nothing can rebuild. They are lost if they hold something.
     pub blocks_beyond_rescue: u64,
     /// Stripes whose parity is not that of their data, though every block is whole.
     pub stripes_mismatched: u64,
@@ -61,7 +61,7 @@ pub struct ScrubReport {
     pub blocks_repaired: u64,
     /// Blocks that were written off: lost for good until they are written or trimmed.
     pub blocks_lost: u64,
-    /// Where damage was found: the first hundred places.
+    /// Places of damage: the first hundred.
     #[serde(default)]
     pub damage: Vec<PlaceReport>,
 }
@@ -73,7 +73,7 @@ pub struct DriveOut {
     pub drive: usize,
     /// Why, as far as the server knows.
     pub text: String,
-    /// It is lost to the server.
+    /// True when the drive is lost to the server.
     pub is_lost: bool,
 }
 
@@ -162,7 +162,7 @@ impl ScrubReport {
         self.state == "done" && !is_left && !self.drives_out.iter().any(|out| out.is_lost)
     }
 
-    /// How the command that followed it ends.
+    /// Returns the exit code of the command that followed the scrub.
     fn exit(&self) -> Exit {
         match (self.is_clean(), self.drives_out.is_empty()) {
             (false, _) => Exit::Damage,

@@ -41,22 +41,22 @@ use zone::format::superblock::MemberState;
 
 /// Waits shorter than this are spent awake when drives take the time of a profile.
 const SPIN_FOR_PROFILE: Nanos = Nanos(200_000);
-/// How often it is looked whether the host keeps up, and what is worth a word.
+/// Time between two checks that the host keeps up, and the lag that is logged.
 const PACE_EVERY: Nanos = Nanos(5_000_000_000);
 const LAG_NOTED: Nanos = Nanos(500_000);
 
-/// How often drives are looked at that have no descriptor in the loop.
+/// Time between two looks at drives that have no descriptor in the loop.
 const LOOK_AT_NEWCOMERS_EVERY: Nanos = Nanos(200_000);
 
-/// How often a spare is tried while the array is too busy to take it.
+/// Time between two attempts to install a spare while the array is too busy to take it.
 const CALL_SPARE_EVERY: Nanos = Nanos(50_000_000);
 
-/// How long the last checkpoint may take.
+/// Longest time that the last checkpoint may take.
 const LAST_CHECKPOINT_MAX: Nanos = Nanos(10_000_000_000);
 
-/// How often damage is spoken of.
+/// Shortest time between two log messages about damage.
 const DAMAGE_NAMED_EVERY: Nanos = Nanos(10_000_000_000);
-/// How often counters are saved, so that a killed server loses few of them.
+/// Time between two saves of the counters, so that a killed server loses few of them.
 const COUNTERS_EVERY: Nanos = Nanos(10_000_000_000);
 
 /// Creates the array if there is none, then serves it.

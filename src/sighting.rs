@@ -11,20 +11,20 @@ use zone::format::superblock::Superblock;
 /// Files of a folder that are looked at; a folder with more of them is no place for drives.
 const FILES_MAX: usize = 10_000;
 
-/// What is known of a drive from its file.
+/// Facts about a drive from its file.
 #[derive(Clone, Debug)]
 pub struct Sighting {
-    /// Its file.
+    /// Path of the drive's file.
     pub path: PathBuf,
     /// Identity of the drive.
     pub uuid: uuid::Uuid,
-    /// Its zones and limits.
+    /// Zones and limits of the drive.
     pub geometry: Geometry,
     /// Device and inode: the same under each name of the file.
     pub file_id: (u64, u64),
-    /// When the file was last written.
+    /// Time at which the file was last written.
     pub modified: Option<SystemTime>,
-    /// Its newest superblock; none on a drive that is in no array.
+    /// Newest superblock of the drive; none on a drive that is in no array.
     pub record: Option<Superblock>,
     /// Format version of a superblock that this program cannot read.
     pub other_version: Option<u32>,
@@ -88,7 +88,7 @@ impl Sighting {
         self.record.as_ref().map(|record| uuid::Uuid::from_bytes(record.array))
     }
 
-    /// Its number in the array.
+    /// Returns the drive's number in the array.
     pub fn member(&self) -> Option<usize> {
         self.record.as_ref().map(|record| usize::from(record.member))
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long to run when nothing says what.
+/// Seconds to run when no option says what to run.
 const SECONDS_DEFAULT: u64 = 10;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub struct Sim {
     /// Make the failing run, or the first one of many, as small as it gets and print it as a scenario
     #[arg(long, conflicts_with_all = ["trace", "json"])]
     pub minimise: bool,
-    /// Where to write the smallest scenario instead of printing it
+    /// File to write the smallest scenario to, instead of printing it
     #[arg(long, value_name = "FILE", requires = "minimise")]
     pub output: Option<PathBuf>,
     /// Write every event of the one run in words; `-` prints them
@@ -65,7 +65,7 @@ fn parse_jobs(text: &str) -> Result<usize, String> {
     jobs.ok_or_else(|| format!("`{text}` is not a number of threads: use 1 to 1024"))
 }
 
-/// Where a run comes from.
+/// Origin of a run.
 #[derive(Clone, Debug)]
 enum Origin {
     Seed(u64),
@@ -74,7 +74,7 @@ enum Origin {
 }
 
 impl Origin {
-    /// What repeats the run.
+    /// Returns the command that repeats the run.
     fn command(&self) -> String {
         match self {
             Origin::Seed(seed) => format!("zoneweave sim --seed {seed}"),

@@ -51,7 +51,7 @@ pub struct StatusReport {
     pub spares: Vec<SpareReport>,
     /// Size of the volume.
     pub capacity_bytes: u64,
-    /// Of which hold data.
+    /// Bytes of the volume that hold data.
     pub used_bytes: u64,
     /// Zones in no segment, over all drives.
     pub free_zones: u64,
@@ -85,13 +85,13 @@ pub struct StatusReport {
     /// Bytes of memory that the engine's structures take; of a server's, if there is one.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// How much of the index is in memory; null when all of it is.
+    /// State of an index that is only partly in memory; null when all of it is.
     #[serde(default)]
     pub index: Option<IndexReport>,
     /// Lines of the server's log that nobody took.
     #[serde(default)]
     pub log_lines_lost: u64,
-    /// What was counted since the array was created.
+    /// Counters since the array was created.
     pub counters: LifetimeCounters,
 }
 
@@ -104,7 +104,7 @@ pub struct IndexReport {
     pub resident_bytes: u64,
     /// Groups.
     pub groups: u64,
-    /// Of them, how many lie in a mapping block.
+    /// Groups that lie in a mapping block.
     pub mapping_blocks: u64,
     /// Uses of a group that was in memory.
     pub hits: u64,
@@ -129,7 +129,7 @@ impl From<Memory> for MemoryReport {
     }
 }
 
-/// How far a rebuild has come.
+/// Progress of a rebuild.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct RebuildReport {
     /// The drive that is being rebuilt.
@@ -144,22 +144,22 @@ pub struct RebuildReport {
 /// A spare.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct SpareReport {
-    /// Its file.
+    /// Path of the spare's file.
     pub path: String,
     /// spare, or missing.
     pub state: String,
 }
 
-/// One drive.
+/// Report on one drive.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct MemberReport {
-    /// Its number.
+    /// Number of the drive.
     pub index: usize,
-    /// Its file.
+    /// Path of the drive's file.
     pub path: String,
     /// active, failed, rebuilding, or missing: of a drive that the array counts on and that cannot be had.
     pub state: String,
-    /// What troubles the drive, as the server sees it.
+    /// Trouble of the drive, as the server sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
     /// Why it cannot be had, or is left out.
@@ -250,7 +250,7 @@ impl LifetimeCounters {
         Ok(())
     }
 
-    /// These and those of the current service.
+    /// Returns the sum of these counters and those of the current service.
     #[must_use]
     pub fn plus(&self, now: &Counters, damage: &[DriveDamage]) -> LifetimeCounters {
         let mut drives = self.drives.clone();
@@ -392,7 +392,7 @@ pub fn expect_unserved(directory: &Directory) -> Result<()> {
     Ok(())
 }
 
-/// One question to the server; `None` when there is none.
+/// Asks the server one question; returns `None` when there is no server.
 pub fn ask(directory: &Directory, line: &str) -> Result<Option<String>> {
     let answer = match control::ask(&directory.control_path(), line) {
         Ok(answer) => answer,
@@ -458,12 +458,12 @@ fn state_in_words(state: MemberState) -> &'static str {
     }
 }
 
-/// What only a server knows.
+/// Facts that only a server knows.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     /// Speed of the rebuild.
     pub rebuild_bytes_per_second: Option<u64>,
-    /// Its limit.
+    /// Limit of the rebuild's speed.
     pub rebuild_bytes_per_second_max: Option<u64>,
     /// A spare is about to take the place of a drive that failed.
     pub rebuild_due: bool,

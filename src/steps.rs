@@ -36,7 +36,7 @@ pub struct Steps {
     what: &'static str,
     bar: ProgressBar,
     begun: Instant,
-    /// None on a terminal.
+    /// Lines about progress; none on a terminal.
     lines: Option<LogLines>,
 }
 
@@ -64,7 +64,7 @@ impl Steps {
         lines.tell(|| line(&format!("{done} of {total} {}", self.what), work, self.begun.elapsed(), last));
     }
 
-    /// It is over.
+    /// Ends the display.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

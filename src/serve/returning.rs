@@ -21,9 +21,9 @@ use server::WallClock;
 use std::path::{Path, PathBuf};
 use zone::format::superblock::MemberState;
 
-/// How long clients wait for the engine to come to rest.
+/// Longest time that clients wait for the engine to come to rest.
 const SETTLING_MAX: Nanos = Nanos(10_000_000_000);
-/// How long an outcome that nobody asks for is kept.
+/// Time for which an outcome that nobody asks for is kept.
 const KEPT_MAX: Nanos = Nanos(5_000_000_000);
 
 /// See the module.
@@ -31,7 +31,7 @@ pub(super) struct Returning {
     tuning: Tuning,
     clock: WallClock,
     stage: Stage,
-    /// What clients asked for meanwhile.
+    /// Requests that clients made meanwhile.
     held: Vec<Request>,
 }
 

@@ -13,7 +13,7 @@ const FAILURES_MAX: usize = 10;
 /// Between two lines about progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Which seeds, for how long, on how many threads.
+/// Seeds to run, time limit and threads.
 pub struct Settings {
     pub first: u64,
     pub runs: Option<u64>,
@@ -48,13 +48,13 @@ pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
     Ok((totals, begun.elapsed()))
 }
 
-/// How far it is: a bar on a terminal, lines elsewhere.
+/// Display of progress: a bar on a terminal, lines elsewhere.
 struct Progress {
     begun: Instant,
     runs: Option<u64>,
     limit: Option<Duration>,
     bar: ProgressBar,
-    /// None on a terminal.
+    /// Lines about progress; none on a terminal.
     lines: Option<LogLines>,
 }
 

@@ -43,7 +43,7 @@ pub struct FailedRun {
     pub step_text: String,
     pub message: String,
     pub lba: Option<u64>,
-    /// What repeats it.
+    /// Command that repeats the run.
     pub command: String,
     #[serde(skip)]
     place: String,
@@ -71,7 +71,7 @@ impl FailedRun {
 }
 
 impl Report {
-    /// Of everything that was run; `first_seed` when seeds were.
+    /// Makes a report of all runs; `first_seed` is set when seeds were run.
     pub fn new(totals: &Totals, first_seed: Option<u64>, took: Duration) -> Report {
         let scenarios = totals.scenario_failures.iter();
         let scenarios = scenarios.map(|(name, outcome)| (Origin::Scenario(PathBuf::from(name)), outcome));
@@ -97,7 +97,7 @@ impl Report {
         }
     }
 
-    /// What was done, one line each.
+    /// Returns the figures of all runs, one line each.
     pub fn figures(&self) -> String {
         let failed = match self.requests_failed {
             0 => String::new(),
