@@ -8,11 +8,11 @@ use anyhow::Result;
 struct Effort {
     null_write: &'static [&'static str],
     nbd_compare: &'static [&'static str],
-    /// Of every experiment in virtual time.
+    /// Options of `lab run all`: every experiment in virtual time.
     all: &'static [&'static str],
 }
 
-/// What they take by default.
+/// Options of full runs, as they are by default.
 const FULL: Effort = Effort { null_write: &[], nbd_compare: &[], all: &["--seeds", "1"] };
 
 /// Enough to see that they work, and a large change.

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 /// Seconds per target when nothing is said.
 const SECONDS: u32 = 60;
-/// What CI takes.
+/// Seconds per target in CI.
 const SECONDS_SHORT: u32 = 5;
 
 /// Coverage as libFuzzer wants it: counters of blocks, their addresses, and operands of comparisons.
@@ -106,7 +106,7 @@ pub fn host() -> Result<String> {
     host.map(str::to_owned).context("`rustc -vV` names no host")
 }
 
-/// How a run of a target went.
+/// Results of a run of a target.
 struct Outcome {
     executions: u64,
     coverage: u64,
@@ -142,7 +142,7 @@ fn last_lines(log: &str) -> String {
     lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
-/// What libFuzzer says of itself.
+/// Reads what libFuzzer reports of itself.
 fn read_log(log: &str) -> Outcome {
     let number_after = |key: &str| {
         let text = log.rsplit_once(key)?.1.trim_start();

@@ -36,7 +36,7 @@ struct Command {
     run: Run,
 }
 
-/// What does a command.
+/// Function that does a command.
 enum Run {
     Plain(fn() -> Result<()>),
     /// With an argument of this name, which may be left out.

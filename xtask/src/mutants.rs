@@ -22,7 +22,7 @@ use std::process::Command;
 const TARGET: &str = "target/mutants";
 /// The scratch copy.
 const TREE: &str = "target/mutants/tree";
-/// Where the table stands.
+/// Document that has the table.
 pub const DOCUMENT: &str = "docs/TESTING.md";
 const BEGIN: &str = "<!-- mutants -->\n";
 const END: &str = "<!-- /mutants -->";

@@ -26,7 +26,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What `command` prints; its errors are shown.
+/// Returns what `command` prints; its errors are shown.
 ///
 /// # Errors
 /// As [`run`].
@@ -66,12 +66,12 @@ impl Phases {
         result
     }
 
-    /// Whether every part succeeded.
+    /// Returns true when every part succeeded.
     pub fn all_succeeded(&self) -> bool {
         self.done.iter().all(|&(_, _, succeeded)| succeeded)
     }
 
-    /// One line: every part with its time, and whether it succeeded.
+    /// Returns one line: every part with its time, and whether it succeeded.
     pub fn summary(&self) -> String {
         let total: Duration = self.done.iter().map(|&(_, time, _)| time).sum();
         let parts = self.done.iter().map(|(name, time, succeeded)| {

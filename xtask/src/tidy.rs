@@ -25,7 +25,7 @@ pub(crate) struct TextFile {
     pub text: String,
 }
 
-/// Whether a finding fails the command.
+/// Severity of a finding: an error fails the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     Error,
@@ -38,7 +38,7 @@ pub(crate) struct Finding {
     severity: Severity,
     /// `file:line`, `file` or the commit.
     place: String,
-    /// What is wrong and what to do about it.
+    /// Description of what is wrong and what to do about it.
     what: String,
 }
 
@@ -96,7 +96,7 @@ fn judge(files: &[TextFile]) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What is tracked or would be; without git, whatever lies there.
+/// Returns the paths of files that are tracked or would be; without git, of all files there are.
 ///
 /// # Errors
 /// When the repository cannot be read.
@@ -107,7 +107,7 @@ pub fn paths() -> Result<Vec<String>> {
     }
 }
 
-/// Those that are text.
+/// Returns the files that are text.
 ///
 /// # Errors
 /// As [`paths`].
@@ -139,7 +139,7 @@ fn walk(root: &Path, folder: &str) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// What git prints; `None` without git, outside a repository or without commits.
+/// Returns what git prints; `None` without git, outside a repository or without commits.
 fn git(arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     command.current_dir(root()).args(arguments).stderr(Stdio::null());

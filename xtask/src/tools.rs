@@ -5,7 +5,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How to see whether a tool is here.
+/// Test by which a tool is found.
 enum Probe {
     /// A program of this name on the path.
     Program(&'static str),
@@ -58,7 +58,7 @@ impl Tool {
     }
 }
 
-/// Whether `name` is on the path, or where Debian keeps the administrator's programs.
+/// Returns true when `name` is on the path, or where Debian keeps the administrator's programs.
 pub fn program_is_here(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let administrators = ["/usr/sbin", "/sbin"].map(Into::into);
@@ -106,7 +106,7 @@ fn packages(tools: &[&Tool]) -> Vec<&'static str> {
     packages
 }
 
-/// Whether we may install packages, mount and detach.
+/// Returns true when we may install packages, mount and detach.
 fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output();
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")

@@ -18,22 +18,22 @@ use crate::tidy::TextFile;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
-/// Where the lists lie.
+/// Folder of the lists.
 pub const FOLDER: &str = "crates/sim/mutants/";
-/// How the text of an edit asks whether the process has a bug; a quote follows.
+/// Code by which the text of an edit asks whether the process has a bug; a quote follows.
 pub const SWITCH: &str = "mutant!(";
 
 /// A deliberate bug.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mutant {
     pub name: String,
-    /// What is wrong then, in one sentence.
+    /// Description of the bug, in one sentence.
     pub breaks: String,
     pub kind: Kind,
     pub edits: Vec<Edit>,
 }
 
-/// Where the idea of a mutant comes from; the order of the table in the docs.
+/// Origin of the idea of a mutant; the order of the table in the docs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Others,
@@ -130,7 +130,7 @@ fn expect_no_more(table: &Table) -> Result<(), String> {
     table.keys().next().map_or(Ok(()), |key| Err(format!("`{key}` is not understood")))
 }
 
-/// What is wrong with mutants: their names, what they name, and whether each still fits the `text_of` its file.
+/// Judges mutants: their names, what they name, and whether each still fits the `text_of` its file.
 fn judge<'a>(mutants: &[Mutant], text_of: impl Fn(&str) -> Option<&'a str>) -> Vec<Wrong> {
     let mut wrong: Vec<Wrong> = Vec::new();
     let mut names = BTreeSet::new();

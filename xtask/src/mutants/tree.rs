@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// The switch as ordinary builds have it, without a mutant.
 const SWITCH_FILE: &str = "crates/sim/src/bin/mutants/switch.rs";
-/// Its place in the scratch copy.
+/// Path of the switch in the scratch copy.
 const SWITCH_IN_BASE: &str = "crates/base/src/switch.rs";
 const BASE: &str = "crates/base/src/lib.rs";
 /// The list of the switch, before and after the scratch copy has filled it in.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// How many times the instructions of the base a head may execute.
+/// Most instructions that a head may execute, as a multiple of those of the base.
 const INSTRUCTIONS_RATIO_MAX: f64 = 1.02;
 /// Differences of a kind that are printed; `--json` has them all.
 const SHOWN_MAX: usize = 20;
@@ -20,11 +20,11 @@ pub struct Comparison {
     scenarios: Differences,
     lab: Differences,
     instructions: InstructionsRatio,
-    /// What could not be compared, and why: no difference, and no proof either.
+    /// Reasons why something could not be compared: no difference, and no proof either.
     not_compared: Vec<String>,
 }
 
-/// Of one kind of results.
+/// Differences between results of one kind.
 #[derive(Debug, Default, Serialize)]
 struct Differences {
     compared: usize,
@@ -72,7 +72,7 @@ impl Comparison {
         }
     }
 
-    /// Whether nothing that was compared differs.
+    /// Returns true when nothing that was compared differs.
     pub fn is_same(&self) -> bool {
         let kinds = [&self.seeds, &self.scenarios, &self.lab];
         kinds.iter().all(|kind| kind.differing.is_empty()) && !self.instructions.is_too_many()
@@ -94,7 +94,7 @@ impl Differences {
         self.differing.extend(more.differing);
     }
 
-    /// One line for the overview.
+    /// Returns one line for the overview.
     fn line(&self) -> String {
         match (self.compared, self.differing.len()) {
             (0, _) => "not compared".to_owned(),

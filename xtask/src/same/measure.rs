@@ -21,7 +21,8 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Turns of `lab null-write` that are counted, from this one on: what a start costs is in both counts.
 const TURNS: (u64, u64) = (100, 6_000);
-/// What counts: it gives the same number in every run, on every machine, which hardware counters do not, where there are any.
+/// Program that counts: it gives the same number in every run, on every machine, which hardware counters do not, where
+/// there are any.
 const COUNTER: [&str; 4] =
     ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"];
 
@@ -111,7 +112,7 @@ fn simulate<T: Clone + Ord + Sync + Send>(
     Ok(results.into_inner().expect("no run panics"))
 }
 
-/// What a run of the simulator comes to.
+/// Runs the simulator once; returns the hash of its report and its failure, or why there is no report.
 fn run_once(mut command: Command) -> Result<String> {
     let mut run =
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("could not start sim")?;
@@ -193,7 +194,7 @@ fn count(program: &Path) -> Result<Instructions> {
     Ok(Instructions::Counted { per_write: instructions / writes, counted_by: COUNTER[..3].join(" ") })
 }
 
-/// What `lab null-write` did in so many turns.
+/// Instructions and writes of `lab null-write` in so many turns.
 struct Turns {
     instructions: f64,
     writes: f64,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 /// Seeds when nothing is said.
 const SEEDS: u64 = 1_500;
 
-/// What to compare.
+/// Options of a comparison.
 #[derive(Debug, PartialEq)]
 pub struct Options {
     pub base: Option<String>,

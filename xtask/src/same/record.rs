@@ -9,13 +9,13 @@ use std::path::Path;
 /// Names and results. A result is a hash, a line of JSON, or what went wrong, in words.
 pub type Results = BTreeMap<String, String>;
 
-/// What a commit does. Parts that were not measured are absent.
+/// Results of a commit. Parts that were not measured are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub commit: String,
     /// The compiler of the build.
     pub rustc: String,
-    /// Of each seed the hash of its event log.
+    /// Hash of the event log of each seed.
     pub seeds: BTreeMap<u64, String>,
     /// The same of each scenario.
     pub scenarios: Option<Results>,
@@ -24,7 +24,7 @@ pub struct Record {
     pub instructions: Option<Instructions>,
 }
 
-/// What `lab null-write` executes.
+/// Instructions that `lab null-write` executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Instructions {
@@ -44,7 +44,7 @@ impl Record {
         Record { commit: commit.to_string(), rustc, ..Record::default() }
     }
 
-    /// What is kept; `None` when there is nothing, or nothing that can be read.
+    /// Loads a record that is kept; `None` when there is nothing, or nothing that can be read.
     pub fn load(path: &Path) -> Option<Record> {
         serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
     }

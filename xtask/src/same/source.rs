@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// A state of the repository.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
-    /// Its tree, by the hash that git gives it.
+    /// Hash that git gives the commit's tree.
     tree: String,
     /// Commit and subject, or that it is the working tree.
     title: String,
@@ -71,7 +71,7 @@ impl Workshop {
         Ok((tree != head.tree).then_some(Commit { tree, title }))
     }
 
-    /// Where the record of a commit is kept.
+    /// Returns the path at which the record of a commit is kept.
     pub fn record_path(&self, commit: &Commit) -> PathBuf {
         self.folder.join(format!("{}.json", commit.tree))
     }
@@ -116,7 +116,7 @@ fn commit(name: &str) -> Result<Commit> {
     Ok(Commit { tree, title: git(&["log", "-1", "--format=%h %s", &hash])? })
 }
 
-/// What a head is compared with when nothing is said.
+/// Returns the commit with which a head is compared when no option names one.
 fn base_of(head: &Commit) -> Result<Commit> {
     let is_changed = head.tree != commit("HEAD")?.tree;
     let upstream = git(&["merge-base", "HEAD", "@{upstream}"]).and_then(|hash| commit(&hash));

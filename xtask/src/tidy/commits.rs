@@ -2,10 +2,10 @@
 
 use super::Finding;
 
-/// What a one-line log shows whole beside its hash.
+/// Columns of a subject that a one-line log shows whole beside its hash.
 const SUBJECT_COLUMNS_GOOD: usize = 60;
 
-/// Beyond this, tools cut it off.
+/// Columns beyond which tools cut off a subject.
 const SUBJECT_COLUMNS_MAX: usize = 72;
 
 /// Judges a log in which 0x1f parts hash, subject and body, and 0x1e ends a commit.
@@ -44,7 +44,7 @@ fn judge_commit(commit: Commit) -> Vec<Finding> {
     findings
 }
 
-/// Whether it begins like `array: ` or `base, zone: ` and goes on.
+/// Returns true when a subject begins like `array: ` or `base, zone: ` and goes on.
 fn names_an_area(subject: &str) -> bool {
     let Some((areas, what)) = subject.split_once(": ") else { return false };
     let is_area = |area: &str| {

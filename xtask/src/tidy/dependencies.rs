@@ -9,9 +9,9 @@ use toml::Table;
 struct Room {
     folder: &'static str,
     may_see: &'static [&'static str],
-    /// What only its tests may see.
+    /// Packages of ours that only the package's tests may see.
     tests_may_see: &'static [&'static str],
-    /// Whether it may use the work of others.
+    /// True when the package may use the work of others.
     may_use_others: bool,
 }
 
@@ -80,7 +80,7 @@ fn our_names(shared: &Table) -> BTreeSet<String> {
     shared.iter().filter(|(_, value)| is_ours(value)).map(|(name, _)| name.clone()).collect()
 }
 
-/// What a package depends on; ours by the names of the crates.
+/// Packages that a package depends on; ours by the names of the crates.
 #[derive(Default)]
 struct Dependencies {
     ours: BTreeSet<String>,

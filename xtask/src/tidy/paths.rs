@@ -2,7 +2,7 @@
 
 use super::{Finding, TextFile};
 
-/// Where people and machines of this project build. Spelled in two halves, so that this file may
+/// Places where people and machines of this project build. Spelled in two halves, so that this file may
 /// be tracked.
 const PRIVATE: &[&str] = &[concat!("/wo", "rk/"), concat!("/tmp/tar", "get")];
 
@@ -22,7 +22,7 @@ fn judge_file(file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether `path` occurs in `line` other than in the middle of a longer path.
+/// Returns true when `path` occurs in `line` other than in the middle of a longer path.
 fn begins_a_path(line: &str, path: &str) -> bool {
     let in_longer = |letter: char| letter.is_alphanumeric() || "_-.*".contains(letter);
     line.match_indices(path).any(|(at, _)| !line[..at].ends_with(in_longer))

@@ -13,7 +13,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/baseline/src/",
 ];
 
-/// What may not be said there, and why.
+/// Words that code of these folders may not contain, and why.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("std::time", CLOCK),
     ("Instant::now", CLOCK),
@@ -97,7 +97,7 @@ fn said(source: &Source) -> Vec<(usize, String)> {
     said
 }
 
-/// What follows the `use` of a line.
+/// Returns the text after the `use` of a line.
 fn import_begun(line: &str) -> Option<&str> {
     let (before, tree) = line.split_once("use ")?;
     let before = before.trim();

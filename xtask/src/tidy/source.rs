@@ -12,7 +12,7 @@ pub struct Source<'a> {
     pub lines: Vec<&'a str>,
     /// The same lines with comments, strings and characters blanked out.
     pub code: Vec<String>,
-    /// Whether the line is part of a test.
+    /// True for each line that is part of a test.
     pub in_test: Vec<bool>,
 }
 
@@ -140,7 +140,7 @@ fn quoted_bytes(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Whether `'` begins a lifetime: a name that no `'` closes.
+/// Returns true when `'` begins a lifetime: a name that no `'` closes.
 fn is_lifetime(text: &str) -> bool {
     let mut letters = text.chars().skip(1);
     letters.next().is_some_and(is_word) && letters.next() != Some('\'')
@@ -196,12 +196,12 @@ fn declared_test_files(source: &Source) -> Vec<String> {
     names.flat_map(|name| [format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]).collect()
 }
 
-/// Whether `letter` may be part of a name.
+/// Returns true when `letter` may be part of a name.
 pub fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Whether `pattern` occurs in `code` where no name runs into either end of it.
+/// Returns true when `pattern` occurs in `code` where no name runs into either end of it.
 pub fn mentions(code: &str, pattern: &str) -> bool {
     code.match_indices(pattern).any(|(at, _)| {
         let runs_in = code[..at].ends_with(is_word) && pattern.starts_with(is_word);

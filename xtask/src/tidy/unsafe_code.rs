@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/server/src/ring.rs", "io_uring: the kernel owns buffers and descriptors for a while"),
 ];
 
-/// What has to be said, and how far above `unsafe` at most: each use is sound for a reason of its
+/// Words that must explain `unsafe`, and the most lines above it: each use is sound for a reason of its
 /// own, while the gain may be that of a whole `impl`.
 const EXPLANATIONS: [(&str, usize); 2] = [("SAFETY:", 12), ("WHY:", 24)];
 
