@@ -89,7 +89,7 @@ fn a_missing_array_is_named_with_the_command_that_makes_one() {
     assert!(!dir.exists(), "asking makes nothing");
 }
 
-/// What only experiments choose is no option of `create`, `up` and `serve`.
+/// Options that only experiments choose are none of `create`, `up` and `serve`.
 #[test]
 fn there_is_nothing_to_tune() {
     let scratch = Scratch::new("tune");

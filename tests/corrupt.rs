@@ -31,7 +31,7 @@ struct Spoiled {
     count: usize,
 }
 
-/// What the volume holds: the stamp of each block, never 0, and never the same twice.
+/// Contents of the volume: the stamp of each block, never 0, and never the same twice.
 struct Contents {
     stamps: Vec<u64>,
     stamp_last: u64,

@@ -70,7 +70,7 @@ fn contents(seed: u64, name: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// What must be on the volume after a crash.
+/// Data that must be on the volume after a crash.
 #[derive(Default)]
 struct Promised {
     /// A tree that was copied and synced: original and copy.

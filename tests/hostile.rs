@@ -23,7 +23,7 @@ use support::{random, random_bytes};
 const SIZE_BYTES: u64 = 64 << 20;
 /// The first half is the witness's; whoever attacks writes at most into the second.
 const WITNESS_BLOCKS: u64 = SIZE_BYTES / BLOCK_BYTES_U64 / 2;
-/// Whoever waits longer for a few small requests suffers from others.
+/// Time beyond which a client that waits for a few small requests suffers from others.
 const STARVING: Duration = Duration::from_secs(10);
 const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;

@@ -22,17 +22,17 @@ use support::writer::{Oracle, Writers};
 use support::{have, number_from, random, text};
 
 const DRIVES: u64 = 4;
-/// How long an array without a drive may take to be whole again.
+/// Longest time until an array without a drive is whole again.
 const REBUILT_WITHIN: Duration = Duration::from_secs(120);
 
-/// What happens to the array or its host.
+/// Trouble of the array or its host.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     /// The server dies at any instant.
     Kill,
-    /// An operator stops it.
+    /// An operator stops the server.
     Stop,
-    /// It is frozen for a moment, as by a debugger or a suspended machine.
+    /// The server is frozen for a moment, as by a debugger or a suspended machine.
     Freeze,
     /// A drive's file is removed while it is not served.
     DriveLost,
@@ -79,7 +79,7 @@ fn is_drive(path: &Path) -> bool {
 }
 
 struct Siege {
-    /// What the array lies on, where we may mount.
+    /// Disk that the array lies on, where we may mount.
     disk: Option<SmallDisk>,
     scratch: Scratch,
     random: Random,
@@ -216,7 +216,7 @@ impl Siege {
         self.disk.iter().for_each(SmallDisk::empty);
     }
 
-    /// Whoever is connected goes on, and newcomers are served when there are descriptors again.
+    /// Takes all descriptors: connected clients go on, and newcomers are served when there are descriptors again.
     fn suffer_no_descriptors(&mut self, mut server: Server, writers: Writers) {
         if !have(&["prlimit"]) {
             return self.end(server, writers);
@@ -290,7 +290,7 @@ impl Siege {
         files.filter(is_old).for_each(|path| std::fs::remove_file(path).unwrap());
     }
 
-    /// One bit in each of some blocks, behind what describes the drive and its first zones.
+    /// Flips one bit in each of some blocks, behind the description of the drive and its first zones.
     fn flip_bits(&mut self, path: &std::path::Path) {
         let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
         let bytes = file.metadata().unwrap().len();

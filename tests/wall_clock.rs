@@ -17,10 +17,10 @@ use support::scratch::Scratch;
 use support::server::zoneweave;
 use support::text;
 
-/// One cell at a small scale, on a busy machine.
+/// Longest time for a cell at a small scale, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Whether an experiment can be run here; says why not.
+/// Returns true when an experiment can be run here; says why not.
 fn can_run(id: &str) -> bool {
     let asked = experiment::named(&[id.to_owned()]).unwrap();
     let programs: Vec<&str> = experiment::programs(&asked).iter().map(|program| program.name).collect();

@@ -64,7 +64,7 @@ impl SmallDisk {
         assert!(!filled.succeeded(), "dd fills the file system: {filled}");
     }
 
-    /// There is room again.
+    /// Makes room again.
     pub fn empty(&self) {
         for ballast in ["ballast", "ballast.rest"] {
             let _never_made = std::fs::remove_file(self.at.join(ballast));

@@ -20,7 +20,7 @@ pub mod writer;
 use base::random::Random;
 use std::path::Path;
 
-/// Whether all `tools` are here. If not, the test is to return: that is its way to be skipped.
+/// Returns true when all `tools` are here. If not, the test is to return: that is its way to be skipped.
 pub fn have(tools: &[&str]) -> bool {
     let missing: Vec<_> = tools.iter().filter(|tool| !is_here(tool)).collect();
     if missing.is_empty() {
@@ -42,7 +42,7 @@ fn is_here(tool: &str) -> bool {
     std::env::split_paths(&path).chain(administrators).any(|folder| folder.join(tool).is_file())
 }
 
-/// Whether we may mount.
+/// Returns true when we may mount.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").unwrap().uid() == 0

@@ -71,7 +71,7 @@ pub struct ReplyHead {
     pub error: u32,
 }
 
-/// What a client sends to be let in to the default export.
+/// Returns the bytes that a client sends to be let in to the default export.
 pub fn handshake() -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
     bytes.extend(OPTION_MAGIC);
@@ -145,7 +145,7 @@ impl Client {
         Ok(bytes)
     }
 
-    /// One request, alone on the connection.
+    /// Sends a request, alone on the connection, and waits for its answer.
     pub fn request(&mut self, command: u16, flags: u16, offset: u64, length: u32) -> Result<(), Failure> {
         self.send(&Request { command, flags, cookie: offset, offset, length }.to_bytes())?;
         self.answer(offset)

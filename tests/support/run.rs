@@ -14,7 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A program that has ended, or was killed at its limit.
 pub struct Finished {
     pub line: String,
-    /// `None` when it had to be killed.
+    /// Exit status; `None` when the program had to be killed.
     pub status: Option<ExitStatus>,
     pub stdout: String,
     pub stderr: String,
@@ -30,7 +30,7 @@ impl Finished {
         self.status?.code()
     }
 
-    /// Its output, when it succeeded.
+    /// Returns the program's output; panics when it failed.
     #[track_caller]
     pub fn expect(self, what: &str) -> String {
         assert!(self.succeeded(), "{what}: {self}");

@@ -54,7 +54,7 @@ pub struct Server {
     child: Child,
     dir: PathBuf,
     log: PathBuf,
-    /// Its outputs, which nobody reads.
+    /// Outputs of the server, which nobody reads.
     _unread: Option<PipeReader>,
 }
 

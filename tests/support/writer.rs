@@ -17,7 +17,7 @@ const DEPTH: u64 = 16;
 const BLOCKS_EACH: u64 = BLOCKS / (CONNECTIONS * DEPTH);
 const BLOCKS_OF_REQUEST_MAX: u64 = 24;
 
-/// What a block may hold.
+/// Stamps that a block may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Expected {
     acknowledged: u64,
@@ -32,11 +32,11 @@ struct Sent {
     blocks: u64,
 }
 
-/// One connection that writes until the server dies.
+/// A connection that writes until the server dies.
 struct Writer {
     client: Client,
     random: Random,
-    /// Which of the connections.
+    /// Index of the connection.
     index: u64,
     stamp_next: u64,
     sent: BTreeMap<u64, Sent>,
@@ -97,7 +97,7 @@ impl Writer {
     }
 }
 
-/// What all blocks of a volume may hold.
+/// Oracle of what all blocks of a volume may hold.
 #[derive(Default)]
 pub struct Oracle {
     ledger: Ledger,
@@ -108,7 +108,7 @@ pub struct Oracle {
 pub struct Writers(Vec<std::thread::JoinHandle<(Ledger, u64)>>);
 
 impl Oracle {
-    /// Of a volume of zeros.
+    /// Makes the oracle of a volume of zeros.
     pub fn new() -> Oracle {
         Oracle { ledger: Ledger::new(), stamp_next: 1 }
     }
