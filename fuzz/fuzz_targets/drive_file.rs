@@ -10,9 +10,9 @@ use zone::rules::{Zone, ZoneTable};
 
 const WORDS: usize = 4;
 const TABLE_BYTES: usize = 8 * WORDS;
-/// Where the page has its checksum.
+/// Offset of the page's checksum.
 const CRC_AT: usize = 4092;
-/// Where the page is zeros from there on.
+/// Offset from which on the page is zeros.
 const HEADER_BYTES: usize = 64;
 
 fn seeds() {

@@ -25,7 +25,7 @@ fn seeds() {
     seed("footer", &[input]);
 }
 
-/// What the checksum covers besides the block.
+/// Returns the bytes that the checksum covers besides the block.
 fn suffix(id: &FooterId) -> [u8; 16] {
     let mut bytes = [0; 16];
     put(&mut bytes, 0, &id.array.to_le_bytes());

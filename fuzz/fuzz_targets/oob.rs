@@ -32,7 +32,7 @@ fn seeds() {
     seed("oob", &inputs);
 }
 
-/// What the checksum covers besides the metadata.
+/// Returns the bytes that the checksum covers besides the metadata.
 fn suffix(bound: &Bound) -> [u8; 16] {
     let mut bytes = [0; 16];
     put(&mut bytes, 0, &bound.array.to_le_bytes());

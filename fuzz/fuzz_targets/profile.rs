@@ -18,7 +18,7 @@ const PROFILES: [&str; 3] = [
     include_str!("../../crates/drive/profiles/conventional-nvme.toml"),
 ];
 
-/// What may be put in place of a number.
+/// Texts that may be put in place of a number.
 const NUMBERS: [&str; 14] = [
     "0",
     "1",

@@ -30,7 +30,7 @@ fn seeds() {
     seed("segment_header", &[trimmed(&encoded)]);
 }
 
-/// What a mount does with a header whose chunk size is the array's.
+/// Uses the layout of a header whose chunk size is the array's, as a mount does.
 fn use_layout(header: &SegmentHeader) -> Option<()> {
     let level = Level::from_code(header.level)?;
     let code = level.erasure_code(header.zones.len())?;
