@@ -22,8 +22,8 @@ const TURNS_MAX: u32 = 10_000;
 type Devices = Vec<Option<Box<dyn ZonedDevice>>>;
 
 impl World {
-    /// Where a write may go that was meant for some block, and how much of it; nowhere when the power failed, or when a
-    /// volume is full whose resets fail. A client of zones writes where its zone goes on, resets a zone that is full,
+    /// Returns the place for a write that was meant for some block, and its length; none when the power failed, or when
+    /// a volume is full whose resets fail. A client of zones writes where its zone goes on, resets a zone that is full,
     /// and goes to another one while too many are open.
     pub(crate) fn place_to_write(&mut self, lba: u64, blocks: u64) -> Result<Option<(u64, u64)>, Failure> {
         if let Array::Log(_) = self.array {
@@ -53,7 +53,7 @@ impl World {
         Ok(None)
     }
 
-    /// What is trimmed when some blocks are to be: the baseline knows whole zones only.
+    /// Returns the range that is trimmed when some blocks are to be: the baseline knows whole zones only.
     pub(crate) fn range_to_trim(&self, lba: u64, blocks: u64) -> (u64, u64) {
         match self.array {
             Array::Log(_) => (lba, blocks),
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// What must hold at rest.
+    /// Checks what must hold at rest.
     pub(crate) fn check_baseline(&mut self) -> Result<(), Failure> {
         let Some(volume) = self.volume().raizn() else { return Ok(()) };
         let engine = &volume.engine;
@@ -278,7 +278,7 @@ impl World {
     }
 }
 
-/// What blocks of a volume hold whose drives take no time.
+/// Returns the stamps of blocks of a volume whose drives take no time.
 fn read_at_once(
     volume: &mut RaiznVolume,
     lba: u64,

@@ -96,7 +96,7 @@ impl Totals {
     }
 }
 
-/// What a campaign is asked to do.
+/// Task of a campaign: seeds, limits and callbacks.
 pub struct Campaign<'a> {
     /// First seed.
     pub first: u64,

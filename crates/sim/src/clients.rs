@@ -7,7 +7,7 @@ use base::time::Instant;
 use base::units::Lba;
 use std::fmt;
 
-/// What a request in flight means for the oracle when it is answered.
+/// Request in flight, with what it means for the oracle when it is answered.
 pub(crate) struct Pending {
     since: Instant,
     what: What,
@@ -25,7 +25,7 @@ enum What {
         lba: u64,
         floors: Vec<u64>,
     },
-    /// What is read first after a crash.
+    /// The first read after a crash.
     Observe {
         lba: u64,
         blocks: u64,
@@ -36,7 +36,7 @@ enum What {
     },
 }
 
-/// What clients do, for the trace.
+/// Event of a client, for the trace.
 #[derive(Hash)]
 enum Event {
     Asks(u64),

@@ -11,7 +11,7 @@ use zone::device::{ZoneState, ZonedDevice};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::Layout;
 
-/// Where headers and superblocks say something; what follows is nearly all zeros, and rot there shows nothing.
+/// Bytes in which headers and superblocks say something; the rest is nearly all zeros, and rot there shows nothing.
 const RECORD_BYTES: usize = 256;
 
 impl Drive {

@@ -34,26 +34,26 @@ const BASELINE_MAGIC: &[u8] = b"ZWRAIZN1";
 struct InFlight {
     number: u64,
     kind: Kind,
-    /// Until it has taken effect.
+    /// Command, until it has taken effect.
     command: Option<Command>,
-    /// Since then.
+    /// Completion, once the command has taken effect.
     completion: Option<Completion>,
     effect_at: Instant,
     due: Instant,
-    /// What a flush covers: the write pointers when it was submitted.
+    /// Write pointers that a flush covers: those when it was submitted.
     covers: Vec<u32>,
 }
 
-/// How long commands take.
+/// Timing of commands.
 enum Pace {
     Random { typical_ns: u64, slow_ns: u64, slow_per_mille: u64 },
     Model(Box<Model>),
 }
 
-/// What is wrong with a drive.
+/// Faults of a drive.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// It answers nothing until then.
+    /// Time until which the drive answers nothing.
     pub hangs_until: Instant,
     /// Blocks that cannot be read.
     pub unreadable: BTreeSet<(u32, u32)>,
@@ -80,26 +80,26 @@ pub struct Drive {
     tearing: Tearing,
     random: Random,
     dead: bool,
-    /// What is wrong with it.
+    /// Faults of the drive.
     pub faults: Faults,
     /// Write pointers that survive a power failure; empty without a volatile cache.
     flushed: Vec<u32>,
     /// Zones of the collector's segments.
     moves: Vec<bool>,
-    /// It is a drive of the baseline.
+    /// True for a drive of the baseline.
     is_of_baseline: bool,
     /// First blocks of zones as they were before their last reset, kept while stale reads are possible.
     before_reset: Option<BTreeMap<u32, Vec<Frame>>>,
     done: Vec<Done>,
 }
 
-/// What a drive held at a moment.
+/// Contents of a drive at a moment.
 pub struct Snapshot {
     media: HeapMedia,
     moves: Vec<bool>,
 }
 
-/// What happened at a drive, for the trace.
+/// Event at a drive, for the trace.
 #[derive(Hash)]
 struct Event {
     what: &'static str,
@@ -171,18 +171,18 @@ impl Drive {
         }
     }
 
-    /// What the drive holds.
+    /// Returns the media of the drive.
     #[must_use]
     pub fn media(&self) -> &EmulatedDrive {
         &self.media
     }
 
-    /// What the drive holds, to be damaged.
+    /// Returns the media of the drive, to be damaged.
     pub fn media_mut(&mut self) -> &mut EmulatedDrive {
         &mut self.media
     }
 
-    /// What it holds at this moment, volatile or not.
+    /// Returns the contents of the drive at this moment, volatile or not.
     ///
     /// # Panics
     /// When its media are not in memory.
@@ -192,7 +192,7 @@ impl Drive {
         Snapshot { media, moves: self.moves.clone() }
     }
 
-    /// It holds what it held at an earlier moment, all of it for good. The power is off.
+    /// Sets the drive back to what it held at an earlier moment, all of it for good. The power is off.
     ///
     /// # Panics
     /// When commands are in flight.
@@ -215,12 +215,12 @@ impl Drive {
         self.dead
     }
 
-    /// It answers again.
+    /// Lets the drive answer again.
     pub fn be_alive(&mut self) {
         self.dead = false;
     }
 
-    /// It answers nothing any more. What is in flight may have taken effect.
+    /// Stops the drive: it answers nothing any more. Commands in flight may have taken effect.
     pub fn die(&mut self) {
         self.strand_flight();
         self.dead = true;
@@ -259,7 +259,7 @@ impl Drive {
         self.flight.push(InFlight { number, kind, command, completion: None, effect_at, due, covers });
     }
 
-    /// When a command takes effect and when it is done; a model tells later.
+    /// Returns the times at which a command takes effect and is done; a model tells later.
     fn times(&mut self, now: Instant, number: u64, command: &Command) -> (Instant, Instant) {
         match &mut self.pace {
             Pace::Model(model) => {
@@ -428,7 +428,7 @@ impl Drive {
         }
     }
 
-    /// What is wrong with an answer that should be right.
+    /// Spoils an answer that should be right: by the drive's faults, and with any value where none is defined.
     fn spoil(&mut self, completion: &mut Completion, kind: Kind) {
         let capacity = self.media.geometry().zone_capacity_blocks;
         for (zone, descriptor) in (completion.zone.0..).zip(&mut completion.report) {
@@ -527,7 +527,7 @@ impl Drive {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {
         if self.flight.is_empty() {
@@ -699,7 +699,7 @@ impl fmt::Display for Delivered {
     }
 }
 
-/// What a stranded command would have done: its frames are copied, for the originals go home.
+/// Returns the operation by which a stranded command takes effect: its frames are copied, for the originals go home.
 fn stub(op: &mut Op, fate: u64) -> Op {
     let copies = |frames: &Vec<Frame>| -> Vec<Frame> {
         let copy = |frame: &Frame| {

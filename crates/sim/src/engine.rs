@@ -16,14 +16,14 @@ use zone::stripe::Layout;
 /// An array that can be made.
 #[derive(Clone, Debug)]
 pub enum Array {
-    /// Of the log-structured engine.
+    /// Array of the log-structured engine.
     Log(ArrayConfig),
-    /// Of the baseline.
+    /// Array of the baseline.
     Raizn(RaiznConfig, Tuning),
 }
 
 impl Array {
-    /// What its drives are made of.
+    /// Returns the geometry of the array's drives.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         match self {
@@ -41,7 +41,7 @@ impl Array {
         }
     }
 
-    /// How what clients write lies in zones.
+    /// Returns the layout in zones of what clients write.
     #[must_use]
     pub fn layout(&self) -> Layout {
         match self {
@@ -88,9 +88,9 @@ impl Array {
 
 /// A mounted volume.
 pub enum Volume {
-    /// Of the log-structured engine.
+    /// Volume of the log-structured engine.
     Log(Box<LogVolume>),
-    /// Of the baseline.
+    /// Volume of the baseline.
     Raizn(Box<RaiznVolume>),
 }
 

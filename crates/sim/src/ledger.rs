@@ -7,12 +7,12 @@
 use base::erasure::{ErasureCode, PieceSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who is blamed, and what was injected how often.
+/// Members that are blamed, and counts of what was injected.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     code: ErasureCode,
     blamed: BTreeSet<usize>,
-    /// Those of them that hold damaged blocks and nothing worse.
+    /// Blamed members that hold damaged blocks and nothing worse.
     damaged: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
@@ -120,7 +120,7 @@ impl Ledger {
             || ["blocks rot", "drive goes back"].iter().all(happened)
     }
 
-    /// What was injected how often.
+    /// Returns counts of what was injected.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts

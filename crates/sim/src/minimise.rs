@@ -20,7 +20,7 @@ const EVENTS_MAX_FACTOR: u64 = 10;
 /// Numbers up to this are also tried one less: larger ones would take as many executions as they count.
 const COUNTED_DOWN_MAX: u64 = 16;
 
-/// What makes a plan plainer, one change each.
+/// Changes that make a plan plainer, one each.
 const PLAINER: &[fn(&mut Plan)] = &[
     |plan| plan.latency = Latency::Random { typical_ns: 1_000, slow_ns: 1_000, slow_per_mille: 0 },
     |plan| plan.depth = 1,
@@ -83,8 +83,8 @@ pub fn fails_like(outcome: &Outcome) -> impl Fn(&Scenario) -> bool + use<> {
     }
 }
 
-/// What a message says without its numbers, however many they are: two messages of one kind are of one bug.
-/// What follows a semicolon is the state of the engine, which says nothing about the kind.
+/// Returns the letters of a message without its numbers, however many they are: two messages of one kind are of one
+/// bug. Text after a semicolon is the state of the engine, which says nothing about the kind.
 fn kind_of(message: &str) -> String {
     let said = message.split(';').next().unwrap_or_default();
     said.chars().filter(|letter| letter.is_alphabetic()).collect()
@@ -192,7 +192,7 @@ fn smaller(step: &Step) -> Vec<Step> {
     lines.iter().filter_map(|line| line.parse().ok()).filter(does_something).collect()
 }
 
-/// Where the numbers of a line are.
+/// Returns the places of the numbers of a line.
 fn numbers(line: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (at, _) in line.match_indices(|letter: char| letter.is_ascii_digit()) {

@@ -15,18 +15,18 @@ use base::xor::Block;
 /// Contents of a block: 0 is zeros, anything else the arrival number of a write.
 pub type Stamp = u64;
 
-/// One version of a block.
+/// A version of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Version {
     /// Order among all requests.
     pub arrival: u64,
-    /// What the block holds.
+    /// Contents of the block.
     pub contents: Stamp,
-    /// The client was told so.
+    /// True when the client was told so.
     pub acknowledged: bool,
-    /// It must survive a power failure.
+    /// True when the version must survive a power failure.
     pub durable: bool,
-    /// It was never acknowledged, and was gone after a power failure.
+    /// True when the version was never acknowledged, and was gone after a power failure.
     pub dismissed: bool,
 }
 
@@ -65,7 +65,7 @@ impl Oracle {
         self.versions_mut(lba).push(version);
     }
 
-    /// It was acknowledged; `forced` means with force-unit-access.
+    /// Notes that a version was acknowledged; `forced` means with force-unit-access.
     pub fn acknowledge(&mut self, lba: u64, arrival: u64, forced: bool) {
         let durable = forced || self.write_through;
         let version = self.versions_mut(lba).iter_mut().rfind(|version| version.arrival == arrival);
@@ -120,8 +120,8 @@ impl Oracle {
         }
     }
 
-    /// What was read first after a crash is what the block holds. Of versions with the same contents it may be the oldest: a
-    /// trim that was lost does not prove that what came before it is gone.
+    /// Notes that the block holds what was read first after a crash. Of versions with the same contents it may be the
+    /// oldest: a trim that was lost does not prove that what came before it is gone.
     pub fn settle(&mut self, lba: u64, contents: Stamp) {
         let versions = self.versions_mut(lba);
         let newest = versions.iter().rposition(|version| version.acknowledged).unwrap_or(0);

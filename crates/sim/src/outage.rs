@@ -17,15 +17,15 @@ use zone::format::superblock::MemberState;
 /// Drives of another array are numbered from here.
 const FOREIGN: usize = 100;
 
-/// What became of a mount.
+/// Outcome of a mount.
 pub(crate) enum Mounted {
     /// The volume is there.
     Done,
-    /// It was refused, and something was done about that.
+    /// The mount was refused, and something was done about that.
     Again,
     /// The power failed meanwhile.
     Dark,
-    /// It was refused with good reason.
+    /// The mount was refused with good reason.
     Refused,
 }
 
@@ -198,7 +198,7 @@ impl World {
         self.mount(None)
     }
 
-    /// Whether an array that was not mounted may say so, and whether something can be done about it.
+    /// Judges whether an array may refuse a mount, and plugs in drives that were away, if any, for another attempt.
     pub(crate) fn may_try_again(&mut self, error: &str, has_told: bool) -> Result<Mounted, Failure> {
         // A mount that is refused changes nothing: those who were away are as good as before. One that fails on
         // the way has told the others.

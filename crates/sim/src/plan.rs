@@ -17,30 +17,30 @@ use zone::device::Geometry;
 use zone::stripe::Level;
 use zone::stripe::table::Packing;
 
-/// Of so many seeds one is a run of the baseline.
+/// Count of seeds of which one is a run of the baseline.
 const BASELINE_ONE_IN: u64 = 8;
 
-/// What power failure does to a transfer of several blocks.
+/// Effect of a power failure on a transfer of several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tearing {
-    /// Its first blocks are there.
+    /// The first blocks of the transfer are there.
     Prefix,
-    /// Any of its blocks are there; the write pointer is behind all of them.
+    /// Any blocks of the transfer are there; the write pointer is behind all of them.
     Holes,
 }
 
-/// How long drives take.
+/// Timing of drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Latency {
     /// Every command its own time, in any order: `typical_ns`, but `slow_ns` for some of a thousand.
     Random {
-        /// Of most commands; a command takes half to one and a half of it.
+        /// Time of most commands; a command takes half to one and a half of it.
         typical_ns: u64,
-        /// Of slow ones, at most.
+        /// Longest time of slow commands.
         slow_ns: u64,
-        /// How many are slow.
+        /// Count of slow commands, of a thousand.
         slow_per_mille: u64,
     },
     /// The drive model with a profile's timing.
@@ -74,7 +74,7 @@ pub struct OffLoading {
     pub groups: usize,
 }
 
-/// How the baseline after RAIZN is run. Of the rest of a plan it knows what concerns drives, and the chunk.
+/// Options of the baseline after RAIZN. Of the rest of a plan it knows what concerns drives, and the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
@@ -90,7 +90,7 @@ pub struct Baseline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Of everything that is left to chance while it runs: delays, order, what a power failure tears.
+    /// Seed of everything that is left to chance in a run: delays, order, what a power failure tears.
     pub seed: u64,
     /// RAID level: 0, 1 (RAID-01), 4, 5, 6, or 7 (three parities).
     pub level: u8,
@@ -116,7 +116,7 @@ pub struct Plan {
     pub fill_percent: u64,
     /// Frames clients may hold.
     pub client_frames: usize,
-    /// How long a stripe waits for company.
+    /// Longest time for which a stripe waits for more blocks.
     pub stripe_deadline_us: u64,
     /// Requests in flight.
     pub depth: usize,
@@ -135,9 +135,9 @@ pub struct Plan {
     /// Most bytes of stripe tables of sealed segments in memory; all of them without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_tables_bytes: Option<u64>,
-    /// What power failure does to transfers.
+    /// Effect of a power failure on transfers.
     pub tearing: Tearing,
-    /// One open segment for clients without.
+    /// Several open segments for clients; one without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hybrid: Option<Hybrid>,
     /// The engine chooses chunks and closes stripes by what it observes.
@@ -158,11 +158,11 @@ pub struct Plan {
     /// All of the index is in memory without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_loading: Option<OffLoading>,
-    /// How long commands take.
+    /// Timing of commands.
     pub latency: Latency,
 }
 
-/// One of the choices.
+/// Picks one of the choices.
 pub fn pick<T: Clone>(random: &mut Random, choices: &[T]) -> T {
     choices[random.index(choices.len())].clone()
 }
@@ -412,12 +412,12 @@ impl Plan {
         Some(config)
     }
 
-    /// What the operator asks for: `None` leaves the pace to the engine.
+    /// Returns the rebuild rate that the operator asks for: `None` leaves the pace to the engine.
     fn rebuild_rate(&self) -> Option<u64> {
         (!self.rebuild_by_load).then_some(self.rebuild_kib_per_second << 10)
     }
 
-    /// What the engine may choose.
+    /// Returns the tuning of the engine.
     #[must_use]
     pub fn tuning(&self) -> Tuning {
         Tuning {

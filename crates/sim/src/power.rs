@@ -2,7 +2,7 @@
 
 use crate::step::{At, Kind};
 
-/// What happens when a fuse blows.
+/// Effect of a fuse that blows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
     /// The power fails: this command and all others in flight take effect, or not, or partly.
@@ -11,7 +11,7 @@ pub enum Blow {
     Die,
     /// The command is refused with a write fault.
     WriteFault,
-    /// What the command writes lands in another place.
+    /// The data of the command lands in another place.
     Miswrite,
 }
 

@@ -14,7 +14,7 @@ pub struct Rack {
     pub drives: Vec<Drive>,
     /// The power.
     pub power: Power,
-    /// What happened.
+    /// Log of what happened.
     pub trace: Trace,
 }
 
@@ -34,7 +34,7 @@ impl SharedRack {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the engine sees of a drive.
+    /// Returns a drive as the engine sees it.
     #[must_use]
     pub fn device(&self, drive: usize) -> Box<dyn ZonedDevice> {
         let geometry = *self.lock().drives[drive].media().geometry();
@@ -42,7 +42,7 @@ impl SharedRack {
     }
 }
 
-/// What the engine sees of a drive.
+/// A drive as the engine sees it.
 struct Handle {
     rack: SharedRack,
     drive: usize,

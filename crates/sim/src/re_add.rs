@@ -100,7 +100,7 @@ impl World {
 }
 
 impl Drive {
-    /// It answers again, but nothing that it was asked before: it had no power meanwhile.
+    /// Lets the drive answer again, but nothing that it was asked before: it had no power meanwhile.
     fn revive(&mut self) {
         self.power_fail();
         self.be_alive();

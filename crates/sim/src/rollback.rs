@@ -20,7 +20,7 @@ struct Rollback {
 pub struct Taken {
     /// The drive that was the member's.
     pub drive: usize,
-    /// Its media.
+    /// Media of the drive.
     pub snapshot: Snapshot,
     /// Mounts there had been.
     pub mounts: u64,
@@ -35,7 +35,7 @@ pub struct Rollbacks {
 }
 
 impl Rollbacks {
-    /// What these steps will need.
+    /// Returns the rollbacks that these steps will need.
     #[must_use]
     pub fn of(steps: &[Step]) -> Rollbacks {
         let rollback = |(to, step): (usize, &Step)| match *step {

@@ -18,9 +18,9 @@ pub const SEED_MAX: u64 = u64::MAX >> 1;
 /// A plan and what happens: everything that makes a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Scenario {
-    /// What it is about.
+    /// Subject of the scenario.
     pub note: String,
-    /// What happens, in order.
+    /// Steps of the scenario, in order.
     pub steps: Vec<Step>,
     /// The array and its drives; last in the file, for it is a table.
     pub plan: Plan,
@@ -39,7 +39,7 @@ struct File {
 /// A scenario that cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// It is not written as scenarios are.
+    /// The text is not written as scenarios are.
     #[error(transparent)]
     Text(#[from] toml::de::Error),
     /// A step that is none.
@@ -49,7 +49,7 @@ pub enum ScenarioError {
         line: usize,
         /// Counted from one.
         number: usize,
-        /// What it says.
+        /// Error in the step.
         error: StepError,
     },
     /// A profile that does not exist.
@@ -159,27 +159,27 @@ pub(crate) fn members_of(step: &Step) -> Vec<usize> {
     }
 }
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What went wrong, and at which step; a step beyond the last is the end of the run.
+    /// Failure and the step at which it happened, if any; a step beyond the last is the end of the run.
     pub failure: Option<(usize, Failure)>,
     /// Hash of the event log.
     pub hash: u64,
     /// Events.
     pub events: u64,
-    /// What was done.
+    /// Counts of what was done.
     pub tally: Tally,
     /// Faults injected.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What was kept of the event log.
+    /// Lines of the event log that were kept.
     pub lines: Vec<String>,
 }
 
 thread_local! {
-    /// What the last panic of this thread said.
+    /// Message of the last panic of this thread.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
-    /// This thread is in the middle of a run.
+    /// True while this thread is in the middle of a run.
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 

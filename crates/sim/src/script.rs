@@ -10,7 +10,7 @@ use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
 use base::erasure::{ErasureCode, PieceSet};
 use base::random::Random;
 
-/// What may go wrong in a run.
+/// Troubles that may occur in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theme {
     /// Nothing but slow drives.

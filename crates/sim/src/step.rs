@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a command is for, as the drive can tell.
+/// Purpose of a command, as far as the drive can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Any command that changes the media.
@@ -69,13 +69,13 @@ pub const KINDS: [(Kind, &str); 11] = [
 /// The moment just before a command takes effect: `skip` others of its kind go before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At {
-    /// Which commands count.
+    /// Kind of commands that count.
     pub kind: Kind,
-    /// How many take effect first.
+    /// Count of such commands that take effect first.
     pub skip: u32,
 }
 
-/// Which parts of blocks rot.
+/// Parts of blocks that rot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Data.
@@ -86,7 +86,7 @@ pub enum Part {
     Any,
 }
 
-/// Which zones are hit.
+/// Zones that are hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Zones of segments.
@@ -108,15 +108,15 @@ pub struct Damage {
     pub member: usize,
     /// Blocks that are hit, of a thousand.
     pub per_mille: u64,
-    /// Which part of them.
+    /// Part of the blocks that rots.
     pub part: Part,
-    /// Which zones.
+    /// Zones that are hit.
     pub scope: Scope,
-    /// Which blocks.
+    /// Seed by which the blocks are drawn.
     pub seed: u64,
 }
 
-/// One step of a run. The fields are as the lines above write them.
+/// A step of a run. The fields are as the lines above write them.
 #[allow(missing_docs, reason = "every field is in the table of lines above")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -145,7 +145,7 @@ pub enum Step {
     Lose { member: usize },
     /// A drive is not there at the next mount.
     Away { member: usize },
-    /// It is there again, as it was.
+    /// A drive that was away is there again, as it was.
     Back { member: usize },
     /// An empty drive is in its place.
     Blank { member: usize },

@@ -43,12 +43,12 @@ impl Hasher for Words {
     }
 }
 
-/// What is kept in words.
+/// Events that are kept in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
     Nothing,
-    /// What happens to one block.
+    /// Events of one block.
     Block(u64),
     /// Everything.
     All,
@@ -120,13 +120,13 @@ impl Trace {
         self.hash.finish()
     }
 
-    /// How much happened.
+    /// Returns the count of events.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// What was kept in words.
+    /// Takes the lines that were kept.
     pub fn take_lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }

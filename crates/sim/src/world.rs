@@ -28,7 +28,7 @@ const TURNS_AT_ONCE_MAX: u32 = 10_000;
 /// Virtual time a request may take, beyond what drives hang.
 pub(crate) const PATIENCE_NS: u64 = 120_000_000_000;
 
-/// What went wrong.
+/// A failure of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// In words.
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-/// What a run did.
+/// Counts of what a run did.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Requests answered.
@@ -85,7 +85,7 @@ pub struct World {
     pub(crate) away: BTreeSet<usize>,
     /// Members whose drive was replaced by an empty one.
     pub(crate) blank: BTreeSet<usize>,
-    /// Of the baseline, the drive that each member had before it was replaced.
+    /// Drive that each member of the baseline had before it was replaced.
     pub(crate) shelf: BTreeMap<usize, usize>,
     /// Drives that go back to earlier moments.
     pub(crate) rollbacks: Rollbacks,
@@ -365,7 +365,7 @@ impl World {
         self.turn()
     }
 
-    /// What the run did.
+    /// Returns the counts of what the run did.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally

@@ -38,7 +38,7 @@ fn every_scenario_passes_and_each_of_its_faults_has_effect() {
     }
 }
 
-/// What the ledger calls a step.
+/// Returns the name of a step in the ledger.
 fn fault_of(step: &Step) -> Option<&'static str> {
     Some(match step {
         Step::Mount { cut: Some(_) } => "power fails in recovery",
@@ -73,7 +73,7 @@ fn count_lines(outcome: &Outcome, wanted: &str) -> usize {
     outcome.lines.iter().filter(|line| line.contains(wanted)).count()
 }
 
-/// What waits for a command met one, at least once: later ones depend on when the engine does what.
+/// Asserts that each kind of fuse met its command at least once: later fuses depend on when the engine does what.
 fn assert_fuses_blew(name: &str, scenario: &Scenario, outcome: &Outcome) {
     let cuts = count_steps(scenario, |step| {
         matches!(step, Step::Crash { at: Some(_) } | Step::Mount { cut: Some(_) })

@@ -28,7 +28,7 @@ const EXECUTIONS_MAX: u64 = 4_000;
 /// Letters of a failure that are shown.
 const SHOWN: usize = 100;
 
-/// What is asked for.
+/// Options of the command.
 struct Options {
     only: Vec<String>,
     /// Only bugs that the engine once had.
@@ -41,7 +41,7 @@ struct Options {
     form: Form,
 }
 
-/// How the result is printed.
+/// Format in which the result is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -50,7 +50,7 @@ enum Form {
     Scenarios,
 }
 
-/// What became of a mutant.
+/// Verdict on a mutant.
 #[derive(Serialize)]
 struct Verdict {
     name: &'static str,
@@ -61,7 +61,7 @@ struct Verdict {
     /// Runs until then.
     runs: u64,
     seconds: f64,
-    /// How it showed.
+    /// Failure by which the mutant showed.
     failure: String,
     /// Kinds of steps, and properties of drives, without which that run does not find it.
     needs: Vec<&'static str>,
@@ -280,7 +280,7 @@ const FEATURES: &[Feature] = &[
     without!("flush", Step::Flush),
 ];
 
-/// What a run that finds the chosen mutant cannot do without.
+/// Returns the features that a run needs to find the chosen mutant.
 fn needs(found: &Scenario) -> Vec<&'static str> {
     let mut scenario = found.clone();
     let mut needs = Vec::new();

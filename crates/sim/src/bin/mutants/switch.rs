@@ -5,14 +5,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What there is to know of a mutant.
+/// Description of a mutant.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// Its name on command lines.
+    /// Name of the mutant on command lines.
     pub name: &'static str,
-    /// What is wrong then.
+    /// Description of the bug.
     pub what: &'static str,
-    /// Where the idea comes from: `others`, a mistake that another array of zoned drives has made; `past`, a bug that this
+    /// Origin of the idea: `others`, a mistake that another array of zoned drives has made; `past`, a bug that this
     /// engine once had; `ours`, a mechanism of this engine, or a check, taken away.
     pub source: &'static str,
 }
