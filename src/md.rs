@@ -57,7 +57,7 @@ pub struct Examine {
     /// Devices, partitions or files
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<PathBuf>,
-    /// One line for each array, as mdadm.conf has it
+    /// Print one line for each array, as mdadm.conf has it
     #[arg(long, short = 'b', conflicts_with_all = ["json", "export"])]
     pub brief: bool,
     /// Print one JSON object
