@@ -12,10 +12,8 @@
 //! Promises kept here: a write is acknowledged when every piece of its stripe on the active members
 //! is durable, and if a member failed on the way, when the superblocks of the others say so.
 
-pub mod adaptive;
 mod answer;
 mod audit;
-pub mod bursts;
 pub mod check;
 mod checkpoint;
 mod clients;
@@ -25,7 +23,6 @@ mod counters;
 mod dropped_tables;
 mod flush;
 mod gc;
-mod headroom;
 mod in_flight;
 mod index;
 mod load;
@@ -37,6 +34,7 @@ mod mount;
 mod off_load;
 mod pacer;
 mod pba;
+pub mod policy;
 mod read;
 mod reader;
 mod rebuild;
@@ -47,7 +45,6 @@ mod row;
 pub mod scrub;
 mod segment;
 mod segment_life;
-mod skew;
 pub mod status;
 mod streams;
 mod stripe;
@@ -57,7 +54,6 @@ mod sweep;
 mod table_load;
 mod token;
 mod trim;
-pub mod victim;
 pub mod volume;
 mod write;
 mod writer;
@@ -173,7 +169,7 @@ impl Engine for Shard {
 
     fn tick(&mut self, now: Instant, fx: &mut Effects) {
         for stream in Stream::ALL {
-            if self.stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
+            if self.space().stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
                 self.seal_filling(stream, fx);
             }
         }
@@ -181,15 +177,36 @@ impl Engine for Shard {
     }
 
     fn on_idle(&mut self, now: Instant, fx: &mut Effects) {
-        self.close_idle(now, fx);
+        self.clients.demand.expect_reaction(None);
+        if !self.core.is_adaptive() {
+            return;
+        }
+        let is_idle = self.clients.writes_outstanding == 0 && self.clients.pending.is_empty();
+        let mut closed = is_idle && self.clients.demand.note_idle();
+        for stream in Stream::CLIENTS {
+            if self.space().should_close(stream) && !self.awaits_index() {
+                self.seal_filling(stream, fx);
+                closed = true;
+            }
+        }
+        if self.space().remainder_waits() && self.stripes.client_stripes_in_flight() == 0 {
+            self.seal_filling(Stream::Gc, fx);
+            closed = true;
+        }
+        // The collector need not wait for clients any more. And a stripe that could be written nowhere has failed, and
+        // others wait for what its requests held.
+        if closed {
+            self.settle(now, fx);
+        }
     }
 
     fn expect_reaction(&mut self, now: Instant) {
-        self.await_reaction(now);
+        let reacts = self.space().awaits_reaction();
+        self.clients.demand.expect_reaction(reacts.then_some(now));
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let stripes = Stream::ALL.map(|stream| self.stripe_deadline(stream));
+        let stripes = Stream::ALL.map(|stream| self.space().stripe_deadline(stream));
         let paced = [self.member_rebuild.throttle.wakes_at(), self.scrub.scrub_wakes_at()];
         let reaction = self.clients.demand.reaction_until();
         stripes.into_iter().chain(paced).chain([reaction]).flatten().min()
@@ -257,7 +274,7 @@ impl Engine for Shard {
     }
 
     fn has_recovery_debt(&self) -> bool {
-        self.has_blocks_to_rescue() || self.rescue.flush != RecoveryFlush::Done
+        self.space().has_blocks_to_rescue() || self.rescue.flush != RecoveryFlush::Done
     }
 
     fn must_mount_again(&self) -> bool {
@@ -297,8 +314,16 @@ impl Engine for Shard {
 }
 
 impl Shard {
+    /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
+    /// they will be company.
+    fn awaits_index(&self) -> bool {
+        let Some(groups) = self.core.index.groups() else { return false };
+        !self.clients.pending.is_empty()
+            && (groups.loading() > 0 || self.stripes.mapping_stripes_in_flight() > 0)
+    }
+
     fn settle_once(&mut self, now: Instant, fx: &mut Effects) {
-        self.advance_burst();
+        self.collector.pace.burst = self.space().next_burst();
         self.resume_reads(fx);
         self.start_rebuilds(fx);
         self.move_weak_stripes(fx);
@@ -328,26 +353,6 @@ impl Shard {
         self.seal_what_waited(fx);
         self.advance_groups(now, fx);
         self.drop_tables();
-    }
-
-    /// Returns the time at which the filling stripe of a stream must be sealed. While the collector is moving a victim,
-    /// its stripe waits for more of it.
-    fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
-        let slot = self.stripes.streams[stream.index()].filling?;
-        if stream == Stream::Mapping && self.off_load.is_copying_groups() {
-            return None;
-        }
-        let gathering =
-            stream.is_collectors() && !matches!(self.collector.stage, Gc::Idle) && !self.remainder_waits();
-        (!gathering).then(|| self.stripes.slots.get(slot).opened_at + self.core.tuning.stripe_deadline)
-    }
-
-    fn has_blocks_to_rescue(&self) -> bool {
-        self.rescue.is_recording_doubt()
-            || !self.rescue.weak.is_empty()
-            || !self.reader.loads.is_empty()
-            || !self.collector.moves.is_empty()
-            || self.collector.moves_pending > 0
     }
 }
 

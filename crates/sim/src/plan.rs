@@ -4,11 +4,11 @@
 //! most runs, so that those that are on meet often.
 
 use crate::engine::Array;
-use array::log::adaptive::Policy;
-use array::log::bursts::Bursts;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
+use array::log::policy::adaptive::Policy;
+use array::log::policy::bursts::Bursts;
+use array::log::policy::victim::GcPolicy;
 use array::log::survivors::GcStreams;
-use array::log::victim::GcPolicy;
 use base::random::Random;
 use base::time::Nanos;
 use baseline::config::{Header, RaiznConfig};

@@ -1,7 +1,7 @@
 //! Requests of clients, from their arrival to their answer.
 
-use crate::log::adaptive::Demand;
 use crate::log::in_flight::InFlight;
+use crate::log::policy::adaptive::Demand;
 use crate::log::read::ReadRequest;
 use crate::log::trim::RegionLocks;
 use crate::log::write::ClientRequest;

@@ -1,10 +1,10 @@
 //! What an array is made of, and whether that can work: one struct, validated once.
 
-use crate::log::adaptive::Policy;
-use crate::log::bursts::Bursts;
 use crate::log::pba::PbaFormat;
+use crate::log::policy::adaptive::Policy;
+use crate::log::policy::bursts::Bursts;
+use crate::log::policy::victim::GcPolicy;
 use crate::log::survivors::GcStreams;
-use crate::log::victim::GcPolicy;
 use base::erasure::ErasureCode;
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, human_bytes};

@@ -143,7 +143,7 @@ impl Shard {
     /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
     /// nothing else may happen at which a checkpoint could begin that had to wait for this.
     pub(super) fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
-        if self.rescue.flush == RecoveryFlush::Due && !self.has_blocks_to_rescue() {
+        if self.rescue.flush == RecoveryFlush::Due && !self.space().has_blocks_to_rescue() {
             self.rescue.flush = RecoveryFlush::Flushing;
             self.flush_for_engine(FlushWaiter::Recovery, fx);
             if self.rescue.flush == RecoveryFlush::Done {

@@ -1,4 +1,4 @@
-//! Garbage collection: picks a sealed segment (`victim.rs`), moves what is live to the collector's own segments with its sequence unchanged, and erases it.
+//! Garbage collection: picks a sealed segment (`policy/victim.rs`), moves what is live to the collector's own segments with its sequence unchanged, and erases it.
 //!
 //! It always can: clients never take the last [`GC_RESERVE_SEGMENTS`] free segments, and
 //! `ArrayConfig::validate` proves that the emptiest segment frees more than moving it takes.
@@ -10,12 +10,11 @@
 //! reads it, and the moved copies have left the drives' volatile caches.
 
 use crate::log::core::Core;
-use crate::log::flush::RecoveryFlush;
-use crate::log::headroom::LOADS_MIN;
-use crate::log::headroom::Pace;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
-use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::policy::headroom::LOADS_MIN;
+use crate::log::policy::headroom::Pace;
+use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
 use crate::log::write::{PASSED_MAX, Placement};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
@@ -101,7 +100,7 @@ impl Shard {
         loop {
             match self.collector.stage {
                 Gc::Idle => {
-                    let Some(victim) = self.pick_victim() else { return };
+                    let Some(victim) = self.space().pick_victim() else { return };
                     self.collector.stage = self.moving_from_start(victim);
                 }
                 Gc::Moving { victim, stripe_next, loads } => {
@@ -109,7 +108,10 @@ impl Shard {
                     let nothing_live = self.core.segments.get(victim).live_blocks == 0;
                     if loads == 0 && (stripe_next == stripes || nothing_live) {
                         self.collector.stage = Gc::Settling { victim };
-                    } else if stripe_next < stripes && !nothing_live && loads < self.loads_allowed(victim) {
+                    } else if stripe_next < stripes
+                        && !nothing_live
+                        && loads < self.space().loads_allowed(victim)
+                    {
                         if !self.reader.has_tables(&mut self.core, victim, stripe_next..stripe_next + 1, fx) {
                             return;
                         }
@@ -133,7 +135,7 @@ impl Shard {
                         return;
                     }
                     if self.core.segments.get(victim).live_blocks > 0 {
-                        if self.gc_is_out_of_space() {
+                        if self.space().gc_is_out_of_space() {
                             self.collector.stage = Gc::Idle;
                             return;
                         }
@@ -164,105 +166,16 @@ impl Shard {
     /// Places what waits, and closes the last stripe of a victim.
     fn place_last_moves(&mut self, now: Instant, fx: &mut Effects) {
         self.place_moves(now, fx);
-        if self.collector.moves.is_empty() && self.join_remainders(fx) && !self.remainder_waits() {
+        if self.collector.moves.is_empty() && self.join_remainders(fx) && !self.space().remainder_waits() {
             self.seal_filling(Stream::Gc, fx);
         }
-    }
-
-    /// The next segment to collect, if any should be: one that a crash left incomplete, else the
-    /// sealed one that the policy prefers once space is short.
-    fn pick_victim(&self) -> Option<SegmentSlot> {
-        let must_collect = self.must_collect();
-        if !must_collect && !self.core.segments.has_evacuees() && self.core.membership.rebuilding().is_none()
-        {
-            return None;
-        }
-        if self.core.membership.is_broken()
-            || self.core.index.is_incomplete()
-            || self.must_keep_older_copies()
-        {
-            return None;
-        }
-        let of_volume = || self.core.segments.iter().filter(|(_, segment)| segment.stream != Stream::Mapping);
-        let in_state = |wanted: SegmentState| of_volume().filter(move |(_, segment)| segment.state == wanted);
-        if self.gc_is_out_of_space() {
-            let mut dead = in_state(SegmentState::Condemned).chain(in_state(SegmentState::Sealed));
-            let dead = dead.find(|(_, segment)| segment.live_blocks == 0 && !segment.is_being_rebuilt);
-            return dead.map(|(slot, _)| slot);
-        }
-        if let Some((slot, _)) = in_state(SegmentState::Condemned).next() {
-            return Some(slot);
-        }
-        let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
-        // Moving a full one takes what the reserve has, and gives it back but for a padded stripe: not the last.
-        let has_room = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
-        if let Some((slot, _)) = sealed().find(|(_, segment)| segment.evacuate && has_room) {
-            return Some(slot);
-        }
-        // Erasing what nothing points to is cheaper than rebuilding it.
-        let is_dead = |segment: &Segment| {
-            segment.live_blocks == 0
-                && self.core.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
-        };
-        if let Some((slot, _)) = sealed().find(|(_, segment)| is_dead(segment)) {
-            return Some(slot);
-        }
-        if must_collect { self.pick_by_policy(sealed) } else { None }
-    }
-
-    /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
-    /// than their blocks would count again: nothing is collected until they are moved, unless that needs the room.
-    fn must_keep_older_copies(&self) -> bool {
-        let has_room =
-            self.core.segments.free_segments() > 0 || !self.stripes.collector_has_no_room(&self.core);
-        let is_moving = self.rescue.flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
-        self.rescue.is_void || is_moving && has_room
-    }
-
-    /// True while the collector has damaged segments with ids below `end` to collect, and can.
-    pub(super) fn is_evacuating(&self, end: u64) -> bool {
-        let mut marked =
-            self.core.segments.iter().filter(|(_, segment)| segment.evacuate && segment.id < end);
-        // One that is open and could not be closed is collected once it is full.
-        marked.any(|(_, segment)| {
-            segment.state != SegmentState::Open
-                && match segment.stream {
-                    Stream::Mapping => self.off_load.may_copy_groups(&self.core),
-                    _ => !self.gc_is_at_a_loss(),
-                }
-        })
-    }
-
-    /// True when there is nothing to collect and nothing under way that may change that.
-    pub(super) fn gc_is_at_a_loss(&self) -> bool {
-        self.collector.stage == Gc::Idle
-            && self.collector.moves.is_empty()
-            && self.collector.moves_pending == 0
-            && self.pick_victim().is_none()
-    }
-
-    /// True when the collector has nowhere to move anything to, for good: zones that failed were part of its
-    /// reserve.
-    pub(super) fn gc_is_out_of_space(&self) -> bool {
-        self.core.segments.free_segments() == 0
-            && self.stripes.collector_has_no_room(&self.core)
-            && !matches!(self.collector.stage, Gc::Flushing { .. } | Gc::Resetting)
-            && !self.core.may_free_or_fill_segments()
     }
 
     /// A victim of which nothing was read.
     fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
         self.stripes.begin_separating(&mut self.core);
-        self.collector.pace.victim = self.begin_victim(victim);
+        self.collector.pace.victim = self.space().begin_victim(victim);
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
-    }
-
-    /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
-    fn loads_allowed(&self, victim: SegmentSlot) -> u32 {
-        let stripe_blocks = self.stripes.streams[Stream::Gc.index()].stripe_data_blocks;
-        let waiting =
-            u32::try_from(self.collector.moves.len()).expect("bounded by the loads") / stripe_blocks;
-        self.loads_of_victim_max(victim).saturating_sub(waiting)
     }
 
     /// Loads stripes that recovery could not complete, to move their blocks.
@@ -281,7 +194,7 @@ impl Shard {
         while let Some(waiting) = self.collector.moves.get(passed)
             && !self.checkpoints.is_draining()
         {
-            let (name, stream) = (waiting.name, self.stream_of_move(waiting));
+            let (name, stream) = (waiting.name, self.space().stream_of_move(waiting));
             let filling = self.stripes.streams[stream.index()].filling.is_some();
             if !filling && self.stripes.slots.in_use(stream) == self.stripes.slots.count(stream) {
                 return;

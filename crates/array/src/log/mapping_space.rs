@@ -116,16 +116,6 @@ impl Shard {
         }
     }
 
-    /// True when zones that failed were part of the space, and it has nowhere to write, for good.
-    pub(super) fn mapping_space_is_lost(&self) -> bool {
-        self.core.segments.kept_for_mapping() == 0
-            && self.stripes.has_no_room(&self.core, Stream::Mapping)
-            && self.gc_is_at_a_loss()
-            && !self.core.may_free_or_fill_segments()
-            && self.off_load.space.is_at_rest()
-            && self.stripes.pick_mapping_victim(&self.core).is_none()
-    }
-
     /// The open segment is closed if it must go, once there is another.
     fn close_mapping_segment(&mut self, fx: &mut Effects) {
         let Some(slot) = self.stripes.streams[Stream::Mapping.index()].open[0].segment else { return };
@@ -283,7 +273,7 @@ impl Stripes {
 
     /// The next segment to collect: a dead one, one that is damaged or lacks the zone of a drive that came later, and while
     /// less than a segment is left beside the room for copies, the emptiest.
-    fn pick_mapping_victim(&self, core: &Core) -> Option<SegmentSlot> {
+    pub(in crate::log) fn pick_mapping_victim(&self, core: &Core) -> Option<SegmentSlot> {
         let is_sealed =
             |segment: &Segment| segment.stream == Stream::Mapping && segment.state == SegmentState::Sealed;
         let sealed = || core.segments.iter().filter(|(_, segment)| is_sealed(segment));

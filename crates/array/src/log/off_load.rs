@@ -26,7 +26,6 @@ use crate::log::Shard;
 use crate::log::clients::Clients;
 use crate::log::config::{ArrayConfig, Tuning};
 use crate::log::core::Core;
-use crate::log::flush::RecoveryFlush;
 use crate::log::index::entries::EntryBytes;
 use crate::log::index::groups::{GroupLimit, Groups, Holder, Residence, entries_per_block};
 use crate::log::index::{Name, region_range};
@@ -73,7 +72,7 @@ pub struct OffLoad {
     /// Somebody waits for room.
     is_starved: bool,
     /// A mapping block could not be written: no other is, until the next mount.
-    writes_failed: bool,
+    pub(in crate::log) writes_failed: bool,
     /// Group that is looked through next for blocks to write off, and those found.
     write_off_next: u32,
     write_offs: Vec<(Name, Pba)>,
@@ -150,21 +149,13 @@ impl Shard {
 
     /// True when one more group may be resident: there is room, or it is made, or there is no way to make any.
     fn make_room_for_group(&mut self) -> bool {
-        let may_write = self.may_write_groups();
+        let may_write = self.space().may_write_groups();
         let groups = self.core.index.groups_mut().expect("the index is in groups");
         if groups.has_room() || groups.evict() {
             return true;
         }
         self.off_load.is_starved |= may_write;
         !may_write
-    }
-
-    /// True when mapping blocks can be written, now or soon.
-    pub(super) fn may_write_groups(&self) -> bool {
-        self.off_load.has_mapping_space(&self.core)
-            && !self.off_load.writes_failed
-            && !self.core.membership.is_broken()
-            && self.rescue.flush == RecoveryFlush::Done
     }
 
     /// Tells whether a block can be moved now. If so, its group can be held until it is indexed.
@@ -220,7 +211,7 @@ impl Shard {
         let groups = self.core.index.groups_mut().expect("the index is in groups");
         while groups.is_over() && groups.evict() {}
         self.off_load.holds |= !groups.is_over();
-        self.off_load.holds &= self.may_write_groups();
+        self.off_load.holds &= self.space().may_write_groups();
     }
 
     /// Trims, reads, moves and writes that wait for groups go on, as far as those came.
@@ -274,7 +265,7 @@ impl Shard {
     fn write_groups(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let mut is_starved = std::mem::take(&mut self.off_load.is_starved);
         let (has_waiting, mut made_room) = (is_starved, false);
-        while self.may_write_groups() && self.stripes.has_room_for_groups(&self.core) {
+        while self.space().may_write_groups() && self.stripes.has_room_for_groups(&self.core) {
             let is_filling = self.stripes.streams[Stream::Mapping.index()].filling.is_some();
             let groups = self.core.index.groups_mut().expect("the index is in groups");
             if !groups.should_write() && !is_starved && !is_filling {
@@ -352,7 +343,7 @@ impl Shard {
         assert!(!self.off_load.holds || !is_over, "{} groups are resident", groups.resident());
         if self.is_quiet() {
             assert!(groups.is_idle(), "{} groups are held for nothing", groups.held());
-            let must_fit = self.may_write_groups() && !groups.is_incomplete();
+            let must_fit = self.space().may_write_groups() && !groups.is_incomplete();
             assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
         }
     }

@@ -204,7 +204,7 @@ impl Shard {
                 Stage::Zones
                     if self.rescue.must_wait_to_rebuild(&self.core)
                         || self.member_rebuild.has_zones_to_rebuild(&self.core)
-                        || self.is_evacuating(u64::MAX) =>
+                        || self.space().is_evacuating(u64::MAX) =>
                 {
                     return;
                 }

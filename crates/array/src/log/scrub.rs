@@ -328,7 +328,7 @@ impl Shard {
                     }
                 }
                 Stage::Repairing => {
-                    if self.is_evacuating(self.scrub.end) {
+                    if self.space().is_evacuating(self.scrub.end) {
                         return;
                     }
                     self.scrub.end_scrub(ScrubState::Done);

@@ -21,22 +21,6 @@ use zone::stripe::Layout;
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
 
 impl Shard {
-    /// True when a stream waits for space that no collection will ever free: zones were given up, or
-    /// hold blocks that can be neither read nor erased. The reserve rules it out otherwise.
-    pub(super) fn is_out_of_space(&self, stream: Stream) -> bool {
-        match stream {
-            Stream::Gc | Stream::Cold => self.gc_is_out_of_space(),
-            Stream::Mapping => self.mapping_space_is_lost(),
-            Stream::Small | Stream::Large => {
-                self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS
-                    && self.stripes.has_no_room(&self.core, stream)
-                    && !self.stripes.has_unfinished()
-                    && self.gc_is_at_a_loss()
-                    && !self.core.may_free_or_fill_segments()
-            }
-        }
-    }
-
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
     pub(super) fn open_segment(
         &mut self,
@@ -52,7 +36,7 @@ impl Shard {
             _ => self.core.segments.free_segments(),
         };
         if free <= reserve {
-            if keeps && self.stripes.has_unfinished() && self.gc_is_at_a_loss() {
+            if keeps && self.stripes.has_unfinished() && self.space().gc_is_at_a_loss() {
                 self.close_unfinished(fx);
             }
             return None;
@@ -336,7 +320,7 @@ impl Stripes {
         clients.flat_map(|writer| &writer.unfinished).chain(collectors).copied()
     }
 
-    fn has_unfinished(&self) -> bool {
+    pub(in crate::log) fn has_unfinished(&self) -> bool {
         self.unfinished().next().is_some()
     }
 

@@ -11,53 +11,18 @@
 //! Zone Write has one chunk in flight per zone, so an idle one is best; when none is, the one under Zone Append takes
 //! the stripe, and without one whichever has least to do. What adapts lets it wait until one has fewer than two in flight:
 //! which of them is first to have room is not known before, and stripes that wait together are written in their order.
-//!
-//! What adapts *joins* what waits for a zone, where a stream has one segment or two, or the collector has little to move: chunks that
-//! follow one another go in one command. The collector's always do, for it writes whole victims at once and nobody waits for any one stripe:
-//! ```text
-//!   zone A   in flight [ 7 ]            waiting 8 9 10 11 12        8 to 11 are the next command, of 64 KiB
-//! ```
 
 use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
+use crate::log::policy::queues::FOR_LITTLE_MOVED;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
 use std::cell::LazyCell;
 use std::collections::VecDeque;
 use zone::format::header::{Stream, WriteMode};
 use zone::stripe::Layout;
-
-/// Stripes in flight from which on a segment under Zone Write takes no more from clients: one is being written,
-/// and the other follows it drive by drive.
-const STRIPES_IN_FLIGHT_WORTH: u32 = 2;
-/// The same in a burst, where a shorter queue before the segment is worth more than which of two is done first.
-const STRIPES_IN_FLIGHT_IN_BURST: u32 = 3;
-/// And where a stream has no more than [`FEW_SEGMENTS`], for long queues: two joined commands and a half, and so many that wait
-/// for each stripe of those.
-const FOR_FEW_SEGMENTS: LongQueues = LongQueues { stripes_max: 10, waiting_per_stripe: 4 };
-/// And where little is moved, so that drives are the clients' alone.
-const FOR_LITTLE_MOVED: LongQueues = LongQueues { stripes_max: 16, waiting_per_stripe: 2 };
-/// More segments take what a drive has to give with one chunk in flight each.
-const FEW_SEGMENTS: usize = 2;
-/// Blocks of chunks joined in one command: beyond 64 KiB bytes cost a drive the same however many there are.
-const JOINED_BLOCKS_MAX: u32 = 16;
-
-/// Stripes in flight in a segment when many wait.
-#[derive(Clone, Copy)]
-struct LongQueues {
-    stripes_max: u32,
-    waiting_per_stripe: usize,
-}
-
-impl LongQueues {
-    /// Stripes in flight in each of the open segments, `least` at least.
-    fn worth(self, least: u32, waiting: usize, segments: usize) -> u32 {
-        u32::try_from(waiting / (self.waiting_per_stripe * segments))
-            .map_or(self.stripes_max, |worth| worth.clamp(least, self.stripes_max))
-    }
-}
 
 /// A segment that is open for a stream, or the place of one.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +84,7 @@ impl Shard {
     /// Gives sealed stripes to the stream's segments, opening new ones where they are used up.
     pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
         while let Some(slot) = self.stripes.stream(stream).sealed.front().copied() {
-            if self.core.membership.is_broken() || self.is_out_of_space(stream) {
+            if self.core.membership.is_broken() || self.space().is_out_of_space(stream) {
                 self.stripes.stream(stream).sealed.pop_front();
                 self.fail_stripe(slot, fx);
                 continue;
@@ -167,7 +132,7 @@ impl Shard {
         let count = writer.open.len();
         let waits = self.core.is_adaptive() && stream.is_clients();
         // Asked for each stripe, and needed where none is idle.
-        let worth = LazyCell::new(|| waits.then(|| self.stripes_in_flight_worth(stream)));
+        let worth = LazyCell::new(|| waits.then(|| self.space().stripes_in_flight_worth(stream)));
         let mut best: Option<(u32, usize)> = None;
         for index in (0..count).map(|step| (writer.next + step) % count) {
             let Some(pending) = self.core.stripes_pending_with_room(&writer.open[index]) else { continue };
@@ -187,32 +152,6 @@ impl Shard {
         let writer = self.stripes.stream(stream);
         writer.next = (index + 1) % count;
         writer.open[index].segment
-    }
-
-    /// Stripes in flight from which on a segment takes no more of what waits.
-    fn stripes_in_flight_worth(&self, stream: Stream) -> u32 {
-        let Some(queues) = self.long_queues(stream) else { return STRIPES_IN_FLIGHT_WORTH };
-        let in_bursts = self.burst_blocks().is_some();
-        let least = if in_bursts { STRIPES_IN_FLIGHT_IN_BURST } else { STRIPES_IN_FLIGHT_WORTH };
-        let writer = &self.stripes.streams[stream.index()];
-        queues.worth(least, writer.sealed.len(), writer.open.len().max(1))
-    }
-
-    /// Chooses long queues where one chunk in flight per zone of a stream leaves drives idle: what waits is joined.
-    fn long_queues(&self, stream: Stream) -> Option<LongQueues> {
-        // Nearly all of a victim is free.
-        let moves_little = 8 * self.collector.victim_gain_blocks() >= 7 * self.stripes.segment_blocks();
-        let has_few_segments = self.stripes.streams[stream.index()].open.len() <= FEW_SEGMENTS;
-        if moves_little { Some(FOR_LITTLE_MOVED) } else { has_few_segments.then_some(FOR_FEW_SEGMENTS) }
-    }
-
-    /// Blocks that one command for a zone of this stream may write.
-    pub(super) fn joined_blocks_max(&self, stream: Stream) -> u32 {
-        if self.core.is_adaptive() && (stream.is_collectors() || self.long_queues(stream).is_some()) {
-            JOINED_BLOCKS_MAX.min(self.core.config.geometry.transfer_blocks_max)
-        } else {
-            0
-        }
     }
 }
 

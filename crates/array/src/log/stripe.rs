@@ -9,8 +9,8 @@
 
 use crate::log::index::Name;
 use crate::log::pba::Pba;
+use crate::log::policy::skew::Skew;
 use crate::log::segment::SegmentSlot;
-use crate::log::skew::Skew;
 use crate::log::streams::StreamWriter;
 use base::erasure::PieceSet;
 use base::frame::Frame;

@@ -115,8 +115,8 @@ impl Shard {
         self.rescue.flush == RecoveryFlush::Done
             && !self.rescue.is_void
             && !self.checkpoints.is_draining()
-            && !self.clients_wait_for_victim()
-            && self.stripes.slots.in_use(stream) < self.stripes_allowed(stream)
+            && !self.space().clients_wait_for_victim()
+            && self.stripes.slots.in_use(stream) < self.space().stripes_allowed(stream)
             && segment.writer.as_ref().is_some_and(|writer| writer.has_room(&segment.layout))
     }
 

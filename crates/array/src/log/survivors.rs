@@ -20,7 +20,6 @@ use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
-use crate::log::gc::{Gc, Move};
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Stripes;
 use crate::log::write::Placement;
@@ -52,14 +51,6 @@ impl ArrayConfig {
 }
 
 impl Shard {
-    /// Returns the stream for a block of the victim. What is moved for another reason is not worth a stripe of its own.
-    pub(super) fn stream_of_move(&self, waiting: &Move) -> Stream {
-        let is_of_victim = matches!(self.collector.stage, Gc::Moving { .. } | Gc::Settling { .. });
-        let age = self.core.next_sequence.saturating_sub(waiting.protected.sequence);
-        let is_cold = age > self.core.config.volume_blocks / 2;
-        if self.stripes.separates_survivors && is_of_victim && is_cold { Stream::Cold } else { Stream::Gc }
-    }
-
     /// Puts the last cold blocks of a victim to its last hot ones. False when there is no stripe for them now.
     pub(super) fn join_remainders(&mut self, fx: &mut Effects) -> bool {
         let Some(slot) = self.stripes.streams[Stream::Cold.index()].filling else { return true };

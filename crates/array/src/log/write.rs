@@ -189,7 +189,7 @@ impl Shard {
     /// Returns the stream for the next block of a write, if it may be placed now.
     fn stream_of_next_block(&self, slot: u32) -> Option<Stream> {
         let ClientRequest { stream, force_unit_access, .. } = self.clients.requests.get(slot);
-        if self.remainder_waits() && !force_unit_access && !self.checkpoints.is_draining() {
+        if self.space().remainder_waits() && !force_unit_access && !self.checkpoints.is_draining() {
             return Some(Stream::Gc);
         }
         self.may_place(*stream).then_some(*stream)
@@ -198,7 +198,7 @@ impl Shard {
     fn start_write(&mut self, slot: u32) {
         let blocks = self.clients.requests.get(slot).blocks();
         self.clients.demand.begin(blocks);
-        let stream = self.stream_of_write(blocks);
+        let stream = self.space().stream_of_write(blocks);
         let request = self.clients.requests.get_mut(slot);
         request.stream = stream;
         request.started = true;
@@ -232,8 +232,8 @@ impl Shard {
     /// is not so short that clients must wait for the collector; and no checkpoint waits to begin.
     pub(super) fn may_place(&self, stream: Stream) -> bool {
         let may_have = self.stripes.streams[stream.index()].filling.is_some()
-            || self.stripes.slots.in_use(stream) < self.stripes_allowed(stream)
-                && !self.clients_wait_for_victim();
+            || self.stripes.slots.in_use(stream) < self.space().stripes_allowed(stream)
+                && !self.space().clients_wait_for_victim();
         may_have && !self.checkpoints.is_draining()
     }
 
@@ -281,6 +281,17 @@ impl Shard {
         self.stripes.encode(&mut self.core, slot);
         self.stripes.stream(stream).sealed.push_back(slot);
         self.pump_stream(stream, fx);
+    }
+
+    /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
+    /// when it did.
+    fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        if !self.stripes.can_recut(&self.core, slot) {
+            return false;
+        }
+        self.regather(slot, Stream::Small, fx);
+        self.seal_filling(Stream::Small, fx);
+        true
     }
 
     /// A drive has written (or failed to write) a piece of a stripe, and those that were joined to it.
@@ -539,7 +550,7 @@ impl Shard {
         if self.core.segments.writer_mut(segment_slot).zones[drive].waiting.is_empty() {
             return;
         }
-        let blocks_max = self.joined_blocks_max(self.core.segments.get(segment_slot).stream) as usize;
+        let blocks_max = self.space().joined_blocks_max(self.core.segments.get(segment_slot).stream) as usize;
         let zone = &mut self.core.segments.writer_mut(segment_slot).zones[drive];
         let chunk_blocks = frames.len();
         let mut last = stripe;
@@ -549,25 +560,6 @@ impl Shard {
             frames.append(&mut self.stripes.slots.get_mut(next.slot).pieces[next.piece as usize]);
             last = next.stripe;
         }
-    }
-
-    /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
-    /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
-    pub(super) fn stripes_allowed(&self, stream: Stream) -> usize {
-        let all = self.stripes.slots.count(stream);
-        let free = self.core.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
-        if free >= 2 || self.is_in_burst() {
-            return all;
-        }
-        let segment = self.stripes.streams[stream.index()]
-            .open
-            .iter()
-            .map(|place| u64::from(place.layout.stripes))
-            .max();
-        let segment = segment.expect("no request goes to a stream without segments");
-        let room = u64::from(free) * segment + self.stripes.stripes_with_room(&self.core, stream);
-        let allowed = (all as u64 * room).div_ceil(2 * segment);
-        usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::rig::{Rig, raid5};
 use super::shape::Shape;
-use array::log::adaptive::Policy;
 use array::log::config::Tuning;
+use array::log::policy::adaptive::Policy;
 use array::log::survivors::GcStreams;
 use array::request::RequestOp;
 use base::random::Random;

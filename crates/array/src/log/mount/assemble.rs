@@ -1,6 +1,5 @@
 //! Assembling the engine from decided segments and the index: live counts, free zones, writers.
 
-use crate::log::adaptive::Demand;
 use crate::log::checkpoint::Checkpoints;
 use crate::log::clients::Clients;
 use crate::log::config::Tuning;
@@ -13,13 +12,14 @@ use crate::log::mount::index::Recovered;
 use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
+use crate::log::policy::adaptive::Demand;
+use crate::log::policy::skew::Skew;
 use crate::log::reader::Reader;
 use crate::log::rebuild::MemberRebuild;
 use crate::log::rescue::Rescue;
 use crate::log::rot::DamageLog;
 use crate::log::scrub::Scrub;
 use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
-use crate::log::skew::Skew;
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
 use crate::log::stripe::Stripes;

@@ -15,16 +15,16 @@
 //! cannot. Without a free segment beyond the reserve the collector waits for nobody, nor while clients write nothing.
 //! Small writes wait otherwise, where much is to be moved (`bursts.rs`).
 //!
-//! This is so under [`crate::log::adaptive::Policy::Adaptive`]. Otherwise the collector goes on regardless of clients, and
+//! This is so under [`crate::log::policy::adaptive::Policy::Adaptive`]. Otherwise the collector goes on regardless of clients, and
 //! they are stopped where space ends (`Shard::stripes_allowed`).
 
-use crate::log::bursts::{Burst, LOADS_IN_BURST};
 use crate::log::core::Core;
-use crate::log::gc::Collector;
-use crate::log::gc::{GC_START_SEGMENTS, Gc};
+use crate::log::gc::{Collector, GC_START_SEGMENTS, Gc};
+use crate::log::policy::Space;
+use crate::log::policy::bursts::{Burst, GAINED_BURSTS_MAX, LOADS_IN_BURST};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
-use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX, Shard};
+use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX};
 use zone::format::header::Stream;
 
 /// Stripes loaded at once while space is not short.
@@ -58,37 +58,19 @@ pub struct Begun {
     gained_before_blocks: u64,
 }
 
-impl Shard {
+impl Space<'_> {
     /// A victim is begun.
-    pub(super) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
+    pub(in crate::log) fn begin_victim(&self, victim: SegmentSlot) -> Begun {
         let segment = self.core.segments.get(victim);
         let all = segment.layout.segment_data_blocks();
         Begun {
             headroom_blocks: self.headroom_blocks(),
             gain_blocks: u64::from(all.saturating_sub(segment.live_blocks)),
-            gained_before_blocks: self.collector.gained_blocks(&self.core),
+            gained_before_blocks: self.collector.gained_blocks(self.core),
         }
     }
 
-    /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
-    pub(super) fn headroom_blocks(&self) -> u64 {
-        let room =
-            Stream::DATA.map(|stream| self.stripes.room_blocks(&self.core, stream)).iter().sum::<u64>();
-        let moved = match self.collector.stage {
-            Gc::Idle => 0,
-            Gc::Moving { victim, stripe_next, loads } => {
-                u64::from((stripe_next - loads) * self.core.segments.get(victim).layout.stripe_data_blocks())
-            }
-            Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.stripes.segment_blocks(),
-        };
-        let free = u64::from(self.core.segments.free_segments()) * self.stripes.segment_blocks();
-        let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.stripes.segment_blocks();
-        (free + room + moved).saturating_sub(
-            reserve + self.collector.moves.len() as u64 + u64::from(self.collector.moves_pending),
-        )
-    }
-
-    fn goal_blocks(&self) -> u64 {
+    pub(in crate::log) fn goal_blocks(&self) -> u64 {
         let least = self
             .burst_blocks()
             .map_or(0, |burst_blocks| self.stripes.low_blocks(burst_blocks) + burst_blocks);
@@ -96,23 +78,42 @@ impl Shard {
     }
 
     /// True when the headroom is below the goal.
-    pub(super) fn lacks_headroom(&self) -> bool {
+    pub(in crate::log) fn lacks_headroom(&self) -> bool {
         self.headroom_blocks() < self.goal_blocks()
     }
 
+    /// Returns the next state of clients that write in bursts: a burst begins, or is over.
+    pub(in crate::log) fn next_burst(&self) -> Burst {
+        let burst = self.collector.pace.burst;
+        let burst_blocks = self.burst_blocks_if_any().filter(|_| self.collector.is_collecting());
+        let Some(burst_blocks) = burst_blocks else { return Burst::Writes };
+        match burst {
+            Burst::Writes if self.burst_is_over(burst_blocks) => {
+                Burst::Waits { gained_blocks: self.collector.gained_blocks(self.core) }
+            }
+            Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => Burst::Writes,
+            Burst::Waits { gained_blocks } => {
+                let gained = self.collector.gained_blocks(self.core) - gained_blocks;
+                if gained > GAINED_BURSTS_MAX * burst_blocks { Burst::Failed } else { burst }
+            }
+            Burst::Failed if !self.lacks_headroom() => Burst::Writes,
+            Burst::Writes | Burst::Failed => burst,
+        }
+    }
+
     /// True when a victim should be found because space is short.
-    pub(super) fn must_collect(&self) -> bool {
+    pub(in crate::log) fn must_collect(&self) -> bool {
         let free = self.core.segments.free_segments();
-        let is_early = !self.core.is_adaptive() || self.clients.demand.is_idle();
+        let is_early = !self.core.is_adaptive() || self.demand.is_idle();
         free < GC_START_SEGMENTS && (is_early || free <= GC_RESERVE_SEGMENTS || self.lacks_headroom())
     }
 
     /// Loads of the victim that may be under way at once.
-    pub(super) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
+    pub(in crate::log) fn loads_of_victim_max(&self, victim: SegmentSlot) -> u32 {
         let segment = self.core.segments.get(victim);
         let free = self.core.segments.free_segments();
         let is_urgent = free <= GC_RESERVE_SEGMENTS;
-        let is_idle = self.clients.demand.is_idle();
+        let is_idle = self.demand.is_idle();
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         let is_paced = self.core.is_adaptive() && is_for_space && !is_idle;
         if is_paced && self.is_in_burst() && (is_urgent || self.lacks_headroom()) {
@@ -133,7 +134,7 @@ impl Shard {
     }
 
     /// True when clients have written what the victim has freed so far, and space is short.
-    pub(super) fn clients_wait_for_victim(&self) -> bool {
+    pub(in crate::log) fn clients_wait_for_victim(&self) -> bool {
         if !self.core.is_adaptive() || !self.collector.is_collecting() {
             return false;
         }
@@ -143,14 +144,33 @@ impl Shard {
         let least = self
             .stripes
             .floor_blocks()
-            .min(self.collector.pace.victim.headroom_blocks + self.collector.yielded_blocks(&self.core) / 2);
+            .min(self.collector.pace.victim.headroom_blocks + self.collector.yielded_blocks(self.core) / 2);
         self.headroom_blocks() < least
+    }
+
+    /// Stripe slots of a stream that clients may use now: all while space is ample, ever fewer as free space
+    /// nears the collector's reserve, so that latency grows smoothly instead of stopping dead.
+    pub(in crate::log) fn stripes_allowed(&self, stream: Stream) -> usize {
+        let all = self.stripes.slots.count(stream);
+        let free = self.core.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
+        if free >= 2 || self.is_in_burst() {
+            return all;
+        }
+        let segment = self.stripes.streams[stream.index()]
+            .open
+            .iter()
+            .map(|place| u64::from(place.layout.stripes))
+            .max();
+        let segment = segment.expect("no request goes to a stream without segments");
+        let room = u64::from(free) * segment + self.stripes.stripes_with_room(self.core, stream);
+        let allowed = (all as u64 * room).div_ceil(2 * segment);
+        usize::try_from(allowed).map_or(all, |allowed| allowed.clamp(1, all))
     }
 }
 
 impl Collector {
     /// Blocks that the victim yields.
-    pub(super) fn victim_gain_blocks(&self) -> u64 {
+    pub(in crate::log) fn victim_gain_blocks(&self) -> u64 {
         self.pace.victim.gain_blocks
     }
 
@@ -167,24 +187,24 @@ impl Collector {
     }
 
     /// The same of all victims since the mount.
-    pub(super) fn gained_blocks(&self, core: &Core) -> u64 {
+    pub(in crate::log) fn gained_blocks(&self, core: &Core) -> u64 {
         self.pace.victim.gained_before_blocks + self.yielded_blocks(core)
     }
 }
 
 impl Stripes {
     /// Blocks that the open segments of a stream have room for.
-    pub(super) fn room_blocks(&self, core: &Core, stream: Stream) -> u64 {
+    pub(in crate::log) fn room_blocks(&self, core: &Core, stream: Stream) -> u64 {
         self.stripes_with_room(core, stream) * u64::from(self.streams[stream.index()].stripe_data_blocks)
     }
 
     /// Blocks of data of a segment.
-    pub(super) fn segment_blocks(&self) -> u64 {
+    pub(in crate::log) fn segment_blocks(&self) -> u64 {
         let places = &self.streams[Stream::Gc.index()].open;
         u64::from(places[0].layout.segment_data_blocks())
     }
 
-    pub(super) fn floor_blocks(&self) -> u64 {
+    pub(in crate::log) fn floor_blocks(&self) -> u64 {
         self.segment_blocks() * (FLOOR_QUARTERS + self.cold_quarters()) / 4
     }
 

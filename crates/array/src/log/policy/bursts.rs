@@ -13,11 +13,11 @@
 //! Not for requests so large that a burst is more than a segment or 8 MiB, nor where a victim yields a third of a segment or more: few
 //! wait there. And should waiting not help, because others take what is gained, clients go on as the headroom says.
 
+use crate::log::GC_RESERVE_SEGMENTS;
 use crate::log::core::Core;
-use crate::log::gc::Collector;
-use crate::log::gc::Gc;
+use crate::log::gc::{Collector, Gc};
+use crate::log::policy::Space;
 use crate::log::stripe::Stripes;
-use crate::log::{GC_RESERVE_SEGMENTS, Shard};
 use zone::format::header::Stream;
 
 /// Length of a burst, in times of what clients have under way: one in 22 writes waits, and some for other reasons.
@@ -25,7 +25,7 @@ const BURST_TIMES: u64 = 22;
 /// A longer one would stop clients for longer than some 10 ms: 8 MiB.
 const BURST_BLOCKS_MAX: u64 = 2048;
 /// Waiting did not help once so many bursts were gained.
-const GAINED_BURSTS_MAX: u64 = 3;
+pub const GAINED_BURSTS_MAX: u64 = 3;
 /// A victim that yields so great a part of a segment leaves clients most of what is written.
 const YIELD_PART_MAX: u64 = 3;
 /// Stripes of the victim loaded at once in a burst: more lengthen its writes, fewer leave drives idle (docs/adr/0015).
@@ -56,13 +56,13 @@ pub enum Burst {
     Failed,
 }
 
-impl Shard {
+impl Space<'_> {
     /// Blocks of a burst; `None` where clients do not write in bursts.
-    pub(super) fn burst_blocks(&self) -> Option<u64> {
+    pub(in crate::log) fn burst_blocks(&self) -> Option<u64> {
         if self.collector.pace.burst == Burst::Failed { None } else { self.burst_blocks_if_any() }
     }
 
-    fn burst_blocks_if_any(&self) -> Option<u64> {
+    pub(in crate::log) fn burst_blocks_if_any(&self) -> Option<u64> {
         if !self.core.is_adaptive() {
             return None;
         }
@@ -75,67 +75,41 @@ impl Shard {
         if !is_scarce || !self.core.is_space_short() {
             return None;
         }
-        let burst_blocks = times * self.clients.demand.blocks();
+        let burst_blocks = times * self.demand.blocks();
         (burst_blocks <= all_blocks.min(BURST_BLOCKS_MAX)).then_some(burst_blocks)
     }
 
-    /// Begins a burst, or ends it.
-    pub(super) fn advance_burst(&mut self) {
-        let burst_blocks = self.burst_blocks_if_any().filter(|_| self.collector.is_collecting());
-        let Some(burst_blocks) = burst_blocks else {
-            self.collector.pace.burst = Burst::Writes;
-            return;
-        };
-        match self.collector.pace.burst {
-            Burst::Writes if self.burst_is_over(burst_blocks) => {
-                self.collector.pace.burst =
-                    Burst::Waits { gained_blocks: self.collector.gained_blocks(&self.core) };
-            }
-            Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => {
-                self.collector.pace.burst = Burst::Writes
-            }
-            Burst::Waits { gained_blocks } => {
-                let gained = self.collector.gained_blocks(&self.core) - gained_blocks;
-                if gained > GAINED_BURSTS_MAX * burst_blocks {
-                    self.collector.pace.burst = Burst::Failed;
-                }
-            }
-            Burst::Failed if !self.lacks_headroom() => self.collector.pace.burst = Burst::Writes,
-            Burst::Writes | Burst::Failed => {}
-        }
-    }
-
     /// True while clients write a burst; false, too, where they write in none.
-    pub(super) fn is_in_burst(&self) -> bool {
+    pub(in crate::log) fn is_in_burst(&self) -> bool {
         self.burst_blocks().is_some_and(|burst_blocks| !self.waits_for_burst(burst_blocks))
     }
 
     /// True when clients that write in bursts wait for the next one.
-    pub(super) fn waits_for_burst(&self, burst_blocks: u64) -> bool {
+    pub(in crate::log) fn waits_for_burst(&self, burst_blocks: u64) -> bool {
         self.collector.pace.burst != Burst::Writes || self.burst_is_over(burst_blocks)
     }
 
-    fn burst_is_over(&self, burst_blocks: u64) -> bool {
+    pub(in crate::log) fn burst_is_over(&self, burst_blocks: u64) -> bool {
         self.headroom_blocks() < self.stripes.low_blocks(burst_blocks)
-            || self.stripes.usable_blocks(&self.core) < self.clients.demand.blocks()
+            || self.stripes.usable_blocks(self.core) < self.demand.blocks()
     }
 
-    fn has_room_for_burst(&self, burst_blocks: u64) -> bool {
+    pub(in crate::log) fn has_room_for_burst(&self, burst_blocks: u64) -> bool {
         let high_blocks = self.stripes.low_blocks(burst_blocks) + burst_blocks;
-        self.headroom_blocks() >= high_blocks && self.stripes.usable_blocks(&self.core) >= burst_blocks
+        self.headroom_blocks() >= high_blocks && self.stripes.usable_blocks(self.core) >= burst_blocks
     }
 }
 
 impl Collector {
     /// True while waiting for the collector may help.
-    pub(super) fn is_collecting(&self) -> bool {
+    pub(in crate::log) fn is_collecting(&self) -> bool {
         self.stage != Gc::Idle
     }
 }
 
 impl Stripes {
     /// Headroom at which a burst is over: half of one below the floor, so that it is the floor on average.
-    pub(super) fn low_blocks(&self, burst_blocks: u64) -> u64 {
+    pub(in crate::log) fn low_blocks(&self, burst_blocks: u64) -> u64 {
         self.floor_blocks().saturating_sub(burst_blocks / 2)
     }
 

@@ -10,6 +10,9 @@
 //!        live in the collector's segments                 live in clients' segments
 //! ```
 
+use crate::log::gc::Gc;
+use crate::log::gc::Move;
+use crate::log::policy::Space;
 use crate::log::segment::Segment;
 use zone::format::header::Stream;
 
@@ -76,6 +79,16 @@ fn live_of<'a>(segments: impl Iterator<Item = &'a Segment>) -> [u64; 2] {
         live[usize::from(!segment.stream.is_clients())] += u64::from(segment.live_blocks);
     }
     live
+}
+
+impl Space<'_> {
+    /// Returns the stream for a block of the victim. What is moved for another reason is not worth a stripe of its own.
+    pub(in crate::log) fn stream_of_move(&self, waiting: &Move) -> Stream {
+        let is_of_victim = matches!(self.collector.stage, Gc::Moving { .. } | Gc::Settling { .. });
+        let age = self.core.next_sequence.saturating_sub(waiting.protected.sequence);
+        let is_cold = age > self.core.config.volume_blocks / 2;
+        if self.stripes.separates_survivors && is_of_victim && is_cold { Stream::Cold } else { Stream::Gc }
+    }
 }
 
 #[cfg(test)]

@@ -6,22 +6,21 @@
 //!    as active zones and spare space go. One command is in flight per zone then, and costs a drive less than an append
 //!    does: four zones take more than one under Zone Append. Drives without a write buffer work on as many commands as
 //!    they have dies: Zone Append in one segment of small chunks, for those of several would collide on the dies.
-//! 2. **Chunks** ([`Shard::stream_of_write`]): large ones when what is under way fills two thirds of a stripe of them.
-//! 3. **Company** ([`Shard::close_idle`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
+//! 2. **Chunks** ([`Space::stream_of_write`]): large ones when what is under way fills two thirds of a stripe of them.
+//! 3. **Company** ([`Space::should_close`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
 //!    stripe that is filling is closed: waiting would only cost time. A stripe of small chunks costs so little that it
 //!    is closed while another segment has nothing to do; one of large chunks takes time from those in flight, and
 //!    waits for them. When space is short, padding must be collected soon, and both wait. So they do while writes wait
 //!    for parts of the index, for those are about to come.
-//! 4. **Remainders** ([`Shard::recut`]): a stripe of large chunks that is closed with no more than a small one
+//! 4. **Remainders** (`Shard::recut`): a stripe of large chunks that is closed with no more than a small one
 //!    holds becomes one, with less padding.
-//! 5. **The last stripe of a victim** ([`Shard::remainder_waits`]) is filled with blocks of clients instead of padding,
+//! 5. **The last stripe of a victim** ([`Space::remainder_waits`]) is filled with blocks of clients instead of padding,
 //!    as long as some are about to write.
 
-use crate::engine::{Effects, Engine};
-use crate::log::Shard;
 use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
+use crate::log::policy::Space;
 use crate::log::stripe::Stripes;
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
@@ -97,6 +96,16 @@ impl Demand {
         self.reaction_until
     }
 
+    /// Clients are being answered at this time, and may send more at once; or they have had the time to.
+    pub fn expect_reaction(&mut self, answered: Option<Instant>) {
+        self.reaction_until = answered.map(|now| now + REACTION);
+    }
+
+    /// Clients write nothing and nothing more happens. True when that is new.
+    pub fn note_idle(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_idle, true)
+    }
+
     /// A write, trim or flush has come.
     pub fn came(&mut self) {
         self.is_idle = false;
@@ -161,9 +170,9 @@ impl ArrayConfig {
     }
 }
 
-impl Shard {
+impl Space<'_> {
     /// Returns the stream for a write of so many blocks that is being admitted.
-    pub(super) fn stream_of_write(&self, blocks: u64) -> Stream {
+    pub(in crate::log) fn stream_of_write(&self, blocks: u64) -> Stream {
         let has_choice =
             Stream::CLIENTS.iter().all(|stream| !self.stripes.streams[stream.index()].open.is_empty());
         if !self.core.is_adaptive() || !has_choice {
@@ -172,80 +181,46 @@ impl Shard {
         let stripe = u64::from(self.stripes.streams[Stream::Large.index()].stripe_data_blocks);
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
         let has_spare =
-            self.core.is_space_short() && self.stripes.stripes_with_room(&self.core, Stream::Small) > 0;
-        if 3 * self.clients.demand.blocks() >= 2 * stripe && !has_spare {
-            Stream::Large
-        } else {
-            Stream::Small
-        }
+            self.core.is_space_short() && self.stripes.stripes_with_room(self.core, Stream::Small) > 0;
+        if 3 * self.demand.blocks() >= 2 * stripe && !has_spare { Stream::Large } else { Stream::Small }
     }
 
-    /// Clients are being answered, and may send more at once: what is filling waits for that.
-    pub(super) fn await_reaction(&mut self, now: Instant) {
+    /// True when what is filling waits for what clients that are being answered may send at once.
+    pub(in crate::log) fn awaits_reaction(&self) -> bool {
         let is_filling = |stream: Stream| self.stripes.streams[stream.index()].filling.is_some();
         let waits = Stream::CLIENTS.into_iter().any(is_filling) || self.core.is_space_short();
-        let waits = waits && self.core.is_adaptive();
-        self.clients.demand.reaction_until = waits.then_some(now + REACTION);
+        waits && self.core.is_adaptive()
     }
 
-    /// Nothing more happens now: closes stripes of clients that would wait although a segment has nothing to do.
-    pub(super) fn close_idle(&mut self, now: Instant, fx: &mut Effects) {
-        self.clients.demand.reaction_until = None;
-        if !self.core.is_adaptive() {
-            return;
-        }
-        let is_idle = self.clients.writes_outstanding == 0 && self.clients.pending.is_empty();
-        let mut closed = is_idle && !self.clients.demand.is_idle;
-        self.clients.demand.is_idle |= closed;
-        for stream in Stream::CLIENTS {
-            let Some(slot) = self.stripes.streams[stream.index()].filling else { continue };
-            let becomes = if self.stripes.can_recut(&self.core, slot) { Stream::Small } else { stream };
-            if self.stripes.has_idle_segment(&self.core, becomes) && !self.awaits_index() {
-                self.seal_filling(stream, fx);
-                closed = true;
-            }
-        }
-        if self.remainder_waits() && self.stripes.client_stripes_in_flight() == 0 {
-            self.seal_filling(Stream::Gc, fx);
-            closed = true;
-        }
-        // The collector need not wait for clients any more. And a stripe that could be written nowhere has failed, and
-        // others wait for what its requests held.
-        if closed {
-            self.settle(now, fx);
-        }
-    }
-
-    /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
-    /// they will be company.
-    fn awaits_index(&self) -> bool {
-        let Some(groups) = self.core.index.groups() else { return false };
-        !self.clients.pending.is_empty()
-            && (groups.loading() > 0 || self.stripes.mapping_stripes_in_flight() > 0)
+    /// True when the filling stripe of a stream would wait although a segment has nothing to do.
+    pub(in crate::log) fn should_close(&self, stream: Stream) -> bool {
+        let Some(slot) = self.stripes.streams[stream.index()].filling else { return false };
+        let becomes = if self.stripes.can_recut(self.core, slot) { Stream::Small } else { stream };
+        self.stripes.has_idle_segment(self.core, becomes)
     }
 
     /// True while the last stripe of a victim, which others would pad, has room for blocks that clients are about to
     /// write. It must fit the open segment, for it is not to fail where clients have room of their own.
-    pub(super) fn remainder_waits(&self) -> bool {
+    pub(in crate::log) fn remainder_waits(&self) -> bool {
         let writer = &self.stripes.streams[Stream::Gc.index()];
         self.core.is_adaptive()
             && matches!(self.collector.stage, Gc::Settling { .. })
             && writer.filling.is_some()
             && self.collector.moves.is_empty()
-            && !self.clients.demand.is_idle()
-            && self.stripes.stripes_with_room(&self.core, Stream::Gc)
-                > self.stripes.collector_stripes_sealed()
+            && !self.demand.is_idle()
+            && self.stripes.stripes_with_room(self.core, Stream::Gc) > self.stripes.collector_stripes_sealed()
     }
 
-    /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
-    /// when it did.
-    pub(super) fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
-        if !self.stripes.can_recut(&self.core, slot) {
-            return false;
+    /// Returns the time at which the filling stripe of a stream must be sealed. While the collector is moving a victim,
+    /// its stripe waits for more of it.
+    pub(in crate::log) fn stripe_deadline(&self, stream: Stream) -> Option<Instant> {
+        let slot = self.stripes.streams[stream.index()].filling?;
+        if stream == Stream::Mapping && self.off_load.is_copying_groups() {
+            return None;
         }
-        self.regather(slot, Stream::Small, fx);
-        self.seal_filling(Stream::Small, fx);
-        true
+        let gathering =
+            stream.is_collectors() && !matches!(self.collector.stage, Gc::Idle) && !self.remainder_waits();
+        (!gathering).then(|| self.stripes.slots.get(slot).opened_at + self.core.tuning.stripe_deadline)
     }
 }
 
@@ -273,7 +248,7 @@ impl Stripes {
     }
 
     /// Stripes of clients that are closed and not durable.
-    fn client_stripes_in_flight(&self) -> usize {
+    pub(in crate::log) fn client_stripes_in_flight(&self) -> usize {
         let of = |stream: Stream| {
             let filling = usize::from(self.streams[stream.index()].filling.is_some());
             self.slots.in_use(stream) - filling
@@ -282,7 +257,7 @@ impl Stripes {
     }
 
     /// True for a stripe of large chunks whose blocks one of small chunks holds, when there is room for it.
-    fn can_recut(&self, core: &Core, slot: u32) -> bool {
+    pub(in crate::log) fn can_recut(&self, core: &Core, slot: u32) -> bool {
         let stripe = self.slots.get(slot);
         let [small, large] = Stream::CLIENTS.map(|stream| self.streams[stream.index()].stripe_data_blocks);
         // One that is filling may be full before all are placed: then another is begun.
@@ -297,12 +272,12 @@ impl Stripes {
 }
 
 impl Core {
-    pub(super) fn is_adaptive(&self) -> bool {
+    pub(in crate::log) fn is_adaptive(&self) -> bool {
         self.tuning.policy == Policy::Adaptive
     }
 
     /// True when what is written must soon be collected.
-    pub(super) fn is_space_short(&self) -> bool {
+    pub(in crate::log) fn is_space_short(&self) -> bool {
         self.segments.free_segments() < GC_START_SEGMENTS + 2
     }
 }

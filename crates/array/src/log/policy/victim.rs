@@ -20,9 +20,13 @@
 //! greedy choice would, so that nobody waits long for little. Where the greedy choice would free most of a segment, two that
 //! free much less do not follow one another: clients, which are paced by what a victim frees, would be slow for both.
 
-use crate::log::Shard;
+use crate::log::config::GC_RESERVE_SEGMENTS;
+use crate::log::flush::RecoveryFlush;
+use crate::log::policy::Space;
+use crate::log::segment::SegmentState;
 use crate::log::segment::{Segment, SegmentSlot};
 use std::cmp::{Ordering, Reverse};
+use zone::format::header::Stream;
 
 /// Policy by which a victim is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,9 +68,12 @@ impl Worth {
 /// Ages beyond this are equal: those of other mounts are.
 const AGE_MAX: u64 = 1 << 40;
 
-impl Shard {
+impl Space<'_> {
     /// The sealed segment to collect because space is short; `None` when no one frees more than moving it takes.
-    pub(super) fn pick_by_policy<'a, Sealed>(&self, sealed: impl Fn() -> Sealed) -> Option<SegmentSlot>
+    pub(in crate::log) fn pick_by_policy<'a, Sealed>(
+        &self,
+        sealed: impl Fn() -> Sealed,
+    ) -> Option<SegmentSlot>
     where
         Sealed: Iterator<Item = (SegmentSlot, &'a Segment)>,
     {
@@ -90,6 +97,64 @@ impl Shard {
             Worth::of(a, self.core.next_sequence).compare(&Worth::of(b, self.core.next_sequence))
         });
         victim.map(|(slot, _)| slot)
+    }
+
+    /// The next segment to collect, if any should be: one that a crash left incomplete, else the
+    /// sealed one that the policy prefers once space is short.
+    pub(in crate::log) fn pick_victim(&self) -> Option<SegmentSlot> {
+        let must_collect = self.must_collect();
+        if !must_collect && !self.core.segments.has_evacuees() && self.core.membership.rebuilding().is_none()
+        {
+            return None;
+        }
+        if self.core.membership.is_broken()
+            || self.core.index.is_incomplete()
+            || self.must_keep_older_copies()
+        {
+            return None;
+        }
+        let of_volume = || self.core.segments.iter().filter(|(_, segment)| segment.stream != Stream::Mapping);
+        let in_state = |wanted: SegmentState| of_volume().filter(move |(_, segment)| segment.state == wanted);
+        if self.gc_is_out_of_space() {
+            let mut dead = in_state(SegmentState::Condemned).chain(in_state(SegmentState::Sealed));
+            let dead = dead.find(|(_, segment)| segment.live_blocks == 0 && !segment.is_being_rebuilt);
+            return dead.map(|(slot, _)| slot);
+        }
+        if let Some((slot, _)) = in_state(SegmentState::Condemned).next() {
+            return Some(slot);
+        }
+        let sealed = || in_state(SegmentState::Sealed).filter(|(_, segment)| !segment.is_being_rebuilt);
+        // Moving a full one takes what the reserve has, and gives it back but for a padded stripe: not the last.
+        let has_room = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
+        if let Some((slot, _)) = sealed().find(|(_, segment)| segment.evacuate && has_room) {
+            return Some(slot);
+        }
+        // Erasing what nothing points to is cheaper than rebuilding it.
+        let is_dead = |segment: &Segment| {
+            segment.live_blocks == 0
+                && self.core.membership.rebuilding().is_some_and(|drive| segment.lacks_zone(drive))
+        };
+        if let Some((slot, _)) = sealed().find(|(_, segment)| is_dead(segment)) {
+            return Some(slot);
+        }
+        if must_collect { self.pick_by_policy(sealed) } else { None }
+    }
+
+    /// True while recovery may have to begin anew without the stripes that it could not complete, and what is older
+    /// than their blocks would count again: nothing is collected until they are moved, unless that needs the room.
+    pub(in crate::log) fn must_keep_older_copies(&self) -> bool {
+        let has_room =
+            self.core.segments.free_segments() > 0 || !self.stripes.collector_has_no_room(self.core);
+        let is_moving = self.rescue.flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
+        self.rescue.is_void || is_moving && has_room
+    }
+
+    /// Loads allowed at once: more the shorter space is, none beyond what waits to be placed.
+    pub(in crate::log) fn loads_allowed(&self, victim: SegmentSlot) -> u32 {
+        let stripe_blocks = self.stripes.streams[Stream::Gc.index()].stripe_data_blocks;
+        let waiting =
+            u32::try_from(self.collector.moves.len()).expect("bounded by the loads") / stripe_blocks;
+        self.loads_of_victim_max(victim).saturating_sub(waiting)
     }
 }
 

@@ -1,0 +1,91 @@
+//! Policy: every choice that the engine makes about space, as a pure function of what it sees.
+//!
+//! ```text
+//!   in    Space: segments and members, open stripes, demand of clients, the collector's progress
+//!   out   stream of a write, and when a stripe closes           adaptive.rs
+//!         victim of the collector                               victim.rs, skew.rs
+//!         pace of the collector and of clients                  headroom.rs, bursts.rs
+//!         stripes in flight, chunks in a command                queues.rs
+//!         whether what waits will ever get space                exhausted.rs
+//! ```
+//! Nothing here changes anything: the processes ask, and act.
+
+pub mod adaptive;
+pub mod bursts;
+pub mod exhausted;
+pub mod headroom;
+pub mod queues;
+pub mod skew;
+pub mod victim;
+
+use crate::log::GC_RESERVE_SEGMENTS;
+use crate::log::Shard;
+use crate::log::core::Core;
+use crate::log::gc::{Collector, Gc};
+use crate::log::off_load::OffLoad;
+use crate::log::policy::adaptive::Demand;
+use crate::log::reader::Reader;
+use crate::log::rescue::Rescue;
+use crate::log::stripe::Stripes;
+use zone::format::header::Stream;
+
+/// State that choices depend on, at one instant.
+#[derive(Clone, Copy)]
+pub struct Space<'a> {
+    /// Segments, members and configuration.
+    pub core: &'a Core,
+    /// Open stripes and segments.
+    pub stripes: &'a Stripes,
+    /// Load of clients.
+    pub demand: &'a Demand,
+    /// Progress of the collector.
+    pub collector: &'a Collector,
+    /// Segments of mapping blocks.
+    pub off_load: &'a OffLoad,
+    /// Loads under way.
+    pub reader: &'a Reader,
+    /// Blocks that a crash left to be moved.
+    pub rescue: &'a Rescue,
+}
+
+impl Space<'_> {
+    /// Blocks that can be written before the reserve is touched, had the victim been erased as far as it was moved.
+    pub(in crate::log) fn headroom_blocks(&self) -> u64 {
+        let room = Stream::DATA.map(|stream| self.stripes.room_blocks(self.core, stream)).iter().sum::<u64>();
+        let moved = match self.collector.stage {
+            Gc::Idle => 0,
+            Gc::Moving { victim, stripe_next, loads } => {
+                u64::from((stripe_next - loads) * self.core.segments.get(victim).layout.stripe_data_blocks())
+            }
+            Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => self.stripes.segment_blocks(),
+        };
+        let free = u64::from(self.core.segments.free_segments()) * self.stripes.segment_blocks();
+        let reserve = u64::from(GC_RESERVE_SEGMENTS) * self.stripes.segment_blocks();
+        (free + room + moved).saturating_sub(
+            reserve + self.collector.moves.len() as u64 + u64::from(self.collector.moves_pending),
+        )
+    }
+
+    pub(in crate::log) fn has_blocks_to_rescue(&self) -> bool {
+        self.rescue.is_recording_doubt()
+            || !self.rescue.weak.is_empty()
+            || !self.reader.loads.is_empty()
+            || !self.collector.moves.is_empty()
+            || self.collector.moves_pending > 0
+    }
+}
+
+impl Shard {
+    /// Returns what choices are made by.
+    pub(super) fn space(&self) -> Space<'_> {
+        Space {
+            core: &self.core,
+            stripes: &self.stripes,
+            demand: &self.clients.demand,
+            collector: &self.collector,
+            off_load: &self.off_load,
+            reader: &self.reader,
+            rescue: &self.rescue,
+        }
+    }
+}
