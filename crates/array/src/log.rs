@@ -41,6 +41,7 @@ mod rebuild;
 mod replace;
 mod rescue;
 pub mod rot;
+mod route;
 mod row;
 pub mod scrub;
 mod segment;
@@ -68,6 +69,8 @@ pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};
 
 use crate::engine::{Effects, Engine};
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::request::{Request, RequestOp};
 use base::frame::FramePool;
 use base::time::Instant;
@@ -89,7 +92,7 @@ use rescue::Rescue;
 use scrub::{SCRUB_RECORD_BLOCKS, SCRUB_SWEEPS_MAX, Scrub};
 use segment::SegmentSlot;
 use stripe::Stripes;
-use summary::SummaryDue;
+use summary::Summaries;
 use sweep::stripes_per_sweep;
 use token::Waiter;
 use zone::device::Completion;
@@ -115,8 +118,7 @@ pub struct Shard {
     collector: Collector,
     off_load: OffLoad,
     checkpoints: Checkpoints,
-    /// Segments of which a summary is being written.
-    summaries: Vec<SummaryDue>,
+    summaries: Summaries,
     scrub: Scrub,
     member_rebuild: MemberRebuild,
     device_flush: DeviceFlush,
@@ -314,6 +316,19 @@ impl Engine for Shard {
 }
 
 impl Shard {
+    /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
+    /// nothing else may happen at which a checkpoint could begin that had to wait for this.
+    fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
+        if self.rescue.flush != RecoveryFlush::Due || self.space().has_blocks_to_rescue() {
+            return;
+        }
+        self.rescue.flush = RecoveryFlush::Flushing;
+        if self.device_flush.ask(&mut self.core, FlushWaiter::Recovery, fx) == Flushed::Now {
+            self.rescue.flush = RecoveryFlush::Done;
+            self.advance_checkpoint(now, fx);
+        }
+    }
+
     /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
     /// they will be company.
     fn awaits_index(&self) -> bool {

@@ -20,6 +20,8 @@ pub mod image;
 
 use crate::log::config::{ArrayConfig, CheckpointEvery};
 use crate::log::core::Core;
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::log::flush::RecoveryFlush;
 use crate::log::index::Name;
 use crate::log::index::groups::Groups;
@@ -203,7 +205,10 @@ impl Shard {
                     let checkpoint = begun.0.clone();
                     let number = checkpoint.number;
                     self.checkpoints.stage = Stage::Flushing { checkpoint, flushed: false };
-                    self.flush_devices_for_checkpoint(number, fx);
+                    let waiter = FlushWaiter::Checkpoint(number);
+                    if self.device_flush.ask(&mut self.core, waiter, fx) == Flushed::Now {
+                        self.checkpoints.flushed(number);
+                    }
                 }
                 Stage::Flushing { flushed: false, .. } => return,
                 // The records of members come first: whoever is out must not keep the newest one.

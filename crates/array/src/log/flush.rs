@@ -12,13 +12,12 @@
 //! clients were told is safe without it, so their rounds leave it out; the flush that comes before it counts covers what
 //! they left behind.
 
+use crate::log::core::Core;
 use crate::log::segment::SegmentSlot;
 use crate::log::summary::SummaryDue;
-use crate::log::write::Work;
-use crate::log::{Effects, Shard, Waiter};
-use base::time::Instant;
+use crate::log::{Effects, Waiter};
 use base::units::ZoneIndex;
-use zone::device::{Completion, Op, Status};
+use zone::device::Op;
 
 /// Blocks of fillers for each drive that may be written from one flush to the next: a quarter of a MiB is a millisecond of a
 /// disk, no more than the flush takes anyway.
@@ -26,15 +25,40 @@ const FILLERS_UNFLUSHED_MAX: usize = 64;
 
 /// Waiter of a device flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FlushWaiter {
+pub enum FlushWaiter {
+    /// A request of a client, to be answered.
     Request(u32),
+    /// The collector: the blocks that it moved are durable, and their victim can be erased.
     Gc,
+    /// A segment that is sealed: what a full zone holds is durable, whatever becomes of caches.
     Seal(SegmentSlot),
-    Fillers { segment: SegmentSlot, drive: usize },
+    /// The fillers of a zone that is closed early.
+    Fillers {
+        /// Segment of the zone.
+        segment: SegmentSlot,
+        /// Drive of the zone.
+        drive: usize,
+    },
+    /// Everything that recovery wrote.
     Recovery,
+    /// A lane of the rebuild: what a rebuilt zone holds and whatever its table takes for durable, or the record that a
+    /// member is whole again.
     Rebuild(usize),
+    /// A checkpoint, by its number: what it says and what it says it of. A volatile cache may lose the newer copy of a
+    /// block that the image names, and then nobody knows of the one before.
     Checkpoint(u32),
+    /// A summary: what it is about to say. A volatile cache may lose a chunk and keep the summary.
     Summary(SummaryDue),
+}
+
+/// Answer to whoever needs the drives' caches empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flushed {
+    /// Nothing is in a volatile cache.
+    Now,
+    /// The waiter is told later.
+    Later,
 }
 
 /// State of the flush after a recovery: what clients are shown must survive the next power failure too.
@@ -50,7 +74,7 @@ pub enum RecoveryFlush {
 
 /// For whom drives are flushed: each party has one round under way at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Party {
+pub enum Party {
     /// Flushes and FUA of clients.
     Clients,
     /// Whatever the engine needs durable before it goes on.
@@ -58,10 +82,15 @@ enum Party {
 }
 
 impl Party {
-    const ALL: [Party; 2] = [Party::Clients, Party::Engine];
+    /// Both parties.
+    pub const ALL: [Party; 2] = [Party::Clients, Party::Engine];
 
     fn index(self) -> usize {
         usize::from(self == Party::Engine)
+    }
+
+    fn of(waiter: FlushWaiter) -> Party {
+        if matches!(waiter, FlushWaiter::Request(_)) { Party::Clients } else { Party::Engine }
     }
 }
 
@@ -88,229 +117,144 @@ pub struct DeviceFlush {
     generation_durable: u64,
     /// Blocks of fillers written since the engine's last round began.
     fillers_unflushed: usize,
+    /// The member that is being rebuilt, while not all of it is there, and the generation of the record that says so.
+    rebuilding: Option<(usize, u64)>,
 }
 
 impl DeviceFlush {
     fn round(&mut self, party: Party) -> &mut Round {
         &mut self.rounds[party.index()]
     }
-}
 
-impl Shard {
-    /// A flush is at the head of the queue: everything before it is under way.
-    pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
-        self.seal_clients(fx);
-        let writes_before = self.clients.writes_outstanding;
-        self.clients.requests.get_mut(slot).work = Work::Flush { writes_before };
-        if writes_before == 0 {
-            self.flush_devices_for(slot, fx);
-        } else {
-            self.clients.flushes_waiting.push(slot);
+    /// Asks for a flush of the drives. Those that wait together share one.
+    pub fn ask(&mut self, core: &mut Core, waiter: FlushWaiter, fx: &mut Effects) -> Flushed {
+        let party = Party::of(waiter);
+        self.round(party).next.push(waiter);
+        if !self.start(core, party, fx) {
+            return Flushed::Later;
+        }
+        let round = self.round(party);
+        assert!(round.current == [waiter], "nobody waits for what is never busy");
+        round.current.clear();
+        Flushed::Now
+    }
+
+    /// Fillers were written to a zone that is closed early: the next are at once, unless too many are in volatile caches,
+    /// where flushes of clients would wait for them. A replacement closes all segments that are open, whole zones of each
+    /// drive.
+    pub fn ask_for_fillers(
+        &mut self,
+        core: &mut Core,
+        (segment, drive): (SegmentSlot, usize),
+        blocks: usize,
+        fx: &mut Effects,
+    ) -> Flushed {
+        self.fillers_unflushed += blocks;
+        let most = FILLERS_UNFLUSHED_MAX * core.config.members;
+        if !core.config.geometry.volatile_cache || self.fillers_unflushed < most {
+            return Flushed::Now;
+        }
+        self.ask(core, FlushWaiter::Fillers { segment, drive }, fx)
+    }
+
+    /// A member is being rebuilt, and does without flushes of clients once its drives know of it; `None` when all of it is
+    /// there.
+    pub fn note_rebuild(&mut self, member: Option<(usize, u64)>) {
+        self.rebuilding = member;
+    }
+
+    /// Starts the next round of a party, unless one is under way or nobody waits. True when it is over at once.
+    pub fn start(&mut self, core: &mut Core, party: Party, fx: &mut Effects) -> bool {
+        let round = self.round(party);
+        let busy = round.drives_pending > 0 || !round.current.is_empty();
+        if busy || round.next.is_empty() {
+            return false;
+        }
+        std::mem::swap(&mut round.current, &mut round.next);
+        self.flush_drives(core, party, fx)
+    }
+
+    /// The member that a round does without.
+    fn left_out(&self, core: &Core, party: Party) -> Option<usize> {
+        let (member, generation) = self.rebuilding?;
+        let is_member =
+            self.generation_is_durable(generation) && core.membership.rebuilding() == Some(member);
+        (is_member && party == Party::Clients).then_some(member)
+    }
+
+    /// Flushes every drive for a round. True when the round is over at once.
+    fn flush_drives(&mut self, core: &mut Core, party: Party, fx: &mut Effects) -> bool {
+        let settled = u64::from(!core.membership.is_changing());
+        let covers = core.membership.record().generation * settled;
+        let left_out = self.left_out(core, party);
+        if party == Party::Engine {
+            self.fillers_unflushed = 0;
+        }
+        let round = self.round(party);
+        assert!(round.drives_pending == 0);
+        round.covers = covers;
+        round.is_partial = left_out.is_some();
+        if core.config.geometry.volatile_cache {
+            let slot = u32::try_from(party.index()).expect("two parties");
+            for drive in (0..core.config.members).filter(|drive| left_out != Some(*drive)) {
+                if core.membership.is_present(drive) {
+                    let part = u32::try_from(drive).expect("at most 32 members");
+                    fx.command(drive, ZoneIndex(0), Waiter::Flush { slot, part }, Op::Flush);
+                    round.drives_pending += 1;
+                }
+            }
+        }
+        round.drives_pending == 0 && self.round_is_over(core, party, fx)
+    }
+
+    /// A drive has emptied its cache, or failed to. Returns the party whose round is over with that.
+    pub fn drive_flushed(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) -> Option<Party> {
+        let party = Party::ALL[slot as usize];
+        let round = self.round(party);
+        assert!(round.drives_pending > 0);
+        round.drives_pending -= 1;
+        (round.drives_pending == 0 && self.round_is_over(core, party, fx)).then_some(party)
+    }
+
+    /// A flush that lost a drive is repeated on the others once their superblocks say so: those must be durable too. True
+    /// when the round is over at once.
+    pub fn repeat(&mut self, core: &mut Core, party: Party, fx: &mut Effects) -> bool {
+        std::mem::take(&mut self.round(party).awaits_record) && self.flush_drives(core, party, fx)
+    }
+
+    /// All drives have answered: true unless a member failed meanwhile, which must be recorded first.
+    fn round_is_over(&mut self, core: &mut Core, party: Party, fx: &mut Effects) -> bool {
+        if core.membership.is_changing() {
+            self.round(party).awaits_record = true;
+            core.membership.flush_waiting = true;
+            return false;
+        }
+        let round = self.round(party);
+        let (covers, is_partial) = (round.covers, round.is_partial);
+        // The record of a drive that was lost meanwhile may have come to the others after they were flushed.
+        if core.config.geometry.volatile_cache && covers != core.membership.record().generation {
+            return self.flush_drives(core, party, fx);
+        }
+        if !is_partial {
+            self.generation_durable = covers;
+            core.membership.settle(covers);
         }
         true
     }
 
-    /// A write or trim that arrived as number `arrival` is durable.
-    pub(super) fn flushes_notice(&mut self, arrival: u64, fx: &mut Effects) {
-        let mut index = 0;
-        while index < self.clients.flushes_waiting.len() {
-            let slot = self.clients.flushes_waiting[index];
-            let request = self.clients.requests.get_mut(slot);
-            let Work::Flush { writes_before } = &mut request.work else { unreachable!("a flush") };
-            if arrival < request.arrival {
-                *writes_before -= 1;
-            }
-            if *writes_before == 0 {
-                self.clients.flushes_waiting.swap_remove(index);
-                self.flush_devices_for(slot, fx);
-            } else {
-                index += 1;
-            }
-        }
+    /// Takes those who waited for a round that is over, to be told; the list comes back empty by [`DeviceFlush::told`].
+    pub fn take_waiters(&mut self, party: Party) -> Vec<FlushWaiter> {
+        std::mem::take(&mut self.round(party).current)
     }
 
-    /// Answers a request after a device flush.
-    pub(super) fn flush_devices_for(&mut self, slot: u32, fx: &mut Effects) {
-        self.device_flush.round(Party::Clients).next.push(FlushWaiter::Request(slot));
-        self.start_device_flush(Party::Clients, fx);
+    /// All who waited for a round were told.
+    pub fn told(&mut self, party: Party, list: Vec<FlushWaiter>) {
+        assert!(list.is_empty());
+        self.round(party).current = list;
     }
 
-    /// Tells the collector after a device flush.
-    pub(super) fn flush_devices_for_gc(&mut self, fx: &mut Effects) {
-        self.flush_for_engine(FlushWaiter::Gc, fx);
-    }
-
-    /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
-    /// nothing else may happen at which a checkpoint could begin that had to wait for this.
-    pub(super) fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
-        if self.rescue.flush == RecoveryFlush::Due && !self.space().has_blocks_to_rescue() {
-            self.rescue.flush = RecoveryFlush::Flushing;
-            self.flush_for_engine(FlushWaiter::Recovery, fx);
-            if self.rescue.flush == RecoveryFlush::Done {
-                self.advance_checkpoint(now, fx);
-            }
-        }
-    }
-
-    /// Seals a segment after a device flush: what a full zone holds is durable, whatever becomes of caches.
-    pub(super) fn flush_devices_to_seal(&mut self, segment: SegmentSlot, fx: &mut Effects) {
-        self.flush_for_engine(FlushWaiter::Seal(segment), fx);
-    }
-
-    /// Fillers were written to a zone that is closed early: the next are, once not too many are in volatile caches, where
-    /// flushes of clients would wait for them. A replacement closes all segments that are open, whole zones of each drive.
-    pub(super) fn seal_on(&mut self, segment: SegmentSlot, drive: usize, blocks: usize, fx: &mut Effects) {
-        self.device_flush.fillers_unflushed += blocks;
-        let most = FILLERS_UNFLUSHED_MAX * self.core.config.members;
-        if !self.core.config.geometry.volatile_cache || self.device_flush.fillers_unflushed < most {
-            return self.reader.seal_zone(&mut self.core, segment, drive, fx);
-        }
-        self.flush_for_engine(FlushWaiter::Fillers { segment, drive }, fx);
-    }
-
-    /// Makes durable what a rebuilt zone holds and whatever its table takes for durable, or the record that a member
-    /// is whole again.
-    pub(super) fn flush_devices_for_rebuild(&mut self, lane: usize, fx: &mut Effects) {
-        self.flush_for_engine(FlushWaiter::Rebuild(lane), fx);
-    }
-
-    /// Makes durable what a checkpoint says and what it says it of: a volatile cache may lose the newer copy of a
-    /// block that the image names, and then nobody knows of the one before.
-    pub(super) fn flush_devices_for_checkpoint(&mut self, number: u32, fx: &mut Effects) {
-        self.flush_for_engine(FlushWaiter::Checkpoint(number), fx);
-    }
-
-    /// Makes durable what a summary is about to say: a volatile cache may lose a chunk and keep the summary.
-    pub(super) fn flush_devices_for_summary(&mut self, due: SummaryDue, fx: &mut Effects) {
-        self.flush_for_engine(FlushWaiter::Summary(due), fx);
-    }
-
-    fn flush_for_engine(&mut self, waiter: FlushWaiter, fx: &mut Effects) {
-        self.device_flush.round(Party::Engine).next.push(waiter);
-        self.start_device_flush(Party::Engine, fx);
-    }
-
-    fn start_device_flush(&mut self, party: Party, fx: &mut Effects) {
-        let round = self.device_flush.round(party);
-        let busy = round.drives_pending > 0 || !round.current.is_empty();
-        if busy || round.next.is_empty() {
-            return;
-        }
-        std::mem::swap(&mut round.current, &mut round.next);
-        self.flush_drives(party, fx);
-    }
-
-    /// The member that a round does without.
-    fn left_out_of_flush(&self, party: Party) -> Option<usize> {
-        self.member_not_counted_yet().filter(|_| party == Party::Clients)
-    }
-
-    fn flush_drives(&mut self, party: Party, fx: &mut Effects) {
-        let settled = u64::from(!self.core.membership.is_changing());
-        let covers = self.core.membership.record().generation * settled;
-        let left_out = self.left_out_of_flush(party);
-        let round = self.device_flush.round(party);
-        assert!(round.drives_pending == 0);
-        round.covers = covers;
-        if party == Party::Engine {
-            self.device_flush.fillers_unflushed = 0;
-        }
-        let round = self.device_flush.round(party);
-        round.is_partial = left_out.is_some();
-        if self.core.config.geometry.volatile_cache {
-            let slot = u32::try_from(party.index()).expect("two parties");
-            for drive in (0..self.core.config.members).filter(|drive| left_out != Some(*drive)) {
-                if self.core.membership.is_present(drive) {
-                    let part = u32::try_from(drive).expect("at most 32 members");
-                    fx.command(drive, ZoneIndex(0), Waiter::Flush { slot, part }, Op::Flush);
-                    self.device_flush.round(party).drives_pending += 1;
-                }
-            }
-        }
-        if self.device_flush.round(party).drives_pending == 0 {
-            self.device_flush_done(party, fx);
-        }
-    }
-
-    /// A drive has emptied its cache, or failed to: then it may have lost what it acknowledged.
-    pub(super) fn on_device_flush(
-        &mut self,
-        slot: u32,
-        drive: usize,
-        completion: &Completion,
-        fx: &mut Effects,
-    ) {
-        if completion.status != Status::Success {
-            self.fail_member(drive, fx);
-        }
-        let party = Party::ALL[slot as usize];
-        let round = self.device_flush.round(party);
-        assert!(round.drives_pending > 0);
-        round.drives_pending -= 1;
-        if round.drives_pending == 0 {
-            self.device_flush_done(party, fx);
-        }
-    }
-
-    /// Flushes that lost a drive are repeated on the others once their superblocks say so: those must be
-    /// durable too.
-    pub(super) fn repeat_device_flush(&mut self, fx: &mut Effects) {
-        for party in Party::ALL {
-            if std::mem::take(&mut self.device_flush.round(party).awaits_record) {
-                self.flush_drives(party, fx);
-            }
-        }
-    }
-
-    fn device_flush_done(&mut self, party: Party, fx: &mut Effects) {
-        if self.core.membership.is_changing() {
-            self.device_flush.round(party).awaits_record = true;
-            self.core.membership.flush_waiting = true;
-            return;
-        }
-        let round = self.device_flush.round(party);
-        let (covers, is_partial) = (round.covers, round.is_partial);
-        // The record of a drive that was lost meanwhile may have come to the others after they were flushed.
-        if self.core.config.geometry.volatile_cache && covers != self.core.membership.record().generation {
-            return self.flush_drives(party, fx);
-        }
-        if !is_partial {
-            self.device_flush.generation_durable = covers;
-            self.core.membership.settle(covers);
-        }
-        self.answer_flush(party, fx);
-    }
-
-    /// Answers everyone who waited for a round and starts the next.
-    fn answer_flush(&mut self, party: Party, fx: &mut Effects) {
-        let mut waiters = std::mem::take(&mut self.device_flush.round(party).current);
-        for waiter in waiters.drain(..) {
-            match waiter {
-                FlushWaiter::Request(slot) => {
-                    if self.core.membership.is_broken() {
-                        self.clients.requests.get_mut(slot).outcome = crate::request::Outcome::IoError;
-                    }
-                    self.clients.answer(&mut self.core, slot, fx);
-                }
-                FlushWaiter::Gc => self.collector.gc_flushed(),
-                FlushWaiter::Seal(segment) => self.reader.write_footers(&mut self.core, segment, fx),
-                FlushWaiter::Fillers { segment, drive } => {
-                    self.reader.seal_zone(&mut self.core, segment, drive, fx)
-                }
-                FlushWaiter::Rebuild(lane) => self.member_rebuild.rebuild_answered(lane),
-                FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
-                FlushWaiter::Summary(due) => self.summary_flushed(due),
-                FlushWaiter::Recovery => self.rescue.flush = RecoveryFlush::Done,
-            }
-        }
-        self.device_flush.round(party).current = waiters;
-        self.start_device_flush(party, fx);
-    }
-}
-
-impl DeviceFlush {
     /// True when the record of members of a generation, or a newer one, has left the cache of every drive.
-    pub(super) fn generation_is_durable(&self, generation: u64) -> bool {
+    pub fn generation_is_durable(&self, generation: u64) -> bool {
         self.generation_durable >= generation
     }
 }

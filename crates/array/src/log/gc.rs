@@ -10,6 +10,8 @@
 //! reads it, and the moved copies have left the drives' volatile caches.
 
 use crate::log::core::Core;
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::policy::headroom::LOADS_MIN;
@@ -146,7 +148,9 @@ impl Shard {
                         }
                     } else {
                         self.collector.stage = Gc::Flushing { victim, flushed: false };
-                        self.flush_devices_for_gc(fx);
+                        if self.device_flush.ask(&mut self.core, FlushWaiter::Gc, fx) == Flushed::Now {
+                            self.collector.gc_flushed();
+                        }
                     }
                 }
                 // The flush lost more drives than the array can lose: what was moved may be gone.

@@ -232,7 +232,7 @@ impl Shard {
             self.on_stripe_durable(slot, fx);
         }
         if std::mem::take(&mut self.core.membership.flush_waiting) {
-            self.repeat_device_flush(fx);
+            self.repeat_device_flushes(fx);
         }
     }
 

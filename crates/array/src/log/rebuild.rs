@@ -26,6 +26,8 @@
 //! moves the rest and writes off what is lost, before the member counts as whole.
 
 use crate::log::core::Core;
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::log::pacer::{ClientLoad, Throttle};
 use crate::log::rescue::Rescue;
 use crate::log::segment::{SegmentSlot, SegmentState};
@@ -162,6 +164,7 @@ impl Shard {
         self.core.damage.forget(member);
         let generation = self.core.membership.record().generation;
         self.member_rebuild.unflushed = Unflushed { generation, ..Unflushed::default() };
+        self.device_flush.note_rebuild(Some((member, generation)));
         let open: Vec<SegmentSlot> = self
             .core
             .segments
@@ -178,18 +181,11 @@ impl Shard {
         }
     }
 
-    /// The member that clients can do without: all drives are yet to be flushed before it counts.
-    pub(super) fn member_not_counted_yet(&self) -> Option<usize> {
-        let is_before_flush = self.member_rebuild.stage == Stage::Zones;
-        let is_member = self.device_flush.generation_is_durable(self.member_rebuild.unflushed.generation);
-        (is_before_flush && is_member && self.core.membership.rebuilding().is_some())
-            .then_some(self.member_rebuild.member)
-    }
-
     /// Goes on as far as possible.
     pub(super) fn advance_rebuild(&mut self, now: Instant, fx: &mut Effects) {
         if self.core.membership.is_broken() {
             self.member_rebuild.abandon_rebuild(&mut self.core);
+            self.device_flush.note_rebuild(None);
         }
         let in_flight = self.clients.reads.len() + self.clients.requests.len();
         let begun = self.clients.next_arrival + self.core.counters.user_blocks_read;
@@ -208,7 +204,10 @@ impl Shard {
                 {
                     return;
                 }
-                Stage::Zones => self.member_rebuild.stage = Stage::Settling,
+                Stage::Zones => {
+                    self.member_rebuild.stage = Stage::Settling;
+                    self.device_flush.note_rebuild(None);
+                }
                 Stage::Settling => {
                     self.member_rebuild.stage = Stage::Activating;
                     self.flush_rebuilt(0, fx);
@@ -299,7 +298,7 @@ impl Shard {
             self.member_rebuild.lanes_are_free() && !self.member_rebuild.has_zones_to_rebuild(&self.core);
         if !self.device_flush.generation_is_durable(generation) {
             self.member_rebuild.unflushed.flushing = Some(blocks);
-            self.flush_devices_for_rebuild(FLUSH_SLOT, fx);
+            self.flush_for_lane(FLUSH_SLOT, fx);
         } else if blocks >= UNFLUSHED_BLOCKS_TO_FLUSH || is_over && blocks > 0 {
             self.member_rebuild.unflushed.flushing = Some(blocks);
             let member = self.member_rebuild.member;
@@ -316,6 +315,12 @@ impl Shard {
         self.core.config.geometry.volatile_cache && is_full
     }
 
+    fn flush_for_lane(&mut self, lane: usize, fx: &mut Effects) {
+        if self.device_flush.ask(&mut self.core, FlushWaiter::Rebuild(lane), fx) == Flushed::Now {
+            self.member_rebuild.rebuild_answered(lane);
+        }
+    }
+
     fn flush_rebuilt(&mut self, lane: usize, fx: &mut Effects) {
         if !self.core.config.geometry.volatile_cache {
             return;
@@ -325,7 +330,7 @@ impl Shard {
 
     fn flush_all(&mut self, lane: usize, fx: &mut Effects) {
         self.member_rebuild.lanes[lane].is_busy = true;
-        self.flush_devices_for_rebuild(lane, fx);
+        self.flush_for_lane(lane, fx);
     }
 
     /// The drive has answered a lane.

@@ -2,6 +2,8 @@
 
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::core::Core;
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::log::flush::RecoveryFlush;
 use crate::log::off_load::OffLoad;
 use crate::log::reader::Reader;
@@ -172,9 +174,9 @@ impl Shard {
         segment.state =
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
         self.stripes.stream(stream).close(slot);
-        if self.core.config.geometry.volatile_cache {
-            self.flush_devices_to_seal(slot, fx);
-        } else {
+        let is_volatile = self.core.config.geometry.volatile_cache;
+        if !is_volatile || self.device_flush.ask(&mut self.core, FlushWaiter::Seal(slot), fx) == Flushed::Now
+        {
             self.reader.write_footers(&mut self.core, slot, fx);
         }
     }
@@ -212,7 +214,9 @@ impl Shard {
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        self.seal_on(slot, drive, blocks, fx);
+        if self.device_flush.ask_for_fillers(&mut self.core, (slot, drive), blocks, fx) == Flushed::Now {
+            self.reader.seal_zone(&mut self.core, slot, drive, fx);
+        }
     }
 
     /// A zone is full.

@@ -16,6 +16,8 @@ use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::SummaryEvery;
 use crate::log::core::Core;
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::log::flush::RecoveryFlush;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::{Origin, StripeBlock};
@@ -44,6 +46,22 @@ pub struct SummaryDue {
     segment: u64,
     /// Rows before this one are to be described.
     end: u32,
+}
+
+/// Summaries that are being written.
+#[derive(Debug, Default)]
+pub struct Summaries {
+    due: Vec<SummaryDue>,
+}
+
+impl Summaries {
+    /// Begins a summary: what it is about to describe is durable, caches included.
+    pub fn flushed(&mut self, core: &mut Core, due: SummaryDue) {
+        if core.segments.find(due.slot, due.segment).is_some_and(|segment| segment.writer.is_some()) {
+            core.segments.writer_mut(due.slot).summary.end = due.end;
+            self.due.push(due);
+        }
+    }
 }
 
 /// Rows from one summary of a segment to the next; `None` when none is written. With `Auto`, blocks fill stripes.
@@ -82,23 +100,17 @@ impl Shard {
         }
         writer.summary.is_busy = true;
         let due = SummaryDue { slot, segment: *id, end: rows - (rows - first) % every };
-        if flushes { self.flush_devices_for_summary(due, fx) } else { self.summary_flushed(due) }
-    }
-
-    /// Begins a summary: what it is about to describe is durable, caches included.
-    pub(super) fn summary_flushed(&mut self, due: SummaryDue) {
-        if self.core.segments.find(due.slot, due.segment).is_some_and(|segment| segment.writer.is_some()) {
-            self.core.segments.writer_mut(due.slot).summary.end = due.end;
-            self.summaries.push(due);
+        if !flushes || self.device_flush.ask(&mut self.core, FlushWaiter::Summary(due), fx) == Flushed::Now {
+            self.summaries.flushed(&mut self.core, due);
         }
     }
 
     /// Goes on as far as possible, a stripe of each segment at a time: clients' are in between.
     pub(super) fn advance_summaries(&mut self, now: Instant, fx: &mut Effects) {
         let mut index = 0;
-        while let Some(due) = self.summaries.get(index).copied() {
+        while let Some(due) = self.summaries.due.get(index).copied() {
             if summary_is_over(&mut self.core, due) {
-                self.summaries.swap_remove(index);
+                self.summaries.due.swap_remove(index);
                 continue;
             }
             if self.may_write_summary(due.slot) {

@@ -6,6 +6,8 @@
 
 use crate::log::clients::Clients;
 use crate::log::core::Core;
+use crate::log::flush::FlushWaiter;
+use crate::log::flush::Flushed;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::segment::SegmentSlot;
@@ -525,6 +527,45 @@ impl Shard {
         }
     }
 
+    /// A flush is at the head of the queue: everything before it is under way.
+    pub(super) fn admit_flush(&mut self, slot: u32, fx: &mut Effects) -> bool {
+        self.seal_clients(fx);
+        let writes_before = self.clients.writes_outstanding;
+        self.clients.requests.get_mut(slot).work = Work::Flush { writes_before };
+        if writes_before == 0 {
+            self.flush_devices_for(slot, fx);
+        } else {
+            self.clients.flushes_waiting.push(slot);
+        }
+        true
+    }
+
+    /// A write or trim that arrived as number `arrival` is durable.
+    pub(super) fn flushes_notice(&mut self, arrival: u64, fx: &mut Effects) {
+        let mut index = 0;
+        while index < self.clients.flushes_waiting.len() {
+            let slot = self.clients.flushes_waiting[index];
+            let request = self.clients.requests.get_mut(slot);
+            let Work::Flush { writes_before } = &mut request.work else { unreachable!("a flush") };
+            if arrival < request.arrival {
+                *writes_before -= 1;
+            }
+            if *writes_before == 0 {
+                self.clients.flushes_waiting.swap_remove(index);
+                self.flush_devices_for(slot, fx);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// Answers a request after a device flush.
+    fn flush_devices_for(&mut self, slot: u32, fx: &mut Effects) {
+        if self.device_flush.ask(&mut self.core, FlushWaiter::Request(slot), fx) == Flushed::Now {
+            self.clients.flushed(&mut self.core, slot, fx);
+        }
+    }
+
     /// Hands the chunks of a zone to its drive, as many as its rule allows.
     pub(super) fn pump_zone(&mut self, segment_slot: u32, drive: usize, fx: &mut Effects) {
         while let Some(chunk) = self.core.segments.get_mut(segment_slot).next_chunk(drive) {
@@ -606,6 +647,14 @@ impl Clients {
         let overlaps = |other: Range<u64>| own.start < other.end && other.start < own.end;
         let mut ahead = self.pending.iter().take(first);
         ahead.any(|other| overlaps(range(*other)))
+    }
+
+    /// The drives' caches are empty for a request.
+    pub(super) fn flushed(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) {
+        if core.membership.is_broken() {
+            self.requests.get_mut(slot).outcome = Outcome::IoError;
+        }
+        self.answer(core, slot, fx);
     }
 
     /// Replies to a write, trim or flush.

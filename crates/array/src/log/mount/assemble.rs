@@ -23,6 +23,7 @@ use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
 use crate::log::stripe::Stripes;
+use crate::log::summary::Summaries;
 use crate::log::trim::RegionLocks;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
 use base::frame::FramePool;
@@ -102,7 +103,7 @@ pub fn run(
         collector: Collector::default(),
         off_load: OffLoad::new(mapping_segments),
         checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &core.config),
-        summaries: Vec::new(),
+        summaries: Summaries::default(),
         scrub: Scrub::default(),
         member_rebuild: MemberRebuild::default(),
         device_flush: DeviceFlush::default(),
