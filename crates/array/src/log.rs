@@ -16,6 +16,7 @@ mod answer;
 mod audit;
 pub mod check;
 mod checkpoint;
+mod chunks;
 mod clients;
 pub mod config;
 mod core;
@@ -39,6 +40,7 @@ mod read;
 mod reader;
 mod rebuild;
 mod replace;
+mod requests;
 mod rescue;
 pub mod rot;
 mod route;
@@ -125,6 +127,48 @@ pub struct Shard {
     rescue: Rescue,
 }
 
+/// A process, as far as it can go on now.
+type Process = fn(&mut Shard, Instant, &mut Effects);
+
+/// Processes in their order within a turn: what was read comes before what places it, and whoever frees space or slots before
+/// the clients who need them.
+const PROCESSES: [Process; 16] = [
+    |shard, _, _| shard.collector.pace.burst = shard.space().next_burst(),
+    // Reads that waited for stripe tables or for parts of the index, and stripes to be decoded.
+    |shard, _, fx| shard.resume_reads(fx),
+    |shard, _, fx| shard.start_rebuilds(fx),
+    // What recovery left: its reads fill the collector's queue, and its records come before any collection.
+    |shard, _, fx| shard.move_weak_stripes(fx),
+    |shard, _, _| shard.record_doubt(),
+    |shard, _, fx| shard.go_on_with_reads(fx),
+    // A checkpoint that waits to begin keeps the others from placing anything.
+    Shard::advance_checkpoint,
+    Shard::place_moves,
+    Shard::advance_summaries,
+    // The collector takes what a scrub marks; the scrub waits for what the collector and the rebuild end.
+    Shard::advance_scrub,
+    Shard::advance_gc,
+    Shard::advance_rebuild,
+    |shard, now, fx| {
+        // A zone that was just rebuilt may be the collector's, and nothing else may be under way.
+        if shard.core.segments.has_evacuees() {
+            shard.advance_gc(now, fx);
+        }
+    },
+    Shard::advance_scrub,
+    // The collector's stripes first, for they free space.
+    Shard::pump_streams,
+    Shard::admit_pending,
+];
+
+/// The end of a turn: what had to wait until nothing is left to be done before it.
+const LAST_PROCESSES: [Process; 4] = [
+    Shard::flush_recovery,
+    |shard, _, fx| shard.seal_what_waited(fx),
+    Shard::advance_groups,
+    |shard, _, _| shard.drop_tables(),
+];
+
 impl Engine for Shard {
     fn submit(&mut self, now: Instant, request: Request, fx: &mut Effects) {
         let Request { id, op } = request;
@@ -138,17 +182,21 @@ impl Engine for Shard {
                 self.admit(now, fx);
             }
         }
+        self.route(fx);
         self.advance_groups(now, fx);
+        self.route(fx);
     }
 
     fn on_completion(&mut self, drive: DriveIndex, completion: Completion, fx: &mut Effects) {
         let waiter = Waiter::from_token(completion.token);
         match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
-            Waiter::Header { slot, .. } => self.on_header(slot, drive.index(), completion, fx),
+            Waiter::Header { slot, .. } => self.core.on_header(slot, drive.index(), completion, fx),
             Waiter::Footer { slot, .. } => self.on_footer(slot, drive.index(), completion, fx),
-            Waiter::Finish { slot, .. } => self.on_finish(slot, drive.index(), &completion, fx),
-            Waiter::Reset { slot, .. } => self.on_reset(slot, drive.index(), &completion, fx),
+            Waiter::Finish { slot, .. } => {
+                self.reader.on_finish(&mut self.core, slot, drive.index(), &completion, fx)
+            }
+            Waiter::Reset { slot, .. } => self.core.on_reset(slot, drive.index(), &completion, fx),
             Waiter::Read { slot, part } => self.on_read(slot, part, drive.index(), completion, fx),
             Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
             Waiter::Flush { slot, .. } => self.on_device_flush(slot, drive.index(), &completion, fx),
@@ -157,8 +205,9 @@ impl Engine for Shard {
             Waiter::Table { slot, .. } => self.on_table(slot, drive.index(), completion, fx),
             Waiter::Look { .. } => self.on_look(drive.index(), completion, fx),
             Waiter::Rebuild { slot, .. } => self.on_rebuild(slot, drive.index(), completion, fx),
-            Waiter::Superblock { .. } => self.on_superblock(drive.index(), completion, fx),
+            Waiter::Superblock { .. } => self.core.on_superblock(drive.index(), completion, fx),
         }
+        self.route(fx);
     }
 
     fn resume(&mut self, fx: &mut Effects) {
@@ -167,12 +216,14 @@ impl Engine for Shard {
         for slot in slots {
             self.seal_segment_if_done(slot, fx);
         }
+        self.route(fx);
     }
 
     fn tick(&mut self, now: Instant, fx: &mut Effects) {
         for stream in Stream::ALL {
             if self.space().stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
                 self.seal_filling(stream, fx);
+                self.route(fx);
             }
         }
         self.settle(now, fx);
@@ -188,11 +239,13 @@ impl Engine for Shard {
         for stream in Stream::CLIENTS {
             if self.space().should_close(stream) && !self.awaits_index() {
                 self.seal_filling(stream, fx);
+                self.route(fx);
                 closed = true;
             }
         }
         if self.space().remainder_waits() && self.stripes.client_stripes_in_flight() == 0 {
             self.seal_filling(Stream::Gc, fx);
+            self.route(fx);
             closed = true;
         }
         // The collector need not wait for clients any more. And a stripe that could be written nowhere has failed, and
@@ -237,7 +290,8 @@ impl Engine for Shard {
     }
 
     fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
-        Shard::fail_member(self, drive.index(), fx);
+        self.core.fail_member(drive.index(), fx);
+        self.route(fx);
     }
 
     fn members(&self) -> Vec<MemberState> {
@@ -329,6 +383,81 @@ impl Shard {
         }
     }
 
+    /// Gives sealed stripes to segments, those of the collector first.
+    fn pump_streams(&mut self, _: Instant, fx: &mut Effects) {
+        for stream in [Stream::Gc, Stream::Cold, Stream::Small, Stream::Large, Stream::Mapping] {
+            self.pump_stream(stream, fx);
+            self.route(fx);
+        }
+    }
+
+    fn admit_pending(&mut self, now: Instant, fx: &mut Effects) {
+        if !self.clients.pending.is_empty() {
+            self.admit(now, fx);
+        }
+    }
+
+    /// Reads that wait for groups go on: they hold none, and come before those who do.
+    fn go_on_with_reads(&mut self, fx: &mut Effects) {
+        for read in std::mem::take(&mut self.off_load.reads) {
+            self.read_goes_on(read, fx);
+        }
+    }
+
+    /// Moves what waits for groups, and makes room.
+    fn advance_groups(&mut self, now: Instant, fx: &mut Effects) {
+        if self.core.index.groups().is_none() {
+            return;
+        }
+        self.advance_mapping_space(now, fx);
+        loop {
+            self.go_on_with_groups(now, fx);
+            // What maps nothing needs no block, and makes room at once.
+            if !self.write_groups(now, fx) {
+                break;
+            }
+        }
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
+        while groups.is_over() && groups.evict() {}
+        self.off_load.holds |= !groups.is_over();
+        self.off_load.holds &= self.space().may_write_groups();
+    }
+
+    /// Trims, reads, moves and writes that wait for groups go on, as far as those came.
+    fn go_on_with_groups(&mut self, now: Instant, fx: &mut Effects) {
+        for _ in 0..self.off_load.trims.len() {
+            let mut trim = self.off_load.trims.pop_front().expect("counted");
+            if self.unmap(&mut trim, fx) {
+                self.request_block_done(trim.request, trim.failed, fx);
+            } else {
+                self.off_load.trims.push_back(trim);
+            }
+        }
+        self.go_on_with_reads(fx);
+        self.place_moves(now, fx);
+        self.advance_gc(now, fx);
+        self.start_rebuilds(fx);
+        if !self.clients.pending.is_empty() {
+            self.admit(now, fx);
+        }
+    }
+
+    /// Asserts what must hold of groups between events.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    fn check_groups(&self) {
+        let Some(groups) = self.core.index.groups() else { return };
+        groups.check_invariants();
+        let is_over = groups.is_over();
+        assert!(!self.off_load.holds || !is_over, "{} groups are resident", groups.resident());
+        if self.is_quiet() {
+            assert!(groups.is_idle(), "{} groups are held for nothing", groups.held());
+            let must_fit = self.space().may_write_groups() && !groups.is_incomplete();
+            assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
+        }
+    }
+
     /// True while writes wait for groups of the index that are on their way, or for those to go that are being written:
     /// they will be company.
     fn awaits_index(&self) -> bool {
@@ -337,37 +466,12 @@ impl Shard {
             && (groups.loading() > 0 || self.stripes.mapping_stripes_in_flight() > 0)
     }
 
+    /// Lets every process go on once, and tells the others what has happened in between.
     fn settle_once(&mut self, now: Instant, fx: &mut Effects) {
-        self.collector.pace.burst = self.space().next_burst();
-        self.resume_reads(fx);
-        self.start_rebuilds(fx);
-        self.move_weak_stripes(fx);
-        self.record_doubt();
-        self.go_on_with_reads(fx);
-        self.advance_checkpoint(now, fx);
-        self.place_moves(now, fx);
-        self.advance_summaries(now, fx);
-        // What it marks, the collector takes; what that and the rebuild end, it waits for.
-        self.advance_scrub(now, fx);
-        self.advance_gc(now, fx);
-        self.advance_rebuild(now, fx);
-        // A zone that was just rebuilt may be the collector's, and nothing else may be under way.
-        if self.core.segments.has_evacuees() {
-            self.advance_gc(now, fx);
+        for advance in PROCESSES.iter().chain(&LAST_PROCESSES) {
+            advance(self, now, fx);
+            self.route(fx);
         }
-        self.advance_scrub(now, fx);
-        self.pump_stream(Stream::Gc, fx);
-        self.pump_stream(Stream::Cold, fx);
-        self.pump_stream(Stream::Small, fx);
-        self.pump_stream(Stream::Large, fx);
-        self.pump_stream(Stream::Mapping, fx);
-        if !self.clients.pending.is_empty() {
-            self.admit(now, fx);
-        }
-        self.flush_recovery(now, fx);
-        self.seal_what_waited(fx);
-        self.advance_groups(now, fx);
-        self.drop_tables();
     }
 }
 

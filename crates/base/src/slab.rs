@@ -50,6 +50,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// When the slot is empty.
+    #[inline]
     pub fn remove(&mut self, slot: u32) -> T {
         let value = self.slots[slot as usize].take().expect("slab slot in use");
         self.free.push(slot);

@@ -2,9 +2,9 @@
 
 use crate::log::Shard;
 use crate::log::core::Core;
+use crate::log::requests::Work;
 use crate::log::segment::SegmentState;
 use crate::log::stripe::Stripes;
-use crate::log::write::Work;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::ZoneState;

@@ -3,8 +3,8 @@
 use crate::log::in_flight::InFlight;
 use crate::log::policy::adaptive::Demand;
 use crate::log::read::ReadRequest;
+use crate::log::requests::ClientRequest;
 use crate::log::trim::RegionLocks;
-use crate::log::write::ClientRequest;
 use base::slab::Slab;
 use std::collections::VecDeque;
 

@@ -9,7 +9,30 @@ use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::rot::DamageLog;
 use crate::log::segment::{SegmentSlot, SegmentTable};
 use base::frame::FramePool;
+use std::collections::VecDeque;
 use zone::format::header::Stream;
+
+/// Something that has happened, for the engine to tell the processes that it concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A member is no longer believed.
+    MemberFailed {
+        /// The member.
+        drive: usize,
+        /// Set when it was being rebuilt.
+        was_rebuilding: bool,
+    },
+    /// Every member knows which others are there.
+    MembersRecorded,
+    /// The headers of a segment are durable: it takes stripes.
+    SegmentOpened(SegmentSlot),
+    /// The zones of a segment of a stream are empty, and free.
+    SegmentErased(Stream),
+    /// Every piece of a stripe is where it must be.
+    StripeDurable(u32),
+    /// A stripe can be written nowhere.
+    StripeFailed(u32),
+}
 
 /// State that all processes share.
 pub struct Core {
@@ -39,6 +62,8 @@ pub struct Core {
     pub next_sequence: u64,
     /// Number of the next segment.
     pub next_segment_id: u64,
+    /// Events that the processes were not told.
+    pub events: VecDeque<Event>,
 }
 
 impl Core {

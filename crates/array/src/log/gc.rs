@@ -16,9 +16,10 @@ use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
 use crate::log::policy::headroom::LOADS_MIN;
 use crate::log::policy::headroom::Pace;
+use crate::log::requests::PASSED_MAX;
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Origin;
-use crate::log::write::{PASSED_MAX, Placement};
+use crate::log::write::Placement;
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, LOADS_MAX, Pba, Shard};
 use base::frame::Frame;
 use base::time::Instant;
@@ -160,7 +161,7 @@ impl Shard {
                 }
                 Gc::Flushing { victim, flushed: true } => {
                     self.collector.stage = Gc::Resetting;
-                    self.reset_segment(victim, fx);
+                    self.core.reset_segment(victim, fx);
                 }
                 Gc::Flushing { flushed: false, .. } | Gc::Resetting => return,
             }

@@ -313,7 +313,7 @@ impl Shard {
     ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         let Load { segment, row: first, rows, .. } = *self.reader.loads.get(slot);
         let layout = self.core.segments.get(segment).layout;

@@ -112,7 +112,7 @@ impl Shard {
             }
             victim.is_resetting = true;
             let slot = victim.segment;
-            self.reset_segment(slot, fx);
+            self.core.reset_segment(slot, fx);
         }
     }
 

@@ -2,9 +2,9 @@
 //! anything is acknowledged without it.
 
 use crate::log::core::Core;
+use crate::log::core::Event;
 use crate::log::segment::Segment;
-use crate::log::writer::WaitingChunk;
-use crate::log::{Effects, Shard, Waiter};
+use crate::log::{Effects, Waiter};
 use base::erasure::{ErasureCode, PieceSet};
 use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
@@ -187,80 +187,55 @@ pub fn active_members(record: &Superblock) -> PieceSet {
     members.filter(|(_, member)| member.state == MemberState::Active).map(|(index, _)| index).collect()
 }
 
-impl Shard {
+impl Core {
     /// A member is no longer believed. What waits for it goes on without it; what completes without
     /// it waits until the superblocks of the others say so.
     ///
     /// When more members fail than the array can lose, nothing is recorded: the drives may come
     /// back, and what they hold is still the newest there is.
-    pub fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
-        if !self.core.membership.is_present(drive) {
+    pub(super) fn fail_member(&mut self, drive: usize, fx: &mut Effects) {
+        if !self.membership.is_present(drive) {
             return;
         }
-        if self.core.membership.rebuilding() == Some(drive) {
-            self.core.membership.record.rebuild_from = 0;
-            self.member_rebuild.abandon_rebuild(&mut self.core);
+        let was_rebuilding = self.membership.rebuilding() == Some(drive);
+        if was_rebuilding {
+            self.membership.record.rebuild_from = 0;
         }
-        self.core.membership.has_lost_since_mount = true;
-        self.core.membership.set_state(drive, MemberState::Failed);
-        if !self.core.membership.is_broken() {
-            self.core.record_change(fx);
+        self.membership.has_lost_since_mount = true;
+        self.membership.set_state(drive, MemberState::Failed);
+        if !self.membership.is_broken() {
+            self.record_change(fx);
         }
-        self.drop_waiting_chunks(drive, fx);
+        self.events.push_back(Event::MemberFailed { drive, was_rebuilding });
     }
 
     /// A member holds the newest record, or failed in its turn.
     pub(super) fn on_superblock(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
-        self.core.frames.give_many(&mut completion.frames);
+        self.frames.give_many(&mut completion.frames);
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
-        self.core.membership.records_pending -= 1;
-        if self.core.membership.records_pending > 0 {
+        self.membership.records_pending -= 1;
+        if self.membership.records_pending > 0 {
             return;
         }
-        let changed_again = std::mem::take(&mut self.core.membership.changed_again);
-        if changed_again && !self.core.membership.is_broken() {
-            write_superblocks(&mut self.core, fx);
+        let changed_again = std::mem::take(&mut self.membership.changed_again);
+        if changed_again && !self.membership.is_broken() {
+            write_superblocks(self, fx);
             return;
         }
-        if !changed_again && !self.core.config.geometry.volatile_cache {
-            let generation = self.core.membership.record.generation;
-            self.core.membership.settle(generation);
+        if !changed_again && !self.config.geometry.volatile_cache {
+            let generation = self.membership.record.generation;
+            self.membership.settle(generation);
         }
-        for slot in std::mem::take(&mut self.core.membership.stripes_waiting) {
-            self.on_stripe_durable(slot, fx);
+        for slot in std::mem::take(&mut self.membership.stripes_waiting) {
+            self.events.push_back(Event::StripeDurable(slot));
         }
-        if std::mem::take(&mut self.core.membership.flush_waiting) {
-            self.repeat_device_flushes(fx);
+        if std::mem::take(&mut self.membership.flush_waiting) {
+            self.events.push_back(Event::MembersRecorded);
         }
     }
 
-    /// Chunks that wait for a zone of a failed drive will never be written.
-    fn drop_waiting_chunks(&mut self, drive: usize, fx: &mut Effects) {
-        let slots: Vec<u32> = self
-            .core
-            .segments
-            .iter()
-            .filter(|(_, segment)| segment.writer.is_some())
-            .map(|(slot, _)| slot)
-            .collect();
-        for segment in slots {
-            let waiting: Vec<WaitingChunk> =
-                self.core.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
-            for chunk in waiting {
-                let piece = chunk.piece as usize;
-                let mut frames = std::mem::take(&mut self.stripes.slots.get_mut(chunk.slot).pieces[piece]);
-                self.core.frames.give_many(&mut frames);
-                self.stripes.slots.get_mut(chunk.slot).pieces[piece] = frames;
-                self.stripes.lose_piece(&mut self.core, chunk.slot, piece, drive);
-                self.piece_done(chunk.slot, fx);
-            }
-        }
-    }
-}
-
-impl Core {
     /// Tells the superblocks of all members that are there, in a new generation.
     pub(super) fn record_change(&mut self, fx: &mut Effects) {
         self.membership.advance();

@@ -21,7 +21,7 @@
 //!   and after one was lost.
 //! - A group that cannot be read is lost until the next mount, its blocks fail, and nothing is collected any more.
 
-use crate::engine::{Effects, Engine};
+use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::clients::Clients;
 use crate::log::config::{ArrayConfig, Tuning};
@@ -32,8 +32,8 @@ use crate::log::index::{Name, region_range};
 use crate::log::load::GroupReader;
 use crate::log::mapping_space::{MappingSpace, segments_for};
 use crate::log::pba::{Pba, PbaFormat};
+use crate::log::requests::Work;
 use crate::log::stripe::Origin;
-use crate::log::write::Work;
 use base::time::Instant;
 use base::units::Lba;
 use base::xor::Block;
@@ -50,25 +50,25 @@ const GROUPS_PER_COLLECTORS: usize = 4;
 
 /// Blocks of a region that are being unmapped, group by group: the trim's tombstone is durable.
 #[derive(Debug)]
-struct Unmapping {
-    request: u32,
+pub struct Unmapping {
+    pub(in crate::log) request: u32,
     region: u64,
     /// All of them.
     blocks: Range<u64>,
     /// The next one.
     next: u64,
     /// Set when some blocks could not be unmapped.
-    failed: bool,
+    pub(in crate::log) failed: bool,
 }
 
 /// Requests that wait for groups, and places of groups that are not in memory.
 #[derive(Debug, Default)]
 pub struct OffLoad {
     pub(super) space: MappingSpace,
-    reads: Vec<u32>,
-    trims: VecDeque<Unmapping>,
+    pub(in crate::log) reads: Vec<u32>,
+    pub(in crate::log) trims: VecDeque<Unmapping>,
     /// No more groups are resident than may be, and it stays so while mapping blocks can be written.
-    holds: bool,
+    pub(in crate::log) holds: bool,
     /// Somebody waits for room.
     is_starved: bool,
     /// A mapping block could not be written: no other is, until the next mount.
@@ -188,53 +188,8 @@ impl Shard {
         residence
     }
 
-    /// Reads that wait for groups go on: they hold none, and come before those who do.
-    pub(super) fn go_on_with_reads(&mut self, fx: &mut Effects) {
-        for read in std::mem::take(&mut self.off_load.reads) {
-            self.read_goes_on(read, fx);
-        }
-    }
-
-    /// Moves what waits for groups, and makes room.
-    pub(super) fn advance_groups(&mut self, now: Instant, fx: &mut Effects) {
-        if self.core.index.groups().is_none() {
-            return;
-        }
-        self.advance_mapping_space(now, fx);
-        loop {
-            self.go_on_with_groups(now, fx);
-            // What maps nothing needs no block, and makes room at once.
-            if !self.write_groups(now, fx) {
-                break;
-            }
-        }
-        let groups = self.core.index.groups_mut().expect("the index is in groups");
-        while groups.is_over() && groups.evict() {}
-        self.off_load.holds |= !groups.is_over();
-        self.off_load.holds &= self.space().may_write_groups();
-    }
-
-    /// Trims, reads, moves and writes that wait for groups go on, as far as those came.
-    fn go_on_with_groups(&mut self, now: Instant, fx: &mut Effects) {
-        for _ in 0..self.off_load.trims.len() {
-            let mut trim = self.off_load.trims.pop_front().expect("counted");
-            if self.unmap(&mut trim, fx) {
-                self.request_block_done(trim.request, trim.failed, fx);
-            } else {
-                self.off_load.trims.push_back(trim);
-            }
-        }
-        self.go_on_with_reads(fx);
-        self.place_moves(now, fx);
-        self.advance_gc(now, fx);
-        self.start_rebuilds(fx);
-        if !self.clients.pending.is_empty() {
-            self.admit(now, fx);
-        }
-    }
-
     /// True when all blocks are unmapped.
-    fn unmap(&mut self, trim: &mut Unmapping, fx: &mut Effects) -> bool {
+    pub(in crate::log) fn unmap(&mut self, trim: &mut Unmapping, fx: &mut Effects) -> bool {
         while trim.next < trim.blocks.end {
             let groups = self.core.index.groups().expect("the index is in groups");
             let group = groups.group_of(Lba(trim.next));
@@ -262,7 +217,7 @@ impl Shard {
 
     /// Writes groups that changed, when too many did or somebody waits for room, and others to fill the stripe. True when
     /// that made room at once for who waits.
-    fn write_groups(&mut self, now: Instant, fx: &mut Effects) -> bool {
+    pub(in crate::log) fn write_groups(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let mut is_starved = std::mem::take(&mut self.off_load.is_starved);
         let (has_waiting, mut made_room) = (is_starved, false);
         while self.space().may_write_groups() && self.stripes.has_room_for_groups(&self.core) {
@@ -330,22 +285,6 @@ impl Shard {
     #[must_use]
     pub fn is_off_loading(&self) -> bool {
         self.core.index.groups().is_some()
-    }
-
-    /// Asserts what must hold of groups between events.
-    ///
-    /// # Panics
-    /// When an invariant is broken.
-    pub(super) fn check_groups(&self) {
-        let Some(groups) = self.core.index.groups() else { return };
-        groups.check_invariants();
-        let is_over = groups.is_over();
-        assert!(!self.off_load.holds || !is_over, "{} groups are resident", groups.resident());
-        if self.is_quiet() {
-            assert!(groups.is_idle(), "{} groups are held for nothing", groups.held());
-            let must_fit = self.space().may_write_groups() && !groups.is_incomplete();
-            assert!(!is_over || !must_fit, "{} groups are resident at rest", groups.resident());
-        }
     }
 }
 

@@ -156,7 +156,7 @@ impl Shard {
     ) {
         let Completion { status, frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         let drive_index = base::units::DriveIndex::at(drive);
         let segment = self.core.segments.owner(drive_index, zone).expect("pinned while it is read");

@@ -340,7 +340,7 @@ impl Shard {
             self.core.frames.give_vec(completion.frames);
         }
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
     }
 

@@ -383,7 +383,7 @@ impl Shard {
     ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         let is_there = self.core.membership.has_zone(self.core.segments.get(slot), drive);
         for (offset, frame) in (offset..).zip(frames.drain(..)) {

@@ -2,6 +2,7 @@
 
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::core::Core;
+use crate::log::core::Event;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::log::flush::RecoveryFlush;
@@ -83,35 +84,6 @@ impl Shard {
         }
     }
 
-    /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
-    /// nothing, which is how recovery tells one being made or erased from one that counts.
-    pub(super) fn on_header(
-        &mut self,
-        slot: SegmentSlot,
-        drive: usize,
-        completion: Completion,
-        fx: &mut Effects,
-    ) {
-        self.core.frames.give_vec(completion.frames);
-        if completion.status != Status::Success {
-            self.fail_member(drive, fx);
-        }
-        let segment = self.core.segments.get_mut(slot);
-        let SegmentState::Opening { headers_pending } = &mut segment.state else {
-            panic!("a header of a segment that is not opening");
-        };
-        *headers_pending -= 1;
-        if *headers_pending == 0 {
-            segment.state = SegmentState::Open;
-            let stream = segment.stream;
-            if let Some(next) = self.core.segments.end_opening(slot) {
-                write_headers(&mut self.core, next, fx);
-            }
-            self.seal_segment_if_done(slot, fx);
-            self.pump_stream(stream, fx);
-        }
-    }
-
     /// Gives a sealed stripe its number in a segment; its pieces queue at their zones.
     pub(super) fn bind(&mut self, slot: u32, segment_slot: SegmentSlot, fx: &mut Effects) {
         let layout = self.core.segments.get(segment_slot).layout;
@@ -138,7 +110,7 @@ impl Shard {
                 self.stripes.lose_piece(&mut self.core, slot, piece, drive);
             }
         }
-        self.piece_done(slot, fx);
+        self.piece_done(slot);
     }
 
     /// A segment that is not sealed takes no more stripes.
@@ -212,91 +184,10 @@ impl Shard {
         let blocks = completion.frames.len();
         self.core.frames.give_vec(completion.frames);
         if completion.status != Status::Success {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         if self.device_flush.ask_for_fillers(&mut self.core, (slot, drive), blocks, fx) == Flushed::Now {
             self.reader.seal_zone(&mut self.core, slot, drive, fx);
-        }
-    }
-
-    /// A zone is full.
-    pub(super) fn on_finish(
-        &mut self,
-        slot: SegmentSlot,
-        drive: usize,
-        completion: &Completion,
-        fx: &mut Effects,
-    ) {
-        if completion.status != Status::Success {
-            self.fail_member(drive, fx);
-        }
-        self.reader.zone_sealed(&mut self.core, slot);
-    }
-
-    /// Erases a segment that nothing refers to.
-    pub(super) fn reset_segment(&mut self, slot: SegmentSlot, fx: &mut Effects) {
-        let segment = self.core.segments.get_mut(slot);
-        assert!(segment.live_blocks == 0);
-        assert!(segment.readers == 0);
-        let mut zones_pending = 0;
-        for (drive, zone) in segment.zones.iter().enumerate() {
-            // What a drive lacks that went back holds a header which says so.
-            if self.core.membership.has_zone(segment, drive) || self.core.membership.is_active(drive) {
-                let part = u32::try_from(drive).expect("at most 32 members");
-                fx.command(drive, *zone, Waiter::Reset { slot, part }, Op::Reset);
-                zones_pending += 1;
-            }
-        }
-        segment.state = SegmentState::Resetting { zones_pending };
-        if zones_pending == 0 {
-            self.segment_erased(slot);
-        }
-    }
-
-    /// A zone is empty again. One that has gone read-only or offline is given up; a drive that
-    /// refuses for another reason is no longer believed.
-    pub(super) fn on_reset(
-        &mut self,
-        slot: SegmentSlot,
-        drive: usize,
-        completion: &Completion,
-        fx: &mut Effects,
-    ) {
-        match completion.status {
-            // A reset may leave a zone with less capacity (ZNS 1.1 section 2.1.1.2.1): ask what it has.
-            Status::Success if completion.report.is_empty() => {
-                let part = u32::try_from(drive).expect("at most 32 members");
-                let op = Op::Report { count: 1 };
-                return fx.command(drive, completion.zone, Waiter::Reset { slot, part }, op);
-            }
-            Status::Success => {
-                let capacity = self.core.config.geometry.zone_capacity_blocks;
-                if completion.report.iter().any(|zone| zone.capacity < capacity) {
-                    self.core.segments.get_mut(slot).zones_retired |= 1 << drive;
-                }
-            }
-            Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
-                self.core.segments.get_mut(slot).zones_retired |= 1 << drive;
-            }
-            _ => self.fail_member(drive, fx),
-        }
-        let SegmentState::Resetting { zones_pending } = &mut self.core.segments.get_mut(slot).state else {
-            panic!("a reset zone of a segment that is not being erased");
-        };
-        *zones_pending -= 1;
-        if *zones_pending == 0 {
-            self.segment_erased(slot);
-        }
-    }
-
-    fn segment_erased(&mut self, slot: SegmentSlot) {
-        let stream = self.core.segments.get(slot).stream;
-        self.core.segments.remove(slot);
-        if stream == Stream::Mapping {
-            self.off_load.mapping_segment_erased();
-        } else {
-            self.core.counters.segments_collected += 1;
-            self.collector.gc_erased();
         }
     }
 }
@@ -404,6 +295,21 @@ impl Reader {
             self.give_up_table(core, slot);
         }
     }
+
+    /// A zone is full.
+    pub(in crate::log) fn on_finish(
+        &mut self,
+        core: &mut Core,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) {
+        if completion.status != Status::Success {
+            core.fail_member(drive, fx);
+        }
+        self.zone_sealed(core, slot);
+    }
 }
 
 impl Core {
@@ -447,6 +353,96 @@ impl Core {
             row: 0,
             role: Role::Filler,
         }
+    }
+
+    /// Erases a segment that nothing refers to.
+    pub(in crate::log) fn reset_segment(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        let segment = self.segments.get_mut(slot);
+        assert!(segment.live_blocks == 0);
+        assert!(segment.readers == 0);
+        let mut zones_pending = 0;
+        for (drive, zone) in segment.zones.iter().enumerate() {
+            // What a drive lacks that went back holds a header which says so.
+            if self.membership.has_zone(segment, drive) || self.membership.is_active(drive) {
+                let part = u32::try_from(drive).expect("at most 32 members");
+                fx.command(drive, *zone, Waiter::Reset { slot, part }, Op::Reset);
+                zones_pending += 1;
+            }
+        }
+        segment.state = SegmentState::Resetting { zones_pending };
+        if zones_pending == 0 {
+            self.segment_erased(slot);
+        }
+    }
+
+    /// A zone is empty again. One that has gone read-only or offline is given up; a drive that
+    /// refuses for another reason is no longer believed.
+    pub(in crate::log) fn on_reset(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) {
+        match completion.status {
+            // A reset may leave a zone with less capacity (ZNS 1.1 section 2.1.1.2.1): ask what it has.
+            Status::Success if completion.report.is_empty() => {
+                let part = u32::try_from(drive).expect("at most 32 members");
+                let op = Op::Report { count: 1 };
+                return fx.command(drive, completion.zone, Waiter::Reset { slot, part }, op);
+            }
+            Status::Success => {
+                let capacity = self.config.geometry.zone_capacity_blocks;
+                if completion.report.iter().any(|zone| zone.capacity < capacity) {
+                    self.segments.get_mut(slot).zones_retired |= 1 << drive;
+                }
+            }
+            Status::InvalidZoneStateTransition | Status::ZoneIsReadOnly | Status::ZoneIsOffline => {
+                self.segments.get_mut(slot).zones_retired |= 1 << drive;
+            }
+            _ => self.fail_member(drive, fx),
+        }
+        let SegmentState::Resetting { zones_pending } = &mut self.segments.get_mut(slot).state else {
+            panic!("a reset zone of a segment that is not being erased");
+        };
+        *zones_pending -= 1;
+        if *zones_pending == 0 {
+            self.segment_erased(slot);
+        }
+    }
+
+    /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
+    /// nothing, which is how recovery tells one being made or erased from one that counts.
+    pub(in crate::log) fn on_header(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        self.frames.give_vec(completion.frames);
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        let segment = self.segments.get_mut(slot);
+        let SegmentState::Opening { headers_pending } = &mut segment.state else {
+            panic!("a header of a segment that is not opening");
+        };
+        *headers_pending -= 1;
+        if *headers_pending == 0 {
+            segment.state = SegmentState::Open;
+            if let Some(next) = self.segments.end_opening(slot) {
+                write_headers(self, next, fx);
+            }
+            self.events.push_back(Event::SegmentOpened(slot));
+        }
+    }
+
+    /// The zones of a segment are empty.
+    fn segment_erased(&mut self, slot: SegmentSlot) {
+        let stream = self.segments.get(slot).stream;
+        self.segments.remove(slot);
+        self.events.push_back(Event::SegmentErased(stream));
     }
 }
 

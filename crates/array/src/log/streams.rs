@@ -16,6 +16,7 @@ use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
+use crate::log::core::Event;
 use crate::log::policy::queues::FOR_LITTLE_MOVED;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
@@ -86,7 +87,7 @@ impl Shard {
         while let Some(slot) = self.stripes.stream(stream).sealed.front().copied() {
             if self.core.membership.is_broken() || self.space().is_out_of_space(stream) {
                 self.stripes.stream(stream).sealed.pop_front();
-                self.fail_stripe(slot, fx);
+                self.core.events.push_back(Event::StripeFailed(slot));
                 continue;
             }
             if !self.stripes.has_idle_place(&self.core, stream) {
@@ -152,6 +153,23 @@ impl Shard {
         let writer = self.stripes.stream(stream);
         writer.next = (index + 1) % count;
         writer.open[index].segment
+    }
+
+    /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever
+    /// beside room that was counted on.
+    fn pick_of_collector(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
+        if !self.stripes.has_no_room(&self.core, stream) {
+            return None;
+        }
+        match stream {
+            Stream::Gc => self.pick_segment(Stream::Cold),
+            Stream::Cold => {
+                // It may have a zone where this one has none, and no stripe of its own that asks for it.
+                self.fill_place(Stream::Gc, fx);
+                self.pick_segment(Stream::Gc)
+            }
+            Stream::Small | Stream::Large | Stream::Mapping => None,
+        }
     }
 }
 

@@ -20,9 +20,7 @@ use crate::engine::Effects;
 use crate::log::Shard;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
-use crate::log::segment::SegmentSlot;
 use crate::log::stripe::Stripes;
-use crate::log::write::Placement;
 use zone::format::header::Stream;
 
 /// Separation of the blocks that the collector moves.
@@ -61,44 +59,6 @@ impl Shard {
         self.stripes.stream(Stream::Cold).filling = None;
         self.regather(slot, Stream::Gc, fx);
         true
-    }
-
-    /// The blocks of a stripe that was not closed go to the filling one of another stream; its slot is free.
-    pub(super) fn regather(&mut self, slot: u32, to: Stream, fx: &mut Effects) {
-        let stripe = self.stripes.slots.get(slot);
-        let (count, opened_at) = (stripe.blocks.len(), stripe.opened_at);
-        let chunk_blocks = self.stripes.streams[stripe.stream.index()].chunk_blocks as usize;
-        for index in 0..count {
-            let stripe = self.stripes.slots.get_mut(slot);
-            let frame = stripe.pieces[index / chunk_blocks].remove(0);
-            let block = stripe.blocks[index];
-            let placement = Placement {
-                frame,
-                protected: block.protected,
-                name: block.name,
-                origin: block.origin,
-                data_crc: block.data_crc,
-            };
-            self.place(to, opened_at, placement, fx);
-        }
-        self.stripes.slots.give(slot);
-    }
-
-    /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever
-    /// beside room that was counted on.
-    pub(super) fn pick_of_collector(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
-        if !self.stripes.has_no_room(&self.core, stream) {
-            return None;
-        }
-        match stream {
-            Stream::Gc => self.pick_segment(Stream::Cold),
-            Stream::Cold => {
-                // It may have a zone where this one has none, and no stripe of its own that asks for it.
-                self.fill_place(Stream::Gc, fx);
-                self.pick_segment(Stream::Gc)
-            }
-            Stream::Small | Stream::Large | Stream::Mapping => None,
-        }
     }
 }
 

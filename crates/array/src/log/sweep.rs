@@ -119,7 +119,7 @@ impl Shard {
     ) {
         let Completion { status, mut frames, zone, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         let segment = self.reader.sweeps.get(slot).segment;
         let is_there = self.core.membership.has_zone(self.core.segments.get(segment), drive);

@@ -111,7 +111,7 @@ impl Shard {
     pub(super) fn on_table(&mut self, slot: u32, drive: usize, completion: Completion, fx: &mut Effects) {
         let Completion { status, frames, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         let load = self.reader.dropped_tables.loads.get(slot);
         let segment = self.core.segments.get(load.segment);

@@ -9,18 +9,10 @@
 //! For a bitmap with one sequence to be right, no write of its region may be in flight when it is
 //! made. So trims and writes of one region exclude each other; writes share.
 
-use crate::engine::Effects;
-use crate::log::Shard;
 use crate::log::clients::Clients;
 use crate::log::core::Core;
-use crate::log::index::{Name, region_of, region_range};
-use crate::log::stripe::Origin;
-use crate::log::write::{Placement, Work};
-use base::checksum::crc32c;
-use base::time::Instant;
 use base::units::Lba;
 use std::ops::Range;
-use zone::format::oob::{Kind, Protected};
 
 /// Users of each region: any number of writes, or one trim.
 #[derive(Debug)]
@@ -103,70 +95,6 @@ impl RegionLocks {
     }
 }
 
-impl Shard {
-    /// Places the tombstones of a trim, as far as stripe slots allow. True when all are under way.
-    pub(super) fn admit_trim(&mut self, slot: u32, now: Instant, fx: &mut Effects) -> bool {
-        let request = self.clients.requests.get(slot);
-        if !request.started {
-            let regions = request.regions();
-            if !self.clients.regions.enter_trim(regions.clone(), self.core.next_sequence) {
-                // What keeps us out may wait for company in a stripe; and it may end at once, by failing.
-                self.seal_clients(fx);
-                if !self.clients.regions.enter_trim(regions, self.core.next_sequence) {
-                    return false;
-                }
-            }
-            self.clients.requests.get_mut(slot).started = true;
-            self.clients.writes_outstanding += 1;
-        }
-        loop {
-            let request = self.clients.requests.get(slot);
-            let Work::Trim { range, region_next } = &request.work else { unreachable!("a trim") };
-            let (range, region) = (range.clone(), *region_next);
-            if region > region_of(range.end - 1) {
-                break;
-            }
-            if !self.may_place(self.core.config.stream_for(1)) {
-                return false;
-            }
-            self.place_tombstone(slot, region, &range, now, fx);
-            let Work::Trim { region_next, .. } = &mut self.clients.requests.get_mut(slot).work else {
-                unreachable!("a trim")
-            };
-            *region_next += 1;
-        }
-        self.request_placed(slot, fx);
-        true
-    }
-
-    /// Writes the tombstone of one region, unless the trim changes nothing there.
-    fn place_tombstone(
-        &mut self,
-        slot: u32,
-        region: u64,
-        range: &Range<u64>,
-        now: Instant,
-        fx: &mut Effects,
-    ) {
-        let blocks = intersect(range, &region_range(region, self.core.index.blocks()));
-        // A write that failed may be on the media all the same, and nothing else would hide it.
-        if self.core.index.is_zeros(&blocks) && !self.clients.writes_failed {
-            return;
-        }
-        let mut frame = self.core.frames.take();
-        self.core.index.write_tombstone(region, range, &mut frame.data);
-        let data_crc = crc32c(&frame.data);
-        let protected = Protected { lba: region, sequence: self.core.next_sequence, kind: Kind::Tombstone };
-        self.core.next_sequence += 1;
-        self.clients.requests.get_mut(slot).blocks_pending += 1;
-        self.core.counters.tombstone_blocks_written += 1;
-        let name = Some(Name::Tombstone(region));
-        let origin = Origin::Request(slot);
-        let stream = self.core.config.stream_for(1);
-        self.place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
-    }
-}
-
 impl Clients {
     /// The tombstone of a region is durable: its blocks are gone.
     pub(super) fn apply_trim(&mut self, core: &mut Core, request: u32, region: u64) {
@@ -178,6 +106,6 @@ impl Clients {
     }
 }
 
-fn intersect(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
+pub(in crate::log) fn intersect(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
     a.start.max(b.start)..a.end.min(b.end)
 }

@@ -92,6 +92,7 @@ pub fn run(
         damage: DamageLog::default(),
         next_sequence: sequence_first(session, sequence_max, checkpoint.as_ref()),
         next_segment_id: (u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT) + 1,
+        events: VecDeque::new(),
         index,
         config,
         tuning,
@@ -187,9 +188,9 @@ fn adopt(
 
 fn count_live(core: &mut Core) {
     let Core { index, segments, pba: format, .. } = core;
-    for (_, pba) in index.mapped() {
+    index.mapped().for_each(|(_, pba)| {
         let Location { drive, zone, .. } = format.unpack(pba);
         let slot = segments.owner(drive, zone).expect("an address lies in a segment");
         segments.get_mut(slot).live_blocks += 1;
-    }
+    });
 }

@@ -46,7 +46,7 @@ impl Shard {
     pub(in crate::log) fn on_look(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
         self.scrub.reads -= 1;
         if completion.status == Status::DeviceGone {
-            self.fail_member(drive, fx);
+            self.core.fail_member(drive, fx);
         }
         let block = completion.frames.first().filter(|_| completion.status == Status::Success);
         let record = block.and_then(|frame| Superblock::decode(&frame.data));
