@@ -300,8 +300,14 @@ impl World {
         }
         self.replaced.remove(&member);
         self.scrubbed = false;
-        self.rack.lock().drives[drive].go_back(snapshot);
-        if mounts < self.tally.mounts {
+        let drives = &mut self.rack.lock().drives;
+        drives[drive].go_back(snapshot);
+        // Once a drive went back behind a mount that had been cut, the next mount has the epoch of that one. A drive that goes
+        // to the end of the first holds what it had in the second: it went back within one service, by all that is known.
+        let epoch = drives[drive].newest_epoch();
+        let others = self.drive_of.iter().filter(|other| **other != drive);
+        let newest = others.filter_map(|other| drives[*other].newest_epoch()).max();
+        if mounts < self.tally.mounts && newest.is_none_or(|newest| Some(newest) > epoch) {
             self.outdated.insert(member);
         } else {
             self.outdated.remove(&member);

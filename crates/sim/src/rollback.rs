@@ -5,6 +5,9 @@
 
 use crate::drive::{Drive, Snapshot};
 use crate::step::Step;
+use base::units::ZoneIndex;
+use zone::format::SUPERBLOCK_ZONES;
+use zone::format::superblock::Superblock;
 
 /// A rollback to come, or done.
 struct Rollback {
@@ -14,6 +17,22 @@ struct Rollback {
     to: usize,
     member: usize,
     taken: Option<Taken>,
+}
+
+impl Drive {
+    /// Returns the epoch of the newest superblock on the media.
+    #[must_use]
+    pub fn newest_epoch(&mut self) -> Option<u32> {
+        let mut epochs = Vec::new();
+        for zone in (0..SUPERBLOCK_ZONES).map(ZoneIndex) {
+            let written = self.media().zone(zone).write_pointer;
+            let frames = (0..written).filter_map(|offset| self.peek(zone, offset));
+            epochs.extend(
+                frames.filter_map(|frame| Superblock::decode(&frame.data)).map(|record| record.epoch),
+            );
+        }
+        epochs.into_iter().max()
+    }
 }
 
 /// A moment of a drive.

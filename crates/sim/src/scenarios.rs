@@ -102,6 +102,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "older-copy-lost-generation",
     "older-copy-mark-cut",
     "older-copy-marked",
+    "older-copy-of-same-epoch",
     "older-copy-rebuilding",
     "older-copy-torn-header",
     "older-copy-unproven",
