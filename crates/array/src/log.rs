@@ -7,12 +7,13 @@
 //! ```
 //! A [`Shard`] owns all state of the engine. Its methods take `&mut self`, the time, and the
 //! [`Effects`] they wish for: commands to drives and replies to clients. The reader's path through
-//! it is `write` -> `segment_life` -> `writer`; then `read` and `load`, `gc`, and `mount`.
+//! it is `requests` -> `write` -> `streams` -> `segment_life` -> `chunks`; then `read` and `load`, `gc`, and `mount`.
 //!
 //! Promises kept here: a write is acknowledged when every piece of its stripe on the active members
 //! is durable, and if a member failed on the way, when the superblocks of the others say so.
 
 mod answer;
+mod append;
 mod audit;
 pub mod check;
 mod checkpoint;
@@ -164,7 +165,7 @@ const PROCESSES: [Process; 16] = [
 /// The end of a turn: what had to wait until nothing is left to be done before it.
 const LAST_PROCESSES: [Process; 4] = [
     Shard::flush_recovery,
-    |shard, _, fx| shard.seal_what_waited(fx),
+    |shard, _, fx| shard.appender().seal_what_waited(fx),
     Shard::advance_groups,
     |shard, _, _| shard.drop_tables(),
 ];
@@ -192,7 +193,7 @@ impl Engine for Shard {
         match waiter {
             Waiter::Chunk { slot, part } => self.on_chunk((slot, part), drive.index(), completion, fx),
             Waiter::Header { slot, .. } => self.core.on_header(slot, drive.index(), completion, fx),
-            Waiter::Footer { slot, .. } => self.on_footer(slot, drive.index(), completion, fx),
+            Waiter::Footer { slot, .. } => self.appender().on_footer(slot, drive.index(), completion, fx),
             Waiter::Finish { slot, .. } => {
                 self.reader.on_finish(&mut self.core, slot, drive.index(), &completion, fx)
             }
@@ -214,7 +215,7 @@ impl Engine for Shard {
         self.start_rebuild(fx);
         let slots: Vec<SegmentSlot> = self.core.segments.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
-            self.seal_segment_if_done(slot, fx);
+            self.appender().seal_segment_if_done(slot, fx);
         }
         self.route(fx);
     }
@@ -222,7 +223,7 @@ impl Engine for Shard {
     fn tick(&mut self, now: Instant, fx: &mut Effects) {
         for stream in Stream::ALL {
             if self.space().stripe_deadline(stream).is_some_and(|deadline| deadline <= now) {
-                self.seal_filling(stream, fx);
+                self.appender().seal_filling(stream, fx);
                 self.route(fx);
             }
         }
@@ -238,13 +239,13 @@ impl Engine for Shard {
         let mut closed = is_idle && self.clients.demand.note_idle();
         for stream in Stream::CLIENTS {
             if self.space().should_close(stream) && !self.awaits_index() {
-                self.seal_filling(stream, fx);
+                self.appender().seal_filling(stream, fx);
                 self.route(fx);
                 closed = true;
             }
         }
         if self.space().remainder_waits() && self.stripes.client_stripes_in_flight() == 0 {
-            self.seal_filling(Stream::Gc, fx);
+            self.appender().seal_filling(Stream::Gc, fx);
             self.route(fx);
             closed = true;
         }
@@ -386,7 +387,7 @@ impl Shard {
     /// Gives sealed stripes to segments, those of the collector first.
     fn pump_streams(&mut self, _: Instant, fx: &mut Effects) {
         for stream in [Stream::Gc, Stream::Cold, Stream::Small, Stream::Large, Stream::Mapping] {
-            self.pump_stream(stream, fx);
+            self.appender().pump_stream(stream, fx);
             self.route(fx);
         }
     }

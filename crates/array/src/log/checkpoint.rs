@@ -177,7 +177,7 @@ impl Shard {
                         return self.checkpoints.postpone_checkpoint(&mut self.core);
                     }
                     self.checkpoints.stage = Stage::Draining;
-                    Stream::ALL.into_iter().for_each(|stream| self.seal_filling(stream, fx));
+                    Stream::ALL.into_iter().for_each(|stream| self.appender().seal_filling(stream, fx));
                 }
                 Stage::Draining if self.stripes.has_stripes_in_use() => {
                     // A segment was closed meanwhile: what waits for room may need what the collector frees.
@@ -254,7 +254,7 @@ impl Shard {
         *next += 1;
         self.checkpoints.blocks_pending += 1;
         self.core.counters.checkpoint_blocks_written += 1;
-        self.place_mapping_block(stream, now, (frame, Name::Mapping(lba), Origin::Checkpoint), fx);
+        self.appender().place_mapping_block(stream, now, (frame, Name::Mapping(lba), Origin::Checkpoint), fx);
     }
 }
 

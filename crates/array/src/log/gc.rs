@@ -171,8 +171,11 @@ impl Shard {
     /// Places what waits, and closes the last stripe of a victim.
     fn place_last_moves(&mut self, now: Instant, fx: &mut Effects) {
         self.place_moves(now, fx);
-        if self.collector.moves.is_empty() && self.join_remainders(fx) && !self.space().remainder_waits() {
-            self.seal_filling(Stream::Gc, fx);
+        if self.collector.moves.is_empty()
+            && self.appender().join_remainders(fx)
+            && !self.space().remainder_waits()
+        {
+            self.appender().seal_filling(Stream::Gc, fx);
         }
     }
 
@@ -229,7 +232,12 @@ impl Shard {
             self.core.counters.moved_blocks_written += 1;
             self.core.counters.cold_blocks_written += u64::from(stream == Stream::Cold);
             let origin = if repaired { Origin::Repaired(from) } else { Origin::Moved(from) };
-            self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
+            self.appender().place(
+                stream,
+                now,
+                Placement { frame, protected, name: Some(name), origin, data_crc },
+                fx,
+            );
         }
     }
 }

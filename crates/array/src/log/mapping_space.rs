@@ -124,7 +124,7 @@ impl Shard {
             && must_go(&self.core, segment)
             && self.core.segments.kept_for_mapping() > 0
         {
-            self.close_segment(slot, fx);
+            self.appender().close_segment(slot, fx);
         }
     }
 
@@ -158,7 +158,7 @@ impl Shard {
         }
         self.off_load.space.victim = Some(Victim { segment, groups, is_resetting });
         if !self.off_load.is_copying_groups() && self.core.segments.get(segment).live_blocks > 0 {
-            self.seal_filling(Stream::Mapping, fx);
+            self.appender().seal_filling(Stream::Mapping, fx);
         }
     }
 
@@ -174,7 +174,12 @@ impl Shard {
             }
             self.core.counters.mapping_blocks_written += 1;
             let origin = Origin::IndexCopy(from);
-            self.place_mapping_block(Stream::Mapping, now, (frame, Name::Group(group), origin), fx);
+            self.appender().place_mapping_block(
+                Stream::Mapping,
+                now,
+                (frame, Name::Group(group), origin),
+                fx,
+            );
         }
     }
 }

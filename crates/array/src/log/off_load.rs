@@ -232,7 +232,7 @@ impl Shard {
                     && self.stripes.mapping_stripes_in_flight() == 0
                     && !self.off_load.is_copying_groups()
                 {
-                    self.seal_filling(Stream::Mapping, fx);
+                    self.appender().seal_filling(Stream::Mapping, fx);
                 }
                 break;
             };
@@ -249,7 +249,12 @@ impl Shard {
         let groups = self.core.index.groups_mut().expect("the index is in groups");
         if groups.begin_write(group, &mut frame.data) {
             self.core.counters.mapping_blocks_written += 1;
-            self.place_mapping_block(Stream::Mapping, now, (frame, Name::Group(group), Origin::Index), fx);
+            self.appender().place_mapping_block(
+                Stream::Mapping,
+                now,
+                (frame, Name::Group(group), Origin::Index),
+                fx,
+            );
             return true;
         }
         self.core.frames.give(frame);

@@ -19,7 +19,6 @@ pub mod skew;
 pub mod victim;
 
 use crate::log::GC_RESERVE_SEGMENTS;
-use crate::log::Shard;
 use crate::log::core::Core;
 use crate::log::gc::{Collector, Gc};
 use crate::log::off_load::OffLoad;
@@ -72,20 +71,5 @@ impl Space<'_> {
             || !self.reader.loads.is_empty()
             || !self.collector.moves.is_empty()
             || self.collector.moves_pending > 0
-    }
-}
-
-impl Shard {
-    /// Returns what choices are made by.
-    pub(super) fn space(&self) -> Space<'_> {
-        Space {
-            core: &self.core,
-            stripes: &self.stripes,
-            demand: &self.clients.demand,
-            collector: &self.collector,
-            off_load: &self.off_load,
-            reader: &self.reader,
-            rescue: &self.rescue,
-        }
     }
 }

@@ -177,7 +177,7 @@ impl Shard {
             .map(|(slot, _)| slot)
             .collect();
         for slot in open {
-            self.close_segment(slot, fx);
+            self.appender().close_segment(slot, fx);
         }
     }
 

@@ -167,7 +167,7 @@ impl Shard {
             self.core.next_sequence += 1;
             self.core.counters.user_blocks_written += 1;
             let name = Some(Name::Block(lba));
-            self.place(
+            self.appender().place(
                 stream,
                 now,
                 Placement { frame, protected, name, origin: Origin::Request(slot), data_crc },
@@ -201,7 +201,8 @@ impl Shard {
     /// from waiting for company.
     pub(super) fn request_placed(&mut self, slot: u32, fx: &mut Effects) {
         if self.clients.requests.get(slot).force_unit_access {
-            self.seal_filling(self.clients.requests.get(slot).stream, fx);
+            let stream = self.clients.requests.get(slot).stream;
+            self.appender().seal_filling(stream, fx);
         }
         self.request_block_done(slot, false, fx);
     }
@@ -216,7 +217,7 @@ impl Shard {
     /// Closes the filling stripes of clients.
     pub(super) fn seal_clients(&mut self, fx: &mut Effects) {
         for stream in Stream::CLIENTS {
-            self.seal_filling(stream, fx);
+            self.appender().seal_filling(stream, fx);
         }
     }
 
@@ -362,7 +363,7 @@ impl Shard {
         let name = Some(Name::Tombstone(region));
         let origin = Origin::Request(slot);
         let stream = self.core.config.stream_for(1);
-        self.place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
+        self.appender().place(stream, now, Placement { frame, protected, name, origin, data_crc }, fx);
     }
 }
 

@@ -31,12 +31,13 @@ impl Shard {
                     if was_rebuilding {
                         self.member_rebuild.abandon_rebuild(&mut self.core);
                     }
-                    self.drop_waiting_chunks(drive);
+                    self.stripes.drop_waiting_chunks(&mut self.core, drive);
                 }
                 Event::MembersRecorded => self.repeat_device_flushes(fx),
                 Event::SegmentOpened(slot) => {
-                    self.seal_segment_if_done(slot, fx);
-                    self.pump_stream(self.core.segments.get(slot).stream, fx);
+                    self.appender().seal_segment_if_done(slot, fx);
+                    let stream = self.core.segments.get(slot).stream;
+                    self.appender().pump_stream(stream, fx);
                 }
                 Event::SegmentErased(Stream::Mapping) => self.off_load.mapping_segment_erased(),
                 Event::SegmentErased(_) => {
@@ -75,6 +76,21 @@ impl Shard {
             self.route(fx);
             self.on_piece((chunk.slot, chunk.piece as usize), drive, (status, offset), fx);
         }
+    }
+
+    /// A piece of a stripe was written, or was not.
+    fn on_piece(
+        &mut self,
+        (slot, piece): (u32, usize),
+        drive: usize,
+        outcome: (Status, u32),
+        fx: &mut Effects,
+    ) {
+        // Mostly none waits: a call for each chunk would cost a write some thirty instructions.
+        if let Some(segment) = self.stripes.land(&mut self.core, (slot, piece), drive, outcome, fx) {
+            self.appender().pump_zone(segment, drive, fx);
+        }
+        self.stripes.piece_done(&mut self.core, slot);
     }
 
     /// A drive has emptied its cache, or failed to: then it may have lost what it acknowledged.
@@ -162,7 +178,7 @@ impl Shard {
         self.stripes.slots.give(slot);
         self.core.segments.writer_mut(segment_slot).finish_stripe(&layout, number);
         self.note_for_summary(segment_slot, fx);
-        self.seal_segment_if_done(segment_slot, fx);
+        self.appender().seal_segment_if_done(segment_slot, fx);
     }
 
     /// A stripe can be written nowhere: its requests fail.

@@ -458,7 +458,7 @@ impl Shard {
         let has_room = self.core.segments.free_segments() > GC_RESERVE_SEGMENTS;
         let segment = self.core.segments.get(current.slot);
         if segment.writer.is_some() && segment.stream != Stream::Mapping && has_room {
-            self.close_segment(current.slot, fx);
+            self.appender().close_segment(current.slot, fx);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The life of a segment: zones and headers, stripes bound to it, footers, erasure.
 
+use crate::log::append::Appender;
 use crate::log::config::CHUNK_BLOCKS_MAX;
 use crate::log::core::Core;
 use crate::log::core::Event;
@@ -12,7 +13,7 @@ use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::Stripes;
 use crate::log::writer::WaitingChunk;
-use crate::log::{Effects, GC_RESERVE_SEGMENTS, Shard, Waiter};
+use crate::log::{Effects, GC_RESERVE_SEGMENTS, Waiter};
 use base::checksum::crc32c;
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
@@ -23,7 +24,7 @@ use zone::stripe::Layout;
 /// Footer blocks of one command: large enough to be cheap, small enough for every drive.
 pub const FOOTER_BLOCKS_PER_COMMAND: u32 = 8;
 
-impl Shard {
+impl Appender<'_> {
     /// Takes a zone of every drive and writes the headers. Clients leave the collector its reserve.
     pub(super) fn open_segment(
         &mut self,
@@ -44,7 +45,7 @@ impl Shard {
             }
             return None;
         }
-        if self.core.segments.active_count() >= self.off_load.active_segments_max(&self.core, stream) {
+        if self.core.segments.active_count() >= self.off_load.active_segments_max(self.core, stream) {
             if stream != Stream::Cold {
                 self.close_unfinished(fx);
             }
@@ -62,7 +63,7 @@ impl Shard {
             ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
         });
         if self.core.segments.begin_opening(slot) {
-            write_headers(&mut self.core, slot, fx);
+            write_headers(self.core, slot, fx);
         }
         Some(slot)
     }
@@ -96,7 +97,7 @@ impl Shard {
         for piece in 0..layout.members() {
             let drive = layout.drive_of(number, piece);
             if self.core.membership.has_zone(self.core.segments.get(segment_slot), drive) {
-                self.stripes.seal_metadata(&mut self.core, slot, piece, drive);
+                self.stripes.seal_metadata(self.core, slot, piece, drive);
                 self.stripes.slots.get_mut(slot).pieces_pending += 1;
                 let chunk = WaitingChunk {
                     slot,
@@ -107,10 +108,10 @@ impl Shard {
                 self.pump_zone(segment_slot, drive, fx);
             } else {
                 self.core.frames.give_many(&mut self.stripes.slots.get_mut(slot).pieces[piece]);
-                self.stripes.lose_piece(&mut self.core, slot, piece, drive);
+                self.stripes.lose_piece(self.core, slot, piece, drive);
             }
         }
-        self.piece_done(slot);
+        self.stripes.piece_done(self.core, slot);
     }
 
     /// A segment that is not sealed takes no more stripes.
@@ -147,9 +148,8 @@ impl Shard {
             SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
         self.stripes.stream(stream).close(slot);
         let is_volatile = self.core.config.geometry.volatile_cache;
-        if !is_volatile || self.device_flush.ask(&mut self.core, FlushWaiter::Seal(slot), fx) == Flushed::Now
-        {
-            self.reader.write_footers(&mut self.core, slot, fx);
+        if !is_volatile || self.device_flush.ask(self.core, FlushWaiter::Seal(slot), fx) == Flushed::Now {
+            self.reader.write_footers(self.core, slot, fx);
         }
     }
 
@@ -160,7 +160,7 @@ impl Shard {
         let is_recovering = self.rescue.flush != RecoveryFlush::Done;
         let active_max = self.core.config.geometry.active_zones_max - 1;
         let needs_zones =
-            self.stripes.collector_has_no_room(&self.core) && self.core.segments.active_count() >= active_max;
+            self.stripes.collector_has_no_room(self.core) && self.core.segments.active_count() >= active_max;
         let is_void = self.rescue.is_void;
         !segment.torn_stripes.is_empty() && (is_void || is_recovering && !needs_zones)
     }
@@ -186,8 +186,8 @@ impl Shard {
         if completion.status != Status::Success {
             self.core.fail_member(drive, fx);
         }
-        if self.device_flush.ask_for_fillers(&mut self.core, (slot, drive), blocks, fx) == Flushed::Now {
-            self.reader.seal_zone(&mut self.core, slot, drive, fx);
+        if self.device_flush.ask_for_fillers(self.core, (slot, drive), blocks, fx) == Flushed::Now {
+            self.reader.seal_zone(self.core, slot, drive, fx);
         }
     }
 }

@@ -13,7 +13,7 @@
 //! which of them is first to have room is not known before, and stripes that wait together are written in their order.
 
 use crate::engine::Effects;
-use crate::log::Shard;
+use crate::log::append::Appender;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
 use crate::log::core::Event;
@@ -81,7 +81,7 @@ impl StreamWriter {
     }
 }
 
-impl Shard {
+impl Appender<'_> {
     /// Gives sealed stripes to the stream's segments, opening new ones where they are used up.
     pub(super) fn pump_stream(&mut self, stream: Stream, fx: &mut Effects) {
         while let Some(slot) = self.stripes.stream(stream).sealed.front().copied() {
@@ -90,7 +90,7 @@ impl Shard {
                 self.core.events.push_back(Event::StripeFailed(slot));
                 continue;
             }
-            if !self.stripes.has_idle_place(&self.core, stream) {
+            if !self.stripes.has_idle_place(self.core, stream) {
                 self.fill_place(stream, fx);
             }
             let own = self.pick_segment(stream);
@@ -158,7 +158,7 @@ impl Shard {
     /// The segment of the collector's other stream, for a stripe that finds no room in its own's: it could wait for ever
     /// beside room that was counted on.
     fn pick_of_collector(&mut self, stream: Stream, fx: &mut Effects) -> Option<SegmentSlot> {
-        if !self.stripes.has_no_room(&self.core, stream) {
+        if !self.stripes.has_no_room(self.core, stream) {
             return None;
         }
         match stream {

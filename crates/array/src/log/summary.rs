@@ -160,7 +160,7 @@ impl Shard {
         }
         self.stripes.pad(&mut self.core, stripe, stream);
         self.stripes.encode(&mut self.core, stripe);
-        self.bind(stripe, slot, fx);
+        self.appender().bind(stripe, slot, fx);
     }
 }
 

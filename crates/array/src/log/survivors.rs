@@ -17,7 +17,7 @@
 //! more segment is not sealed: [`ArrayConfig::affords`] has the proof hold without it.
 
 use crate::engine::Effects;
-use crate::log::Shard;
+use crate::log::append::Appender;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
 use crate::log::stripe::Stripes;
@@ -48,7 +48,7 @@ impl ArrayConfig {
     }
 }
 
-impl Shard {
+impl Appender<'_> {
     /// Puts the last cold blocks of a victim to its last hot ones. False when there is no stripe for them now.
     pub(super) fn join_remainders(&mut self, fx: &mut Effects) -> bool {
         let Some(slot) = self.stripes.streams[Stream::Cold.index()].filling else { return true };

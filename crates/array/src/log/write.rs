@@ -4,11 +4,12 @@
 //!  place ─> filling stripe ─> seal_filling: recut, pad, encode ─> pump_stream (`streams.rs`) ─> bind (`segment_life.rs`)
 //! ```
 
+use crate::log::Effects;
+use crate::log::append::Appender;
 use crate::log::core::Core;
 use crate::log::index::Name;
 use crate::log::stripe::Stripes;
 use crate::log::stripe::{Origin, StripeBlock};
-use crate::log::{Effects, Shard};
 use base::checksum::{crc32c, crc32c_zero_block};
 use base::frame::Frame;
 use base::time::Instant;
@@ -30,7 +31,7 @@ pub struct Placement {
     pub data_crc: u32,
 }
 
-impl Shard {
+impl Appender<'_> {
     /// Puts a block into the filling stripe of a stream; the caller has made sure there is room.
     pub(super) fn place(&mut self, stream: Stream, now: Instant, placement: Placement, fx: &mut Effects) {
         let Placement { mut frame, protected, name, origin, data_crc } = placement;
@@ -71,8 +72,8 @@ impl Shard {
         if self.recut(slot, fx) {
             return;
         }
-        self.stripes.pad(&mut self.core, slot, stream);
-        self.stripes.encode(&mut self.core, slot);
+        self.stripes.pad(self.core, slot, stream);
+        self.stripes.encode(self.core, slot);
         self.stripes.stream(stream).sealed.push_back(slot);
         self.pump_stream(stream, fx);
     }
@@ -101,7 +102,7 @@ impl Shard {
     /// A stripe is to be closed. One of large chunks moves its blocks to one of small chunks if that holds them; true
     /// when it did.
     fn recut(&mut self, slot: u32, fx: &mut Effects) -> bool {
-        if !self.stripes.can_recut(&self.core, slot) {
+        if !self.stripes.can_recut(self.core, slot) {
             return false;
         }
         self.regather(slot, Stream::Small, fx);
