@@ -84,7 +84,23 @@ pub struct Up {
     #[command(flatten)]
     pub scheme: Scheme,
     #[command(flatten)]
+    pub areas: AreaOptions,
+    #[command(flatten)]
     pub service: ServiceOptions,
+}
+
+/// Random write areas (ZRWA) of emulated drives.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct AreaOptions {
+    /// Window of a zone's random write area (ZRWA) [default: drives without areas]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES")]
+    pub zrwa_window: Option<u32>,
+    /// Unit in which a window moves on [default: a quarter of the window]
+    #[arg(long, value_parser = parse_blocks, value_name = "BYTES", requires = "zrwa_window")]
+    pub zrwa_granule: Option<u32>,
+    /// Most zones that have a window at a time [default: as many as may be open]
+    #[arg(long, value_name = "N", requires = "zrwa_window")]
+    pub zrwa_zones: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +109,8 @@ pub struct Create {
     pub dir: PathBuf,
     #[command(flatten)]
     pub scheme: Scheme,
+    #[command(flatten)]
+    pub areas: AreaOptions,
     /// Zones of each drive [default: as many as --size needs]
     #[arg(long)]
     pub zones: Option<u32>,
@@ -265,6 +283,8 @@ pub struct CreateDrive {
     /// Open and active zones
     #[arg(long, default_value_t = 14)]
     pub max_open: u32,
+    #[command(flatten)]
+    pub areas: AreaOptions,
 }
 
 #[derive(Debug, Args)]

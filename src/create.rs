@@ -1,7 +1,7 @@
 //! `zoneweave create`: drives, superblocks, `array.toml`, in this order, so that an array that is
 //! named is an array that works.
 
-use crate::cli::{Create, CreateDrive, Scheme};
+use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
 use crate::leftover;
@@ -14,7 +14,7 @@ use array::log::policy::adaptive::DriveTraits;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use std::path::{Path, PathBuf};
-use zone::device::{Geometry, ZonedDevice};
+use zone::device::{Areas, Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::stripe::Level;
 
@@ -54,8 +54,9 @@ pub fn run(options: &Create) -> Result<Exit> {
 }
 
 /// The options of `create` that `up` leaves at their defaults.
-pub fn with_defaults(dir: &Path, scheme: &Scheme) -> Create {
+pub fn with_defaults(dir: &Path, scheme: &Scheme, areas: AreaOptions) -> Create {
     Create {
+        areas,
         dir: dir.to_owned(),
         scheme: Scheme { drives: scheme.drives, level: scheme.level, size: scheme.size },
         zones: None,
@@ -204,16 +205,32 @@ pub fn drive(options: &CreateDrive) -> Result<Exit> {
         append_blocks_max: APPEND_BLOCKS_MAX,
         transfer_blocks_max: TRANSFER_BLOCKS_MAX,
         volatile_cache: false,
+        areas: areas_of(options.areas, options.max_open),
     };
     let uuid = *uuid::Uuid::new_v4().as_bytes();
     drive::emulated::create(&options.path, &CreateOptions::new(geometry, uuid))?;
-    println!(
-        "created {}: {} zones of {}",
-        options.path.display(),
-        geometry.zones,
-        human_bytes(u64::from(geometry.zone_capacity_blocks) * BLOCK_BYTES_U64)
-    );
+    let bytes = |blocks: u32| human_bytes(u64::from(blocks) * BLOCK_BYTES_U64);
+    let capacity = bytes(geometry.zone_capacity_blocks);
+    println!("created {}: {} zones of {capacity}", options.path.display(), geometry.zones);
+    if let Some(areas) = geometry.areas {
+        let (window, granule) = (bytes(areas.window_blocks), bytes(areas.granule_blocks));
+        println!(
+            "  up to {} zones with a random write area of {window}, in units of {granule}",
+            areas.zones_max
+        );
+    }
     Ok(Exit::Well)
+}
+
+/// Random write areas as asked for; what is wrong with them is said when a drive is made.
+fn areas_of(options: AreaOptions, max_open: u32) -> Option<Areas> {
+    let window_blocks = options.zrwa_window?;
+    Some(Areas {
+        zones_max: options.zrwa_zones.unwrap_or(max_open),
+        window_blocks,
+        granule_blocks: options.zrwa_granule.unwrap_or_else(|| (window_blocks / 4).max(1)),
+        explicit_commit: true,
+    })
 }
 
 /// The array's configuration: what was asked, and what follows from it.
@@ -228,7 +245,11 @@ fn config(options: &Create) -> Result<ArrayConfig> {
     let size = options.scheme.size.unwrap_or(SIZE_BYTES);
     let capacity = match options.zone_capacity {
         Some(capacity) => capacity,
-        None => options.zone_size.map_or_else(|| capacity_for(size, data_count), |size| size / 4 * 3),
+        None => {
+            let free = options.zone_size.map_or_else(|| capacity_for(size, data_count), |size| size / 4 * 3);
+            let areas = areas_of(options.areas, options.max_open);
+            areas.map_or(free, |areas| free.next_multiple_of(areas.granule_blocks))
+        }
     };
     let zone_size = options.zone_size.unwrap_or_else(|| capacity.next_power_of_two());
     if capacity == 0 || capacity > zone_size {
@@ -253,6 +274,7 @@ fn config(options: &Create) -> Result<ArrayConfig> {
             append_blocks_max: APPEND_BLOCKS_MAX,
             transfer_blocks_max: TRANSFER_BLOCKS_MAX,
             volatile_cache: false,
+            areas: areas_of(options.areas, options.max_open),
         },
     };
     settle_zones(&mut config, options)?;

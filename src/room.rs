@@ -84,6 +84,7 @@ pub fn expect_index_fits(record: &Superblock) -> Result<()> {
         append_blocks_max: 1,
         transfer_blocks_max: 1,
         volatile_cache: false,
+        areas: None,
     };
     let needed = index_bytes(&geometry, record.members.len(), record.volume_blocks);
     let free = memory_bytes("MemAvailable")

@@ -73,7 +73,8 @@ pub fn up(options: &Up) -> Result<Exit> {
             directory
         }
         Err(error) if Exit::of(&error) == Exit::Absent => {
-            let (directory, _) = create::create(&create::with_defaults(&options.dir, &options.scheme))?;
+            let (directory, _) =
+                create::create(&create::with_defaults(&options.dir, &options.scheme, options.areas))?;
             log::info!("created an array in {}", options.dir.display());
             directory
         }

@@ -25,11 +25,12 @@ fn seeds() {
         append_blocks_max: 8,
         transfer_blocks_max: 16,
         volatile_cache: true,
+        areas: None,
     };
     let states =
         [(ZoneState::Empty, 0), (ZoneState::Closed, 7), (ZoneState::Full, 48), (ZoneState::ReadOnly, 9)];
     let words = (0..).zip(states).flat_map(|(index, (state, write_pointer))| {
-        word_of(index, Zone { state, write_pointer }).to_le_bytes()
+        word_of(index, Zone::new(state, write_pointer)).to_le_bytes()
     });
     let mut input: Vec<u8> = words.collect();
     input.extend(&header_of(geometry, *b"0123456789abcdef")[..HEADER_BYTES]);

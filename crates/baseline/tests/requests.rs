@@ -23,6 +23,7 @@ fn volume() -> RaiznVolume {
         append_blocks_max: 16,
         transfer_blocks_max: 32,
         volatile_cache: false,
+        areas: None,
     };
     let config = RaiznConfig { array: *b"array under test", members: 3, chunk_blocks: 2, geometry };
     let tuning = Tuning { header: Header::Block, stripes_in_flight: 2, write_blocks_max: 16 };

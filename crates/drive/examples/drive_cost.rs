@@ -23,6 +23,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 64,
     transfer_blocks_max: 64,
     volatile_cache: false,
+    areas: None,
 };
 const DEPTHS: [usize; 2] = [4, 32];
 const START: base::time::Instant = base::time::Instant(0);

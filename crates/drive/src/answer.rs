@@ -22,6 +22,8 @@ impl Asked {
             Op::Reset
             | Op::Finish
             | Op::Open
+            | Op::OpenWithArea
+            | Op::Commit { .. }
             | Op::Close
             | Op::Report { .. }
             | Op::Flush
@@ -69,6 +71,8 @@ pub(crate) fn frames_of(op: Op) -> Vec<Frame> {
         Op::Reset
         | Op::Finish
         | Op::Open
+        | Op::OpenWithArea
+        | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
         | Op::Flush

@@ -5,6 +5,7 @@
 //!   | header | zone table | zone 0: block, block, ... | zone 1: ...      capacity, not size
 //!     page     8 B / zone             | 4096 data | 64 OOB |              4160-byte stride
 //! ```
+//! Zones with a random write area keep what is not committed in windows (`windows.rs`).
 //! A write first brings data and metadata into the file, then moves the write pointer with one
 //! 8-byte store, then completes. A process killed at any instant therefore leaves every completed
 //! command in effect, and of an incomplete one either all or nothing: what lies at or beyond the
@@ -67,6 +68,7 @@ mod surgery;
 mod timed;
 pub mod timing;
 mod watch;
+mod windows;
 
 pub use entry::EntryError;
 pub use error::{DriveError, DriveProblem, GeometryError, ZONES_MIN, check_geometry};
@@ -76,12 +78,14 @@ pub use order::AppendOrder;
 pub use peek::{Peek, file_bytes};
 pub use sparse::FullZones;
 pub use timed::{Pace, TimedDrive};
+pub use windows::AreaFate;
 
 use crate::answer::{Asked, frames_of};
 use base::time::Instant;
 use base::units::ZoneIndex;
 use faults::Faults;
 use file_setup::{OpenedFile, unpack_zones};
+use header::Header;
 use held::Held;
 use helper::{Answer, Helper, Task};
 use media::Media;
@@ -92,6 +96,7 @@ use rustix::fd::BorrowedFd;
 use sparse::SparseMedia;
 use std::path::Path;
 use watch::Watch;
+use windows::Windows;
 use zone::condition::{Condition, Loss};
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 use zone::rules::{Zone, ZoneTable};
@@ -103,6 +108,8 @@ pub struct EmulatedDrive {
     uuid: [u8; 16],
     table: ZoneTable,
     media: Media,
+    /// Present when zones can have random write areas.
+    windows: Option<Windows>,
     /// Submitted and not executed.
     queue: Queue,
     /// Empty, and kept for its memory, but while transfers are executed.
@@ -128,7 +135,7 @@ impl EmulatedDrive {
     }
 
     /// A drive in this process's memory that keeps as little as it can, with some zones full from the start: for arrays
-    /// larger than memory.
+    /// larger than memory. Its zones have no random write areas.
     ///
     /// # Errors
     /// When the geometry is impossible.
@@ -137,13 +144,15 @@ impl EmulatedDrive {
         uuid: [u8; 16],
         full: Box<dyn FullZones>,
     ) -> Result<EmulatedDrive, DriveError> {
+        let geometry = Geometry { areas: None, ..geometry };
         check_geometry(&geometry).map_err(|error| DriveError::new(heap_path(), error.into()))?;
         let media = SparseMedia::new(geometry.zones, full);
         let zones = (0..geometry.zones).map(|zone| match media.is_computed(ZoneIndex(zone)) {
-            true => Zone { state: ZoneState::Full, write_pointer: geometry.zone_capacity_blocks },
-            false => Zone { state: ZoneState::Empty, write_pointer: 0 },
+            true => Zone::new(ZoneState::Full, geometry.zone_capacity_blocks),
+            false => Zone::new(ZoneState::Empty, 0),
         });
-        Ok(EmulatedDrive::new(geometry, uuid, zones.collect(), Media::Sparse(media)))
+        EmulatedDrive::new(Header { geometry, uuid }, zones.collect(), Media::Sparse(media))
+            .map_err(|problem| DriveError::new(heap_path(), problem))
     }
 
     /// The drive of media taken by [`EmulatedDrive::heap_snapshot`]. Open zones are closed, as
@@ -152,10 +161,10 @@ impl EmulatedDrive {
     /// # Errors
     /// None that a snapshot can cause.
     pub fn from_heap(heap: HeapMedia) -> Result<EmulatedDrive, DriveError> {
-        let zones = unpack_zones(&heap.header.geometry, heap.table.iter().copied())
-            .map_err(|problem| DriveError::new(heap_path(), problem))?;
-        let header::Header { geometry, uuid } = heap.header;
-        Ok(EmulatedDrive::new(geometry, uuid, zones, Media::Heap(heap)))
+        let in_memory = |problem| DriveError::new(heap_path(), problem);
+        let header = heap.header;
+        let zones = unpack_zones(&header.geometry, heap.table.iter().copied()).map_err(in_memory)?;
+        EmulatedDrive::new(header, zones, Media::Heap(heap)).map_err(in_memory)
     }
 
     /// Creates the file of a drive and opens it. It refuses to overwrite a file.
@@ -180,7 +189,7 @@ impl EmulatedDrive {
             Media::File(file) => Helper::start(file).map(Some),
         };
         let helper = helper.map_err(DriveProblem::io("start the helper thread")).map_err(in_file)?;
-        let drive = EmulatedDrive::new(header.geometry, header.uuid, zones, media);
+        let drive = EmulatedDrive::new(header, zones, media).map_err(in_file)?;
         Ok(EmulatedDrive { helper, watch: Some(Box::new(watch)), ..drive })
     }
 
@@ -243,12 +252,18 @@ impl EmulatedDrive {
         self.loss
     }
 
-    fn new(geometry: Geometry, uuid: [u8; 16], zones: Vec<Zone>, media: Media) -> EmulatedDrive {
-        EmulatedDrive {
+    fn new(header: Header, mut zones: Vec<Zone>, mut media: Media) -> Result<EmulatedDrive, DriveProblem> {
+        let Header { geometry, uuid } = header;
+        let windows = match &geometry.areas {
+            Some(areas) => Some(Windows::load(areas, &mut zones, &mut media)?),
+            None => None,
+        };
+        Ok(EmulatedDrive {
             geometry,
             uuid,
             table: ZoneTable::from_zones(geometry, zones),
             media,
+            windows,
             queue: Queue::new(geometry.zones),
             run: Run::default(),
             order: Order::Submission,
@@ -257,7 +272,7 @@ impl EmulatedDrive {
             watch: None,
             loss: None,
             faults: None,
-        }
+        })
     }
 
     /// Executes a command; a transfer takes those of its `followers` along that continue it.
@@ -272,8 +287,16 @@ impl EmulatedDrive {
                 Some(outcome) => asked.plain(outcome),
                 None => return,
             },
-            Op::Finish => asked.plain(self.transition(zone, ZoneTable::finish)),
+            Op::Finish | Op::Commit { .. } => {
+                let outcome =
+                    if let Op::Commit { end } = op { self.commit(zone, end) } else { self.finish(zone) };
+                if outcome.is_err() && self.held.waits_for_room && self.media.lacks_room() {
+                    return self.held.push_for_room(Command { token, zone, op });
+                }
+                asked.plain(outcome)
+            }
             Op::Open => asked.plain(self.transition(zone, ZoneTable::open)),
+            Op::OpenWithArea => asked.plain(self.open_with_area(zone)),
             Op::Close => asked.plain(self.transition(zone, ZoneTable::close)),
             Op::Report { count } => asked.report(self.table.report(zone, count)),
             Op::Flush => match &mut self.helper {
@@ -290,7 +313,7 @@ impl EmulatedDrive {
     /// Empties a zone; `None` when the answer comes later, with the zone's space given back.
     fn reset(&mut self, asked: Asked) -> Option<Result<(), Status>> {
         let zone = asked.zone;
-        let had_blocks = zone.0 < self.geometry.zones && self.table.zone(zone).write_pointer > 0;
+        let had_blocks = self.zone_before(zone).is_ok_and(|zone| zone.area.unwrap_or(zone.write_pointer) > 0);
         if let Err(status) = self.transition(zone, ZoneTable::reset) {
             return Some(Err(status));
         }
@@ -339,6 +362,9 @@ impl EmulatedDrive {
 
     fn store(&mut self, zone: ZoneIndex) {
         self.media.store(zone, self.table.zone(zone));
+        if self.windows.is_some() {
+            self.release_window(zone);
+        }
     }
 
     fn is_dead(&self) -> bool {

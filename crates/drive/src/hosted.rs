@@ -281,6 +281,8 @@ fn frame_count(op: &Op) -> usize {
         Op::Reset
         | Op::Finish
         | Op::Open
+        | Op::OpenWithArea
+        | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
         | Op::Flush

@@ -48,6 +48,8 @@ impl ZonedDevice for NullDrive {
             Op::Reset => asked.plain(table.reset(zone)),
             Op::Finish => asked.plain(table.finish(zone)),
             Op::Open => asked.plain(table.open(zone)),
+            Op::OpenWithArea => asked.plain(table.open_with_area(zone)),
+            Op::Commit { end } => asked.plain(table.commit(zone, end)),
             Op::Close => asked.plain(table.close(zone)),
             Op::Report { count } => asked.report(table.report(zone, count)),
             Op::Flush | Op::SelfTest { .. } => asked.plain(Ok(())),
@@ -82,6 +84,7 @@ mod tests {
             append_blocks_max: 4,
             transfer_blocks_max: 4,
             volatile_cache: false,
+            areas: None,
         })
     }
 

@@ -24,6 +24,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 64,
     transfer_blocks_max: 256,
     volatile_cache: false,
+    areas: None,
 };
 
 /// A file system that goes away when dropped.

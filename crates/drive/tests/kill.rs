@@ -33,6 +33,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 40,
     transfer_blocks_max: 512,
     volatile_cache: false,
+    areas: None,
 };
 
 /// Contents of a zone as far as they are known.

@@ -29,6 +29,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 36,
     transfer_blocks_max: 40,
     volatile_cache: false,
+    areas: None,
 };
 
 /// Next step of a test.

@@ -19,6 +19,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: BLOCKS,
     transfer_blocks_max: BLOCKS,
     volatile_cache: true,
+    areas: None,
 };
 
 fn frame(fill: u8) -> Frame {

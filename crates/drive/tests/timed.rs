@@ -22,6 +22,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 16,
     transfer_blocks_max: 40,
     volatile_cache: false,
+    areas: None,
 };
 
 /// A command, before it is known where the write pointer will be. Zones and block counts reach
@@ -223,7 +224,7 @@ proptest! {
         ];
         let mut drives: [&mut dyn ZonedDevice; 4] = [&mut plain, &mut slow, &mut virtual_drive, &mut wall];
         let mut pointers = vec![
-            ZoneDescriptor { state: zone::device::ZoneState::Empty, write_pointer: 0, capacity: 70 };
+            ZoneDescriptor { state: zone::device::ZoneState::Empty, write_pointer: 0, capacity: 70, has_area: false };
             GEOMETRY.zones as usize
         ];
         let mut token = 0;

@@ -282,6 +282,7 @@ fn config_of(options: &ArrayRun) -> Result<ArrayConfig> {
         zone_size_blocks: ZONE_CAPACITY_BLOCKS,
         zone_capacity_blocks: ZONE_CAPACITY_BLOCKS,
         volatile_cache: false,
+        areas: None,
         ..real
     };
     let config = ArrayConfig {

@@ -68,6 +68,8 @@ impl ZonedDevice for CachedDrive {
             | Op::Reset
             | Op::Finish
             | Op::Open
+            | Op::OpenWithArea
+            | Op::Commit { .. }
             | Op::Close
             | Op::Report { .. }
             | Op::SelfTest { .. } => {}

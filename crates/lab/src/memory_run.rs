@@ -152,6 +152,7 @@ fn config_of(options: &MemoryRun) -> Result<ArrayConfig> {
         append_blocks_max: 256,
         transfer_blocks_max: 256,
         volatile_cache: false,
+        areas: None,
     };
     let config = ArrayConfig {
         array: *b"null array 00001",

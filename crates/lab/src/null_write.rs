@@ -163,6 +163,7 @@ fn client(options: &NullWrite) -> Result<Client> {
         append_blocks_max: 32,
         transfer_blocks_max: 64,
         volatile_cache: false,
+        areas: None,
     };
     let chunk_blocks =
         u32::try_from(options.chunk_bytes / BLOCK_BYTES_U64).context("--chunk is too large")?;

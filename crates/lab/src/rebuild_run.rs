@@ -145,6 +145,7 @@ fn config_of(options: &RebuildRun) -> Result<ArrayConfig> {
         zone_size_blocks: ZONE_CAPACITY_BLOCKS,
         zone_capacity_blocks: ZONE_CAPACITY_BLOCKS,
         volatile_cache: options.client,
+        areas: None,
         ..options.profile.geometry()
     };
     let config = ArrayConfig {

@@ -55,6 +55,7 @@ mod tests {
             append_blocks_max: 16,
             transfer_blocks_max: 64,
             volatile_cache: false,
+            areas: None,
         };
         let config = ArrayConfig {
             array: [1; 16],

@@ -7,6 +7,8 @@
 //! ```
 //! Commands take effect independently of one another: whoever needs an order waits for completions.
 
+mod history;
+
 use crate::plan::{Latency, Plan, Tearing};
 use crate::power::{Blow, Power};
 use crate::step::Kind;
@@ -15,14 +17,16 @@ use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
-use drive::emulated::{EmulatedDrive, HeapMedia};
+use drive::emulated::{AreaFate, EmulatedDrive, HeapMedia};
 use drive::timing::{Access, Done, LbaFormat, Model, ModelOptions, Profile};
+use history::{History, Mark};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use zone::device::{Command, Completion, Geometry, Op, Status, Token, ZoneState, ZonedDevice};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, Stream};
 use zone::format::oob::{Kind as OobKind, Protected};
+use zone::rules::Zone;
 
 /// First bytes of a footer block.
 const FOOTER_MAGIC: &[u8] = b"ZWFT";
@@ -40,8 +44,10 @@ struct InFlight {
     completion: Option<Completion>,
     effect_at: Instant,
     due: Instant,
-    /// Write pointers that a flush covers: those when it was submitted.
+    /// Ends of zones that a flush covers: those when it was submitted.
     covers: Vec<u32>,
+    /// Overwrites in windows, and their write pointers, that a flush covers.
+    covers_windows: Option<Mark>,
 }
 
 /// Timing of commands.
@@ -82,8 +88,12 @@ pub struct Drive {
     dead: bool,
     /// Faults of the drive.
     pub faults: Faults,
-    /// Write pointers that survive a power failure; empty without a volatile cache.
+    /// Ends of what survives a power failure, by zone; empty without a volatile cache.
     flushed: Vec<u32>,
+    /// Older versions that a volatile cache may fall back to, of blocks in windows.
+    history: History,
+    /// What becomes of zones with random write areas when the power fails.
+    pub area_fate: AreaFate,
     /// Zones of the collector's segments.
     moves: Vec<bool>,
     /// True for a drive of the baseline.
@@ -168,6 +178,8 @@ impl Drive {
             is_of_baseline: plan.raizn.is_some(),
             before_reset: None,
             done: Vec::new(),
+            history: History::default(),
+            area_fate: AreaFate::Kept,
         }
     }
 
@@ -205,7 +217,8 @@ impl Drive {
             zones.clear();
         }
         if !self.flushed.is_empty() {
-            self.flushed = self.write_pointers();
+            self.flushed = self.ends();
+            self.history = History::default();
         }
     }
 
@@ -252,11 +265,22 @@ impl Drive {
         self.next_number += 1;
         let (effect_at, due) = if power.recovering { (now, now) } else { self.times(now, number, &command) };
         let covers = match command.op {
-            Op::Flush if !self.flushed.is_empty() => self.write_pointers(),
+            Op::Flush if !self.flushed.is_empty() => self.ends(),
             _ => Vec::new(),
         };
+        let covers_windows = (!covers.is_empty()).then(|| self.history.mark(&self.media));
         let command = Some(command);
-        self.flight.push(InFlight { number, kind, command, completion: None, effect_at, due, covers });
+        let completion = None;
+        self.flight.push(InFlight {
+            number,
+            kind,
+            command,
+            completion,
+            effect_at,
+            due,
+            covers,
+            covers_windows,
+        });
     }
 
     /// Returns the times at which a command takes effect and is done; a model tells later.
@@ -360,8 +384,11 @@ impl Drive {
         if flushes {
             let covers = std::mem::take(&mut self.flight[index].covers);
             for (zone, (flushed, covered)) in (0..).zip(self.flushed.iter_mut().zip(covers)) {
-                let written = self.media.zone(ZoneIndex(zone)).write_pointer;
+                let written = end_of(self.media.zone(ZoneIndex(zone)));
                 *flushed = (*flushed).max(covered).min(written);
+            }
+            if let Some(mark) = self.flight[index].covers_windows.take() {
+                self.history.flushed(mark);
             }
         }
         self.spoil(&mut completion, kind);
@@ -383,6 +410,9 @@ impl Drive {
 
     /// Executes a command on the media at once.
     fn run(&mut self, command: Command) -> Completion {
+        if !self.flushed.is_empty() {
+            self.history.note(&mut self.media, &command);
+        }
         self.media.submit(Instant(0), command);
         let mut completions = Vec::new();
         self.media.poll(Instant(0), &mut completions);
@@ -401,7 +431,12 @@ impl Drive {
             }
             Op::Write { frames, .. } | Op::Append { frames } => {
                 let capacity = *self.faults.capacity.get(&zone.0)? as usize;
-                let end = self.media.zone(zone).write_pointer as usize + frames.len();
+                let found = self.media.zone(zone);
+                let start = match &command.op {
+                    Op::Write { offset, .. } if found.area.is_some() => *offset,
+                    _ => found.write_pointer,
+                };
+                let end = start as usize + frames.len();
                 (end > capacity).then_some(Status::ZoneBoundaryError)?
             }
             _ => return None,
@@ -415,6 +450,7 @@ impl Drive {
         self.faults.unreadable.retain(|(at, _)| *at != zone.0);
         if let Some(flushed) = self.flushed.get_mut(zone.index()) {
             *flushed = 0;
+            self.history.forget(zone);
         }
         let lost = std::mem::take(&mut self.faults.shrink_next);
         if lost > 0 {
@@ -547,7 +583,8 @@ impl Drive {
         let zone = command.zone.index();
         match &command.op {
             Op::Read { .. } | Op::Report { .. } | Op::Open | Op::Close | Op::SelfTest { .. } => Kind::Read,
-            Op::Finish => Kind::Finish,
+            Op::OpenWithArea => Kind::Read,
+            Op::Finish | Op::Commit { .. } => Kind::Finish,
             Op::Reset => Kind::Reset,
             Op::Flush => Kind::Flush,
             Op::Write { .. } if self.is_of_baseline => Kind::Chunk,
@@ -573,9 +610,9 @@ impl Drive {
         }
     }
 
-    fn write_pointers(&self) -> Vec<u32> {
+    fn ends(&self) -> Vec<u32> {
         let zones = self.media.geometry().zones;
-        (0..zones).map(|zone| self.media.zone(ZoneIndex(zone)).write_pointer).collect()
+        (0..zones).map(|zone| end_of(self.media.zone(ZoneIndex(zone)))).collect()
     }
 
     /// Commands in flight take effect, or not, or partly, in any order; nobody is told.
@@ -601,6 +638,7 @@ impl Drive {
                 effect_at: Instant(0),
                 due: Instant(0),
                 covers: Vec::new(),
+                covers_windows: None,
             });
             if fate > 0 {
                 self.apply_stranded(stub, fate == 1);
@@ -609,6 +647,9 @@ impl Drive {
     }
 
     fn apply_stranded(&mut self, mut command: Command, torn: bool) {
+        if torn && self.media.has_area(command.zone) {
+            return self.tear_in_window(command);
+        }
         let (Op::Write { frames, .. } | Op::Append { frames }) = &mut command.op else {
             if let Op::Reset = command.op {
                 self.before_reset(command.zone);
@@ -638,12 +679,42 @@ impl Drive {
         }
     }
 
+    /// A command in a zone with an area takes effect in part: each block of a write by itself, a commit up to any
+    /// granule on its way.
+    fn tear_in_window(&mut self, command: Command) {
+        let Command { token, zone, op } = command;
+        match op {
+            Op::Write { offset, frames } => {
+                for (offset, frame) in (offset..).zip(frames) {
+                    if self.random.chance(1, 2) {
+                        let op = Op::Write { offset, frames: vec![frame] };
+                        self.apply_stranded(Command { token, zone, op }, false);
+                    }
+                }
+            }
+            Op::Commit { end } => {
+                let granule = self.media.geometry().areas.map_or(1, |areas| areas.granule_blocks);
+                let from = self.media.zone(zone).write_pointer;
+                let granules = end.saturating_sub(from) / granule;
+                let passed = u32::try_from(self.random.below(u64::from(granules) + 1)).unwrap_or(0);
+                self.run(Command { token, zone, op: Op::Commit { end: from + passed * granule } });
+            }
+            op => self.apply_stranded(Command { token, zone, op }, false),
+        }
+    }
+
     /// The power fails: what is in flight is decided, a volatile cache is lost, zones close.
     pub fn power_fail(&mut self) {
         self.strand_flight();
         self.flight.clear();
         self.faults.hangs_until = Instant(0);
         self.lose_cache();
+        self.media.lose_power_with_areas(self.area_fate).expect("media in memory take everything");
+        if !self.flushed.is_empty() {
+            // What survived a power failure survives the next one.
+            self.flushed = self.ends();
+            self.history = History::default();
+        }
         let geometry = *self.media.geometry();
         let placeholder = EmulatedDrive::on_heap(geometry, [0; 16]).expect("a geometry that works");
         let heap = std::mem::replace(&mut self.media, placeholder).into_heap().expect("media in memory");
@@ -653,8 +724,13 @@ impl Drive {
     fn lose_cache(&mut self) {
         let style = self.random.below(3);
         for zone in 0..u32::try_from(self.flushed.len()).expect("a u32 of zones") {
-            let written = self.media.zone(ZoneIndex(zone)).write_pointer;
-            let flushed = self.flushed[zone as usize].min(written);
+            let zone = ZoneIndex(zone);
+            self.history.fall_back(&mut self.media, zone, style, &mut self.random);
+            if self.media.has_area(zone) {
+                continue;
+            }
+            let written = self.media.zone(zone).write_pointer;
+            let flushed = self.flushed[zone.index()].min(written);
             let span = u64::from(written - flushed);
             let kept = match style {
                 0 => 0,
@@ -663,12 +739,15 @@ impl Drive {
             };
             let keep = flushed + u32::try_from(kept).expect("below a u32");
             if keep < written {
-                self.media.lose_tail(ZoneIndex(zone), keep);
+                self.media.lose_tail(zone, keep);
             }
-            // What survived a power failure survives the next one.
-            self.flushed[zone as usize] = keep;
         }
     }
+}
+
+/// End of what is written in a zone, committed or not.
+fn end_of(zone: Zone) -> u32 {
+    zone.area.unwrap_or(zone.write_pointer)
 }
 
 /// Says which logical blocks a command is about, for the history of a block.
@@ -715,6 +794,8 @@ fn stub(op: &mut Op, fate: u64) -> Op {
         Op::Reset => Op::Reset,
         Op::Finish => Op::Finish,
         Op::Open => Op::Open,
+        Op::OpenWithArea => Op::OpenWithArea,
+        Op::Commit { end } => Op::Commit { end: *end },
         Op::Close => Op::Close,
         Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => Op::Flush,
     }
@@ -739,3 +820,6 @@ fn gone(flight: InFlight) -> Completion {
         (None, None) => unreachable!("a command in flight has one or the other"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -391,6 +391,7 @@ impl Plan {
             append_blocks_max: self.append_blocks,
             transfer_blocks_max: self.transfer_blocks,
             volatile_cache: self.volatile_cache,
+            areas: None,
         }
     }
 

@@ -51,6 +51,22 @@ pub struct Geometry {
     pub transfer_blocks_max: u32,
     /// Completed writes may be lost on power failure until a flush completes.
     pub volatile_cache: bool,
+    /// Random write areas of zones (ZRWA); `None` for drives without.
+    pub areas: Option<Areas>,
+}
+
+/// Random write areas of a drive's zones: a window of blocks from the write pointer on, in the drive's non-volatile
+/// buffer, in which blocks may be written in any order and again before they are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Areas {
+    /// Most zones with an area at a time (NUMZRWA).
+    pub zones_max: u32,
+    /// Blocks of a window (ZRWASZ).
+    pub window_blocks: u32,
+    /// Blocks by multiples of which the write pointer moves (ZRWAFG).
+    pub granule_blocks: u32,
+    /// The drive commits when told to (ZRWACAP), not only when a write goes beyond the window.
+    pub explicit_commit: bool,
 }
 
 impl Geometry {
@@ -71,7 +87,8 @@ pub enum Op {
         /// Frames for data and metadata.
         frames: Vec<Frame>,
     },
-    /// Writes at `offset`, which must be the write pointer.
+    /// Writes at `offset`, which must be the write pointer; in a zone with a random write area anywhere in its window,
+    /// or up to a window beyond, which commits what falls out of the window.
     Write {
         /// First block to write.
         offset: u32,
@@ -89,6 +106,14 @@ pub enum Op {
     Finish,
     /// Opens the zone explicitly.
     Open,
+    /// Opens an empty zone explicitly, with a random write area.
+    OpenWithArea,
+    /// Commits the random write area of the zone: the write pointer moves to `end`, and what it passes unwritten reads
+    /// as zeros for good.
+    Commit {
+        /// New write pointer, whole granules after the present one and at most a window.
+        end: u32,
+    },
     /// Closes the zone: it stays active but releases its open resource.
     Close,
     /// Lists the states of `count` zones, starting with the command's zone.
@@ -176,6 +201,8 @@ pub struct ZoneDescriptor {
     pub write_pointer: u32,
     /// Blocks that can be written.
     pub capacity: u32,
+    /// The zone has a random write area (ZRWAV).
+    pub has_area: bool,
 }
 
 /// Result of a command: the NVMe status (status code type and code), or what the host found.
@@ -189,6 +216,10 @@ pub enum Status {
     InternalError,
     /// The zone does not exist (0x080).
     LbaOutOfRange,
+    /// The operation does not suit a zone with, or without, a random write area (0x1b6).
+    InvalidZoneOperation,
+    /// As many zones as can have a random write area have one (0x1b7).
+    NoAreaLeft,
     /// The command reaches beyond the end of the zone (0x1b8).
     ZoneBoundaryError,
     /// The zone is full (0x1b9).
@@ -222,6 +253,8 @@ impl Status {
             Status::InvalidField => 0x002,
             Status::InternalError => 0x006,
             Status::LbaOutOfRange => 0x080,
+            Status::InvalidZoneOperation => 0x1b6,
+            Status::NoAreaLeft => 0x1b7,
             Status::ZoneBoundaryError => 0x1b8,
             Status::ZoneIsFull => 0x1b9,
             Status::ZoneIsReadOnly => 0x1ba,

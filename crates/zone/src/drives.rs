@@ -224,6 +224,8 @@ fn refuse(command: Command) -> Completion {
         Op::Reset
         | Op::Finish
         | Op::Open
+        | Op::OpenWithArea
+        | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
         | Op::Flush

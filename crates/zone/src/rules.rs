@@ -13,7 +13,10 @@
 //!    +------------------------------ reset -----------------------------+
 //! ```
 //! Invariants: open zones <= `open_zones_max`; active (open or closed) <= `active_zones_max`;
-//! 0 <= write pointer <= capacity.
+//! 0 <= write pointer <= capacity; zones with a random write area are active, and at most as many as the drive has
+//! areas. What such areas allow is in `rules/areas.rs`.
+
+mod areas;
 
 use crate::device::{Geometry, Status, ZoneDescriptor, ZoneState};
 use base::units::ZoneIndex;
@@ -23,8 +26,19 @@ use base::units::ZoneIndex;
 pub struct Zone {
     /// State in the state machine.
     pub state: ZoneState,
-    /// Next block to write; for full zones, how far it had been written.
+    /// Next block to write; for full zones, how far it had been written. Of a zone with a random write area, what is
+    /// committed, and the start of the window.
     pub write_pointer: u32,
+    /// Random write area of the zone: the end of the last block that was written, or passed by the write pointer.
+    pub area: Option<u32>,
+}
+
+impl Zone {
+    /// A zone without a random write area.
+    #[must_use]
+    pub fn new(state: ZoneState, write_pointer: u32) -> Zone {
+        Zone { state, write_pointer, area: None }
+    }
 }
 
 /// The states of all zones of a drive.
@@ -34,14 +48,15 @@ pub struct ZoneTable {
     zones: Vec<Zone>,
     open_count: u32,
     active_count: u32,
+    area_count: u32,
 }
 
 impl ZoneTable {
     /// All zones empty.
     #[must_use]
     pub fn new(geometry: Geometry) -> ZoneTable {
-        let zones = vec![Zone { state: ZoneState::Empty, write_pointer: 0 }; geometry.zones as usize];
-        ZoneTable { geometry, zones, open_count: 0, active_count: 0 }
+        let zones = vec![Zone::new(ZoneState::Empty, 0); geometry.zones as usize];
+        ZoneTable { geometry, zones, open_count: 0, active_count: 0, area_count: 0 }
     }
 
     /// The table of a drive whose zones were found in these states.
@@ -51,12 +66,13 @@ impl ZoneTable {
     #[must_use]
     pub fn from_zones(geometry: Geometry, zones: Vec<Zone>) -> ZoneTable {
         assert!(zones.len() == geometry.zones as usize);
-        let count = |wanted: fn(ZoneState) -> bool| {
-            u32::try_from(zones.iter().filter(|zone| wanted(zone.state)).count()).expect("a u32 of zones")
+        let count = |wanted: fn(&Zone) -> bool| {
+            u32::try_from(zones.iter().filter(|zone| wanted(zone)).count()).expect("a u32 of zones")
         };
-        let open_count = count(ZoneState::is_open);
-        let active_count = count(ZoneState::is_active);
-        let table = ZoneTable { geometry, zones, open_count, active_count };
+        let open_count = count(|zone| zone.state.is_open());
+        let active_count = count(|zone| zone.state.is_active());
+        let area_count = count(|zone| zone.area.is_some());
+        let table = ZoneTable { geometry, zones, open_count, active_count, area_count };
         table.check_invariants();
         table
     }
@@ -89,9 +105,12 @@ impl ZoneTable {
     pub fn write(&mut self, zone: ZoneIndex, offset: u32, blocks: u32) -> Result<(), Status> {
         self.check_transfer(zone, blocks, self.geometry.transfer_blocks_max)?;
         self.check_writable(zone)?;
-        let write_pointer = self.zone(zone).write_pointer;
+        let Zone { write_pointer, area, .. } = self.zone(zone);
         if u64::from(offset) + u64::from(blocks) > u64::from(self.geometry.zone_capacity_blocks) {
             return Err(Status::ZoneBoundaryError);
+        }
+        if area.is_some() {
+            return self.write_in_area(zone, offset, blocks);
         }
         if offset != write_pointer {
             return Err(Status::ZoneInvalidWrite);
@@ -104,6 +123,10 @@ impl ZoneTable {
     /// # Errors
     /// The NVMe status of the first rule that is broken.
     pub fn append(&mut self, zone: ZoneIndex, blocks: u32) -> Result<u32, Status> {
+        self.check_exists(zone)?;
+        if self.zone(zone).area.is_some() {
+            return Err(Status::InvalidZoneOperation);
+        }
         self.check_transfer(zone, blocks, self.geometry.append_blocks_max)?;
         self.check_writable(zone)?;
         let offset = self.zone(zone).write_pointer;
@@ -138,6 +161,7 @@ impl ZoneTable {
         match self.zone(zone).state {
             ZoneState::ReadOnly | ZoneState::Offline => Err(Status::InvalidZoneStateTransition),
             _ => {
+                self.give_area_back(zone);
                 self.enter(zone, ZoneState::Empty);
                 self.zones[zone.index()].write_pointer = 0;
                 Ok(())
@@ -145,7 +169,7 @@ impl ZoneTable {
         }
     }
 
-    /// Makes a zone full.
+    /// Makes a zone full. What was written in its window counts.
     ///
     /// # Errors
     /// [`Status::InvalidZoneStateTransition`] for read-only and offline zones.
@@ -154,6 +178,7 @@ impl ZoneTable {
         match self.zone(zone).state {
             ZoneState::ReadOnly | ZoneState::Offline => Err(Status::InvalidZoneStateTransition),
             _ => {
+                self.give_area_back(zone);
                 self.enter(zone, ZoneState::Full);
                 Ok(())
             }
@@ -211,6 +236,7 @@ impl ZoneTable {
                     _ => zone.write_pointer,
                 },
                 capacity: self.geometry.zone_capacity_blocks,
+                has_area: zone.area.is_some(),
             })
             .collect())
     }
@@ -218,6 +244,7 @@ impl ZoneTable {
     /// The media degraded: a zone turns read-only or offline by itself.
     pub fn degrade(&mut self, zone: ZoneIndex, state: ZoneState) {
         assert!(matches!(state, ZoneState::ReadOnly | ZoneState::Offline));
+        self.give_area_back(zone);
         self.enter(zone, state);
     }
 
@@ -233,6 +260,7 @@ impl ZoneTable {
             assert!(zone.write_pointer <= self.geometry.zone_capacity_blocks);
             assert!(zone.state != ZoneState::Empty || zone.write_pointer == 0);
         }
+        self.check_areas();
     }
 
     fn check_exists(&self, zone: ZoneIndex) -> Result<(), Status> {
@@ -255,12 +283,18 @@ impl ZoneTable {
         }
     }
 
-    /// Opens the zone if it is not open and moves its write pointer.
-    fn advance(&mut self, zone: ZoneIndex, blocks: u32) -> Result<(), Status> {
+    /// Opens the zone implicitly if it is not open.
+    fn open_implicitly(&mut self, zone: ZoneIndex) -> Result<(), Status> {
         if !self.zone(zone).state.is_open() {
             self.take_resources(zone)?;
             self.enter(zone, ZoneState::ImplicitOpen);
         }
+        Ok(())
+    }
+
+    /// Opens the zone if it is not open and moves its write pointer.
+    fn advance(&mut self, zone: ZoneIndex, blocks: u32) -> Result<(), Status> {
+        self.open_implicitly(zone)?;
         let entry = &mut self.zones[zone.index()];
         entry.write_pointer += blocks;
         if entry.write_pointer == self.geometry.zone_capacity_blocks {

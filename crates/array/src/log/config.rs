@@ -539,6 +539,7 @@ pub mod test_array {
             append_blocks_max: 64,
             transfer_blocks_max: 64,
             volatile_cache: false,
+            areas: None,
         };
         let mut config = ArrayConfig {
             array: [1; 16],

@@ -106,6 +106,7 @@ mod tests {
             append_blocks_max: 16,
             transfer_blocks_max: 64,
             volatile_cache: false,
+            areas: None,
         }
     }
 

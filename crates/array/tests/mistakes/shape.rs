@@ -28,6 +28,7 @@ impl Shape {
             append_blocks_max: 16,
             transfer_blocks_max: 32,
             volatile_cache: false,
+            areas: None,
         };
         let mut config = ArrayConfig {
             array: *b"array under test",

@@ -1,9 +1,7 @@
 //! An entry of the zone table: what is kept of a zone's state, in one 8-byte word.
 //!
-//! ```text
-//!   byte 0   1      2..4    4..8           little endian
-//!        state 0   check   write pointer
-//! ```
+//! What is in the window of a zone with a random write area is kept elsewhere (`windows.rs`).
+//!
 //! One word is one store, so that a process killed at any instant leaves the old entry or the new
 //! one. The check covers the zone's index, so that an entry in the wrong place, or a page of
 //! zeros where the table should be, is as invalid as a flipped bit.
@@ -11,6 +9,7 @@
 //! An open zone is kept as closed. That is what it becomes when the drive is opened again, and it
 //! spares a store when one zone's write closes another (ZNS 1.1 section 2.1.1.4.1).
 
+use base::record_fields;
 use base::units::ZoneIndex;
 use thiserror::Error;
 use zone::device::ZoneState;
@@ -18,6 +17,13 @@ use zone::rules::Zone;
 
 /// Bytes of an entry.
 pub(super) const ENTRY_BYTES: u64 = 8;
+
+record_fields! { 8;
+    STATE: 0, 1, "1 empty, 4 closed (or open, which it no longer is when the file is opened), 0xd read-only, 0xe full, 0xf offline";
+    AREA: 1, 1, "1 when the zone has a random write area, else 0";
+    CHECK: 2, 2, "check bits over the rest and the number of the zone";
+    WRITE_POINTER: 4, 4, "next block to write; of full zones, how far they were written; with an area, the start of its window";
+}
 
 /// Why an entry of the zone table is not one this program wrote.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -31,6 +37,12 @@ pub enum EntryError {
         /// Code found.
         code: u8,
     },
+    /// A zone that is not active has a random write area.
+    #[error("the zone has a random write area and is not active")]
+    AreaOfInactiveZone,
+    /// No window belongs to the area of a zone, or one that is damaged.
+    #[error("the window of its random write area is missing or damaged")]
+    BadWindow,
     /// The write pointer lies outside the zone, or where its state does not allow it.
     #[error("write pointer {write_pointer} is impossible in its state in a zone of {capacity_blocks} blocks")]
     BadWritePointer {
@@ -44,17 +56,17 @@ pub enum EntryError {
 /// The word that keeps `zone`.
 #[inline]
 pub(super) fn pack(index: ZoneIndex, zone: Zone) -> u64 {
-    let code = code_of(zone.state);
-    let check = check_of(index, code, zone.write_pointer);
-    u64::from(zone.write_pointer) << 32 | u64::from(check) << 16 | u64::from(code)
+    let (code, area) = (code_of(zone.state), u8::from(zone.area.is_some()));
+    let check = check_of(index, [code, area], zone.write_pointer);
+    u64::from(zone.write_pointer) << 32 | u64::from(check) << 16 | u64::from(area) << 8 | u64::from(code)
 }
 
 /// The zone that `word` keeps.
 pub(super) fn unpack(index: ZoneIndex, word: u64, capacity_blocks: u32) -> Result<Zone, EntryError> {
-    let [code, reserved, check_low, check_high, pointer @ ..] = word.to_le_bytes();
+    let [code, area, check_low, check_high, pointer @ ..] = word.to_le_bytes();
     let write_pointer = u32::from_le_bytes(pointer);
     let check = u16::from_le_bytes([check_low, check_high]);
-    if reserved != 0 || check != check_of(index, code, write_pointer) {
+    if area > 1 || check != check_of(index, [code, area], write_pointer) {
         return Err(EntryError::BadCheck);
     }
     let state = state_of(code).ok_or(EntryError::UnknownState { code })?;
@@ -65,8 +77,11 @@ pub(super) fn unpack(index: ZoneIndex, word: u64, capacity_blocks: u32) -> Resul
         }
         ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => write_pointer <= capacity_blocks,
     };
+    if area == 1 && state != ZoneState::Closed {
+        return Err(EntryError::AreaOfInactiveZone);
+    }
     if possible {
-        Ok(Zone { state, write_pointer })
+        Ok(Zone { state, write_pointer, area: (area == 1).then_some(write_pointer) })
     } else {
         Err(EntryError::BadWritePointer { write_pointer, capacity_blocks })
     }
@@ -96,9 +111,11 @@ fn state_of(code: u8) -> Option<ZoneState> {
 
 /// The top bits of a product depend on every bit of its factors: this is paid
 /// on every write and only has to tell an entry from an accident.
-fn check_of(index: ZoneIndex, code: u8, write_pointer: u32) -> u16 {
+pub(super) fn check_of(index: ZoneIndex, [code, area]: [u8; 2], write_pointer: u32) -> u16 {
     let identity = u64::from(write_pointer) << 32 | u64::from(index.0);
-    let mixed = (identity ^ u64::from(code) << 20).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (identity ^ u64::from(code) << 20 ^ u64::from(area) << 40)
+        .wrapping_add(1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u16::try_from(mixed >> 48).expect("16 bits of 64")
 }
 
@@ -120,9 +137,14 @@ mod tests {
     fn a_zone_comes_back_and_an_open_one_comes_back_closed() {
         for state in STATES {
             let write_pointer = if state == ZoneState::Empty { 0 } else { 99 };
-            let found = unpack(ZoneIndex(5), pack(ZoneIndex(5), Zone { state, write_pointer }), 100);
+            let found = unpack(ZoneIndex(5), pack(ZoneIndex(5), Zone::new(state, write_pointer)), 100);
             let kept = if state.is_open() { ZoneState::Closed } else { state };
-            assert_eq!(found, Ok(Zone { state: kept, write_pointer }));
+            assert_eq!(found, Ok(Zone::new(kept, write_pointer)));
+            let with_area = Zone { area: Some(99), ..Zone::new(state, write_pointer) };
+            let found = unpack(ZoneIndex(5), pack(ZoneIndex(5), with_area), 100);
+            let kept = Zone { state: ZoneState::Closed, ..with_area };
+            let expected = if state.is_active() { Ok(kept) } else { Err(EntryError::AreaOfInactiveZone) };
+            assert_eq!(found, expected);
         }
     }
 
@@ -130,10 +152,15 @@ mod tests {
     fn every_flipped_bit_is_noticed() {
         for (index, write_pointer) in [(0, 0), (1, 77), (4_000_000, 275_711), (u32::MAX, u32::MAX)] {
             for state in STATES {
-                let word = pack(ZoneIndex(index), Zone { state, write_pointer });
-                for bit in 0..64 {
-                    let flipped = unpack(ZoneIndex(index), word ^ 1 << bit, u32::MAX);
-                    assert!(flipped.is_err(), "zone {index} {state:?} {write_pointer}, bit {bit}");
+                for area in [None, Some(write_pointer)] {
+                    let word = pack(ZoneIndex(index), Zone { state, write_pointer, area });
+                    for bit in 0..64 {
+                        let flipped = unpack(ZoneIndex(index), word ^ 1 << bit, u32::MAX);
+                        assert!(
+                            flipped.is_err(),
+                            "zone {index} {state:?} {write_pointer} {area:?}, bit {bit}"
+                        );
+                    }
                 }
             }
         }
@@ -141,7 +168,7 @@ mod tests {
 
     #[test]
     fn entries_that_cannot_be_are_refused() {
-        let zone = |state, write_pointer| Zone { state, write_pointer };
+        let zone = Zone::new;
         let found = |zone| unpack(ZoneIndex(3), pack(ZoneIndex(3), zone), 100);
         let impossible =
             |write_pointer| Err(EntryError::BadWritePointer { write_pointer, capacity_blocks: 100 });

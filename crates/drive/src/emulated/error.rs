@@ -5,7 +5,7 @@ use super::entry::EntryError;
 use base::units::human_bytes;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use zone::device::Geometry;
+use zone::device::{Areas, Geometry};
 
 /// A drive that cannot be created, opened or described.
 #[derive(Debug, Error)]
@@ -184,6 +184,44 @@ pub enum GeometryError {
     /// Nothing could be read or written.
     #[error("a transfer may have 0 blocks; allow at least 1")]
     NoTransfer,
+    /// A window is empty, or not whole granules.
+    #[error(
+        "a window of {window} blocks is no multiple of a granule of {granule}; make it one, of at least 1 block"
+    )]
+    WindowGranule {
+        /// Window asked for.
+        window: u32,
+        /// Granule asked for.
+        granule: u32,
+    },
+    /// A window is larger than a drive can say, or than half a zone.
+    #[error(
+        "a window of {window} blocks is too large; at most {window_max}, which is half a zone or {WINDOW_MAX}"
+    )]
+    WindowTooLarge {
+        /// Window asked for.
+        window: u32,
+        /// Largest window of such zones.
+        window_max: u32,
+    },
+    /// The write pointer could not reach the end of a zone.
+    #[error(
+        "the zone capacity ({capacity_blocks} blocks) is no multiple of the window's granule of {granule}"
+    )]
+    CapacityGranule {
+        /// Capacity asked for.
+        capacity_blocks: u32,
+        /// Granule asked for.
+        granule: u32,
+    },
+    /// Zones with a window are active.
+    #[error("{zones_max} zones may have a window but only {active} may be active; allow at most as many")]
+    AreasOverActive {
+        /// Zones with a window asked for.
+        zones_max: u32,
+        /// Active limit asked for.
+        active: u32,
+    },
     /// The file would exceed what a file offset can say.
     #[error(
         "{zones} zones of {capacity_blocks} blocks exceed the largest possible file; use fewer or smaller zones"
@@ -200,6 +238,29 @@ pub enum GeometryError {
 pub const ZONES_MIN: u32 = 3;
 /// Most blocks of a drive: 2^50 blocks with metadata stay below the 2^63 bytes of a file offset.
 const BLOCKS_MAX: u64 = 1 << 50;
+
+/// Most blocks of a window: what a drive can say of it.
+const WINDOW_MAX: u32 = 65_535;
+
+/// Checks the random write areas of a geometry.
+fn check_areas(areas: &Areas, geometry: &Geometry) -> Result<(), GeometryError> {
+    let (window, granule) = (areas.window_blocks, areas.granule_blocks);
+    let (capacity_blocks, active) = (geometry.zone_capacity_blocks, geometry.active_zones_max);
+    if granule == 0 || window == 0 || !window.is_multiple_of(granule) {
+        return Err(GeometryError::WindowGranule { window, granule });
+    }
+    let window_max = WINDOW_MAX.min(capacity_blocks / 2);
+    if window > window_max {
+        return Err(GeometryError::WindowTooLarge { window, window_max });
+    }
+    if !capacity_blocks.is_multiple_of(granule) {
+        return Err(GeometryError::CapacityGranule { capacity_blocks, granule });
+    }
+    if areas.zones_max > active {
+        return Err(GeometryError::AreasOverActive { zones_max: areas.zones_max, active });
+    }
+    Ok(())
+}
 
 /// Checks that a drive can have this geometry.
 ///
@@ -229,6 +290,9 @@ pub fn check_geometry(geometry: &Geometry) -> Result<(), GeometryError> {
     }
     if geometry.transfer_blocks_max == 0 {
         return Err(GeometryError::NoTransfer);
+    }
+    if let Some(areas) = &geometry.areas {
+        check_areas(areas, geometry)?;
     }
     if u64::from(zones) * u64::from(capacity_blocks) > BLOCKS_MAX {
         return Err(GeometryError::TooLarge { zones, capacity_blocks });

@@ -4,8 +4,10 @@
 
 use super::EmulatedDrive;
 use super::header::STRIDE;
-use base::units::ZoneIndex;
+use base::frame::Frame;
+use base::units::{BLOCK_BYTES, ZoneIndex};
 use zone::device::{Status, ZoneState};
+use zone::rules::Zone;
 
 /// Faults that wait for their command.
 #[derive(Debug, Default)]
@@ -62,13 +64,18 @@ fn touches(&(at, block): &(ZoneIndex, u32), zone: ZoneIndex, offset: u32, blocks
 }
 
 impl EmulatedDrive {
-    /// The media of a zone fails: the zone becomes read-only or offline, for good.
+    /// The media of a zone fails: the zone becomes read-only or offline, for good. What was written in its window can
+    /// be read like the rest.
     ///
     /// # Panics
     /// When there is no such zone or `state` is another state.
     pub fn fail_zone(&mut self, zone: ZoneIndex, state: ZoneState) {
+        let before = self.table.zone(zone);
         self.table.degrade(zone, state);
-        self.store(zone);
+        if self.settle_or_undo(zone, before).is_err() {
+            // Nor can the media keep the window.
+            self.become_zone(zone, Zone::new(state, before.write_pointer));
+        }
     }
 
     /// The next `count` writes and appends to `zone` that are otherwise valid end in
@@ -92,10 +99,24 @@ impl EmulatedDrive {
     /// `4096..4160` its metadata. The drive does not notice; the owner's checksums should.
     ///
     /// # Panics
-    /// When the block is not below the write pointer, or there is no such byte.
+    /// When the block was not written, or there is no such byte.
     pub fn corrupt(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {
-        assert!(offset < self.table.zone(zone).write_pointer, "only written blocks can be corrupted");
+        let found = self.table.zone(zone);
         assert!(byte < STRIDE);
+        if found.area.is_some() && offset >= found.write_pointer {
+            let mut frame = Frame::zeroed();
+            let is_read = self.read_window(zone, offset, &mut frame).is_ok();
+            match byte.checked_sub(BLOCK_BYTES) {
+                None => frame.data[byte] ^= mask,
+                Some(byte) => frame.oob[byte] ^= mask,
+            }
+            assert!(
+                is_read && self.replace_in_window(zone, offset, &frame),
+                "only written blocks can be corrupted"
+            );
+            return;
+        }
+        assert!(offset < found.write_pointer, "only written blocks can be corrupted");
         self.media.flip(zone, offset, byte, mask);
     }
 

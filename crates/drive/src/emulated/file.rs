@@ -45,7 +45,30 @@ impl FileMedia {
         offset: u32,
         frames: impl Iterator<Item = &'a Frame>,
     ) -> Result<(), Status> {
-        let at = self.layout.block_at(zone, offset);
+        self.write_at(self.layout.block_at(zone, offset), zone, frames)
+    }
+
+    /// Writes the second place of a block in a window of `zone`.
+    pub(super) fn write_second(
+        &mut self,
+        zone: ZoneIndex,
+        block: usize,
+        frame: &Frame,
+    ) -> Result<(), Status> {
+        self.write_at(self.layout.second_at(block), zone, std::iter::once(frame))
+    }
+
+    /// Reads the second place of a block in a window of `zone`.
+    pub(super) fn read_second(&self, zone: ZoneIndex, block: usize, frame: &mut Frame) -> Result<(), Status> {
+        self.read_at(self.layout.second_at(block), zone, std::iter::once(frame))
+    }
+
+    fn write_at<'a>(
+        &mut self,
+        at: u64,
+        zone: ZoneIndex,
+        frames: impl Iterator<Item = &'a Frame>,
+    ) -> Result<(), Status> {
         let written = write_frames(&self.file, at, frames);
         let lacked_room = self.lacks_room;
         self.lacks_room = matches!(written, Err(Errno::NOSPC | Errno::DQUOT));
@@ -54,7 +77,7 @@ impl FileMedia {
             let is_known = lacked_room && self.lacks_room;
             let level = if is_known { log::Level::Debug } else { log::Level::Warn };
             let path = self.path.display();
-            log::log!(level, "drive {path}: zone {zone}, block {offset}: write failed: {error}");
+            log::log!(level, "drive {path}: zone {zone}, byte {at} of the file: write failed: {error}");
             Status::WriteFault
         })
     }
@@ -65,9 +88,18 @@ impl FileMedia {
         offset: u32,
         frames: impl Iterator<Item = &'a mut Frame>,
     ) -> Result<(), Status> {
-        let at = self.layout.block_at(zone, offset);
+        self.read_at(self.layout.block_at(zone, offset), zone, frames)
+    }
+
+    fn read_at<'a>(
+        &self,
+        at: u64,
+        zone: ZoneIndex,
+        frames: impl Iterator<Item = &'a mut Frame>,
+    ) -> Result<(), Status> {
         read_frames(&self.file, at, frames).map_err(|error| {
-            log::warn!("drive {}: zone {zone}, block {offset}: read failed: {error}", self.path.display());
+            let path = self.path.display();
+            log::warn!("drive {path}: zone {zone}, byte {at} of the file: read failed: {error}");
             Status::UnrecoveredReadError
         })
     }

@@ -20,6 +20,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use zone::device::{Geometry, ZoneState};
@@ -169,7 +170,7 @@ fn fill_new_file(file: &File, options: &CreateOptions) -> Result<(), DriveProble
     let layout = FileLayout::new(&options.geometry);
     file.set_len(layout.file_bytes()).map_err(DriveProblem::io("set the length of the file"))?;
     allocate(file, &layout, lies_in_memory(file)?)?;
-    file.write_all_at(&empty_table(&layout), FileLayout::TABLE_AT)
+    file.write_all_at(&empty_tables(&layout), FileLayout::TABLE_AT)
         .map_err(DriveProblem::io("write the zone table"))?;
     file.sync_all().map_err(DriveProblem::io("write the zone table"))?;
     let header = Header { geometry: options.geometry, uuid: options.uuid };
@@ -177,9 +178,14 @@ fn fill_new_file(file: &File, options: &CreateOptions) -> Result<(), DriveProble
     file.sync_all().map_err(DriveProblem::io("write the header"))
 }
 
-fn empty_table(layout: &FileLayout) -> Vec<u8> {
-    let empty = Zone { state: ZoneState::Empty, write_pointer: 0 };
-    (0..layout.zones()).flat_map(|zone| pack(ZoneIndex(zone), empty).to_le_bytes()).collect()
+/// Zone table, and table of windows without an owner.
+fn empty_tables(layout: &FileLayout) -> Vec<u8> {
+    let empty = Zone::new(ZoneState::Empty, 0);
+    let zones = (0..layout.zones()).flat_map(|zone| pack(ZoneIndex(zone), empty).to_le_bytes());
+    let mut tables: Vec<u8> = zones.collect();
+    let bytes = usize::try_from(layout.blocks_at() - FileLayout::TABLE_AT).expect("64 bits each");
+    tables.resize(bytes, 0);
+    tables
 }
 
 /// Makes the new name itself survive a power failure.
@@ -195,12 +201,26 @@ fn sync_directory_of(path: &Path) -> Result<(), DriveProblem> {
 /// in memory that is ramfs, which has no limit.
 fn allocate(file: &File, layout: &FileLayout, in_memory: bool) -> Result<(), DriveProblem> {
     let bytes = if in_memory { layout.file_bytes() } else { layout.blocks_at() };
+    allocate_range(file, 0..bytes, (in_memory, "allocate the zone table"))?;
+    if in_memory || layout.window_words() == 0 {
+        return Ok(());
+    }
+    // No write in a window may find that its second place does not fit.
+    allocate_range(file, layout.seconds_at()..layout.file_bytes(), (in_memory, "allocate the windows"))
+}
+
+fn allocate_range(
+    file: &File,
+    range: Range<u64>,
+    (in_memory, doing): (bool, &'static str),
+) -> Result<(), DriveProblem> {
+    let bytes = range.end - range.start;
     loop {
-        return match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        return match rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
             Err(Errno::INTR) => continue,
             Err(Errno::NOSPC) if in_memory => Err(no_memory(file, bytes)?),
-            Err(error) => Err(DriveProblem::io("allocate the zone table")(error)),
+            Err(error) => Err(DriveProblem::io(doing)(error)),
         };
     }
 }

@@ -4,7 +4,7 @@
 //! same zone-table words as a file does, so that what is forgotten there is forgotten here.
 
 use super::entry::pack;
-use super::header::{Header, STRIDE};
+use super::header::{FileLayout, Header, STRIDE};
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use std::sync::Arc;
@@ -20,6 +20,9 @@ pub struct HeapMedia {
     pub(super) table: Vec<u64>,
     /// Shared with clones until one of them writes.
     zones: Vec<Arc<Vec<u8>>>,
+    /// Words of the table of windows, and second places of their blocks.
+    pub(super) window_words: Vec<u64>,
+    seconds: Arc<Vec<u8>>,
 }
 
 impl HeapMedia {
@@ -31,12 +34,31 @@ impl HeapMedia {
 
     /// Empty media for a geometry that has been checked.
     pub(super) fn new(geometry: Geometry, uuid: [u8; 16]) -> HeapMedia {
-        let empty = Zone { state: ZoneState::Empty, write_pointer: 0 };
+        let empty = Zone::new(ZoneState::Empty, 0);
+        let words = usize::try_from(FileLayout::new(&geometry).window_words()).expect("64 bits each");
         HeapMedia {
             header: Header { geometry, uuid },
             table: (0..geometry.zones).map(|index| pack(ZoneIndex(index), empty)).collect(),
             zones: vec![Arc::default(); geometry.zones as usize],
+            window_words: vec![0; words],
+            seconds: Arc::default(),
         }
+    }
+
+    /// Writes a block at any place of a zone, and zeros to what lies between it and all that was written before.
+    pub(super) fn write_anywhere(&mut self, zone: ZoneIndex, offset: u32, frame: &Frame) {
+        let bytes = Arc::make_mut(&mut self.zones[zone.index()]);
+        put_block(bytes, offset as usize, frame);
+    }
+
+    pub(super) fn write_second(&mut self, block: usize, frame: &Frame) {
+        put_block(Arc::make_mut(&mut self.seconds), block, frame);
+    }
+
+    pub(super) fn read_second(&self, block: usize, frame: &mut Frame) {
+        let (data, oob) = self.seconds[block * STRIDE..][..STRIDE].split_at(BLOCK_BYTES);
+        frame.data.copy_from_slice(data);
+        frame.oob.copy_from_slice(oob);
     }
 
     pub(super) fn store(&mut self, zone: ZoneIndex, word: u64) {
@@ -81,4 +103,14 @@ impl HeapMedia {
     pub(super) fn block_mut(&mut self, zone: ZoneIndex, offset: u32) -> &mut [u8] {
         &mut Arc::make_mut(&mut self.zones[zone.index()])[offset as usize * STRIDE..][..STRIDE]
     }
+}
+
+fn put_block(bytes: &mut Vec<u8>, block: usize, frame: &Frame) {
+    let end = (block + 1) * STRIDE;
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    let (data, oob) = bytes[block * STRIDE..end].split_at_mut(BLOCK_BYTES);
+    data.copy_from_slice(&frame.data);
+    oob.copy_from_slice(&frame.oob);
 }

@@ -35,7 +35,8 @@ impl Held {
     #[cold]
     fn stops_some(&self, Command { zone, op, .. }: &Command) -> bool {
         let changes = match op {
-            Op::Write { .. } | Op::Append { .. } | Op::Reset | Op::Finish | Op::Open | Op::Close => true,
+            Op::Write { .. } | Op::Append { .. } | Op::Reset | Op::Finish => true,
+            Op::Open | Op::OpenWithArea | Op::Commit { .. } | Op::Close => true,
             Op::Read { .. } | Op::Report { .. } | Op::Flush | Op::SelfTest { .. } => false,
         };
         changes && (self.busy.contains(zone) || self.full.contains(zone))

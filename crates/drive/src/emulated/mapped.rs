@@ -17,6 +17,22 @@ pub(super) struct MappedMedia {
 }
 
 impl MappedMedia {
+    pub(super) fn write_second(&mut self, block: usize, frame: &Frame) {
+        self.map.copy_in(self.map.layout().second_at(block), frame);
+    }
+
+    pub(super) fn read_second(&self, block: usize, frame: &mut Frame) {
+        self.map.copy_out(self.map.layout().second_at(block), frame);
+    }
+
+    pub(super) fn load_window_word(&self, word: usize) -> u64 {
+        self.map.load_window_word(word)
+    }
+
+    pub(super) fn store_window_word(&mut self, word: usize, value: u64) {
+        self.map.store_window_word(word, value);
+    }
+
     /// The media in `file`, all of which is mapped.
     pub(super) fn new(file: File, map: SharedMap) -> MappedMedia {
         MappedMedia { _file: file, map }
@@ -44,24 +60,25 @@ impl MappedMedia {
         frames: impl Iterator<Item = &'a Frame>,
     ) {
         for (block, frame) in (offset..).zip(frames) {
-            self.map.copy_in(zone, block, frame);
+            self.map.copy_in(self.map.layout().block_at(zone, block), frame);
         }
     }
 
     #[inline]
     pub(super) fn read<'a>(&self, zone: ZoneIndex, offset: u32, frames: impl Iterator<Item = &'a mut Frame>) {
         for (block, frame) in (offset..).zip(frames) {
-            self.map.copy_out(zone, block, frame);
+            self.map.copy_out(self.map.layout().block_at(zone, block), frame);
         }
     }
 
     pub(super) fn flip(&mut self, zone: ZoneIndex, offset: u32, byte: usize, mask: u8) {
         let mut frame = Frame::zeroed();
-        self.map.copy_out(zone, offset, &mut frame);
+        let at = self.map.layout().block_at(zone, offset);
+        self.map.copy_out(at, &mut frame);
         match byte.checked_sub(BLOCK_BYTES) {
             None => frame.data[byte] ^= mask,
             Some(byte) => frame.oob[byte] ^= mask,
         }
-        self.map.copy_in(zone, offset, &frame);
+        self.map.copy_in(at, &frame);
     }
 }

@@ -37,6 +37,69 @@ impl Media {
         }
     }
 
+    /// A word of the table of windows.
+    pub(super) fn load_window_word(&self, word: usize) -> u64 {
+        match self {
+            Media::Heap(heap) => heap.window_words[word],
+            Media::Sparse(_) => 0,
+            Media::Mapped(mapped) => mapped.load_window_word(word),
+            Media::File(file) => file.map.load_window_word(word),
+        }
+    }
+
+    /// Replaces a word of the table of windows, in one store.
+    pub(super) fn store_window_word(&mut self, word: usize, value: u64) {
+        match self {
+            Media::Heap(heap) => heap.window_words[word] = value,
+            Media::Sparse(_) => unreachable!("sparse drives have no windows"),
+            Media::Mapped(mapped) => mapped.store_window_word(word, value),
+            Media::File(file) => file.map.store_window_word(word, value),
+        }
+    }
+
+    /// Writes the second place of a block of a window.
+    pub(super) fn write_second(
+        &mut self,
+        zone: ZoneIndex,
+        block: usize,
+        frame: &Frame,
+    ) -> Result<(), Status> {
+        match self {
+            Media::Heap(heap) => heap.write_second(block, frame),
+            Media::Sparse(_) => unreachable!("sparse drives have no windows"),
+            Media::Mapped(mapped) => mapped.write_second(block, frame),
+            Media::File(file) => file.write_second(zone, block, frame)?,
+        }
+        Ok(())
+    }
+
+    /// Reads the second place of a block of a window.
+    pub(super) fn read_second(&self, zone: ZoneIndex, block: usize, frame: &mut Frame) -> Result<(), Status> {
+        match self {
+            Media::Heap(heap) => heap.read_second(block, frame),
+            Media::Sparse(_) => unreachable!("sparse drives have no windows"),
+            Media::Mapped(mapped) => mapped.read_second(block, frame),
+            Media::File(file) => file.read_second(zone, block, frame)?,
+        }
+        Ok(())
+    }
+
+    /// Writes a block of a zone that has a window, at any place.
+    pub(super) fn write_anywhere(
+        &mut self,
+        zone: ZoneIndex,
+        offset: u32,
+        frame: &Frame,
+    ) -> Result<(), Status> {
+        match self {
+            Media::Heap(heap) => {
+                heap.write_anywhere(zone, offset, frame);
+                Ok(())
+            }
+            others => others.write(zone, offset, std::iter::once(frame)),
+        }
+    }
+
     /// True when the zone table says what it was told of a zone.
     pub(super) fn keeps(&self, index: ZoneIndex, zone: Zone) -> bool {
         let word = pack(index, zone);

@@ -131,6 +131,7 @@ mod tests {
             append_blocks_max: 4,
             transfer_blocks_max: 4,
             volatile_cache: false,
+            areas: None,
         };
         let held = EmulatedDrive::create(&path, &CreateOptions::new(geometry, [7; 16])).unwrap();
         let peek = Peek::open(&path).unwrap();

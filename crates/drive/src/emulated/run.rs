@@ -48,6 +48,8 @@ impl Run {
             Op::Reset
             | Op::Finish
             | Op::Open
+            | Op::OpenWithArea
+            | Op::Commit { .. }
             | Op::Close
             | Op::Report { .. }
             | Op::Flush
@@ -105,7 +107,7 @@ impl EmulatedDrive {
         run.offset = offset;
         run.blocks = 0;
         run.push(command);
-        if let Some(followers) = followers {
+        if let Some(followers) = followers.filter(|_| before.area.is_none()) {
             join(&mut self.table, &mut run, followers);
         }
         match self.move_run(zone, before, &mut run) {
@@ -144,7 +146,10 @@ impl EmulatedDrive {
             Some(faults) if run.commands.len() > 1 => faults.check_writes(zone, offset, blocks),
             Some(faults) => faults.take_write(zone, offset, blocks),
         };
-        let written = injected.and_then(|()| self.media.write(zone, offset, run.frames()));
+        let written = injected.and_then(|()| match before.area {
+            None => self.media.write(zone, offset, run.frames()),
+            Some(_) => self.write_window(zone, before, offset, run.frames()),
+        });
         match written {
             Ok(()) => self.store(zone),
             Err(_) => self.undo(zone, before),
@@ -158,6 +163,10 @@ impl EmulatedDrive {
         if let Some(faults) = &self.faults {
             faults.check_read(zone, offset, blocks)?;
         }
+        if self.table.zone(zone).area.is_some() {
+            let mut frames = (offset..).zip(run.frames_mut());
+            return frames.try_for_each(|(at, frame)| self.read_window(zone, at, frame));
+        }
         let written = self.table.zone(zone).write_pointer.saturating_sub(offset).min(blocks) as usize;
         for frame in run.frames_mut().skip(written) {
             frame.data = [0; BLOCK_BYTES];
@@ -166,17 +175,20 @@ impl EmulatedDrive {
         if written == 0 { Ok(()) } else { self.media.read(zone, offset, run.frames_mut().take(written)) }
     }
 
-    fn zone_before(&self, zone: ZoneIndex) -> Result<Zone, Status> {
+    pub(super) fn zone_before(&self, zone: ZoneIndex) -> Result<Zone, Status> {
         if zone.0 < self.geometry.zones { Ok(self.table.zone(zone)) } else { Err(Status::LbaOutOfRange) }
     }
 
     /// Puts a zone back to where it was before a write that failed. Another zone that was closed in
     /// its favour stays closed, which a drive may do at any time.
     #[cold]
-    fn undo(&mut self, zone: ZoneIndex, before: Zone) {
+    pub(super) fn undo(&mut self, zone: ZoneIndex, before: Zone) {
         let mut zones: Vec<Zone> =
             (0..self.geometry.zones).map(|index| self.table.zone(ZoneIndex(index))).collect();
-        zones[zone.index()] = before;
+        // Blocks that went into the window before the fault are there.
+        let written_end =
+            self.windows.as_ref().filter(|_| before.area.is_some()).map(|own| own.written_end(zone));
+        zones[zone.index()] = Zone { area: before.area.max(written_end), ..before };
         self.table = ZoneTable::from_zones(self.geometry, zones);
     }
 }
@@ -203,6 +215,8 @@ fn admit(table: &mut ZoneTable, command: &Command) -> Result<u32, Status> {
         Op::Reset
         | Op::Finish
         | Op::Open
+        | Op::OpenWithArea
+        | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
         | Op::Flush
@@ -223,6 +237,8 @@ fn frames_in(op: &Op) -> &[Frame] {
         Op::Reset
         | Op::Finish
         | Op::Open
+        | Op::OpenWithArea
+        | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
         | Op::Flush
@@ -237,6 +253,8 @@ fn frames_in_mut(op: &mut Op) -> &mut [Frame] {
         Op::Reset
         | Op::Finish
         | Op::Open
+        | Op::OpenWithArea
+        | Op::Commit { .. }
         | Op::Close
         | Op::Report { .. }
         | Op::Flush

@@ -20,6 +20,8 @@ impl EmulatedDrive {
         let Some(watch) = &self.watch else { return Ok(()) };
         watch.write_header().map_err(|error| write_failed("header", &error))?;
         (0..self.geometry.zones).for_each(|zone| self.store(ZoneIndex(zone)));
+        let damaged: Vec<_> = self.windows.iter().flat_map(|windows| windows.damaged(&self.media)).collect();
+        damaged.into_iter().for_each(|(word, value)| self.media.store_window_word(word, value));
         let Some(watch) = &self.watch else { return Ok(()) };
         watch.sync().map_err(|error| write_failed("zone table", &error))?;
         match self.look() {
@@ -31,7 +33,8 @@ impl EmulatedDrive {
 
     fn table_is_damaged(&self) -> bool {
         let is_kept = |zone: u32| self.media.keeps(ZoneIndex(zone), self.table.zone(ZoneIndex(zone)));
-        !(0..self.geometry.zones).all(is_kept)
+        let damaged_window = self.windows.iter().any(|windows| windows.damaged(&self.media).next().is_some());
+        damaged_window || !(0..self.geometry.zones).all(is_kept)
     }
 }
 

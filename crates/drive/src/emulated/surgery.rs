@@ -17,6 +17,15 @@ impl EmulatedDrive {
         self.table.zone(zone)
     }
 
+    /// True when a zone has a random write area.
+    ///
+    /// # Panics
+    /// When there is no such zone.
+    #[must_use]
+    pub fn has_area(&self, zone: ZoneIndex) -> bool {
+        self.table.zone(zone).area.is_some()
+    }
+
     /// The media of a drive that is switched off; `None` for a drive in a file.
     #[must_use]
     pub fn into_heap(self) -> Option<HeapMedia> {
@@ -39,9 +48,14 @@ impl EmulatedDrive {
             _ if keep == 0 => ZoneState::Empty,
             _ => ZoneState::Closed,
         };
+        self.become_zone(zone, Zone::new(state, keep));
+    }
+
+    /// A zone is in another state than the rules left it in.
+    pub(super) fn become_zone(&mut self, zone: ZoneIndex, state: Zone) {
         let count = self.geometry.zones;
         let mut zones: Vec<Zone> = (0..count).map(|index| self.table.zone(ZoneIndex(index))).collect();
-        zones[zone.index()] = Zone { state, write_pointer: keep };
+        zones[zone.index()] = state;
         self.table = ZoneTable::from_zones(self.geometry, zones);
         self.store(zone);
     }
@@ -49,9 +63,14 @@ impl EmulatedDrive {
     /// A block holds something else than was written to it. Does nothing to a drive in a file.
     ///
     /// # Panics
-    /// When the block is not below the write pointer.
+    /// When the block was not written.
     pub fn overwrite(&mut self, zone: ZoneIndex, offset: u32, frame: &Frame) {
-        assert!(offset < self.table.zone(zone).write_pointer, "only written blocks can be overwritten");
+        let found = self.table.zone(zone);
+        if found.area.is_some() && offset >= found.write_pointer {
+            assert!(self.replace_in_window(zone, offset, frame), "only written blocks can be overwritten");
+            return;
+        }
+        assert!(offset < found.write_pointer, "only written blocks can be overwritten");
         if let super::Media::Heap(heap) = &mut self.media {
             let (data, oob) = heap.block_mut(zone, offset).split_at_mut(BLOCK_BYTES);
             data.copy_from_slice(&frame.data);

@@ -20,6 +20,7 @@ fn geometry() -> Geometry {
         append_blocks_max: 64,
         transfer_blocks_max: 100,
         volatile_cache: false,
+        areas: None,
     }
 }
 
@@ -451,4 +452,24 @@ fn impossible_drives_are_not_created() {
     let nowhere = EmulatedDrive::create(&place.path().join("none/drive"), &options());
     assert!(matches!(problem(nowhere), DriveProblem::NoDirectory));
     assert!(!path.exists(), "nothing is left behind");
+}
+
+/// A file that a program from before random write areas made: 3 zones of 4 blocks.
+#[test]
+fn a_drive_from_before_areas_is_opened_as_one_without() {
+    const HEADER: [u8; 64] = *b"ZWEAVDRV\x01\0\0\0\0\x10\0\0\x40\0\0\0\x03\0\0\0\x04\0\0\0\x04\0\0\0\
+        \x02\0\0\0\x02\0\0\0\x20\0\0\0\x40\0\0\0\xa2\x44\x64\x66\xd0\xb1\x48\xe6\xb2\x3b\xad\x2d\xea\x6e\xf6\x46";
+    const WORDS: [u64; 3] = [0x39cf_0001, 0xd806_0001, 0x763e_0001];
+    let mut file = vec![0; 8192 + 12 * 4160];
+    file[..64].copy_from_slice(&HEADER);
+    file[4092..4096].copy_from_slice(&0x9a53_c6c1_u32.to_le_bytes());
+    for (zone, word) in WORDS.iter().enumerate() {
+        file[4096 + 8 * zone..][..8].copy_from_slice(&word.to_le_bytes());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive");
+    std::fs::write(&path, &file).unwrap();
+    let drive = EmulatedDrive::open(&path).unwrap();
+    assert_eq!((drive.geometry().zones, drive.geometry().areas), (3, None));
+    assert_eq!(std::fs::read(&path).unwrap(), file, "opening it writes nothing");
 }

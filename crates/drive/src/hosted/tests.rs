@@ -15,6 +15,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 8,
     transfer_blocks_max: 64,
     volatile_cache: true,
+    areas: None,
 };
 
 /// A drive whose thread gets stuck as long as the gate is locked.

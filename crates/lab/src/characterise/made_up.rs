@@ -26,6 +26,7 @@ pub fn drive(name: &str) -> Drive {
         append_blocks_max: 256,
         transfer_blocks_max: 256,
         volatile_cache: false,
+        areas: None,
     };
     Drive { name: name.to_owned(), geometry, zrwa_window_bytes: Some(1 << 20) }
 }

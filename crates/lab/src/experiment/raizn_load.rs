@@ -76,6 +76,7 @@ impl Rig {
             zone_size_blocks: plan.zone_capacity_blocks,
             zone_capacity_blocks: plan.zone_capacity_blocks,
             volatile_cache: false,
+            areas: None,
             ..plan.profile.geometry()
         };
         let mut config = RaiznConfig {

@@ -151,6 +151,7 @@ impl Plan {
             zone_size_blocks: self.zone_capacity_blocks,
             zone_capacity_blocks: self.zone_capacity_blocks,
             volatile_cache: false,
+            areas: None,
             ..self.profile.geometry()
         };
         let mut config = ArrayConfig {

@@ -85,6 +85,7 @@ fn config(cell: &Cell) -> Result<ArrayConfig> {
         append_blocks_max: 32,
         transfer_blocks_max: 64,
         volatile_cache: false,
+        areas: None,
         ..config.geometry
     };
     Ok(ArrayConfig { geometry, ..config })

@@ -1,6 +1,9 @@
 //! The rules one by one, and under random command sequences.
 
+mod areas;
+
 use super::*;
+use crate::device::Areas;
 use proptest::prelude::*;
 
 fn geometry() -> Geometry {
@@ -13,6 +16,7 @@ fn geometry() -> Geometry {
         append_blocks_max: 4,
         transfer_blocks_max: 8,
         volatile_cache: false,
+        areas: Some(Areas { zones_max: 2, window_blocks: 4, granule_blocks: 2, explicit_commit: true }),
     }
 }
 
@@ -33,7 +37,7 @@ fn writes_go_to_the_write_pointer_and_fill_the_zone() {
     assert_eq!(table.append(A, 1), Err(Status::ZoneIsFull));
     assert_eq!(table.report(A, 1).unwrap()[0].write_pointer, u32::MAX);
     assert_eq!(table.reset(A), Ok(()));
-    assert_eq!(table.zone(A), Zone { state: ZoneState::Empty, write_pointer: 0 });
+    assert_eq!(table.zone(A), Zone::new(ZoneState::Empty, 0));
 }
 
 #[test]
@@ -101,7 +105,7 @@ impl Naive {
     fn transfer(&mut self, zone: usize, offset: Option<u32>, blocks: u32) -> Result<u32, Status> {
         let limit =
             if offset.is_some() { geometry().transfer_blocks_max } else { geometry().append_blocks_max };
-        let Zone { state, write_pointer } = self.0[zone];
+        let Zone { state, write_pointer, .. } = self.0[zone];
         let at = offset.unwrap_or(write_pointer);
         match state {
             _ if blocks == 0 || blocks > limit => return Err(Status::InvalidField),
@@ -124,7 +128,7 @@ impl Naive {
         match (kind, self.0[zone].state) {
             (_, ZoneState::ReadOnly | ZoneState::Offline) => Err(Status::InvalidZoneStateTransition),
             (2, _) => {
-                self.0[zone] = Zone { state: ZoneState::Empty, write_pointer: 0 };
+                self.0[zone] = Zone::new(ZoneState::Empty, 0);
                 Ok(())
             }
             (3, _) => {

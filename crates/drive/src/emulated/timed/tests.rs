@@ -14,6 +14,7 @@ const GEOMETRY: Geometry = Geometry {
     append_blocks_max: 64,
     transfer_blocks_max: 64,
     volatile_cache: false,
+    areas: None,
 };
 
 fn timed() -> TimedDrive {

@@ -54,6 +54,7 @@ impl GeometrySection {
             append_blocks_max: blocks(self.append_bytes_max),
             transfer_blocks_max: blocks(self.transfer_bytes_max),
             volatile_cache: self.volatile_cache,
+            areas: None,
         }
     }
 
