@@ -1,6 +1,7 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
 use crate::characterise::Characterise;
+use crate::contest::Contest;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::md::MdCommand;
@@ -402,6 +403,12 @@ pub enum LabCommand {
     Array(ArrayRun),
     /// Experiments of the ZapRAID paper on modelled drives in virtual time, beside its figures
     Run(ExperimentRun),
+    /// The adaptive policy against every fixed configuration, in settings that a seed draws
+    ///
+    /// The expert of a setting is the fixed configuration with the highest throughput there. Exit code 1 when
+    /// the bar is missed: in 95 % of settings at least 0.97 of the expert's throughput and at most 1.1 times
+    /// its p99 and p99.9, in none below 0.85 or above 2, in none any configuration better in all three.
+    Contest(Contest),
     /// Speed of the rebuild of a lost drive in virtual time, and what the new drive alone could take
     Rebuild(RebuildRun),
     /// Every observation of the published characterisation of zoned drives, on a modelled drive

@@ -2,6 +2,7 @@
 
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
+use crate::contest;
 use crate::experiment;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
@@ -21,6 +22,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
         LabCommand::Array(options) => array_run(options)?,
         LabCommand::Run(options) => experiment::run(options)?,
+        LabCommand::Contest(options) => return contest::run(options),
         LabCommand::Rebuild(options) => rebuild_run(options)?,
         LabCommand::Characterise(options) => return characterise::run(options),
     }

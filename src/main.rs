@@ -8,6 +8,7 @@ mod assemble;
 mod characterise;
 mod check;
 mod cli;
+mod contest;
 mod create;
 mod destroy;
 mod directory;

@@ -6,6 +6,7 @@ pub mod array_run;
 mod cached_drive;
 pub mod characterise;
 pub mod compare;
+pub mod contest;
 pub mod experiment;
 mod instructions;
 pub mod memory_run;

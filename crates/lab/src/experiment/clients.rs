@@ -6,6 +6,7 @@ use crate::workload::Measured;
 use anyhow::Result;
 use base::random::Random;
 use base::time::Instant;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Places that requests go to.
@@ -20,7 +21,8 @@ pub enum Places {
 }
 
 /// Sizes of requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sizes {
     /// All of so many blocks.
     Equal(u32),
@@ -50,14 +52,17 @@ impl Sizes {
     }
 
     /// Returns the alignment of requests in blocks: the smaller size, as in fio.
-    fn blocks_min(self) -> u32 {
+    #[must_use]
+    pub fn blocks_min(self) -> u32 {
         match self {
             Sizes::Equal(blocks) => blocks,
             Sizes::Split(blocks, _) => blocks[0].min(blocks[1]),
         }
     }
 
-    fn choose(self, random: &mut Random) -> u32 {
+    /// Draws the size of a request.
+    #[must_use]
+    pub fn choose(self, random: &mut Random) -> u32 {
         match self {
             Sizes::Equal(blocks) => blocks,
             Sizes::Split(blocks, first_percent) => blocks[usize::from(random.below(100) >= first_percent)],
@@ -222,7 +227,8 @@ impl Chooser {
 }
 
 /// A place of its own for each rank, far from those of its neighbours.
-fn scatter(rank: u64, count: u64) -> u64 {
+#[must_use]
+pub fn scatter(rank: u64, count: u64) -> u64 {
     // Steps of the golden section, made coprime to the count, visit every place once.
     let mut step = (count * 618 / 1000).max(1);
     while greatest_common_divisor(step, count) != 1 {
@@ -236,13 +242,15 @@ fn greatest_common_divisor(first: u64, second: u64) -> u64 {
 }
 
 /// Ranks by Zipf's law: rank r (from 0) with a probability proportional to (r + 1)^-skew.
-struct Zipf {
+pub struct Zipf {
     /// Probability of all ranks up to each, times the sum of all.
     cumulated: Vec<f64>,
 }
 
 impl Zipf {
-    fn new(count: u64, skew: f64) -> Zipf {
+    /// Ranks below a count, with this skew.
+    #[must_use]
+    pub fn new(count: u64, skew: f64) -> Zipf {
         let mut sum = 0.0;
         let cumulated = (1..=count).map(|rank| {
             sum += precise_u64(rank).powf(-skew);
@@ -251,7 +259,8 @@ impl Zipf {
         Zipf { cumulated: cumulated.collect() }
     }
 
-    fn rank(&self, random: &mut Random) -> u64 {
+    /// Draws a rank.
+    pub fn rank(&self, random: &mut Random) -> u64 {
         let all = self.cumulated.last().copied().unwrap_or(0.0);
         // 53 bits: what a double holds.
         let share = precise_u64(random.bits() >> 11) / precise_u64(1 << 53);

@@ -48,6 +48,8 @@ const BLOCK_KIB: u32 = 4;
 pub struct Plan {
     /// The drives.
     pub profile: Profile,
+    /// The first drive, where it is another than the others.
+    pub odd_profile: Option<Profile>,
     /// Scheme by which stripes are placed.
     pub scheme: Scheme,
     /// RAID level.
@@ -102,6 +104,7 @@ impl Plan {
         Ok(Plan {
             zone_capacity_blocks: profile.geometry().zone_capacity_blocks,
             profile,
+            odd_profile: None,
             scheme,
             level,
             drives: setting.drives,
@@ -133,6 +136,7 @@ impl Plan {
     pub fn fill_segments(&mut self, zone_blocks: u32, reserved_percent: u32) -> Result<()> {
         self.zone_capacity_blocks = zone_blocks;
         self.profile = self.profile.with_small_zones(zone_blocks);
+        self.odd_profile = self.odd_profile.take().map(|odd| odd.with_small_zones(zone_blocks));
         self.volume_blocks = 1;
         self.busy = true;
         let segment_blocks = u64::from(self.config()?.user_layout().segment_data_blocks());
@@ -536,8 +540,10 @@ fn uuid_of(number: u64) -> [u8; 16] {
 fn hosted(plan: &Plan, drive: EmulatedDrive, clock: &Clock, number: u64) -> Box<dyn ZonedDevice> {
     // Seeds of runs are small and follow one another; drives of two runs share none.
     let model = ModelOptions { seed: plan.seed << 16 | number, ..ModelOptions::default() };
-    let think_us = plan.profile.stack(HostStack::Spdk).map_or(0.0, |stack| stack.think_us);
-    let drive = TimedDrive::new(drive, &plan.profile, model);
+    let odd = plan.odd_profile.as_ref().filter(|_| number == 1);
+    let profile = odd.unwrap_or(&plan.profile);
+    let think_us = profile.stack(HostStack::Spdk).map_or(0.0, |stack| stack.think_us);
+    let drive = TimedDrive::new(drive, profile, model);
     let hosted = HostedDrive::new(drive, Nanos(whole_ns(think_us)), clock.clone());
     Box::new(hosted.busy_from(plan.busy.then_some(BEGIN)))
 }

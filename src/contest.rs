@@ -1,0 +1,85 @@
+//! `zoneweave lab contest`: the adaptive policy against fixed configurations, in settings that a seed draws.
+
+use crate::steps::Steps;
+use anyhow::Result;
+use clap::Args;
+use lab::contest::verdict::{Judged, Summary};
+use lab::contest::{self, Options};
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub struct Contest {
+    /// Seed of the settings; the same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Settings to draw
+    #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub cells: u64,
+    /// Number of the first setting, to look at one again
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub first: u64,
+    /// Amount written and read, as a multiple of what is usual: two volumes in all
+    #[arg(long, default_value_t = 1.0, value_parser = parse_scale, value_name = "X")]
+    pub scale: f64,
+    /// Print one JSON object, with the scores of every configuration
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if scale > 0.0 && scale <= 100.0 { Ok(scale) } else { Err(format!("`{text}`: above 0, 100 at most")) }
+}
+
+/// Holds a contest and prints who won. Exit code 1: the bar is missed.
+pub fn run(options: &Contest) -> Result<ExitCode> {
+    let Contest { seed, cells, first, scale, json } = *options;
+    let steps = Steps::new("runs");
+    let outcome =
+        contest::run(&Options { seed, first, cells, scale }, |done, all, last| steps.show(done, all, last))?;
+    steps.end();
+    if json {
+        println!("{}", serde_json::to_string(&outcome)?);
+    } else {
+        outcome.cells.iter().for_each(print_cell);
+        print_summary(&outcome.summary);
+    }
+    Ok(if outcome.summary.passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_cell(judged: &Judged) {
+    let versus = judged.versus_expert;
+    println!("{}", judged.name);
+    println!(
+        "  adaptive {:.0} MiB/s, p99 {:.0} us, p99.9 {:.0} us, {:.2} blocks per block",
+        judged.adaptive.mib_s,
+        judged.adaptive.p99_us,
+        judged.adaptive.p999_us,
+        judged.adaptive.write_amplification
+    );
+    println!(
+        "  of {}: throughput {:.2}, p50 {:.2}, p99 {:.2}, p99.9 {:.2}, amplification {:.2}",
+        judged.expert, versus.throughput, versus.p50, versus.p99, versus.p999, versus.write_amplification
+    );
+    match judged.dominated_by {
+        Some(better) => println!("  MISSED, and {better} is better in all three"),
+        None if judged.meets => {}
+        None => println!("  MISSED"),
+    }
+}
+
+fn print_summary(summary: &Summary) {
+    println!(
+        "{} of {} settings meet the bar (95 % wanted); {} below 0.85 or above 2, {} dominated (none wanted)",
+        summary.meeting, summary.cells, summary.unbearable, summary.dominated
+    );
+    println!(
+        "geometric means: throughput {:.2} (1.15 wanted), p99 {:.2}, p99.9 {:.2} (0.80 wanted); worst: throughput {:.2}, p99.9 {:.2}",
+        summary.throughput_mean,
+        summary.p99_mean,
+        summary.p999_mean,
+        summary.throughput_min,
+        summary.p999_max
+    );
+    println!("{}", if summary.passes { "the bar is met" } else { "the bar is missed" });
+}
