@@ -62,6 +62,12 @@ impl Directory {
                 return Err(Exit::Failed.error(said));
             }
         };
+        if crate::md::description::is_md(&text) {
+            let dir = path.display();
+            return Err(Exit::Failed.error(format!(
+                "{dir}: holds an array of Linux md, which is not served yet; `zoneweave md examine {dir}` says what it is"
+            )));
+        }
         let file = ArrayFile::parse(&text).map_err(|error| nonsense(&crate::exit::in_words(&error)))?;
         Ok(Directory { path: path.to_owned(), file })
     }

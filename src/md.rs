@@ -1,14 +1,21 @@
-//! `zoneweave md`: members of Linux md, read where they lie. Nothing is ever written to one.
+//! `zoneweave md`: arrays of Linux md. Only `create` and `zero-superblock` write to a member.
 
 mod array;
 mod check;
+mod create;
+pub mod description;
 mod device;
 mod examine;
 mod read;
+mod target;
+mod words;
+mod zero;
 
 use crate::exit::Exit;
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use block::md::Uuid;
+use block::md::superblock::Version;
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -18,6 +25,13 @@ pub enum MdCommand {
     /// Members given together are judged as one array; devices are only read. Exit code 3 when it is degraded, 4 when it
     /// cannot be served, 6 when a device holds no superblock of md.
     Examine(Examine),
+    /// Make an array that Linux md assembles, on files or block devices that are there
+    ///
+    /// Words, units and defaults are those of `mdadm --create`, but for two: the policy is `bitmap` unless told otherwise, and
+    /// RAID-5 begins with a resync, as after `mdadm --create --force`. The array is not served yet: assemble it with mdadm.
+    Create(Create),
+    /// Take the superblocks of md from devices, so that they are members no more
+    ZeroSuperblock(Zero),
     /// Compare the parities of an array that is not in use with its data; nothing is written
     ///
     /// Counts mismatches in sectors, as md's mismatch_cnt does. Exit code 1 when there are some, 3 when members are missing.
@@ -30,8 +44,86 @@ pub enum MdCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct Check {
+pub struct Create {
+    /// Directory for the description of the array (array.toml)
+    pub dir: PathBuf,
+    /// Files or block devices in the order of their roles; the word `missing` leaves a role empty
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+    /// RAID level: 4, 5 or 6
+    #[arg(long, short, value_parser = words::level)]
+    pub level: i32,
+    /// Members of the array, `missing` ones too
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub raid_devices: u32,
+    /// Chunk size in KiB, or with K, M or G behind
+    #[arg(long, short, default_value = "512", value_parser = words::sectors, value_name = "KIB")]
+    pub chunk: u64,
+    /// Layout of RAID-5 and 6, by md's name [default: left-symmetric]
+    #[arg(long, short = 'p', value_name = "LAYOUT")]
+    pub layout: Option<String>,
+    /// Space used of each member in KiB, or with K, M, G or T behind, or `max`
+    #[arg(long, short = 'z', default_value = "max", value_parser = words::size, value_name = "KIB")]
+    pub size: u64,
+    /// Start of the data on each member in KiB, or with K, M, G or T behind [default: as mdadm chooses]
+    #[arg(long, value_parser = words::sectors, value_name = "KIB")]
+    pub data_offset: Option<u64>,
+    /// Version of the superblocks: 1.0, 1.1 or 1.2
+    #[arg(long, short = 'e', default_value = "1.2", value_parser = words::version, value_name = "VERSION")]
+    pub metadata: Version,
+    /// Write-intent bitmap [default: internal]
+    #[arg(long, short, value_enum)]
+    pub bitmap: Option<BitmapWord>,
+    /// Region of the bitmap in KiB, or with K, M or G behind [default: 64M, or more where bits are scarce]
+    #[arg(long, value_parser = words::kibibytes, value_name = "KIB")]
+    pub bitmap_chunk: Option<u64>,
+    /// How parities are made right after a crash [default: bitmap]
+    #[arg(long, short = 'k', value_enum, value_name = "POLICY")]
+    pub consistency_policy: Option<PolicyWord>,
+    /// Take the parities for right as they are: what is not written later has no redundancy unless they are
+    #[arg(long)]
+    pub assume_clean: bool,
+    /// Name of the array [default: that of DIR]
+    #[arg(long, short = 'N')]
+    pub name: Option<String>,
+    /// Host that the name is of; an empty one leaves it out [default: this host]
+    #[arg(long, value_name = "HOST")]
+    pub homehost: Option<String>,
+    /// Identity of the array [default: a random one]
+    #[arg(long, short, value_parser = words::uuid)]
+    pub uuid: Option<Uuid>,
+    /// Use members although they hold something
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+/// Bitmap by mdadm's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BitmapWord {
+    Internal,
+    None,
+}
+
+/// Consistency policy by mdadm's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyWord {
+    Resync,
+    Bitmap,
+}
+
+#[derive(Debug, Args)]
+pub struct Zero {
     /// Devices, partitions or files
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+    /// Take away superblocks that make no sense too
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Devices, partitions or files, or the directory of an array
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<PathBuf>,
     /// Print one JSON object
@@ -41,7 +133,7 @@ pub struct Check {
 
 #[derive(Debug, Args)]
 pub struct Read {
-    /// Devices, partitions or files
+    /// Devices, partitions or files, or the directory of an array
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<PathBuf>,
     /// New file, or - for standard output
@@ -54,7 +146,7 @@ pub struct Read {
 
 #[derive(Debug, Args)]
 pub struct Examine {
-    /// Devices, partitions or files
+    /// Devices, partitions or files, or the directory of an array
     #[arg(required = true, value_name = "MEMBER")]
     pub members: Vec<PathBuf>,
     /// Print one line for each array, as mdadm.conf has it
@@ -72,6 +164,8 @@ pub struct Examine {
 pub fn run(command: &MdCommand) -> Result<Exit> {
     match command {
         MdCommand::Examine(options) => examine::run(options),
+        MdCommand::Create(options) => create::run(options),
+        MdCommand::ZeroSuperblock(options) => zero::run(options),
         MdCommand::Check(options) => check::run(options),
         MdCommand::Read(options) => read::run(options),
     }

@@ -149,3 +149,79 @@ fn the_volume_is_copied_with_members_missing() {
     let refused = copy(&members[1..], &scratch.join("refused"));
     assert!(refused.code() == Some(4) && refused.stderr.contains("dirty and degraded"), "{refused}");
 }
+
+/// Files of 4 MiB to make an array of.
+fn blanks(scratch: &Scratch, count: usize) -> Vec<PathBuf> {
+    let files = (0..count).map(|number| {
+        let path = scratch.join(&format!("m{number}"));
+        std::fs::write(&path, vec![0; 4 << 20]).unwrap();
+        path
+    });
+    files.collect()
+}
+
+fn create(dir: &Path, options: &[&str], members: &[PathBuf]) -> Finished {
+    let count = members.len().to_string();
+    let fixed = ["--chunk", "64", "--homehost", "h", "--raid-devices", &count];
+    run_for(SOON, zoneweave().args(["md", "create"]).arg(dir).args(fixed).args(options).args(members))
+}
+
+#[test]
+fn a_new_array_is_found_by_its_directory() {
+    let scratch = Scratch::new("md-create");
+    let members = blanks(&scratch, 4);
+    let dir = scratch.join("a1");
+    let made = create(&dir, &["--level", "6", "--layout", "ra", "--assume-clean"], &members);
+    assert!(
+        made.code() == Some(0) && made.stdout.contains("RAID-6 right-asymmetric over 4 members"),
+        "{made}"
+    );
+    let found = md("examine", &[], std::slice::from_ref(&dir));
+    assert!(
+        found.stdout.contains("can be served: RAID-6 right-asymmetric, 4 of 4 members, clean"),
+        "{found}"
+    );
+    assert!(found.stdout.contains("Name : h:a1"), "{found}");
+    let checked = md("check", &[], std::slice::from_ref(&dir));
+    assert!(checked.code() == Some(0) && checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
+    let served = run_for(SOON, zoneweave().arg("serve").arg(&dir));
+    assert!(served.code() == Some(4) && served.stderr.contains("array of Linux md"), "{served}");
+    let again = create(&dir, &["--level", "5"], &members);
+    assert!(again.code() == Some(4) && again.stderr.contains("describes an array already"), "{again}");
+}
+
+#[test]
+fn members_that_hold_something_are_refused_and_stay() {
+    let scratch = Scratch::new("md-occupied");
+    let members = blanks(&scratch, 3);
+    let mut content = vec![0; 4 << 20];
+    content[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    std::fs::write(&members[2], &content).unwrap();
+    let refused = create(&scratch.join("a"), &["--level", "5"], &members);
+    assert!(refused.code() == Some(4) && refused.stderr.contains("ext2, ext3 or ext4"), "{refused}");
+    assert!(std::fs::read(&members[2]).unwrap() == content);
+    assert!(std::fs::read(&members[0]).unwrap().iter().all(|byte| *byte == 0));
+    assert!(!scratch.join("a").exists());
+    let forced = create(&scratch.join("a"), &["--level", "5", "--force"], &members);
+    assert!(forced.code() == Some(0), "{forced}");
+    let other = create(&scratch.join("b"), &["--level", "5"], &members);
+    assert!(other.code() == Some(4) && other.stderr.contains("of the md array"), "{other}");
+    let twice = [members[0].clone(), members[1].clone(), members[0].clone()];
+    let twice = create(&scratch.join("b"), &["--level", "5", "--force"], &twice);
+    assert!(twice.code() == Some(5) && twice.stderr.contains("in use"), "{twice}");
+}
+
+#[test]
+fn zeroed_superblocks_are_gone() {
+    let scratch = Scratch::new("md-zero");
+    let members = blanks(&scratch, 3);
+    let missing = [members[0].clone(), members[1].clone(), PathBuf::from("missing")];
+    let made = create(&scratch.join("a"), &["--level", "5", "--metadata", "1.0"], &missing);
+    assert!(made.code() == Some(3) && made.stdout.contains("(1 missing)"), "{made}");
+    let found = examine(&[], &members[..2]);
+    assert!(found.code() == Some(3) && found.stdout.contains("2 of 3 members"), "{found}");
+    let none = md("zero-superblock", &[], &members);
+    assert!(none.code() == Some(6) && examine(&[], &members[..2]).code() == Some(3), "{none}");
+    assert_eq!(md("zero-superblock", &[], &members[..2]).code(), Some(0));
+    assert_eq!(examine(&[], &members[..2]).code(), Some(6));
+}

@@ -1,5 +1,6 @@
 //! Array of closed members, for commands that read it.
 
+use super::description;
 use super::device::Device;
 use crate::exit::Exit;
 use anyhow::Result;
@@ -18,7 +19,7 @@ impl Array {
     /// Opens the members of an array.
     pub fn open(paths: &[PathBuf]) -> Result<Array> {
         let mut array = Array { devices: Vec::new(), members: Vec::new() };
-        for path in paths {
+        for path in &description::members(paths)? {
             let device = Device::open(path)?;
             let member = Member::read(&path.display().to_string(), &device);
             array

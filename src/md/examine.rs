@@ -1,6 +1,7 @@
 //! `zoneweave md examine`: members in mdadm's words, and whether they make an array that can be served.
 
 use super::Examine;
+use super::description;
 use super::device::Device;
 use crate::exit::{self, Exit};
 use anyhow::Result;
@@ -17,7 +18,7 @@ use std::path::Path;
 pub fn run(options: &Examine) -> Result<Exit> {
     let mut members = Vec::new();
     let mut faults = Vec::new();
-    for path in &options.members {
+    for path in &description::members(&options.members)? {
         match look(path) {
             Ok(member) => members.push(member),
             Err(fault) => faults.push(fault),

@@ -13,6 +13,8 @@
 //! refusal       reasons why an array is not served, in words
 //! reader        the volume and its mismatches; replay applies logs in memory
 //! examine       the same in the words of `mdadm --examine`
+//! create        what a new array writes on its members
+//! occupied      what a device holds already, by the marks of many formats
 //! ```
 //! All integers are little endian. Parsers take bytes that anybody may have written: they trust no length and never panic.
 //! What this program does not know is refused by its name, never guessed.
@@ -20,12 +22,14 @@
 pub mod assembly;
 pub mod bad_blocks;
 pub mod bitmap;
+pub mod create;
 pub mod examine;
 pub mod foreign;
 pub mod geometry;
 pub mod journal;
 pub mod member;
 pub mod names;
+pub mod occupied;
 pub mod ppl;
 pub mod reader;
 pub mod refusal;

@@ -1,0 +1,333 @@
+//! What a new array writes on its members: places, sizes and defaults as mdadm has them.
+//!
+//! Nothing is written here. [`plan`] says for each member which bytes go where; the superblock goes last, when all else is
+//! durable, so that a member that carries one is complete.
+
+use super::bitmap::{self, Head};
+use super::geometry::Geometry;
+use super::superblock::{
+    BadBlockPlace, CLEAN, Device, Identity, Reshape, SUPERBLOCK_BYTES, SUPERBLOCK_SECTORS, Shape, State,
+    Superblock, Version, feature,
+};
+use super::{DeviceNumber, SECTOR_BYTES, SECTOR_BYTES_U64, Uuid};
+use std::fmt;
+
+/// Entries of the roles that mdadm makes.
+const ROLES: usize = 128;
+/// Number of a role that nobody has.
+const NOBODY: u16 = 0xffff;
+/// Sectors of a bad-block log.
+const BAD_BLOCK_SECTORS: u64 = 8;
+/// Data offsets are multiples of this many sectors.
+const MEBIBYTE_SECTORS: u64 = 2048;
+/// Headroom for a reshape: a thousandth of the member, 128 MiB at most.
+const HEADROOM_SECTORS_MAX: u64 = 128 * MEBIBYTE_SECTORS;
+/// Region of a bitmap when nothing is said.
+const REGION_BYTES: u32 = 64 << 20;
+/// Smallest region.
+const REGION_BYTES_MIN: u32 = 4096;
+/// Seconds between two rounds that clear bits.
+const DAEMON_SLEEP: u32 = 5;
+/// Smallest chunk, a page of the kernel.
+const CHUNK_SECTORS_MIN: u32 = 8;
+
+/// Write-intent bitmap that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitmapWish {
+    /// None.
+    None,
+    /// Bitmap on the members, with regions of so many bytes, or as mdadm chooses.
+    Internal(Option<u32>),
+}
+
+/// Array that is wanted.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Place of the superblocks.
+    pub version: Version,
+    /// Identity, and the time of creation.
+    pub array: Identity,
+    /// Shape; a size of zero is the largest that fits.
+    pub shape: Shape,
+    /// First sector of the data, when it was said.
+    pub data_offset: Option<u64>,
+    /// Bitmap.
+    pub bitmap: BitmapWish,
+    /// True when the parities count as right.
+    pub clean: bool,
+}
+
+/// Device that becomes a member.
+#[derive(Clone, Copy, Debug)]
+pub struct Blank {
+    /// Sectors of the device.
+    pub sectors: u64,
+    /// Identity that the device gets.
+    pub uuid: Uuid,
+}
+
+/// Bytes for one member.
+#[derive(Clone, Debug)]
+pub struct MemberPlan {
+    /// Superblock, written last.
+    pub superblock: Superblock,
+    /// Sectors and bytes that are durable before the superblock: bad-block log and bitmap.
+    pub before: Vec<(u64, Vec<u8>)>,
+}
+
+impl MemberPlan {
+    /// Bytes of the superblock.
+    #[must_use]
+    pub fn record(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let mut block = [0; SUPERBLOCK_BYTES];
+        self.superblock.encode(&mut block);
+        block
+    }
+}
+
+/// Reason why an array cannot be made so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Impossible {
+    /// Level, layout, chunk or count of members that md does not have.
+    Shape(Shape),
+    /// Devices that are not as many as roles, or none.
+    Devices(usize),
+    /// Device that is too small, by its role, with its sectors and those it takes.
+    TooSmall(usize, u64, u64),
+    /// Size beyond what the smallest device has, in sectors.
+    Size(u64, u64),
+    /// Data offset that leaves no room for what lies before, with the least one.
+    DataOffset(u64, u64),
+    /// Data offset with superblocks at the end.
+    DataOffsetOf10,
+    /// Region that is no power of two from 4 KiB, or needs more bits than there is room for; the least one.
+    Region(u32, u32),
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Impossible::Shape(shape) => write!(
+                f,
+                "no array of md has level {}, layout {}, {} members and chunks of {} sectors: levels are 4, 5 and 6, chunks \
+                 powers of two from 4 KiB, members 2 to 32 (RAID-6 from 4)",
+                shape.level, shape.layout, shape.members, shape.chunk
+            ),
+            Impossible::Devices(count) => write!(f, "{count} devices do not fill the roles"),
+            Impossible::TooSmall(role, sectors, needed) => {
+                write!(f, "member {role} has {sectors} sectors; {needed} are needed at least")
+            }
+            Impossible::Size(wanted, available) => write!(
+                f,
+                "a size of {} KiB for each member: {} KiB are available, and it takes a chunk at least",
+                wanted / 2,
+                available / 2
+            ),
+            Impossible::DataOffset(wanted, least) => write!(
+                f,
+                "a data offset of {} KiB leaves no room for superblock, bitmap and bad-block log: {} KiB are the least",
+                wanted / 2,
+                least / 2
+            ),
+            Impossible::DataOffsetOf10 => f.write_str(
+                "with metadata 1.0 the data begin at the start of the member: leave out the data offset",
+            ),
+            Impossible::Region(bytes, least) => write!(
+                f,
+                "regions of {bytes} bytes: the bitmap takes a power of two, from {least} bytes on members of this size"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+/// Sectors that mdadm keeps for a bitmap on a device.
+fn bitmap_room(sectors: u64) -> u64 {
+    match sectors {
+        ..128 => 0,
+        419_430_528.. => 256,
+        16_777_225.. => 128,
+        _ => 8,
+    }
+}
+
+/// First sector of the data where nothing is said: room for what lies before, and for a later reshape.
+fn default_data_offset(version: Version, sectors: u64, chunk: u32) -> u64 {
+    if version == Version::V1_0 {
+        return 0;
+    }
+    let mut headroom = HEADROOM_SECTORS_MAX;
+    while headroom * 1024 > sectors && headroom > 2 * u64::from(chunk) {
+        headroom /= 2;
+    }
+    (24 + bitmap_room(sectors) + headroom).next_multiple_of(MEBIBYTE_SECTORS)
+}
+
+/// Sectors for data on a device, as long as it is not known how large its bitmap is.
+fn free_sectors(version: Version, sectors: u64, data_offset: u64) -> Option<u64> {
+    match version {
+        Version::V1_0 => (sectors / 8 * 8).checked_sub(24 + bitmap_room(sectors)),
+        Version::V1_1 | Version::V1_2 => sectors.checked_sub(data_offset),
+    }
+}
+
+/// What each member gets, by role; `None` where one is missing.
+///
+/// # Errors
+/// When the array cannot be made so.
+pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberPlan>>, Impossible> {
+    let mut wish = wish.clone();
+    let chunk = wish.shape.chunk;
+    if Geometry::of(&wish.shape).is_none() || !chunk.is_power_of_two() || chunk < CHUNK_SECTORS_MIN {
+        return Err(Impossible::Shape(wish.shape));
+    }
+    let present =
+        || devices.iter().enumerate().filter_map(|(role, device)| device.map(|device| (role, device)));
+    let first = present().next().filter(|_| u32::try_from(devices.len()) == Ok(wish.shape.members));
+    let (_, first) = first.ok_or(Impossible::Devices(devices.len()))?;
+    if wish.version == Version::V1_0 && wish.data_offset.is_some_and(|offset| offset > 0) {
+        return Err(Impossible::DataOffsetOf10);
+    }
+    let data_offset =
+        wish.data_offset.unwrap_or_else(|| default_data_offset(wish.version, first.sectors, chunk));
+    let mut free = u64::MAX;
+    let mut room = u64::MAX;
+    for (role, device) in present() {
+        let least = data_offset.saturating_add(u64::from(chunk)).saturating_add(32);
+        let here = free_sectors(wish.version, device.sectors, data_offset);
+        let here = here.filter(|free| *free >= u64::from(chunk));
+        free = free.min(here.ok_or(Impossible::TooSmall(role, device.sectors, least))?);
+        room = room.min(bitmap_room(device.sectors));
+    }
+    let wanted = if wish.shape.size == 0 { free } else { wish.shape.size };
+    if wanted > free || wanted < u64::from(chunk) {
+        return Err(Impossible::Size(wanted, free));
+    }
+    wish.shape.size = wanted / u64::from(chunk) * u64::from(chunk);
+    let bitmap = bitmap_of(&wish, room)?;
+    let log = bitmap.as_ref().map(|bytes| sectors_of(bytes));
+    let present = devices.iter().enumerate().map(|(role, device)| {
+        let Some(device) = device else { return Ok(None) };
+        let superblock = superblock_of(&wish, (role, device), data_offset, log)?;
+        Ok(Some(with_log(superblock, devices, bitmap.clone())))
+    });
+    present.collect()
+}
+
+/// Bytes of the bitmap, whole pages of it; `None` where none is wanted.
+fn bitmap_of(wish: &Wish, room: u64) -> Result<Option<Vec<u8>>, Impossible> {
+    let BitmapWish::Internal(region) = wish.bitmap else { return Ok(None) };
+    let head = |chunk: u32| Head {
+        array: wish.array.uuid,
+        events: 0,
+        events_cleared: 0,
+        sync_size: wish.shape.size,
+        state: 0,
+        chunk,
+        daemon_sleep: DAEMON_SLEEP,
+        write_behind: 0,
+        sectors_reserved: 0,
+        nodes: 0,
+        cluster_name: [0; 64],
+    };
+    let mut least = REGION_BYTES_MIN;
+    while head(least).bytes() > room.saturating_mul(SECTOR_BYTES_U64) {
+        least = least.checked_mul(2).ok_or(Impossible::Region(least, least))?;
+    }
+    let chunk = region.unwrap_or(REGION_BYTES.max(least));
+    if !chunk.is_power_of_two() || chunk < least {
+        return Err(Impossible::Region(chunk, least));
+    }
+    let head = head(chunk);
+    let pages = usize::try_from(head.bytes().div_ceil(4096)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; pages.saturating_mul(4096)];
+    if let Some((start, bits)) = bytes.split_first_chunk_mut::<{ bitmap::HEAD_BYTES }>() {
+        head.encode(start);
+        // A region that was never made right is out of sync.
+        let set = if wish.clean { 0 } else { head.regions() };
+        (0..set).for_each(|region| set_bit(bits, region));
+    }
+    Ok(Some(bytes))
+}
+
+fn set_bit(bits: &mut [u8], region: u64) {
+    if let Some(byte) = usize::try_from(region / 8).ok().and_then(|byte| bits.get_mut(byte)) {
+        *byte |= 1 << (region % 8);
+    }
+}
+
+fn sectors_of(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len() / SECTOR_BYTES).unwrap_or(u64::MAX)
+}
+
+/// Superblock of a member, without the roles of the others.
+fn superblock_of(
+    wish: &Wish,
+    (role, device): (usize, &Blank),
+    data_offset: u64,
+    bitmap: Option<u64>,
+) -> Result<Superblock, Impossible> {
+    let too_small = Impossible::TooSmall(role, device.sectors, data_offset.saturating_add(32));
+    let super_offset = wish.version.sector(device.sectors).ok_or(too_small)?;
+    let log_sectors = bitmap.unwrap_or_else(|| bitmap_room(device.sectors));
+    let (bitmap_offset, bad_block_offset, data_size) = if wish.version == Version::V1_0 {
+        let before = BAD_BLOCK_SECTORS + log_sectors;
+        (-signed(before), -signed(BAD_BLOCK_SECTORS), super_offset.saturating_sub(before))
+    } else {
+        let least = super_offset + SUPERBLOCK_SECTORS + log_sectors + BAD_BLOCK_SECTORS;
+        if data_offset < least {
+            return Err(Impossible::DataOffset(data_offset, least));
+        }
+        let behind = SUPERBLOCK_SECTORS + log_sectors;
+        (signed(SUPERBLOCK_SECTORS), signed(behind), device.sectors.saturating_sub(data_offset))
+    };
+    Ok(Superblock {
+        features: if bitmap.is_some() { feature::BITMAP } else { 0 },
+        array: wish.array.clone(),
+        shape: wish.shape,
+        log: bitmap.map_or(0, |_| u32::from_le_bytes(bitmap_offset.to_le_bytes())),
+        reshape: Reshape::default(),
+        device: Device {
+            number: DeviceNumber(u32::try_from(role).unwrap_or(u32::MAX)),
+            uuid: device.uuid,
+            data_offset,
+            data_size,
+            super_offset,
+            recovery_offset: 0,
+            corrected: 0,
+            flags: 0,
+            bad_blocks: BadBlockPlace { shift: 0, sectors: 8, offset: bad_block_offset },
+        },
+        state: State {
+            updated: wish.array.created,
+            events: 0,
+            resync_offset: if wish.clean { CLEAN } else { 0 },
+        },
+        logical_block: 0,
+        roles: Vec::new(),
+    })
+}
+
+/// Sectors before or behind a superblock: a few hundred at most.
+fn signed(sectors: u64) -> i32 {
+    i32::try_from(sectors).unwrap_or(i32::MAX)
+}
+
+/// Adds the roles, and what is written before the superblock.
+fn with_log(mut superblock: Superblock, devices: &[Option<Blank>], bitmap: Option<Vec<u8>>) -> MemberPlan {
+    superblock.roles = vec![NOBODY; ROLES];
+    for (role, entry) in superblock.roles.iter_mut().enumerate().take(devices.len()) {
+        *entry = devices[role].map_or(NOBODY, |_| u16::try_from(role).unwrap_or(NOBODY));
+    }
+    let mut before = Vec::new();
+    if let Some((sector, sectors)) = superblock.bad_block_place() {
+        let bytes = usize::try_from(sectors).unwrap_or(0) * SECTOR_BYTES;
+        before.push((sector, vec![0; bytes]));
+    }
+    before.extend(superblock.bitmap_sector().zip(bitmap));
+    MemberPlan { superblock, before }
+}
+
+#[cfg(test)]
+mod tests;
