@@ -2,15 +2,13 @@
 
 use super::clients::{self, Load, Places, Sizes};
 use super::draft::{Cell, Draft};
-use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, values_of};
+use super::measurement::{P95, P999, Value, WRITE_AMPLIFICATION, WRITE_THROUGHPUT, amplification, values_of};
 use super::rig::{Plan, Rig, blocks_of_kib, bytes_of};
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::{Conditions, Experiment};
 use crate::characterise::plot::{Horizontal, Plot, Series, Shape};
-use crate::precise::precise_u64;
 use anyhow::{Context, Result};
-use array::log::Counters;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -123,18 +121,6 @@ pub(super) fn measure_in_zones(zone_blocks: u32, cell: &Cell, conditions: Condit
     let mut values = values_of(&measured, WRITE_THROUGHPUT);
     values.push(Value { metric: WRITE_AMPLIFICATION, value: amplification(&before, &after) });
     Ok(values)
-}
-
-/// Blocks written to drives per block of clients between two counts, parity not counted.
-fn amplification(before: &Counters, after: &Counters) -> f64 {
-    let written = |counters: &Counters| {
-        counters.user_blocks_written
-            + counters.moved_blocks_written
-            + counters.padding_blocks_written
-            + counters.metadata_blocks_written
-    };
-    precise_u64(written(after) - written(before))
-        / precise_u64(after.user_blocks_written - before.user_blocks_written)
 }
 
 fn judge(draft: &mut Draft) {

@@ -3,7 +3,9 @@
 use super::scheme::Scheme;
 use super::setting::Setting;
 use super::student::mean_and_ci95;
+use crate::precise::precise_u64;
 use crate::workload::Measured;
+use array::log::Counters;
 use serde::Serialize;
 
 /// Quantity that is measured.
@@ -61,6 +63,19 @@ pub fn values_of(measured: &Measured, throughput: Metric) -> Vec<Value> {
         (P999, figures.p999_us),
     ];
     all.into_iter().map(|(metric, value)| Value { metric, value }).collect()
+}
+
+/// Blocks written to drives per block of clients between two counts, parity not counted.
+#[must_use]
+pub fn amplification(before: &Counters, after: &Counters) -> f64 {
+    let written = |counters: &Counters| {
+        counters.user_blocks_written
+            + counters.moved_blocks_written
+            + counters.padding_blocks_written
+            + counters.metadata_blocks_written
+    };
+    let of_clients = after.user_blocks_written - before.user_blocks_written;
+    precise_u64(written(after) - written(before)) / precise_u64(of_clients.max(1))
 }
 
 /// A number over all seeds. The keys are a contract: scripts rely on them.
