@@ -5,15 +5,16 @@
 use drive::emulated::fuzzing::{header, header_of, word_of, zone_of};
 use fuzz::{block, seed};
 use libfuzzer_sys::fuzz_target;
-use zone::device::{Geometry, ZoneState};
+use zone::device::{Areas, Geometry, ZoneState};
 use zone::rules::{Zone, ZoneTable};
 
 const WORDS: usize = 4;
 const TABLE_BYTES: usize = 8 * WORDS;
 /// Offset of the page's checksum.
 const CRC_AT: usize = 4092;
-/// Offset from which on the page is zeros.
+/// Offset from which on the page is zeros, for drives without random write areas and for those with.
 const HEADER_BYTES: usize = 64;
+const HEADER_BYTES_WITH_AREAS: usize = 80;
 
 fn seeds() {
     let geometry = Geometry {
@@ -32,9 +33,14 @@ fn seeds() {
     let words = (0..).zip(states).flat_map(|(index, (state, write_pointer))| {
         word_of(index, Zone::new(state, write_pointer)).to_le_bytes()
     });
-    let mut input: Vec<u8> = words.collect();
-    input.extend(&header_of(geometry, *b"0123456789abcdef")[..HEADER_BYTES]);
-    seed("drive_file", &[input]);
+    let words: Vec<u8> = words.collect();
+    let mut without = words.clone();
+    without.extend(&header_of(geometry, *b"0123456789abcdef")[..HEADER_BYTES]);
+    let areas = Areas { zones_max: 2, window_blocks: 8, granule_blocks: 2, explicit_commit: true };
+    let geometry = Geometry { areas: Some(areas), ..geometry };
+    let mut with = words;
+    with.extend(&header_of(geometry, *b"0123456789abcdef")[..HEADER_BYTES_WITH_AREAS]);
+    seed("drive_file", &[without, with]);
 }
 
 fuzz_target!(init: seeds(), |data: &[u8]| {
@@ -47,7 +53,8 @@ fuzz_target!(init: seeds(), |data: &[u8]| {
     for page in [raw, sealed] {
         let Some((geometry, uuid)) = header(&page) else { continue };
         let again = header_of(geometry, uuid);
-        assert!(again[..HEADER_BYTES] == page[..HEADER_BYTES], "the header is not written as it was read");
+        let length = geometry.areas.map_or(HEADER_BYTES, |_| HEADER_BYTES_WITH_AREAS);
+        assert!(again[..length] == page[..length], "the header is not written as it was read");
         assert_eq!(header(&again), Some((geometry, uuid)));
         let words = table.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         let mut zones = Vec::new();

@@ -70,6 +70,15 @@ pub enum DriveProblem {
         /// Version of this program.
         known: u32,
     },
+    /// The random write areas of the drive can do what this program does not know.
+    #[error(
+        "the drive has random write areas with flags {flags:#x}, of which this program knows bit 0: use the version that \
+         made it"
+    )]
+    UnknownFlags {
+        /// Flags of the file.
+        flags: u32,
+    },
     /// The header is damaged.
     #[error(
         "the header is damaged (its checksum is {computed:#010x}, {stored:#010x} is recorded): take the drive out of \

@@ -13,7 +13,8 @@ pub fn header(page: &[u8; PAGE_BYTES]) -> Option<(Geometry, [u8; 16])> {
     let header = Header::decode(page).ok()?;
     let layout = FileLayout::new(&header.geometry);
     let last = layout.block_at(ZoneIndex(header.geometry.zones - 1), header.geometry.zone_capacity_blocks);
-    assert!(last == layout.file_bytes());
+    assert!(last == layout.seconds_at());
+    assert!(layout.seconds_at() <= layout.file_bytes());
     Some((header.geometry, header.uuid))
 }
 

@@ -1,7 +1,7 @@
 //! The header page of a drive's file and where everything else lies.
 //!
-//! Integers are little endian. A drive without random write areas has version 1, one with them version 2. Whether completed writes survive a power failure
-//! is not in the header: it depends on where the file lies today.
+//! Integers are little endian. A drive without random write areas has version 1, one with them version 2. Whether
+//! completed writes survive a power failure is not in the header: it depends on where the file lies today.
 
 use super::entry::ENTRY_BYTES;
 use super::error::{DriveProblem, check_geometry};
@@ -44,6 +44,8 @@ const MAGIC: [u8; 8] = *b"ZWEAVDRV";
 /// Version of drives without random write areas, and of those with.
 const VERSION: u32 = 1;
 const VERSION_WITH_AREAS: u32 = 2;
+/// Flag of areas that are committed when told to.
+const EXPLICIT_COMMIT: u32 = 1;
 
 /// Contents of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,7 @@ impl Header {
         }
         put(&mut page, at::UUID, &self.uuid);
         if let Some(areas) = geometry.areas {
-            let flags = u32::from(areas.explicit_commit);
+            let flags = if areas.explicit_commit { EXPLICIT_COMMIT } else { 0 };
             let numbers = [areas.zones_max, areas.window_blocks, areas.granule_blocks, flags];
             for (index, number) in numbers.iter().enumerate() {
                 put(&mut page, at::AREAS_MAX + 4 * index, &number.to_le_bytes());
@@ -100,6 +102,10 @@ impl Header {
             return Err(DriveProblem::BadChecksum { stored, computed });
         }
         check_block_format(u32_at(page, at::BLOCK_BYTES), u32_at(page, at::OOB_BYTES))?;
+        let flags = u32_at(page, at::AREA_FLAGS);
+        if version == VERSION_WITH_AREAS && flags > EXPLICIT_COMMIT {
+            return Err(DriveProblem::UnknownFlags { flags });
+        }
         let number = |index: usize| u32_at(page, at::ZONES + 4 * index);
         let geometry = Geometry {
             zones: number(0),
@@ -114,7 +120,7 @@ impl Header {
                 zones_max: u32_at(page, at::AREAS_MAX),
                 window_blocks: u32_at(page, at::WINDOW_BLOCKS),
                 granule_blocks: u32_at(page, at::GRANULE_BLOCKS),
-                explicit_commit: u32_at(page, at::AREA_FLAGS) & 1 == 1,
+                explicit_commit: flags == EXPLICIT_COMMIT,
             }),
         };
         check_geometry(&geometry)?;
@@ -295,6 +301,14 @@ mod tests {
             message.contains("512-byte blocks") && message.contains("needs 4096+64: format it so"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn unknown_flags_of_areas_are_refused() {
+        let mut page = with_areas().encode();
+        put(&mut page, at::AREA_FLAGS, &3_u32.to_le_bytes());
+        seal(&mut page);
+        assert!(matches!(Header::decode(&page), Err(DriveProblem::UnknownFlags { flags: 3 })));
     }
 
     #[test]
