@@ -151,6 +151,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "too-many-lost",
     "trim-behind-failed-write",
     "trim-outlives-lost-write",
+    "trim-outlives-lost-write-since-checkpoint",
     "trims-and-crash",
     "two-fail-at-once",
     "undecodable-after-rebuild",

@@ -428,6 +428,20 @@ impl Index {
             }
         }
     }
+
+    /// True when a tombstone of a region marks every block that is trimmed there, and every one that is lost.
+    #[must_use]
+    pub fn is_told_by(&self, region: u64, bitmap: &Block) -> bool {
+        let first_word = Lba(region).index() * REGION_BYTES / 8;
+        let words = bitmap[..REGION_BYTES].chunks_exact(8);
+        let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let mut trimmed = (first_word..).zip(words);
+        let range = region_range(region, self.blocks());
+        let mut lost =
+            self.lost.range(Lba(range.start)..Lba(range.end)).map(|lba| Lba(lba.0 % REGION_BLOCKS).index());
+        trimmed.all(|(at, word)| self.trimmed_word(at) & !word == 0)
+            && lost.all(|bit| bitmap[LOST_AT + bit / 8] >> (bit % 8) & 1 == 1)
+    }
 }
 
 /// State of a block in a tombstone.

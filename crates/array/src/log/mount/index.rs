@@ -18,7 +18,7 @@ use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::segment::Segment;
 use base::frame::Frame;
 use base::units::{DriveIndex, Lba};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::footer::{Entry, EntryKind};
@@ -267,28 +267,20 @@ impl Newest {
         Ok(to_record)
     }
 
-    /// Applies what the tombstones of one region say, oldest first.
+    /// Applies what the tombstones of one region say, oldest first. The newest must say all of it, also what the image of
+    /// a checkpoint knew before: a later mount has that one alone, once a sealed segment holds it.
     fn bury_region(&mut self, session: &mut Session, tombstones: &[Tombstone], to_record: &mut Vec<u64>) {
-        let Some((Tombstone { region, sequence, read, .. }, before)) = tombstones.split_last() else {
-            return;
-        };
-        let mut buried = BTreeSet::new();
-        for Tombstone { sequence, read, .. } in before {
+        for Tombstone { region, sequence, read, .. } in tombstones {
             match read {
-                Some(frame) => buried.extend(self.bury(*region, *sequence, &frame.data)),
-                None => buried.extend(self.doubt(*region, *sequence)),
+                Some(frame) => self.bury(*region, *sequence, &frame.data),
+                None => self.doubt(*region, *sequence),
             }
         }
-        match read {
-            Some(frame) => self.bury(*region, *sequence, &frame.data).iter().for_each(|lba| {
-                buried.remove(lba);
-            }),
-            None => {
-                session.report.regions_doubtful.push(*region);
-                buried.extend(self.doubt(*region, *sequence));
-            }
+        let Some(Tombstone { region, read, .. }) = tombstones.last() else { return };
+        if read.is_none() {
+            session.report.regions_doubtful.push(*region);
         }
-        if !buried.is_empty() || read.is_none() {
+        if !read.as_ref().is_some_and(|frame| self.index.is_told_by(*region, &frame.data)) {
             to_record.push(*region);
         }
     }
@@ -341,32 +333,26 @@ impl Newest {
             .collect()
     }
 
-    /// Hides the blocks that a tombstone of this sequence marks, where they are older; returns those it marks.
-    fn bury(&mut self, region: u64, sequence: u64, bitmap: &base::xor::Block) -> Vec<Lba> {
-        let mut buried = Vec::new();
+    /// Hides the blocks that a tombstone of this sequence marks, where they are older.
+    fn bury(&mut self, region: u64, sequence: u64, bitmap: &base::xor::Block) {
         for (lba, why) in tombstone_blocks(region, self.index.blocks(), bitmap) {
             if self.sequence_of(lba) >= sequence {
                 continue;
             }
-            buried.push((lba, why));
-        }
-        for (lba, why) in &buried {
             match why {
-                Buried::Trimmed => self.index.trim(*lba),
-                Buried::Lost => self.index.lose(*lba),
+                Buried::Trimmed => self.index.trim(lba),
+                Buried::Lost => self.index.lose(lba),
             };
         }
-        buried.into_iter().map(|(lba, _)| lba).collect()
     }
 
     /// A tombstone of this sequence cannot be read: all blocks that were not written since are lost, those
-    /// without a copy too. It may have said that they were trimmed, or lost before. Returns them.
-    fn doubt(&mut self, region: u64, sequence: u64) -> Vec<Lba> {
-        let range = region_range(region, self.index.blocks()).map(Lba);
-        let lost: Vec<Lba> = range.filter(|lba| self.sequence_of(*lba) < sequence).collect();
-        for lba in &lost {
-            self.index.lose(*lba);
+    /// without a copy too. It may have said that they were trimmed, or lost before.
+    fn doubt(&mut self, region: u64, sequence: u64) {
+        for lba in region_range(region, self.index.blocks()).map(Lba) {
+            if self.sequence_of(lba) < sequence {
+                self.index.lose(lba);
+            }
         }
-        lost
     }
 }
