@@ -24,12 +24,14 @@ const ROOMS: &[Room] = &[
     Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone"], false) },
     // Only experiments and the simulator run the baseline: the server and the commands know nothing of it.
     Room { tests_may_see: &["drive"], ..room("crates/baseline", &["base", "zone", "array"], false) },
-    room("crates/server", &["base", "zone", "array"], true),
+    // Array and cache do not know each other.
+    Room { tests_may_see: &["drive"], ..room("crates/cache", &["base", "zone"], true) },
+    room("crates/server", &["base", "zone", "array", "cache"], true),
     room("crates/lab", &["base", "zone", "drive", "array", "baseline", "server"], true),
-    room("crates/sim", &["base", "zone", "drive", "array", "baseline"], true),
-    room("", &["base", "zone", "block", "drive", "array", "server", "lab", "sim"], true),
+    room("crates/sim", &["base", "zone", "drive", "array", "baseline", "cache"], true),
+    room("", &["base", "zone", "block", "drive", "array", "cache", "server", "lab", "sim"], true),
     room("xtask", &[], true),
-    room("fuzz", &["base", "zone", "block", "drive", "array", "server", "lab"], true),
+    room("fuzz", &["base", "zone", "block", "drive", "array", "cache", "server", "lab"], true),
 ];
 
 const fn room(folder: &'static str, may_see: &'static [&'static str], may_use_others: bool) -> Room {

@@ -1,5 +1,5 @@
 //! No clock, thread, lock, I/O, ambient randomness or hash order in the rooms that must repeat to
-//! the bit: `base`, `zone`, `block`, `array` and `baseline`.
+//! the bit: `base`, `zone`, `block`, `array`, `baseline` and `cache`.
 
 use super::Finding;
 use super::source::{Source, mentions};
@@ -11,6 +11,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/block/src/",
     "crates/array/src/",
     "crates/baseline/src/",
+    "crates/cache/src/",
 ];
 
 /// Words that code of these folders may not contain, and why.

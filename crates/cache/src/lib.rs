@@ -1,0 +1,6 @@
+//! Key-value caches over zoned drives: the engine, without I/O.
+//!
+//! A cache forgets but never lies: a read answers with the newest value of its key that was acknowledged, with a
+//! newer one, or with nothing, whatever the drives and the power do (docs/adr/0040-cache-invalidations.md).
+
+pub mod request;
