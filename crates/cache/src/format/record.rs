@@ -1,0 +1,174 @@
+//! Records: an object with its key, as it lies in pages.
+//!
+//! ```text
+//! flag byte | key length | value length | expiry (6) | client flags | CRC32C (4) | key | value
+//!             varint       varint         if bit 0     varint if bit 1
+//! ```
+//! The upper four bits of the flag byte are the namespace. The checksum is that of the whole record with the checksum zero.
+
+use crate::hash::FullKey;
+use crate::request::{Namespace, Object, WallMillis};
+use base::bytes::{put, u32_at};
+use base::checksum::crc32c;
+
+/// Most bytes of a key, without its namespace. Header and key of a record lie in one page.
+pub const KEY_BYTES_MAX: usize = 2048;
+/// Most bytes of a value that the format can tell; caches allow less.
+pub const VALUE_BYTES_MAX: usize = 1 << 29;
+const HAS_EXPIRY: u8 = 1;
+const HAS_FLAGS: u8 = 2;
+/// Milliseconds that six bytes can tell.
+const EXPIRY_MAX: u64 = (1 << 48) - 1;
+
+/// What a record says before its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// Bytes before the key.
+    pub head_bytes: usize,
+    /// Namespace of the key.
+    pub namespace: Namespace,
+    /// Bytes of the key.
+    pub key_bytes: usize,
+    /// Bytes of the value.
+    pub value_bytes: usize,
+    /// Flags of the client.
+    pub flags: u32,
+    /// Time of expiry.
+    pub expires: Option<WallMillis>,
+    crc: u32,
+}
+
+impl RecordHead {
+    /// Reads the head of a record; `None` when these bytes hold none.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<RecordHead> {
+        let (&flag, mut rest) = bytes.split_first()?;
+        if flag & 0x0f & !(HAS_EXPIRY | HAS_FLAGS) != 0 {
+            return None;
+        }
+        let key_bytes = usize::try_from(take_varint(&mut rest)?).ok()?;
+        let value_bytes = usize::try_from(take_varint(&mut rest)?).ok()?;
+        let expires = match flag & HAS_EXPIRY {
+            0 => None,
+            _ => {
+                let (field, after) = rest.split_first_chunk::<6>()?;
+                rest = after;
+                let mut wide = [0; 8];
+                wide[..6].copy_from_slice(field);
+                Some(WallMillis(u64::from_le_bytes(wide)))
+            }
+        };
+        let flags = match flag & HAS_FLAGS {
+            0 => 0,
+            _ => u32::try_from(take_varint(&mut rest)?).ok()?,
+        };
+        let (crc, after) = rest.split_first_chunk::<4>()?;
+        let possible = key_bytes <= KEY_BYTES_MAX && value_bytes <= VALUE_BYTES_MAX;
+        let namespace = Namespace(flag >> 4);
+        let head_bytes = bytes.len() - after.len();
+        let crc = u32::from_le_bytes(*crc);
+        possible.then_some(RecordHead { head_bytes, namespace, key_bytes, value_bytes, flags, expires, crc })
+    }
+
+    /// Bytes of the whole record.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        self.head_bytes + self.key_bytes + self.value_bytes
+    }
+
+    /// The key of the record that these bytes begin with, without its namespace; `None` when they do not hold all of it.
+    #[must_use]
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        bytes.get(self.head_bytes..self.head_bytes + self.key_bytes)
+    }
+
+    /// True when the record that these bytes begin with is of this key.
+    #[must_use]
+    pub fn is_of(&self, bytes: &[u8], key: &FullKey) -> bool {
+        self.namespace == key.namespace() && self.key(bytes) == Some(key.plain())
+    }
+
+    /// The object of a whole record; `None` when its checksum fails.
+    ///
+    /// # Panics
+    /// When the bytes are not as many as the record's.
+    #[must_use]
+    pub fn object(&self, mut record: Vec<u8>) -> Option<Object> {
+        assert!(record.len() == self.record_bytes());
+        let crc_at = self.head_bytes - 4;
+        if u32_at(&record, crc_at) != self.crc {
+            return None;
+        }
+        put(&mut record, crc_at, &[0; 4]);
+        if crc32c(&record) != self.crc {
+            return None;
+        }
+        record.drain(..self.head_bytes + self.key_bytes);
+        Some(Object { value: record, flags: self.flags, expires: self.expires })
+    }
+}
+
+/// Bytes of the record of an object, and those before its value.
+#[must_use]
+pub fn sizes(key: &FullKey, object: &Object) -> (usize, usize) {
+    let mut head = 5 + varint_bytes(key.plain().len() as u64) + varint_bytes(object.value.len() as u64);
+    head += if object.expires.is_some() { 6 } else { 0 };
+    head += if object.flags == 0 { 0 } else { varint_bytes(u64::from(object.flags)) };
+    (head + key.plain().len() + object.value.len(), head + key.plain().len())
+}
+
+/// Writes the record of an object.
+///
+/// # Panics
+/// When key or value are longer than a record can be.
+#[must_use]
+pub fn encode(key: &FullKey, object: &Object) -> Vec<u8> {
+    assert!(key.plain().len() <= KEY_BYTES_MAX && object.value.len() <= VALUE_BYTES_MAX);
+    let mut bytes = Vec::with_capacity(sizes(key, object).0);
+    let has_expiry = if object.expires.is_some() { HAS_EXPIRY } else { 0 };
+    let has_flags = if object.flags == 0 { 0 } else { HAS_FLAGS };
+    bytes.push(key.namespace().0 << 4 | has_expiry | has_flags);
+    push_varint(&mut bytes, key.plain().len() as u64);
+    push_varint(&mut bytes, object.value.len() as u64);
+    if let Some(WallMillis(expires)) = object.expires {
+        bytes.extend_from_slice(&expires.min(EXPIRY_MAX).to_le_bytes()[..6]);
+    }
+    if object.flags != 0 {
+        push_varint(&mut bytes, u64::from(object.flags));
+    }
+    let crc_at = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(key.plain());
+    bytes.extend_from_slice(&object.value);
+    let crc = crc32c(&bytes);
+    put(&mut bytes, crc_at, &crc.to_le_bytes());
+    assert!(bytes.len() == sizes(key, object).0);
+    bytes
+}
+
+fn varint_bytes(value: u64) -> usize {
+    let bits = (64 - value.leading_zeros()).max(1);
+    bits.div_ceil(7) as usize
+}
+
+fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(u8::try_from(value & 0x7f).expect("seven bits") | 0x80);
+        value >>= 7;
+    }
+    bytes.push(u8::try_from(value).expect("seven bits"));
+}
+
+/// Takes a varint of at most five bytes; `None` when there is none.
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in [0, 7, 14, 21, 28] {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

@@ -1,0 +1,120 @@
+//! Superblocks: who belongs to the cache, since when it counts nothing, and the secret of its hashes.
+//!
+//! Records are appended in turn to zone 0 and zone 1 of every member. The record with the highest generation counts.
+
+use crate::format::{FORMAT_VERSION, MEMBERS_MAX, NAMESPACES};
+use crate::request::WallMillis;
+use base::bytes::{array_at, put, u32_at, u64_at};
+use base::record_fields;
+use base::units::BLOCK_BYTES;
+use base::xor::Block;
+
+record_fields! { BLOCK_BYTES;
+    MAGIC: 0, 8, "`ZWCACHE1`";
+    VERSION: 8, 4, "format version, 1";
+    RESERVED_0: 12, 4, "zero";
+    CACHE: 16, 16, "cache UUID";
+    DRIVE: 32, 16, "UUID of the drive that holds this record";
+    GENERATION: 48, 8, "counts records of the cache; the highest one counts";
+    EPOCH: 56, 4, "counts mounts; the upper 24 bits of sequences";
+    MEMBER: 60, 1, "member index of the drive that holds this record";
+    MEMBERS: 61, 1, "places of members, in use or not";
+    RESERVED_1: 62, 2, "zero";
+    SECRET: 64, 16, "secret of the hashes of keys";
+    WALL: 80, 8, "latest wall time seen, in milliseconds since 1970";
+    RESERVED_2: 88, 8, "zero";
+    MEMBER_STATES: 96, 32, "state of each member: 0 left out, 1 in use";
+    MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
+    CLEARED: 640, 128, "of each namespace: records in pages below this sequence are gone, 8 bytes each";
+    RESERVED_3: 768, 3328, "zero";
+}
+
+const MAGIC: &[u8; 8] = b"ZWCACHE1";
+
+/// A member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Identity of its drive.
+    pub uuid: [u8; 16],
+    /// False for one that is left out: what its drive holds counts nothing.
+    pub in_use: bool,
+}
+
+/// A superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Identity of the cache.
+    pub cache: [u8; 16],
+    /// Secret of the hashes.
+    pub secret: [u8; 16],
+    /// Counts records.
+    pub generation: u64,
+    /// Counts mounts.
+    pub epoch: u32,
+    /// Latest wall time seen.
+    pub wall: WallMillis,
+    /// The members.
+    pub members: Vec<Member>,
+    /// Sequences below which namespaces hold nothing.
+    pub cleared: [u64; NAMESPACES],
+}
+
+impl Superblock {
+    /// Writes the copy of a member into a block.
+    ///
+    /// # Panics
+    /// When there is no such member, or too many.
+    pub fn encode(&self, member: usize, block: &mut Block) {
+        assert!(member < self.members.len() && self.members.len() <= MEMBERS_MAX);
+        block.fill(0);
+        put(block, at::MAGIC, MAGIC);
+        put(block, at::VERSION, &FORMAT_VERSION.to_le_bytes());
+        put(block, at::CACHE, &self.cache);
+        put(block, at::DRIVE, &self.members[member].uuid);
+        put(block, at::GENERATION, &self.generation.to_le_bytes());
+        put(block, at::EPOCH, &self.epoch.to_le_bytes());
+        block[at::MEMBER] = u8::try_from(member).expect("at most 32 members");
+        block[at::MEMBERS] = u8::try_from(self.members.len()).expect("at most 32 members");
+        put(block, at::SECRET, &self.secret);
+        put(block, at::WALL, &self.wall.0.to_le_bytes());
+        for (index, member) in self.members.iter().enumerate() {
+            block[at::MEMBER_STATES + index] = u8::from(member.in_use);
+            put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
+        }
+        for (index, cleared) in self.cleared.iter().enumerate() {
+            put(block, at::CLEARED + 8 * index, &cleared.to_le_bytes());
+        }
+    }
+
+    /// Reads a record and the member whose copy it is; `None` when the block holds none of this version.
+    #[must_use]
+    pub fn decode(block: &Block) -> Option<(Superblock, usize)> {
+        let (member, count) = (usize::from(block[at::MEMBER]), usize::from(block[at::MEMBERS]));
+        if &block[..8] != MAGIC || u32_at(block, at::VERSION) != FORMAT_VERSION {
+            return None;
+        }
+        if count > MEMBERS_MAX || member >= count || u32_at(block, at::EPOCH) >= 1 << 24 {
+            return None;
+        }
+        let member_at = |index: usize| match block[at::MEMBER_STATES + index] {
+            state @ (0 | 1) => {
+                Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), in_use: state == 1 })
+            }
+            _ => None,
+        };
+        let members: Vec<Member> = (0..count).map(member_at).collect::<Option<_>>()?;
+        if members[member].uuid != array_at(block, at::DRIVE) {
+            return None;
+        }
+        let superblock = Superblock {
+            cache: array_at(block, at::CACHE),
+            secret: array_at(block, at::SECRET),
+            generation: u64_at(block, at::GENERATION),
+            epoch: u32_at(block, at::EPOCH),
+            wall: WallMillis(u64_at(block, at::WALL)),
+            members,
+            cleared: std::array::from_fn(|index| u64_at(block, at::CLEARED + 8 * index)),
+        };
+        Some((superblock, member))
+    }
+}
