@@ -3,7 +3,17 @@
 //! A cache forgets but never lies: a read answers with the newest value of its key that was acknowledged, with a
 //! newer one, or with nothing, whatever the drives and the power do (docs/adr/0040-cache-invalidations.md).
 
+pub mod config;
 pub mod format;
 pub mod hash;
 pub mod index;
+pub mod mount;
 pub mod request;
+pub mod shard;
+pub mod status;
+pub mod volume;
+
+pub use config::{CacheConfig, Options};
+pub use mount::{MountError, check, format, mount};
+pub use status::Status;
+pub use volume::CacheVolume;

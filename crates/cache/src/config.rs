@@ -1,0 +1,140 @@
+//! What a cache is made of and how it is to behave.
+
+use crate::hash::{Shape, TAG_BITS_MAX};
+use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
+use base::units::BLOCK_BYTES_U64;
+use std::fmt;
+use zone::device::Geometry;
+
+/// Identities of a new cache.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// Identity of the cache.
+    pub cache: [u8; 16],
+    /// Secret of its hashes: from a source that strangers cannot guess.
+    pub secret: [u8; 16],
+    /// Identities of its drives.
+    pub drives: Vec<[u8; 16]>,
+}
+
+/// How a mounted cache behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Memory for index and buffers together.
+    pub memory_bytes: u64,
+    /// Bytes of an object on the mean, key included: sizes the index.
+    pub object_mean: u64,
+    /// Bits of a tag; 12 but in tests.
+    pub tag_bits: u32,
+    /// Longest value that is stored, where drives allow it.
+    pub object_max: usize,
+    /// Most pages that are written together.
+    pub batch_pages: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let object_max = 16 << 20;
+        Options {
+            memory_bytes: 256 << 20,
+            object_mean: 1024,
+            tag_bits: TAG_BITS_MAX,
+            object_max,
+            batch_pages: 64,
+        }
+    }
+}
+
+impl Options {
+    /// Bytes that values in buffers may take: a quarter of the memory.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        self.memory_bytes / 4
+    }
+
+    /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many
+    /// as the memory holds.
+    #[must_use]
+    pub fn shape(&self, flash_bytes: u64) -> Shape {
+        let objects = flash_bytes / (self.object_mean + 7).max(1);
+        let wanted = objects * 10 / 9 / SLOTS as u64 + 1;
+        let affordable = (self.memory_bytes - self.buffer_bytes()) / BUCKET_BYTES as u64;
+        let buckets = wanted.min(affordable).clamp(1, (1 << 36) - 1);
+        Shape::new(buckets, self.tag_bits.clamp(1, TAG_BITS_MAX)).expect("clamped to what is possible")
+    }
+}
+
+/// Why drives do not do for a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DrivesError {
+    /// No drives, or too many.
+    Count(usize),
+    /// A drive has too few zones.
+    Zones {
+        /// The drive.
+        place: usize,
+        /// Zones that it has.
+        zones: u32,
+    },
+    /// A drive allows too few active zones.
+    ActiveZones {
+        /// The drive.
+        place: usize,
+        /// Active zones that it allows.
+        zones: u32,
+    },
+    /// Together they have more pages than an index can name.
+    TooLarge {
+        /// Their pages.
+        pages: u64,
+    },
+}
+
+/// Fewest zones of a drive: superblocks, journal, two of data and two free.
+pub const ZONES_MIN: u32 = 8;
+/// Fewest active zones of a drive: superblocks, journal, data and one that is being ended.
+pub const ACTIVE_ZONES_MIN: u32 = 5;
+
+impl fmt::Display for DrivesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DrivesError::Count(count) => write!(f, "a cache has 1 to 32 drives, not {count}"),
+            DrivesError::Zones { place, zones } => {
+                write!(f, "drive {place} has {zones} zones; a cache needs {ZONES_MIN}: use smaller zones")
+            }
+            DrivesError::ActiveZones { place, zones } => {
+                write!(f, "drive {place} allows {zones} active zones; a cache needs {ACTIVE_ZONES_MIN}")
+            }
+            DrivesError::TooLarge { pages } => write!(
+                f,
+                "the drives have {} GiB; a cache of one shard holds at most 1 TiB: use fewer or smaller drives",
+                (pages * BLOCK_BYTES_U64) >> 30
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DrivesError {}
+
+/// Judges drives by their geometries, `None` where one is missing.
+///
+/// # Errors
+/// When a cache cannot be made of them.
+pub fn check_drives(geometries: &[Option<Geometry>]) -> Result<(), DrivesError> {
+    if geometries.is_empty() || geometries.len() > crate::format::MEMBERS_MAX {
+        return Err(DrivesError::Count(geometries.len()));
+    }
+    let mut pages = 0;
+    for (place, geometry) in geometries.iter().enumerate() {
+        let Some(geometry) = geometry else { continue };
+        if geometry.zones < ZONES_MIN {
+            return Err(DrivesError::Zones { place, zones: geometry.zones });
+        }
+        if geometry.active_zones_max.min(geometry.open_zones_max) < ACTIVE_ZONES_MIN {
+            let zones = geometry.active_zones_max.min(geometry.open_zones_max);
+            return Err(DrivesError::ActiveZones { place, zones });
+        }
+        pages += u64::from(geometry.zones) * u64::from(geometry.zone_capacity_blocks);
+    }
+    if pages >= PAGES_MAX { Err(DrivesError::TooLarge { pages }) } else { Ok(()) }
+}

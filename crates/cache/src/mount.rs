@@ -1,0 +1,318 @@
+//! Making a cache, and finding it again.
+//!
+//! ```text
+//!   superblocks -> who is believed -> zones page by page -> journals decide -> index
+//!                                                              \-> entries and resets, before clients come
+//! ```
+//! There is no clean start: a mount after a stop in good order does the same as one after a crash. What a mount writes
+//! are superblocks, journal entries and resets; cut short and repeated, it decides the same.
+
+mod decide;
+mod members;
+mod scan;
+
+use crate::config::{CacheConfig, DrivesError, Options, check_drives};
+use crate::format::NAMESPACES;
+use crate::format::superblock::{Member, Superblock};
+use crate::request::WallMillis;
+use crate::shard::{Drive, Identity, Journal, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
+use crate::status::Recovery;
+use crate::volume::CacheVolume;
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};
+use decide::Decision;
+use members::Agreed;
+use scan::{DriveScan, scan_drive};
+use std::fmt;
+use zone::device::{Command, Completion, Geometry, Op, Status, Token};
+use zone::drives::{DriveCommand, DriveSet};
+
+/// Why a cache could not be made or found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountError {
+    /// The drives do not do.
+    Drives(DrivesError),
+    /// A drive is missing, where all are needed.
+    Missing {
+        /// Place of the drive.
+        place: usize,
+    },
+    /// No drive holds a cache.
+    NoCache,
+    /// A drive holds something else.
+    Foreign {
+        /// Place of the drive.
+        place: usize,
+    },
+    /// A drive belongs in another place.
+    WrongPlace {
+        /// Place of the drive.
+        place: usize,
+        /// Place where it belongs.
+        member: usize,
+    },
+    /// Too few members are there: others may have gone on without these.
+    NoMajority {
+        /// Members that are there.
+        present: usize,
+        /// Members in use.
+        members: usize,
+    },
+    /// A drive answered a command with an error.
+    Drive {
+        /// Place of the drive.
+        place: usize,
+        /// The answer.
+        status: Status,
+    },
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MountError::Drives(error) => error.fmt(f),
+            MountError::Missing { place } => {
+                write!(f, "drive {place} is missing: a new cache needs all drives")
+            }
+            MountError::NoCache => f.write_str("no drive holds a cache: make one first"),
+            MountError::Foreign { place } => {
+                write!(f, "drive {place} holds something else than this cache: take it out or erase it")
+            }
+            MountError::WrongPlace { place, member } => {
+                write!(f, "drive {place} belongs in place {member}: put it there")
+            }
+            MountError::NoMajority { present, members } => write!(
+                f,
+                "only {present} of {members} members are there; the others may have gone on without them: \
+                 bring more drives back, or make the cache anew"
+            ),
+            MountError::Drive { place, status } => {
+                write!(f, "drive {place} fails ({status:?}): start without it")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MountError {}
+
+impl From<DrivesError> for MountError {
+    fn from(error: DrivesError) -> MountError {
+        MountError::Drives(error)
+    }
+}
+
+fn geometries(drives: &DriveSet) -> Vec<Option<Geometry>> {
+    (0..drives.len()).map(|place| drives.geometry(DriveIndex::at(place)).copied()).collect()
+}
+
+/// Runs a command of a drive to its end.
+fn run(
+    drives: &mut DriveSet,
+    now: Instant,
+    place: usize,
+    zone: ZoneIndex,
+    op: Op,
+) -> Result<Completion, MountError> {
+    let command = Command { token: Token(0), zone, op };
+    let completion = drives.execute(now, DriveCommand { drive: DriveIndex::at(place), command });
+    match completion.status {
+        Status::Success => Ok(completion),
+        status => Err(MountError::Drive { place, status }),
+    }
+}
+
+/// Makes a cache on drives, all of which must be there. What they held is gone.
+///
+/// # Errors
+/// When the drives do not do, or one fails.
+///
+/// # Panics
+/// When there are not as many identities as drives.
+pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Result<(), MountError> {
+    assert!(config.drives.len() == drives.len(), "one identity for each drive");
+    let geometries = geometries(drives);
+    check_drives(&geometries)?;
+    if let Some(place) = geometries.iter().position(Option::is_none) {
+        return Err(MountError::Missing { place });
+    }
+    let superblock = Superblock {
+        cache: config.cache,
+        secret: config.secret,
+        generation: 1,
+        epoch: 0,
+        wall: WallMillis(0),
+        members: config.drives.iter().map(|uuid| Member { uuid: *uuid, in_use: true }).collect(),
+        cleared: [0; NAMESPACES],
+    };
+    for (place, geometry) in geometries.iter().enumerate() {
+        let zones = geometry.expect("seen above").zones;
+        reset_zones(drives, now, place, 0..zones)?;
+    }
+    for place in 0..drives.len() {
+        let mut frame = Frame::zeroed();
+        superblock.encode(place, &mut frame.data);
+        stamp_superblock(config.cache, place, ZoneIndex(0), 0, 1).seal(&mut frame);
+        run(drives, now, place, ZoneIndex(0), Op::Write { offset: 0, frames: vec![frame] })?;
+        run(drives, now, place, ZoneIndex(0), Op::Flush)?;
+    }
+    Ok(())
+}
+
+/// Resets zones of a drive that are not empty.
+fn reset_zones(
+    drives: &mut DriveSet,
+    now: Instant,
+    place: usize,
+    zones: std::ops::Range<u32>,
+) -> Result<(), MountError> {
+    let count = zones.end - zones.start;
+    let report = run(drives, now, place, ZoneIndex(zones.start), Op::Report { count })?.report;
+    for (zone, found) in zones.zip(report) {
+        use zone::device::ZoneState;
+        if !matches!(found.state, ZoneState::Empty | ZoneState::Offline) {
+            run(drives, now, place, ZoneIndex(zone), Op::Reset)?;
+        }
+    }
+    run(drives, now, place, ZoneIndex(0), Op::Flush)?;
+    Ok(())
+}
+
+/// Finds the cache on drives, `None` for those that are missing, and makes it ready for clients.
+///
+/// # Errors
+/// When it cannot be believed, or a drive fails. Nothing of it is lost by that.
+pub fn mount(
+    mut drives: DriveSet,
+    now: Instant,
+    wall: WallMillis,
+    options: Options,
+) -> Result<CacheVolume, MountError> {
+    let geometries = geometries(&drives);
+    check_drives(&geometries)?;
+    let agreed = members::agree(&mut drives, now)?;
+    let mut recovery = Recovery::default();
+    let mut scans = Vec::new();
+    for (place, geometry) in geometries.iter().enumerate() {
+        let Some(geometry) = geometry else {
+            scans.push(None);
+            continue;
+        };
+        let mut scan = scan_drive(&mut drives, now, place, geometry, agreed.newest.cache)?;
+        if !agreed.believed[place] {
+            // Its journals stay until its pages are gone: what a cut leaves of it may be believed next time.
+            recovery.drives_emptied += 1;
+            scan.drop_data();
+        }
+        scans.push(Some(scan));
+    }
+    let recovered = recover(&agreed, scans, &geometries, (wall, options), &mut recovery);
+    finish_leftovers(&mut drives, now, &recovered.drives)?;
+    let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery);
+    volume.make_ready(now, wall);
+    Ok(volume)
+}
+
+/// Ends zones that take no more although they could: a drive allows few that are neither empty nor full.
+fn finish_leftovers(drives: &mut DriveSet, now: Instant, found: &[Drive]) -> Result<(), MountError> {
+    for (place, drive) in found.iter().enumerate().filter(|(_, drive)| drive.up) {
+        let last = drive.journal.zones.back().filter(|_| drive.journal.is_open).map(|last| last.zone);
+        for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
+            let takes_more = last == Some(zone) || own.end == drive.capacity;
+            if matches!(own.used, ZoneUse::Full | ZoneUse::Journal) && !takes_more {
+                run(drives, now, place, zone, Op::Finish)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Decides what counts of all that was found.
+fn recover(
+    agreed: &Agreed,
+    mut scans: Vec<Option<DriveScan>>,
+    geometries: &[Option<Geometry>],
+    (wall, options): (WallMillis, Options),
+    recovery: &mut Recovery,
+) -> Recovered {
+    let flash: u64 = geometries.iter().flatten().map(Geometry::capacity_bytes).sum();
+    assert!(flash >= BLOCK_BYTES_U64, "drives were checked");
+    let shape = options.shape(flash);
+    let mut base = 0;
+    let mut drives = Vec::new();
+    let mut latest = wall.max(agreed.newest.wall);
+    for (scan, geometry) in scans.iter_mut().zip(geometries) {
+        let (Some(scan), Some(geometry)) = (scan, geometry) else {
+            drives.push(absent_drive(base));
+            continue;
+        };
+        let log = agreed.log_of(drives.len());
+        latest = latest.max(scan.wall);
+        recovery.zones_dropped += scan.drop_what_cannot_be_judged();
+        let mounted = u64::from(agreed.newest.epoch + 1) << 40;
+        drives.push(scan.drive(base, geometry, (shape, mounted), log));
+        base += geometry.zones * geometry.zone_capacity_blocks;
+    }
+    let Decision { index, entries } =
+        decide::decide((shape, &agreed.newest.secret), &mut drives, scans, &agreed.newest.cleared, recovery);
+    let identity = Identity {
+        cache: agreed.newest.cache,
+        secret: agreed.newest.secret,
+        drives: agreed.uuids(),
+        epoch: agreed.newest.epoch + 1,
+    };
+    let membership = Membership::new(agreed.newest.generation, agreed.members);
+    let cleared = agreed.newest.cleared;
+    Recovered { identity, options, index, drives, wall: latest, cleared, membership, entries }
+}
+
+/// A member that is missing.
+fn absent_drive(base: u32) -> Drive {
+    Drive {
+        up: false,
+        volatile: false,
+        transfer_max: 1,
+        capacity: 1,
+        base,
+        zones: vec![Zone::new(ZoneUse::Kept)],
+        open: None,
+        batch: None,
+        journal: Journal::default(),
+        log: crate::shard::LogPlace { zone: ZoneIndex(0), end: 0 },
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// What is wrong, in words.
+    pub problems: Vec<String>,
+    /// Zones with pages.
+    pub data_zones: u64,
+    /// Zones with journals.
+    pub journal_zones: u64,
+    /// Records that lie in pages.
+    pub records: u64,
+    /// Journal entries.
+    pub entries: u64,
+}
+
+/// Reads every block of a cache that is not served, and changes nothing.
+///
+/// # Errors
+/// As for mounting.
+pub fn check(drives: &mut DriveSet, now: Instant) -> Result<Findings, MountError> {
+    let geometries = geometries(drives);
+    check_drives(&geometries)?;
+    let agreed = members::agree(drives, now)?;
+    let mut findings = Findings::default();
+    for (place, geometry) in geometries.iter().enumerate() {
+        let Some(geometry) = geometry.as_ref().filter(|_| agreed.believed[place]) else {
+            findings.problems.push(format!("drive {place} is missing or left out"));
+            continue;
+        };
+        let scan = scan_drive(drives, now, place, geometry, agreed.newest.cache)?;
+        scan.report(place, &mut findings);
+    }
+    Ok(findings)
+}

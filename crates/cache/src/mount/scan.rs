@@ -1,0 +1,395 @@
+//! Reading a drive: what its zones hold, page by page.
+
+use super::{Findings, MountError, run};
+use crate::format::SUPERBLOCK_ZONES;
+use crate::format::header::{Role, ZoneHeader};
+use crate::format::journal::{Entry, JournalBlock};
+use crate::format::page::PageView;
+use crate::format::record::RecordHead;
+use crate::format::stamp::{Kind, Life, Stamp};
+use crate::hash::{FullKey, Shape};
+use crate::request::WallMillis;
+use crate::shard::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::ZoneIndex;
+use zone::device::{Geometry, Op, ZoneDescriptor, ZoneState};
+use zone::drives::DriveSet;
+
+/// A record that was found.
+#[derive(Clone, Debug)]
+pub struct FoundRecord {
+    /// Its key.
+    pub key: FullKey,
+    /// Sequence of its page.
+    pub sequence: u64,
+    /// Page within the zone.
+    pub page: u32,
+}
+
+/// What a zone holds.
+#[derive(Debug)]
+pub enum Contents {
+    /// Nothing.
+    Empty,
+    /// The drive has given it up, or the superblock log is in it.
+    Kept,
+    /// Something that is not this cache's, or cannot be judged.
+    Unknown,
+    /// As unknown, and perhaps a journal.
+    LostJournal,
+    /// Records.
+    Data(Vec<FoundRecord>),
+    /// Entries in terms of this shape.
+    Journal {
+        /// What the index told apart.
+        shape: Shape,
+        /// The entries.
+        entries: Vec<Entry>,
+        /// Pages below this sequence may be hidden by what cannot be read.
+        lost_below: u64,
+        /// Sequence of the last block.
+        last: u64,
+    },
+}
+
+/// A zone that was read.
+#[derive(Debug)]
+pub struct ZoneScan {
+    /// What it holds.
+    pub contents: Contents,
+    /// Sequence at which its life began.
+    pub birth: u64,
+    end: u32,
+    /// It takes no more blocks.
+    is_full: bool,
+}
+
+/// A drive that was read.
+#[derive(Debug)]
+pub struct DriveScan {
+    /// Its zones.
+    pub zones: Vec<ZoneScan>,
+    /// Latest wall time that its headers and journals know.
+    pub wall: WallMillis,
+}
+
+/// Place of a zone that is read.
+struct Reader<'a> {
+    drives: &'a mut DriveSet,
+    now: Instant,
+    place: usize,
+    zone: ZoneIndex,
+    transfer_max: u32,
+}
+
+impl Reader<'_> {
+    /// Blocks from `offset` on; those that cannot be read are `None`.
+    fn read(&mut self, offset: u32, count: u32) -> Vec<Option<Frame>> {
+        let frames = (0..count).map(|_| Frame::zeroed()).collect();
+        let op = Op::Read { offset, frames };
+        match run(self.drives, self.now, self.place, self.zone, op) {
+            Ok(completion) => completion.frames.into_iter().map(Some).collect(),
+            Err(_) if count > 1 => (0..count).flat_map(|more| self.read(offset + more, 1)).collect(),
+            Err(_) => vec![None],
+        }
+    }
+}
+
+/// Reads a drive of a cache.
+pub fn scan_drive(
+    drives: &mut DriveSet,
+    now: Instant,
+    place: usize,
+    geometry: &Geometry,
+    cache: [u8; 16],
+) -> Result<DriveScan, MountError> {
+    let op = Op::Report { count: geometry.zones };
+    let report = run(drives, now, place, ZoneIndex(0), op)?.report;
+    let mut scan = DriveScan { zones: Vec::new(), wall: WallMillis(0) };
+    for (zone, found) in (0..).map(ZoneIndex).zip(report) {
+        let transfer_max = geometry.transfer_blocks_max;
+        let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
+        let read = scan_zone(&mut reader, geometry, &found, cache, &mut scan.wall);
+        scan.zones.push(read);
+    }
+    Ok(scan)
+}
+
+fn scan_zone(
+    reader: &mut Reader<'_>,
+    geometry: &Geometry,
+    found: &ZoneDescriptor,
+    cache: [u8; 16],
+    wall: &mut WallMillis,
+) -> ZoneScan {
+    let capacity = geometry.zone_capacity_blocks;
+    let (end, is_full) = match found.state {
+        ZoneState::Empty => (0, false),
+        ZoneState::Full | ZoneState::ReadOnly => (capacity, true),
+        ZoneState::Offline => (0, true),
+        _ => (found.write_pointer, found.write_pointer == capacity),
+    };
+    let is_kept = reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline;
+    let mut scan = ZoneScan { contents: Contents::Unknown, birth: 0, end, is_full };
+    if is_kept {
+        scan.contents = Contents::Kept;
+        return scan;
+    }
+    if end == 0 {
+        scan.contents = Contents::Empty;
+        return scan;
+    }
+    let Some((life, header)) = read_header(reader, cache) else {
+        scan.contents = judge_headless(reader, end);
+        return scan;
+    };
+    *wall = (*wall).max(header.wall);
+    scan.birth = life.birth;
+    let blocks = Blocks { life, end, is_full };
+    let contents = match header.role {
+        Role::Data => scan_data(reader, &blocks),
+        Role::Journal => Some(scan_journal(reader, &blocks, header.shape, wall)),
+    };
+    scan.contents = contents.unwrap_or(Contents::Unknown);
+    scan
+}
+
+/// A zone whose header cannot be read may have been a journal, unless the blocks behind say otherwise.
+fn judge_headless(reader: &mut Reader<'_>, end: u32) -> Contents {
+    let is_blank = |frame: &Option<Frame>| frame.as_ref().is_some_and(Frame::is_blank);
+    let blocks = reader.read(0, end.min(2));
+    let kind = blocks.last().and_then(Option::as_ref).and_then(Stamp::read).map(|stamp| stamp.kind);
+    match kind {
+        // Nothing follows the header, or never was durable.
+        _ if end == 1 || is_blank(&blocks[0]) => Contents::Unknown,
+        Some(Kind::Records | Kind::Directory) => Contents::Unknown,
+        _ => Contents::LostJournal,
+    }
+}
+
+fn read_header(reader: &mut Reader<'_>, cache: [u8; 16]) -> Option<(Life, ZoneHeader)> {
+    let frame = reader.read(0, 1).pop()??;
+    let stamp = Stamp::read(&frame)?;
+    let own = Life { cache, member: u8::try_from(reader.place).ok()?, zone: reader.zone, ..stamp.life };
+    let is_header = stamp.kind == Kind::Header && stamp.life == own && stamp.page == 0;
+    let header = ZoneHeader::decode(&frame.data).filter(|_| is_header)?;
+    Some((stamp.life, header))
+}
+
+/// Blocks of a zone behind its header.
+struct Blocks {
+    life: Life,
+    end: u32,
+    is_full: bool,
+}
+
+/// A record that goes on in the next page.
+struct Partial {
+    record: FoundRecord,
+    missing: usize,
+}
+
+/// Reads pages; `None` when one of them cannot be judged.
+fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
+    let mut records = Vec::new();
+    let mut partial: Option<Partial> = None;
+    let mut offset = 1;
+    while offset < blocks.end {
+        let count = reader.transfer_max.min(blocks.end - offset);
+        for (page, frame) in (offset..).zip(reader.read(offset, count)) {
+            let frame = frame?;
+            // A zone that was finished early ends in blocks that were never written.
+            if blocks.is_full && frame.is_blank() {
+                return Some(Contents::Data(records));
+            }
+            let stamp = Stamp::read_at(&frame, &blocks.life, page)?;
+            if stamp.kind != Kind::Records {
+                return None;
+            }
+            let view = PageView::parse(&frame.data)?;
+            partial = go_on(partial, &stamp, view.lead().len(), &mut records);
+            for bytes in view.records() {
+                let head = RecordHead::parse(bytes)?;
+                let key = FullKey::new(head.namespace, head.key(bytes)?);
+                let record = FoundRecord { key, sequence: stamp.sequence, page };
+                match head.record_bytes().checked_sub(bytes.len()).filter(|missing| *missing > 0) {
+                    None => records.push(record),
+                    Some(missing) => partial = Some(Partial { record, missing }),
+                }
+            }
+        }
+        offset += count;
+    }
+    // What was not written to its end is no record, and never will be: other pages follow.
+    Some(Contents::Data(records))
+}
+
+/// The bytes at the start of a page belong to the record before, or that was cut short.
+fn go_on(
+    partial: Option<Partial>,
+    stamp: &Stamp,
+    lead: usize,
+    records: &mut Vec<FoundRecord>,
+) -> Option<Partial> {
+    let Partial { record, missing } = partial?;
+    if stamp.origin != record.sequence || lead > missing {
+        return None;
+    }
+    if lead < missing {
+        return Some(Partial { record, missing: missing - lead });
+    }
+    records.push(record);
+    None
+}
+
+fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, wall: &mut WallMillis) -> Contents {
+    let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
+    let mut is_lost = false;
+    let mut offset = 1;
+    while offset < blocks.end {
+        let count = reader.transfer_max.min(blocks.end - offset);
+        for (page, frame) in (offset..).zip(reader.read(offset, count)) {
+            if blocks.is_full && frame.as_ref().is_some_and(Frame::is_blank) {
+                offset = blocks.end;
+                break;
+            }
+            let block = frame.as_ref().and_then(|frame| {
+                let stamp = Stamp::read_at(frame, &blocks.life, page)?;
+                let block = JournalBlock::decode(&frame.data).filter(|_| stamp.kind == Kind::Journal)?;
+                Some((stamp.sequence, block))
+            });
+            match block {
+                None => is_lost = true,
+                Some((sequence, block)) => {
+                    lost_below = if is_lost { sequence } else { lost_below };
+                    (is_lost, last) = (false, sequence);
+                    *wall = (*wall).max(block.wall);
+                    entries.extend(block.entries);
+                }
+            }
+        }
+        offset += count.min(blocks.end.saturating_sub(offset));
+    }
+    let lost_below = if is_lost { u64::MAX } else { lost_below };
+    Contents::Journal { shape, entries, lost_below, last }
+}
+
+impl DriveScan {
+    /// Drops zones that a lost journal block may have said something of, and counts all that are dropped.
+    pub fn drop_what_cannot_be_judged(&mut self) -> u64 {
+        let births = self.zones.iter().filter(|zone| matches!(zone.contents, Contents::Journal { .. }));
+        let births: Vec<u64> = births.map(|zone| zone.birth).collect();
+        let lost = |zone: &ZoneScan| match zone.contents {
+            // What the end of a journal zone said is older than the next journal zone.
+            Contents::Journal { lost_below: u64::MAX, .. } => {
+                births.iter().copied().filter(|birth| *birth > zone.birth).min().unwrap_or(u64::MAX)
+            }
+            Contents::Journal { lost_below, .. } => lost_below,
+            Contents::LostJournal => u64::MAX,
+            _ => 0,
+        };
+        let lost_below = self.zones.iter().map(lost).max().unwrap_or(0);
+        for zone in &mut self.zones {
+            if matches!(zone.contents, Contents::Data(_)) && zone.birth < lost_below {
+                zone.contents = Contents::Unknown;
+            }
+        }
+        let is_dropped =
+            |zone: &&ZoneScan| matches!(zone.contents, Contents::Unknown | Contents::LostJournal);
+        self.zones.iter().filter(is_dropped).count() as u64
+    }
+
+    /// The drive begins empty.
+    pub fn drop_data(&mut self) {
+        for zone in self.zones.iter_mut().filter(|zone| matches!(zone.contents, Contents::Data(_))) {
+            zone.contents = Contents::Unknown;
+        }
+    }
+
+    /// The drive as the shard sees it.
+    ///
+    /// A journal zone of which something is lost stays until all is gone that was born before this mount, whose sequences
+    /// begin at `mounted`: reset earlier, it would not be missed by a mount that comes after a cut.
+    pub fn drive(
+        &self,
+        base: u32,
+        geometry: &Geometry,
+        (shape, mounted): (Shape, u64),
+        log: LogPlace,
+    ) -> Drive {
+        let newest = |chosen: &dyn Fn(&ZoneScan) -> bool| {
+            let found = (0..).map(ZoneIndex).zip(&self.zones).filter(|(_, zone)| chosen(zone));
+            found.max_by_key(|(_, zone)| zone.birth)
+        };
+        let open =
+            newest(&|zone| matches!(zone.contents, Contents::Data(_))).filter(|(_, zone)| !zone.is_full);
+        let open = open.map(|(zone, _)| zone);
+        let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
+        let mut zones = Vec::new();
+        for (index, scan) in (0..).map(ZoneIndex).zip(&self.zones) {
+            let used = match &scan.contents {
+                Contents::Empty => ZoneUse::Free,
+                Contents::Kept => ZoneUse::Kept,
+                Contents::Unknown => ZoneUse::Draining,
+                Contents::LostJournal => {
+                    journals.push((0, JournalZone { zone: index, last: mounted }, false));
+                    ZoneUse::Journal
+                }
+                Contents::Data(_) if open == Some(index) => ZoneUse::Open,
+                Contents::Data(_) => ZoneUse::Full,
+                Contents::Journal { shape: own, last, lost_below, .. } => {
+                    let takes_more = !scan.is_full && *own == shape && *lost_below == 0;
+                    let last = if *lost_below == 0 { *last } else { mounted };
+                    journals.push((scan.birth, JournalZone { zone: index, last }, takes_more));
+                    ZoneUse::Journal
+                }
+            };
+            zones.push(Zone { birth: scan.birth, end: scan.end, ..Zone::new(used) });
+        }
+        journals.sort_by_key(|(birth, _, _)| *birth);
+        let is_open = journals.last().is_some_and(|(_, _, takes_more)| *takes_more);
+        let journal = Journal {
+            zones: journals.into_iter().map(|(_, zone, _)| zone).collect(),
+            is_open,
+            ..Journal::default()
+        };
+        Drive {
+            up: true,
+            volatile: geometry.volatile_cache,
+            transfer_max: geometry.transfer_blocks_max,
+            capacity: geometry.zone_capacity_blocks,
+            base,
+            zones,
+            open,
+            batch: None,
+            journal,
+            log,
+        }
+    }
+
+    /// Says what a check found.
+    pub fn report(&self, place: usize, findings: &mut Findings) {
+        for (index, zone) in self.zones.iter().enumerate() {
+            match &zone.contents {
+                Contents::Empty | Contents::Kept => {}
+                Contents::Unknown | Contents::LostJournal => {
+                    findings.problems.push(format!("drive {place}: zone {index} cannot be judged"));
+                }
+                Contents::Data(records) => {
+                    findings.data_zones += 1;
+                    findings.records += records.len() as u64;
+                }
+                Contents::Journal { entries, lost_below, .. } => {
+                    findings.journal_zones += 1;
+                    findings.entries += entries.len() as u64;
+                    if *lost_below > 0 {
+                        let what =
+                            format!("drive {place}: zone {index} has journal blocks that cannot be read");
+                        findings.problems.push(what);
+                    }
+                }
+            }
+        }
+    }
+}

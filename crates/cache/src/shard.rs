@@ -1,0 +1,359 @@
+//! A shard: the one owner of index, buffers, zones and journals. It is told the time and what drives answered, and says
+//! what drives are to do; nothing here performs I/O.
+//!
+//! ```text
+//!   request -> queue of its key -> lookup (buffers, index, pages) -> decision -> entries -> answer
+//!                                                                        \-> filling -> in flight -> index
+//! ```
+//! Invariants (ADR 40): nothing leaves the index or the buffers while bytes of it can be read after a crash, unless an
+//! entry that hides it is on its way to the journal of its drive; a write waits for all entries that match its key.
+
+mod buffer;
+mod drive;
+mod eviction;
+mod journal;
+mod lookup;
+mod membership;
+mod operation;
+mod writing;
+
+use crate::config::Options;
+use crate::format::NAMESPACES;
+use crate::format::journal::Entry;
+use crate::format::stamp::Life;
+use crate::hash::{FullKey, Ident, KeyHash};
+use crate::index::{Index, PageNumber};
+use crate::request::{Namespace, Reply, Request, RequestId, WallMillis};
+use crate::status::Counters;
+use base::frame::Frame;
+use base::slab::Slab;
+use base::time::Instant;
+use base::units::{DriveIndex, ZoneIndex};
+use buffer::Buffer;
+pub use drive::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
+use eviction::Sweep;
+pub use membership::{Membership, stamp_superblock};
+use operation::Operation;
+use std::collections::{BTreeMap, VecDeque};
+use zone::device::{Command, Completion, Op as DeviceOp, Status, Token};
+use zone::drives::DriveCommand;
+
+/// What a shard asks for.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Commands for drives.
+    pub commands: Vec<DriveCommand>,
+    /// Answers to requests.
+    pub replies: Vec<Reply>,
+}
+
+/// What a command was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Lookup,
+    Batch,
+    Journal,
+    JournalFlush,
+    Reset,
+    ResetFlush,
+    Finish,
+    Superblock,
+    SuperblockFlush,
+    SuperblockReset,
+}
+
+const PURPOSES: [Purpose; 10] = [
+    Purpose::Lookup,
+    Purpose::Batch,
+    Purpose::Journal,
+    Purpose::JournalFlush,
+    Purpose::Reset,
+    Purpose::ResetFlush,
+    Purpose::Finish,
+    Purpose::Superblock,
+    Purpose::SuperblockFlush,
+    Purpose::SuperblockReset,
+];
+
+impl Purpose {
+    fn token(self, slot: u32) -> Token {
+        let kind = PURPOSES.iter().position(|purpose| *purpose == self).expect("all purposes are listed");
+        Token::pack(u8::try_from(kind).expect("few purposes"), slot, 0)
+    }
+
+    fn of(token: Token) -> (Purpose, u32) {
+        let (kind, slot, _) = token.unpack();
+        (PURPOSES[usize::from(kind)], slot)
+    }
+}
+
+/// Who the cache is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Identity of the cache.
+    pub cache: [u8; 16],
+    /// Secret of its hashes.
+    pub secret: [u8; 16],
+    /// Identities of its drives.
+    pub drives: Vec<[u8; 16]>,
+    /// Count of mounts.
+    pub epoch: u32,
+}
+
+/// Numbers that only grow.
+#[derive(Clone, Copy, Debug)]
+struct Clocks {
+    /// Sequence that was given last.
+    sequence: u64,
+    /// Latest wall time seen.
+    wall: WallMillis,
+    /// Number of the last journal entry.
+    entry: u64,
+}
+
+/// Requests on their way.
+#[derive(Default)]
+struct Desk {
+    operations: Slab<Operation>,
+    /// Operations by key; the first of each is under way.
+    queues: BTreeMap<FullKey, VecDeque<u32>>,
+    /// Operations that can go on.
+    ready: VecDeque<u32>,
+    /// Stores that wait for room in the buffers.
+    stalled: VecDeque<u32>,
+    /// A clear that waits for what came before it, or is under way.
+    clear: Option<Clear>,
+    /// Requests that came after the clear.
+    behind: VecDeque<Request>,
+}
+
+/// A clear.
+#[derive(Clone, Copy, Debug)]
+struct Clear {
+    id: RequestId,
+    namespace: Option<Namespace>,
+    /// Version of the superblock that records it, once it is under way.
+    version: Option<u64>,
+}
+
+/// See the module.
+pub struct Shard {
+    identity: Identity,
+    options: Options,
+    index: Index,
+    drives: Vec<Drive>,
+    clocks: Clocks,
+    /// Sequences below which namespaces hold nothing.
+    cleared: [u64; NAMESPACES],
+    buffer: Buffer,
+    desk: Desk,
+    /// Entries on their way: by ident and number, who waits for each.
+    entries: BTreeMap<(Ident, u64), Vec<u32>>,
+    membership: Membership,
+    sweep: Sweep,
+    frames: Vec<Frame>,
+    counters: Counters,
+}
+
+/// What a recovery hands to the shard it makes.
+pub struct Recovered {
+    /// Who the cache is.
+    pub identity: Identity,
+    /// How it behaves.
+    pub options: Options,
+    /// The index.
+    pub index: Index,
+    /// The drives.
+    pub drives: Vec<Drive>,
+    /// Latest wall time seen.
+    pub wall: WallMillis,
+    /// Sequences below which namespaces hold nothing.
+    pub cleared: [u64; NAMESPACES],
+    /// Members.
+    pub membership: Membership,
+    /// Entries that must be on the media before clients come.
+    pub entries: Vec<(usize, Entry)>,
+}
+
+impl Shard {
+    /// The shard of a recovery. It serves once [`Shard::is_ready`].
+    #[must_use]
+    pub fn new(recovered: Recovered) -> Shard {
+        let Recovered { identity, options, index, drives, wall, cleared, membership, entries } = recovered;
+        assert!(identity.epoch < 1 << 24, "epochs are 24 bits");
+        let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0 };
+        let mut shard = Shard {
+            identity,
+            options,
+            index,
+            drives,
+            clocks,
+            cleared,
+            buffer: Buffer::default(),
+            desk: Desk::default(),
+            entries: BTreeMap::new(),
+            membership,
+            sweep: Sweep::default(),
+            frames: Vec::new(),
+            counters: Counters::default(),
+        };
+        for (drive, entry) in entries {
+            shard.issue_entry(drive, entry.hash, entry.sequence, None);
+        }
+        shard
+    }
+
+    /// True when what recovery has to write and reset is on the media.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let is_done = self.membership.is_settled() && self.entries.is_empty() && !self.waits_for_resets();
+        is_done || self.membership.is_frozen()
+    }
+
+    /// True while zones wait to be reset.
+    fn waits_for_resets(&self) -> bool {
+        let waits = |zone: &Zone| matches!(zone.used, ZoneUse::Draining | ZoneUse::Resetting);
+        self.drives.iter().filter(|drive| drive.up).any(|drive| drive.zones.iter().any(waits))
+    }
+
+    /// Accepts a request.
+    pub fn submit(&mut self, wall: WallMillis, request: Request) {
+        self.clocks.wall = self.clocks.wall.max(wall);
+        if self.desk.clear.is_some() {
+            self.desk.behind.push_back(request);
+        } else {
+            self.accept(request);
+        }
+    }
+
+    /// Takes the answer to a command.
+    pub fn complete(&mut self, drive: DriveIndex, completion: Completion, effects: &mut Effects) {
+        let drive = drive.index();
+        let (purpose, slot) = Purpose::of(completion.token);
+        let is_lookup = purpose == Purpose::Lookup;
+        if completion.status != Status::Success
+            && !(is_lookup && completion.status == Status::UnrecoveredReadError)
+        {
+            self.fail_drive(drive);
+        }
+        if is_lookup {
+            return self.on_page(slot, drive, completion, effects);
+        }
+        self.frames.extend(completion.frames);
+        if !self.drives[drive].up {
+            return;
+        }
+        match purpose {
+            Purpose::Lookup => unreachable!("handled above"),
+            Purpose::Batch => self.on_written(drive, effects),
+            Purpose::Journal => self.on_journal(drive, effects),
+            Purpose::JournalFlush => self.on_journal_durable(drive, effects),
+            Purpose::Reset => self.on_reset(drive, completion.zone, effects),
+            Purpose::ResetFlush => self.on_reset_durable(drive, ZoneIndex(slot)),
+            Purpose::Finish => self.drives[drive].zones[completion.zone.index()].readers -= 1,
+            Purpose::SuperblockReset => self.write_superblock(drive, effects),
+            Purpose::Superblock => self.on_superblock(drive, effects),
+            Purpose::SuperblockFlush => self.membership.recorded_by(drive),
+        }
+    }
+
+    /// Makes what progress is possible.
+    pub fn turn(&mut self, now: Instant, wall: WallMillis, effects: &mut Effects) {
+        self.clocks.wall = self.clocks.wall.max(wall);
+        self.settle(effects);
+        self.clear_if_due(effects);
+        self.run_ready(now, effects);
+        for drive in 0..self.drives.len() {
+            self.evict(drive, effects);
+            self.write_journal(drive, effects);
+        }
+        self.sweep();
+        self.write_data(now, effects);
+        self.run_ready(now, effects);
+    }
+
+    /// Time at which a page leaves that is not full.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.buffer.deadline()
+    }
+
+    /// True when the next turn has work that waits for nobody.
+    #[must_use]
+    pub fn is_eager(&self) -> bool {
+        !self.desk.ready.is_empty() || self.sweep.is_under_way()
+    }
+
+    /// Live objects of a namespace, as far as known.
+    #[must_use]
+    pub fn objects(&self, namespace: Namespace) -> u64 {
+        let place = usize::from(namespace.0) % NAMESPACES;
+        let zones = self.drives.iter().filter(|drive| drive.up).flat_map(|drive| &drive.zones);
+        let flash: u64 = zones.map(|zone| u64::from(zone.live[place])).sum();
+        flash + self.buffer.objects(namespace)
+    }
+
+    /// Counters and sizes.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The drives.
+    #[must_use]
+    pub fn drives(&self) -> &[Drive] {
+        &self.drives
+    }
+
+    /// The members.
+    #[must_use]
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// Bytes in buffers.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        self.buffer.bytes()
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.clocks.sequence += 1;
+        assert!(self.clocks.sequence >> 40 == u64::from(self.identity.epoch), "a mount has 2^40 sequences");
+        self.clocks.sequence
+    }
+
+    fn hash_of(&self, key: &FullKey) -> (KeyHash, Ident) {
+        let hash = KeyHash::of(&self.identity.secret, key);
+        (hash, self.index.shape().ident(hash))
+    }
+
+    /// Place of a page: drive, zone and block.
+    fn locate(&self, page: PageNumber) -> (usize, ZoneIndex, u32) {
+        let drive =
+            self.drives.iter().rposition(|drive| drive.base <= page.0).expect("the first begins at zero");
+        let rest = page.0 - self.drives[drive].base;
+        let capacity = self.drives[drive].capacity;
+        (drive, ZoneIndex(rest / capacity), rest % capacity)
+    }
+
+    fn life(&self, drive: usize, zone: ZoneIndex, stream: u8) -> Life {
+        let birth = self.drives[drive].zones[zone.index()].birth;
+        let member = u8::try_from(drive).expect("at most 32 members");
+        Life { cache: self.identity.cache, member, zone, birth, stream }
+    }
+
+    fn take_frame(&mut self) -> Frame {
+        self.frames.pop().unwrap_or_else(Frame::zeroed)
+    }
+}
+
+fn command(drive: usize, zone: ZoneIndex, token: Token, op: DeviceOp) -> DriveCommand {
+    DriveCommand { drive: DriveIndex::at(drive), command: Command { token, zone, op } }
+}

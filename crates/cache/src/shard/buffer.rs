@@ -1,0 +1,171 @@
+//! Buffers: objects that are not in the index yet, filling or in flight.
+
+use crate::hash::{FullKey, Ident, KeyHash};
+use crate::index::PageNumber;
+use crate::request::{Namespace, Object};
+use base::frame::Frame;
+use base::slab::Slab;
+use base::time::{Instant, Nanos};
+use base::units::ZoneIndex;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Longest time that an object waits for its page to be full.
+pub const PAGE_WAIT: Nanos = Nanos::from_micros(10_000);
+
+/// An object on its way to flash.
+#[derive(Debug)]
+pub struct Record {
+    /// Its key.
+    pub key: FullKey,
+    /// Hash of the key.
+    pub hash: KeyHash,
+    /// What the index tells apart of it.
+    pub ident: Ident,
+    /// The object.
+    pub object: Object,
+    /// True while it is the newest version of its key.
+    pub alive: bool,
+    /// Page it begins in, once it is in flight.
+    pub page: Option<PageNumber>,
+}
+
+/// Pages in flight to one zone of a drive.
+#[derive(Debug)]
+pub struct Batch {
+    /// The zone.
+    pub zone: ZoneIndex,
+    /// Records, by number.
+    pub records: Vec<u32>,
+    /// Frames that were not handed over yet.
+    pub frames: VecDeque<Frame>,
+    /// Frames that were handed over last.
+    pub handed: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    records: Slab<Record>,
+    filling: VecDeque<u32>,
+    filling_bytes: usize,
+    bytes: u64,
+    /// Newest versions, by key.
+    newest: BTreeMap<FullKey, u32>,
+    /// Records in flight: what they may be of, and the drive.
+    flying: BTreeMap<(Ident, u32), usize>,
+    first_at: Option<Instant>,
+    objects: [u64; 16],
+}
+
+fn weight(key: &FullKey, object: &Object) -> usize {
+    key.bytes().len() + object.value.len() + 64
+}
+
+impl Buffer {
+    /// Bytes of all records.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes that wait for a page.
+    pub fn filling_bytes(&self) -> usize {
+        self.filling_bytes
+    }
+
+    /// Newest versions of a namespace.
+    pub fn objects(&self, namespace: Namespace) -> u64 {
+        self.objects[usize::from(namespace.0)]
+    }
+
+    /// Time at which the oldest record leaves.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.first_at.map(|first| first + PAGE_WAIT)
+    }
+
+    /// Newest version of a key.
+    pub fn get(&self, key: &FullKey) -> Option<&Object> {
+        self.newest.get(key).map(|number| &self.records.get(*number).object)
+    }
+
+    /// Takes a new version of a key, which has none here.
+    pub fn put(&mut self, now: Instant, record: Record) {
+        assert!(record.alive && record.page.is_none());
+        let bytes = weight(&record.key, &record.object);
+        self.filling_bytes += bytes;
+        self.bytes += bytes as u64;
+        self.first_at.get_or_insert(now);
+        self.objects[usize::from(record.key.namespace().0)] += 1;
+        let key = record.key.clone();
+        let number = self.records.insert(record);
+        self.filling.push_back(number);
+        let before = self.newest.insert(key, number);
+        assert!(before.is_none(), "the older version was dropped");
+    }
+
+    /// The newest version of a key is none any more.
+    pub fn drop_newest(&mut self, key: &FullKey) {
+        if let Some(number) = self.newest.remove(key) {
+            self.objects[usize::from(key.namespace().0)] -= 1;
+            self.records.get_mut(number).alive = false;
+        }
+    }
+
+    /// All newest versions of namespaces that are chosen are none any more.
+    pub fn drop_all(&mut self, chosen: impl Fn(Namespace) -> bool) {
+        let keys: Vec<FullKey> = self.newest.keys().filter(|key| chosen(key.namespace())).cloned().collect();
+        keys.iter().for_each(|key| self.drop_newest(key));
+    }
+
+    /// The next record that waits for a page; superseded ones are left out of pages.
+    pub fn next_filling(&mut self) -> Option<&Record> {
+        while let Some(number) = self.filling.front().copied() {
+            if self.records.get(number).alive {
+                return Some(self.records.get(number));
+            }
+            self.filling.pop_front();
+            let record = self.records.remove(number);
+            self.filling_bytes -= weight(&record.key, &record.object);
+            self.bytes -= weight(&record.key, &record.object) as u64;
+        }
+        self.first_at = None;
+        None
+    }
+
+    /// The next record leaves for a page of a drive.
+    pub fn launch(&mut self, drive: usize, page: PageNumber) -> u32 {
+        let number = self.filling.pop_front().expect("the caller looked at it");
+        let record = self.records.get_mut(number);
+        assert!(record.alive && record.page.is_none());
+        record.page = Some(page);
+        self.filling_bytes -= weight(&record.key, &record.object);
+        self.flying.insert((record.ident, number), drive);
+        number
+    }
+
+    /// What waits now begins to wait.
+    pub fn restart_wait(&mut self, now: Instant) {
+        self.first_at = if self.filling.is_empty() { None } else { Some(now) };
+    }
+
+    /// A record in flight.
+    pub fn record(&self, number: u32) -> &Record {
+        self.records.get(number)
+    }
+
+    /// A record in flight has landed, or is lost.
+    pub fn land(&mut self, number: u32) {
+        let record = self.records.remove(number);
+        self.bytes -= weight(&record.key, &record.object) as u64;
+        let was_flying = self.flying.remove(&(record.ident, number));
+        assert!(was_flying.is_some(), "only what is in flight lands");
+        if record.alive {
+            self.newest.remove(&record.key);
+            self.objects[usize::from(record.key.namespace().0)] -= 1;
+        }
+    }
+
+    /// Drives on their way to which something of an ident is.
+    pub fn flying(&self, ident: Ident) -> impl Iterator<Item = usize> + '_ {
+        self.flying.range((ident, 0)..=(ident, u32::MAX)).map(|(_, drive)| *drive)
+    }
+}

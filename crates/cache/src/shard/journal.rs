@@ -1,0 +1,142 @@
+//! Journals: entries that hide older versions, in groups, on the drive of what they hide.
+//!
+//! What has gathered goes as soon as the block before is on the media. An entry that is on its way counts like a slot:
+//! whoever writes what it matches waits for it.
+
+use super::drive::{JournalZone, PendingEntry, ZoneUse};
+use super::{Effects, Purpose, Shard, command};
+use crate::format::header::{Role, ZoneHeader};
+use crate::format::journal::{ENTRIES_MAX, Entry, JournalBlock};
+use crate::format::stamp::{Kind, Stamp};
+use crate::hash::KeyHash;
+use base::frame::Frame;
+use base::units::ZoneIndex;
+use zone::device::Op as DeviceOp;
+
+/// Stream of journal zones.
+const JOURNAL: u8 = 0;
+
+impl Shard {
+    /// Sends an entry to the journal of a drive; an operation may wait for it.
+    pub(super) fn issue_entry(&mut self, drive: usize, hash: KeyHash, sequence: u64, waiter: Option<u32>) {
+        assert!(self.drives[drive].up, "entries go to drives that are there");
+        let ident = self.index.shape().ident(hash);
+        self.clocks.entry += 1;
+        let number = self.clocks.entry;
+        self.entries.insert((ident, number), waiter.into_iter().collect());
+        if let Some(waiter) = waiter {
+            self.desk.operations.get_mut(waiter).pending += 1;
+        }
+        let entry = Entry { hash, sequence };
+        self.drives[drive].journal.pending.push_back(PendingEntry { entry, ident, number });
+        self.counters.entries += 1;
+    }
+
+    /// Writes what has gathered, if the block before is on the media.
+    pub(super) fn write_journal(&mut self, drive: usize, effects: &mut Effects) {
+        if !self.drives[drive].up || !self.membership.has_recorded() {
+            return;
+        }
+        self.reset_journal_zones(drive, effects);
+        let journal = &self.drives[drive].journal;
+        if journal.pending.is_empty() || !journal.flight.is_empty() {
+            return;
+        }
+        if !journal.is_open && !self.open_journal_zone(drive) {
+            return;
+        }
+        let zone = self.drives[drive].journal.zones.back().expect("one is open").zone;
+        let offset = self.drives[drive].zones[zone.index()].end;
+        let mut frames = Vec::with_capacity(2);
+        if offset == 0 {
+            frames.push(self.zone_header(drive, zone, Role::Journal, JOURNAL));
+        }
+        let page = offset + u32::try_from(frames.len()).expect("one at most");
+        frames.push(self.journal_block(drive, zone, page));
+        self.counters.blocks_journal += frames.len() as u64;
+        let own = &mut self.drives[drive];
+        own.zones[zone.index()].end = page + 1;
+        own.journal.is_open = page + 1 < own.capacity;
+        let token = Purpose::Journal.token(0);
+        effects.commands.push(command(drive, zone, token, DeviceOp::Write { offset, frames }));
+    }
+
+    fn journal_block(&mut self, drive: usize, zone: ZoneIndex, page: u32) -> Frame {
+        let sequence = self.next_sequence();
+        let life = self.life(drive, zone, JOURNAL);
+        let mut frame = self.take_frame();
+        let journal = &mut self.drives[drive].journal;
+        let count = journal.pending.len().min(ENTRIES_MAX);
+        journal.flight.extend(journal.pending.drain(..count));
+        assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
+        journal.zones.back_mut().expect("one is open").last = sequence;
+        let entries = journal.flight.iter().map(|pending| pending.entry).collect();
+        JournalBlock { wall: self.clocks.wall, entries }.encode(&mut frame.data);
+        Stamp { life, page, kind: Kind::Journal, sequence, origin: 0 }.seal(&mut frame);
+        frame
+    }
+
+    /// Header of a zone whose life begins.
+    pub(super) fn zone_header(&mut self, drive: usize, zone: ZoneIndex, role: Role, stream: u8) -> Frame {
+        let mut frame = self.take_frame();
+        let life = self.life(drive, zone, stream);
+        ZoneHeader { role, shape: self.index.shape(), wall: self.clocks.wall }.encode(&mut frame.data);
+        Stamp { life, page: 0, kind: Kind::Header, sequence: life.birth, origin: 0 }.seal(&mut frame);
+        frame
+    }
+
+    fn open_journal_zone(&mut self, drive: usize) -> bool {
+        if self.drives[drive].journal_share() == 0 {
+            return false;
+        }
+        let Some(zone) = self.drives[drive].find_free() else { return false };
+        let birth = self.next_sequence();
+        let own = &mut self.drives[drive];
+        let found = &mut own.zones[zone.index()];
+        (found.used, found.birth, found.end) = (ZoneUse::Journal, birth, 0);
+        own.journal.zones.push_back(JournalZone { zone, last: birth });
+        own.journal.is_open = true;
+        true
+    }
+
+    /// Resets journal zones of which no entry hides anything any more: every zone that held data when they were written is
+    /// gone.
+    fn reset_journal_zones(&mut self, drive: usize, effects: &mut Effects) {
+        let own = &mut self.drives[drive];
+        let horizon = own.horizon();
+        let keep = usize::from(own.journal.is_open || !own.journal.flight.is_empty());
+        while own.journal.zones.len() > keep {
+            let oldest = own.journal.zones.front().expect("there are more");
+            if oldest.last >= horizon {
+                return;
+            }
+            let zone = oldest.zone;
+            own.journal.zones.pop_front();
+            own.zones[zone.index()].used = ZoneUse::Resetting;
+            own.zones[zone.index()].birth = u64::MAX;
+            effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
+        }
+    }
+
+    /// A journal block was written.
+    pub(super) fn on_journal(&mut self, drive: usize, effects: &mut Effects) {
+        if self.drives[drive].volatile {
+            let token = Purpose::JournalFlush.token(0);
+            effects.commands.push(command(drive, ZoneIndex(0), token, DeviceOp::Flush));
+        } else {
+            self.on_journal_durable(drive, effects);
+        }
+    }
+
+    /// A journal block is durable: whoever waited for its entries goes on.
+    pub(super) fn on_journal_durable(&mut self, drive: usize, effects: &mut Effects) {
+        let flight = std::mem::take(&mut self.drives[drive].journal.flight);
+        assert!(!flight.is_empty(), "a block has entries");
+        for pending in flight {
+            let waiters = self.entries.remove(&(pending.ident, pending.number));
+            for waiter in waiters.into_iter().flatten() {
+                self.advance(waiter, effects);
+            }
+        }
+    }
+}

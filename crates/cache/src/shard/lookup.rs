@@ -1,0 +1,212 @@
+//! Lookups: buffers first, then the pages of all slots that match, one after the other.
+//!
+//! A page is believed when its stamp names this cache, drive, zone, life of the zone and place, and a record when key and
+//! checksum are right. What is not is hidden by an entry: it leaves the index, and must not come back.
+
+use super::operation::Stage;
+use super::{Effects, Purpose, Shard, command};
+use crate::format::page::{PageView, ROOM_BYTES};
+use crate::format::record::RecordHead;
+use crate::format::stamp::{Kind, Stamp};
+use crate::index::PageNumber;
+use crate::request::Object;
+use base::frame::Frame;
+use zone::device::{Completion, Op as DeviceOp, Status};
+
+/// Stream of data zones.
+pub(super) const YOUNG: u8 = 1;
+
+/// A lookup in pages.
+#[derive(Debug)]
+pub struct Reading {
+    /// Pages that are still to be read.
+    rest: Vec<PageNumber>,
+    /// Page that is being read.
+    page: PageNumber,
+    /// All slots so far were judged.
+    certain: bool,
+    /// A record that goes on in the pages that follow.
+    partial: Option<Partial>,
+}
+
+#[derive(Debug)]
+struct Partial {
+    head: RecordHead,
+    bytes: Vec<u8>,
+    /// Sequence of the page it begins in.
+    origin: u64,
+    /// Pages read of it.
+    pages: u32,
+}
+
+/// What a page says of a key.
+enum Verdict {
+    Found(Object),
+    NotHere,
+    Damaged,
+    GoesOn(Partial),
+}
+
+impl Shard {
+    /// Looks for the object of an operation's key.
+    pub(super) fn look_up(&mut self, number: u32, effects: &mut Effects) {
+        let operation = self.desk.operations.get_mut(number);
+        if let Some(object) = self.buffer.get(&operation.key) {
+            operation.stage = Stage::Looked { found: Some(object.clone()), certain: true };
+            self.counters.hits_memory += 1;
+            return self.desk.ready.push_back(number);
+        }
+        let ident = operation.ident;
+        let mut rest: Vec<PageNumber> = self.index.find(ident).collect();
+        let all = rest.len();
+        rest.retain(|page| {
+            let (drive, zone, _) = self.locate(*page);
+            self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable()
+        });
+        let certain = rest.len() == all;
+        let reading = Reading { rest, page: PageNumber(0), certain, partial: None };
+        self.read_next(number, reading, effects);
+    }
+
+    fn read_next(&mut self, number: u32, mut reading: Reading, effects: &mut Effects) {
+        while let Some(page) = reading.rest.pop() {
+            let (drive, zone, _) = self.locate(page);
+            // A zone may have become a victim since.
+            if self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable() {
+                reading.page = page;
+                reading.partial = None;
+                return self.read(number, reading, 1, effects);
+            }
+            reading.certain = false;
+        }
+        let operation = self.desk.operations.get_mut(number);
+        operation.stage = Stage::Looked { found: None, certain: reading.certain };
+        self.desk.ready.push_back(number);
+    }
+
+    /// Reads pages: the first one, or those that follow.
+    fn read(&mut self, number: u32, reading: Reading, pages: u32, effects: &mut Effects) {
+        let (drive, zone, page) = self.locate(reading.page);
+        let offset = page + reading.partial.as_ref().map_or(0, |partial| partial.pages);
+        let frames: Vec<Frame> = (0..pages).map(|_| self.take_frame()).collect();
+        self.drives[drive].zones[zone.index()].readers += 1;
+        self.counters.pages_read += u64::from(pages);
+        let token = Purpose::Lookup.token(number);
+        effects.commands.push(command(drive, zone, token, DeviceOp::Read { offset, frames }));
+        self.desk.operations.get_mut(number).stage = Stage::Reading(reading);
+    }
+
+    /// A page was read.
+    pub(super) fn on_page(
+        &mut self,
+        number: u32,
+        drive: usize,
+        completion: Completion,
+        effects: &mut Effects,
+    ) {
+        let Completion { status, zone, frames, .. } = completion;
+        self.drives[drive].zones[zone.index()].readers -= 1;
+        let operation = self.desk.operations.get_mut(number);
+        let Stage::Reading(mut reading) = std::mem::replace(&mut operation.stage, Stage::Queued) else {
+            unreachable!("a page comes to who reads")
+        };
+        let verdict = match status {
+            Status::Success => self.judge(number, &mut reading, &frames),
+            _ => Verdict::Damaged,
+        };
+        self.frames.extend(frames);
+        match verdict {
+            Verdict::Found(object) => {
+                self.counters.hits_flash += 1;
+                let operation = self.desk.operations.get_mut(number);
+                self.index.warm(operation.ident, reading.page);
+                operation.stage = Stage::Looked { found: Some(object), certain: true };
+                self.desk.ready.push_back(number);
+            }
+            Verdict::NotHere => self.read_next(number, reading, effects),
+            Verdict::Damaged => {
+                reading.certain = false;
+                self.hide_damaged(number, reading.page);
+                self.read_next(number, reading, effects);
+            }
+            Verdict::GoesOn(partial) => {
+                let missing = partial.head.record_bytes() - partial.bytes.len();
+                let pages = u32::try_from(missing.div_ceil(ROOM_BYTES)).expect("objects are small");
+                let (drive, _, page) = self.locate(reading.page);
+                let room = self.drives[drive].capacity - page - partial.pages;
+                if pages > room {
+                    reading.certain = false;
+                    self.hide_damaged(number, reading.page);
+                    return self.read_next(number, reading, effects);
+                }
+                let pages = pages.min(self.drives[drive].transfer_max);
+                reading.partial = Some(partial);
+                self.read(number, reading, pages, effects);
+            }
+        }
+    }
+
+    /// What cannot be believed leaves the index, hidden on its drive.
+    fn hide_damaged(&mut self, number: u32, page: PageNumber) {
+        let operation = self.desk.operations.get(number);
+        let (ident, hash) = (operation.ident, operation.hash);
+        let (drive, _, _) = self.locate(page);
+        self.counters.damaged += 1;
+        if self.drives[drive].up {
+            let sequence = self.next_sequence();
+            self.issue_entry(drive, hash, sequence, None);
+            self.index.remove(ident, |found| found == page);
+        }
+    }
+
+    fn judge(&self, number: u32, reading: &mut Reading, frames: &[Frame]) -> Verdict {
+        let (drive, zone, page) = self.locate(reading.page);
+        let life = self.life(drive, zone, YOUNG);
+        let stamp_of = |frame: &Frame, page: u32| {
+            Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records)
+        };
+        let partial = match reading.partial.take() {
+            None => {
+                let Some(stamp) = stamp_of(&frames[0], page) else { return Verdict::Damaged };
+                match self.find_in(number, &frames[0], stamp.sequence) {
+                    Ok(partial) => partial,
+                    Err(verdict) => return verdict,
+                }
+            }
+            Some(mut partial) => {
+                for frame in frames {
+                    let stamp = stamp_of(frame, page + partial.pages);
+                    let follows = stamp.is_some_and(|stamp| stamp.origin == partial.origin);
+                    let Some(view) = PageView::parse(&frame.data).filter(|_| follows) else {
+                        return Verdict::Damaged;
+                    };
+                    partial.bytes.extend_from_slice(view.lead());
+                    partial.pages += 1;
+                }
+                partial
+            }
+        };
+        if partial.bytes.len() < partial.head.record_bytes() {
+            return Verdict::GoesOn(partial);
+        }
+        if partial.bytes.len() > partial.head.record_bytes() {
+            return Verdict::Damaged;
+        }
+        partial.head.object(partial.bytes).map_or(Verdict::Damaged, Verdict::Found)
+    }
+
+    /// Finds the beginning of a record in the page it begins in.
+    fn find_in(&self, number: u32, frame: &Frame, sequence: u64) -> Result<Partial, Verdict> {
+        let key = &self.desk.operations.get(number).key;
+        let Some(view) = PageView::parse(&frame.data) else { return Err(Verdict::Damaged) };
+        let heads = view.records().filter_map(|bytes| Some((RecordHead::parse(bytes)?, bytes)));
+        let Some((head, bytes)) = heads.into_iter().find(|(head, bytes)| head.is_of(bytes, key)) else {
+            return Err(Verdict::NotHere);
+        };
+        if sequence < self.cleared[usize::from(key.namespace().0)] {
+            return Err(Verdict::NotHere);
+        }
+        let bytes = bytes[..bytes.len().min(head.record_bytes())].to_vec();
+        Ok(Partial { head, bytes, origin: sequence, pages: 1 })
+    }
+}

@@ -1,0 +1,356 @@
+//! Operations on keys: one key after the other's, from the request to the answer.
+
+use super::buffer::Record;
+use super::lookup::Reading;
+use super::{Clear, Effects, Shard};
+use crate::format::record::KEY_BYTES_MAX;
+use crate::hash::{FullKey, Ident, KeyHash};
+use crate::request::{Change, Decide, Kind, Object, Op, Outcome, Refusal, Reply, Request, RequestId};
+use base::time::Instant;
+use std::collections::BTreeSet;
+
+/// What is to be done with a key.
+pub enum Task {
+    /// A read.
+    Get,
+    /// A store.
+    Set(Object),
+    /// A removal.
+    Remove,
+    /// A decision.
+    Update(Decide),
+    /// Done: what remains is to answer.
+    Done,
+}
+
+/// How far an operation is.
+pub enum Stage {
+    /// Another operation on the key comes first.
+    Queued,
+    /// A page is being read.
+    Reading(Reading),
+    /// Flash was asked. Certain: pages of all slots were read, so what was not found is not there.
+    Looked {
+        /// The object, expired or not.
+        found: Option<Object>,
+        /// False when a slot could not be judged.
+        certain: bool,
+    },
+    /// Entries are on their way.
+    Waiting(Outcome),
+}
+
+/// An operation.
+pub struct Operation {
+    id: RequestId,
+    /// Its key.
+    pub key: FullKey,
+    /// Hash of the key.
+    pub hash: KeyHash,
+    /// What the index tells apart of it.
+    pub ident: Ident,
+    task: Task,
+    /// How far it is.
+    pub stage: Stage,
+    /// Entries and superblocks that it waits for.
+    pub pending: u32,
+}
+
+impl Shard {
+    /// Queues a request behind those of its key.
+    pub(super) fn accept(&mut self, request: Request) {
+        let Request { id, namespace, op } = request;
+        let (key, task) = match op {
+            Op::Get { key } => (key, Task::Get),
+            Op::Set { key, object } => (key, Task::Set(object)),
+            Op::Remove { key } => (key, Task::Remove),
+            Op::Update { key, decide } => (key, Task::Update(decide)),
+            Op::Clear { namespace } => {
+                assert!(self.desk.clear.is_none(), "what comes after a clear waits behind it");
+                self.desk.clear = Some(Clear { id, namespace, version: None });
+                return;
+            }
+        };
+        let key = FullKey::new(namespace, &key);
+        let (hash, ident) = self.hash_of(&key);
+        let stage = Stage::Queued;
+        let operation = Operation { id, key: key.clone(), hash, ident, task, stage, pending: 0 };
+        let number = self.desk.operations.insert(operation);
+        let queue = self.desk.queues.entry(key).or_default();
+        queue.push_back(number);
+        if queue.len() == 1 {
+            self.desk.ready.push_back(number);
+        }
+    }
+
+    /// Goes on with all operations that can.
+    pub(super) fn run_ready(&mut self, now: Instant, effects: &mut Effects) {
+        if self.buffer.bytes() < self.options.buffer_bytes() || self.membership.is_frozen() {
+            let mut stalled = std::mem::take(&mut self.desk.stalled);
+            self.desk.ready.append(&mut stalled);
+        }
+        while let Some(number) = self.desk.ready.pop_front() {
+            let operation = self.desk.operations.get_mut(number);
+            match std::mem::replace(&mut operation.stage, Stage::Queued) {
+                Stage::Queued => self.begin(number, now, effects),
+                Stage::Looked { found, certain } => self.decide(number, found, certain, (now, effects)),
+                Stage::Reading(_) | Stage::Waiting(_) => unreachable!("neither is ready"),
+            }
+        }
+    }
+
+    fn refusal(&self, number: u32) -> Option<Refusal> {
+        let operation = self.desk.operations.get(number);
+        if operation.key.plain().len() > KEY_BYTES_MAX {
+            return Some(Refusal::KeyTooLong);
+        }
+        match &operation.task {
+            Task::Set(object) if object.value.len() > self.object_max() => Some(Refusal::ObjectTooLarge),
+            Task::Set(_) | Task::Remove | Task::Update(_) if self.membership.is_frozen() => {
+                Some(Refusal::NoDrive)
+            }
+            _ => None,
+        }
+    }
+
+    /// Longest value that is stored.
+    pub(super) fn object_max(&self) -> usize {
+        let capacity =
+            self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(0);
+        let half = (capacity as usize / 2).saturating_sub(2) * crate::format::page::ROOM_BYTES;
+        self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64))
+    }
+
+    fn begin(&mut self, number: u32, now: Instant, effects: &mut Effects) {
+        if let Some(refusal) = self.refusal(number) {
+            return self.answer(number, Outcome::Refused(refusal), effects);
+        }
+        let operation = self.desk.operations.get_mut(number);
+        if !matches!(operation.task, Task::Set(_)) {
+            return self.look_up(number, effects);
+        }
+        if self.buffer.bytes() >= self.options.buffer_bytes() {
+            return self.desk.stalled.push_back(number);
+        }
+        let Task::Set(object) = std::mem::replace(&mut operation.task, Task::Done) else {
+            unreachable!("judged above")
+        };
+        self.write(number, Some(object), Outcome::Stored, (now, effects));
+    }
+
+    /// The key's object is known, or that there is none.
+    fn decide(
+        &mut self,
+        number: u32,
+        found: Option<Object>,
+        certain: bool,
+        (now, effects): (Instant, &mut Effects),
+    ) {
+        let wall = self.clocks.wall;
+        let is_expired = found.as_ref().is_some_and(|object| object.expires.is_some_and(|at| at <= wall));
+        let live = found.filter(|_| !is_expired);
+        self.counters.expired += u64::from(is_expired);
+        let operation = self.desk.operations.get_mut(number);
+        match std::mem::replace(&mut operation.task, Task::Done) {
+            Task::Get => {
+                let outcome = Outcome::Found(live);
+                // An answer that says expired must hold when the clock is set back.
+                if is_expired && !self.membership.is_frozen() {
+                    return self.write(number, None, outcome, (now, effects));
+                }
+                self.counters.misses += u64::from(outcome == Outcome::Found(None));
+                self.answer(number, outcome, effects);
+            }
+            Task::Remove => {
+                let outcome = Outcome::Removed(live.is_some());
+                if live.is_none() && !is_expired && certain {
+                    // Slots of others only: nothing to hide but what entries on their way already do.
+                    return self.wait(number, outcome, effects);
+                }
+                self.write(number, None, outcome, (now, effects));
+            }
+            Task::Update(decide) => {
+                let change = decide(live.as_ref(), wall);
+                match change {
+                    Change::Keep if is_expired => {
+                        let outcome = Outcome::Updated { before: live, change: Kind::Kept };
+                        self.write(number, None, outcome, (now, effects));
+                    }
+                    Change::Keep => {
+                        self.answer(number, Outcome::Updated { before: live, change: Kind::Kept }, effects);
+                    }
+                    Change::Store(object) if object.value.len() > self.object_max() => {
+                        self.answer(number, Outcome::Refused(Refusal::ObjectTooLarge), effects);
+                    }
+                    Change::Store(object) => {
+                        let outcome = Outcome::Updated { before: live, change: Kind::Stored };
+                        self.write(number, Some(object), outcome, (now, effects));
+                    }
+                    Change::Remove => {
+                        let outcome = Outcome::Updated { before: live, change: Kind::Removed };
+                        self.write(number, None, outcome, (now, effects));
+                    }
+                }
+            }
+            Task::Set(_) | Task::Done => unreachable!("neither looks anything up"),
+        }
+    }
+
+    /// Makes a version, or that there is none, the newest of a key: what flash may hold of it is hidden first.
+    fn write(
+        &mut self,
+        number: u32,
+        object: Option<Object>,
+        outcome: Outcome,
+        (now, effects): (Instant, &mut Effects),
+    ) {
+        if self.membership.is_frozen() {
+            return self.answer(number, Outcome::Refused(Refusal::NoDrive), effects);
+        }
+        let sequence = self.next_sequence();
+        let operation = self.desk.operations.get(number);
+        let (key, hash, ident) = (operation.key.clone(), operation.hash, operation.ident);
+        self.buffer.drop_newest(&key);
+        self.wait_for_entries(number);
+        let mut hidden: BTreeSet<usize> = self.buffer.flying(ident).collect();
+        let pages: Vec<_> = self.index.find(ident).collect();
+        for page in pages {
+            let (drive, zone, _) = self.locate(page);
+            hidden.insert(drive);
+            let live = &mut self.drives[drive].zones[zone.index()].live[usize::from(key.namespace().0)];
+            *live = live.saturating_sub(1);
+        }
+        self.index.remove(ident, |_| true);
+        for drive in hidden {
+            // What a drive holds that is left out counts nothing; until that is recorded, the write waits for it.
+            if self.drives[drive].up {
+                self.issue_entry(drive, hash, sequence, Some(number));
+            }
+        }
+        match object {
+            Some(object) => {
+                self.counters.stores += 1;
+                self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
+                self.buffer.put(now, Record { key, hash, ident, object, alive: true, page: None });
+            }
+            None => self.counters.removes += 1,
+        }
+        self.answer_when_due(number, outcome, effects);
+    }
+
+    /// Answers when the entries are on the media that hide versions of what matches the key.
+    fn wait(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
+        self.wait_for_entries(number);
+        self.answer_when_due(number, outcome, effects);
+    }
+
+    fn answer_when_due(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
+        let operation = self.desk.operations.get_mut(number);
+        if operation.pending == 0 {
+            return self.answer(number, outcome, effects);
+        }
+        operation.stage = Stage::Waiting(outcome);
+    }
+
+    /// An operation waits for all entries on their way that match its key, and for the record of lost drives.
+    fn wait_for_entries(&mut self, number: u32) {
+        let operation = self.desk.operations.get_mut(number);
+        let ident = operation.ident;
+        for (_, waiters) in self.entries.range_mut((ident, 0)..=(ident, u64::MAX)) {
+            waiters.push(number);
+            operation.pending += 1;
+        }
+        if self.membership.wait(number) {
+            operation.pending += 1;
+        }
+    }
+
+    /// Something that an operation waited for has come.
+    pub(super) fn advance(&mut self, number: u32, effects: &mut Effects) {
+        let operation = self.desk.operations.get_mut(number);
+        assert!(operation.pending > 0, "an operation advances once for each thing that it waits for");
+        operation.pending -= 1;
+        if operation.pending > 0 {
+            return;
+        }
+        match std::mem::replace(&mut operation.stage, Stage::Queued) {
+            Stage::Waiting(outcome) => self.answer(number, outcome, effects),
+            _ => unreachable!("only those that wait have something pending"),
+        }
+    }
+
+    /// Answers, and lets the next operation on the key begin.
+    pub(super) fn answer(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
+        let operation = self.desk.operations.remove(number);
+        assert!(operation.pending == 0 || self.membership.is_frozen(), "an answer waits for entries");
+        effects.replies.push(Reply { id: operation.id, outcome });
+        let queue = self.desk.queues.get_mut(&operation.key).expect("an operation is in its queue");
+        let first = queue.pop_front();
+        assert!(first == Some(number), "operations on a key end in their order");
+        match queue.front() {
+            Some(next) => self.desk.ready.push_back(*next),
+            None => drop(self.desk.queues.remove(&operation.key)),
+        }
+    }
+
+    /// No drive takes writes any more: whoever waits is refused.
+    pub(super) fn refuse_all(&mut self, effects: &mut Effects) {
+        self.entries.clear();
+        self.buffer.drop_all(|_| true);
+        let fronts: Vec<u32> = self.desk.queues.values().filter_map(|queue| queue.front().copied()).collect();
+        for number in fronts {
+            let operation = self.desk.operations.get_mut(number);
+            if matches!(operation.stage, Stage::Waiting(_)) {
+                operation.pending = 0;
+                self.answer(number, Outcome::Refused(Refusal::NoDrive), effects);
+            }
+        }
+    }
+
+    /// Begins or ends a clear.
+    pub(super) fn clear_if_due(&mut self, effects: &mut Effects) {
+        let Some(clear) = self.desk.clear else { return };
+        if !self.desk.operations.is_empty() {
+            return;
+        }
+        let is_meant = |namespace| clear.namespace.is_none_or(|wanted| wanted == namespace);
+        if self.membership.is_frozen() {
+            return self.end_clear(clear, Outcome::Refused(Refusal::NoDrive), effects);
+        }
+        let Some(version) = clear.version else {
+            let sequence = self.next_sequence();
+            for (namespace, cleared) in (0..).zip(&mut self.cleared) {
+                if is_meant(crate::request::Namespace(namespace)) {
+                    *cleared = sequence;
+                }
+            }
+            self.buffer.drop_all(is_meant);
+            let version = Some(self.membership.change());
+            self.desk.clear = Some(Clear { version, ..clear });
+            return;
+        };
+        if !self.membership.has_settled(version) {
+            return;
+        }
+        for zone in self.drives.iter_mut().flat_map(|drive| &mut drive.zones) {
+            for (namespace, live) in (0..).zip(&mut zone.live) {
+                *live = if is_meant(crate::request::Namespace(namespace)) { 0 } else { *live };
+            }
+        }
+        if clear.namespace.is_none() {
+            self.index.clear();
+        }
+        self.end_clear(clear, Outcome::Cleared, effects);
+    }
+
+    fn end_clear(&mut self, clear: Clear, outcome: Outcome, effects: &mut Effects) {
+        effects.replies.push(Reply { id: clear.id, outcome });
+        self.desk.clear = None;
+        while let Some(request) = self.desk.behind.pop_front() {
+            self.accept(request);
+            if self.desk.clear.is_some() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each drive.
+
+use super::buffer::Batch;
+use super::drive::ZoneUse;
+use super::lookup::YOUNG;
+use super::{Effects, Purpose, Shard, command};
+use crate::format::header::Role;
+use crate::format::page::{Packer, PageWriter, Place};
+use crate::format::record;
+use crate::format::stamp::{Kind, Stamp};
+use crate::index::PageNumber;
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{BLOCK_BYTES, ZoneIndex};
+use std::collections::VecDeque;
+use zone::device::Op as DeviceOp;
+
+impl Shard {
+    /// Sends batches to all drives that are idle, while there is something to write.
+    pub(super) fn write_data(&mut self, now: Instant, effects: &mut Effects) {
+        if !self.membership.has_recorded() || self.membership.is_frozen() {
+            return;
+        }
+        let is_due = self.buffer.deadline().is_some_and(|due| due <= now);
+        let is_full = self.buffer.bytes() >= self.options.buffer_bytes();
+        let first = usize::try_from(self.counters.batches % self.drives.len() as u64).expect("few drives");
+        for more in 0..self.drives.len() {
+            let drive = (first + more) % self.drives.len();
+            let wanted = is_due || is_full || self.buffer.filling_bytes() >= BLOCK_BYTES;
+            let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
+            if wanted && is_idle && self.buffer.next_filling().is_some() {
+                self.write_batch(drive, now, effects);
+            }
+        }
+    }
+
+    fn write_batch(&mut self, drive: usize, now: Instant, effects: &mut Effects) {
+        let Some(zone) = self.open_zone(drive) else { return };
+        let (end, capacity) = (self.drives[drive].zones[zone.index()].end, self.drives[drive].capacity);
+        let first = end.max(1);
+        let room = (capacity - first) as usize;
+        let records = self.pack(drive, zone, first, room);
+        if records.is_empty() {
+            return self.close_zone(drive, zone, effects);
+        }
+        let mut frames = VecDeque::new();
+        if end == 0 {
+            frames.push_back(self.zone_header(drive, zone, Role::Data, YOUNG));
+        }
+        self.fill(drive, zone, &records, &mut frames);
+        self.counters.batches += 1;
+        self.counters.blocks_data += frames.len() as u64;
+        let records = records.into_iter().map(|(number, _)| number).collect();
+        self.drives[drive].batch = Some(Batch { zone, records, frames, handed: 0 });
+        self.buffer.restart_wait(now);
+        self.hand_over(drive, effects);
+    }
+
+    /// Takes records that fit, with their places counted from page `first` of the zone.
+    fn pack(&mut self, drive: usize, zone: ZoneIndex, first: u32, room: usize) -> Vec<(u32, Place)> {
+        let mut packer = Packer::new(room);
+        let mut taken = Vec::new();
+        while let Some(record) = self.buffer.next_filling() {
+            let (bytes, head) = record::sizes(&record.key, &record.object);
+            let Some(place) = packer.place(bytes, head) else { break };
+            let page = first + u32::try_from(place.page).expect("within a zone");
+            let number = PageNumber(self.drives[drive].base + zone.0 * self.drives[drive].capacity + page);
+            taken.push((self.buffer.launch(drive, number), place));
+            if packer.pages() >= self.options.batch_pages as usize {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// Writes records into pages and seals these.
+    fn fill(
+        &mut self,
+        drive: usize,
+        zone: ZoneIndex,
+        records: &[(u32, Place)],
+        frames: &mut VecDeque<Frame>,
+    ) {
+        let life = self.life(drive, zone, YOUNG);
+        let first = self.drives[drive].zones[zone.index()].end.max(1);
+        let mut pages: Vec<(Frame, u64, u64)> = Vec::new();
+        for (number, place) in records {
+            let record = self.buffer.record(*number);
+            let bytes = record::encode(&record.key, &record.object);
+            while pages.len() <= place.page {
+                let page = self.empty_page();
+                pages.push(page);
+            }
+            let mut done = PageWriter::resume(&mut pages[place.page].0.data).begin(place.offset, &bytes);
+            let origin = pages[place.page].1;
+            while done < bytes.len() {
+                let (mut frame, sequence, _) = self.empty_page();
+                done += PageWriter::resume(&mut frame.data).go_on(&bytes[done..]);
+                pages.push((frame, sequence, origin));
+            }
+        }
+        for ((mut frame, sequence, origin), page) in pages.into_iter().zip(first..) {
+            Stamp { life, page, kind: Kind::Records, sequence, origin }.seal(&mut frame);
+            frames.push_back(frame);
+        }
+    }
+
+    fn empty_page(&mut self) -> (Frame, u64, u64) {
+        let sequence = self.next_sequence();
+        let mut frame = self.take_frame();
+        PageWriter::new(&mut frame.data);
+        (frame, sequence, 0)
+    }
+
+    /// Hands the next frames of a batch to the drive.
+    fn hand_over(&mut self, drive: usize, effects: &mut Effects) {
+        let own = &mut self.drives[drive];
+        let batch = own.batch.as_mut().expect("a batch is under way");
+        let count = batch.frames.len().min(own.transfer_max as usize);
+        let frames: Vec<Frame> = batch.frames.drain(..count).collect();
+        batch.handed = u32::try_from(count).expect("at most a transfer");
+        let (zone, offset) = (batch.zone, own.zones[batch.zone.index()].end);
+        assert!(count > 0 && offset + batch.handed <= own.capacity, "batches fit their zones");
+        let token = Purpose::Batch.token(0);
+        effects.commands.push(command(drive, zone, token, DeviceOp::Write { offset, frames }));
+    }
+
+    /// Frames of a batch are on the media.
+    pub(super) fn on_written(&mut self, drive: usize, effects: &mut Effects) {
+        let own = &mut self.drives[drive];
+        let batch = own.batch.as_ref().expect("a batch is under way");
+        let zone = batch.zone;
+        own.zones[zone.index()].end += batch.handed;
+        if !batch.frames.is_empty() {
+            return self.hand_over(drive, effects);
+        }
+        let batch = own.batch.take().expect("seen above");
+        if own.zones[zone.index()].end == own.capacity && own.open == Some(zone) {
+            own.zones[zone.index()].used = ZoneUse::Full;
+            own.open = None;
+        }
+        for number in batch.records {
+            self.land(drive, zone, number);
+        }
+    }
+
+    /// A record is on the media: it gets a slot, unless it was superseded; what finds no slot is hidden.
+    fn land(&mut self, drive: usize, zone: ZoneIndex, number: u32) {
+        let record = self.buffer.record(number);
+        let (hash, namespace) = (record.hash, usize::from(record.key.namespace().0));
+        let page = record.page.expect("it was in flight");
+        if record.alive {
+            if self.index.insert(hash, page).is_ok() {
+                self.drives[drive].zones[zone.index()].live[namespace] += 1;
+            } else {
+                let sequence = self.next_sequence();
+                self.issue_entry(drive, hash, sequence, None);
+                self.counters.index_full += 1;
+            }
+        }
+        self.buffer.land(number);
+    }
+
+    /// The zone of a drive that takes pages.
+    fn open_zone(&mut self, drive: usize) -> Option<ZoneIndex> {
+        if let Some(zone) = self.drives[drive].open {
+            return Some(zone);
+        }
+        let own = &self.drives[drive];
+        // What the journal may still take is not for data.
+        if own.free_zones() <= own.journal_share() {
+            return None;
+        }
+        let zone = own.find_free()?;
+        let birth = self.next_sequence();
+        let own = &mut self.drives[drive];
+        let found = &mut own.zones[zone.index()];
+        (found.used, found.birth, found.end) = (ZoneUse::Open, birth, 0);
+        own.open = Some(zone);
+        Some(zone)
+    }
+
+    /// A zone takes no more: the next record is larger than its room.
+    fn close_zone(&mut self, drive: usize, zone: ZoneIndex, effects: &mut Effects) {
+        let own = &mut self.drives[drive];
+        assert!(own.open == Some(zone) && own.zones[zone.index()].end > 0, "an empty zone takes any record");
+        own.open = None;
+        own.zones[zone.index()].used = ZoneUse::Full;
+        // No reset overtakes it.
+        own.zones[zone.index()].readers += 1;
+        effects.commands.push(command(drive, zone, Purpose::Finish.token(0), DeviceOp::Finish));
+    }
+}

@@ -1,0 +1,127 @@
+//! A mounted cache: a shard and its drives.
+
+use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
+use crate::shard::{Effects, Shard, ZoneUse};
+use crate::status::{Recovery, Status, ZoneCounts};
+use base::time::Instant;
+use base::units::DriveIndex;
+use zone::device::Completion;
+use zone::drives::DriveSet;
+
+/// See the module.
+pub struct CacheVolume {
+    shard: Shard,
+    drives: DriveSet,
+    effects: Effects,
+    completions: Vec<(DriveIndex, Completion)>,
+    recovery: Recovery,
+}
+
+impl CacheVolume {
+    pub(crate) fn new(shard: Shard, drives: DriveSet, recovery: Recovery) -> CacheVolume {
+        CacheVolume { shard, drives, effects: Effects::default(), completions: Vec::new(), recovery }
+    }
+
+    /// Turns until what recovery has to write and reset is on the media.
+    pub(crate) fn make_ready(&mut self, mut now: Instant, wall: WallMillis) {
+        let mut replies = Vec::new();
+        while !self.shard.is_ready() {
+            if !self.turn(now, wall, &mut replies) {
+                match self.drives.next_event() {
+                    Some(next) => now = now.max(next),
+                    None => std::hint::spin_loop(),
+                }
+            }
+        }
+        assert!(replies.is_empty(), "nobody asked yet");
+    }
+
+    /// The drives.
+    pub fn drives_mut(&mut self) -> &mut DriveSet {
+        &mut self.drives
+    }
+
+    /// Gives the drives back; what is in buffers is lost.
+    #[must_use]
+    pub fn into_drives(self) -> DriveSet {
+        self.drives
+    }
+
+    /// Earliest event of drives in virtual time.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Instant> {
+        self.drives.next_event()
+    }
+
+    /// Commands that drives were given and have not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        (0..self.drives.len()).map(|place| self.drives.in_flight(DriveIndex::at(place))).sum()
+    }
+
+    /// True when everything that was stored is in pages on the media: nothing is in buffers.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.shard.buffer_bytes() == 0
+    }
+
+    /// The shard.
+    #[must_use]
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// Status of the cache.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut zones = ZoneCounts::default();
+        for drive in self.shard.drives().iter().filter(|drive| drive.up) {
+            zones.free += drive.count(|used| used == ZoneUse::Free);
+            zones.open += drive.count(|used| used == ZoneUse::Open);
+            zones.full += drive.count(|used| used == ZoneUse::Full);
+            zones.journal += drive.count(|used| used == ZoneUse::Journal);
+            let leaving = |used| matches!(used, ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping);
+            zones.leaving += drive.count(leaving);
+        }
+        Status {
+            counters: *self.shard.counters(),
+            objects: (0..16).map(|namespace| self.shard.objects(Namespace(namespace))).sum(),
+            index_bytes: self.shard.index().bytes(),
+            index_slots: self.shard.index().used(),
+            buffer_bytes: self.shard.buffer_bytes(),
+            zones,
+            drives: self.shard.drives().iter().filter(|drive| drive.up).count(),
+            frozen: self.shard.membership().is_frozen(),
+            recovery: self.recovery,
+        }
+    }
+}
+
+impl Cache for CacheVolume {
+    fn submit(&mut self, _now: Instant, wall: WallMillis, request: Request) {
+        self.shard.submit(wall, request);
+    }
+
+    fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
+        self.drives.poll(now, &mut self.completions);
+        let mut has_moved = !self.completions.is_empty();
+        for (drive, completion) in self.completions.drain(..) {
+            self.shard.complete(drive, completion, &mut self.effects);
+        }
+        self.shard.turn(now, wall, &mut self.effects);
+        has_moved |= !self.effects.commands.is_empty() || !self.effects.replies.is_empty();
+        for command in self.effects.commands.drain(..) {
+            self.drives.submit(now, command);
+        }
+        replies.append(&mut self.effects.replies);
+        has_moved || self.shard.is_eager()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.shard.next_deadline()
+    }
+
+    fn objects(&self, namespace: Namespace) -> u64 {
+        self.shard.objects(namespace)
+    }
+}
