@@ -65,6 +65,8 @@ pub struct Recovery {
     pub records_older: u64,
     /// Records that found no slot, journaled.
     pub records_without_slot: u64,
+    /// Records beside a hidden one that the index cannot tell from it any more, journaled.
+    pub records_beside: u64,
     /// Zones dropped because something in them could not be read.
     pub zones_dropped: u64,
     /// Drives that began empty.

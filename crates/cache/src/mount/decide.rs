@@ -7,7 +7,7 @@ use crate::hash::{Ident, KeyHash, Shape};
 use crate::index::{Index, PageNumber};
 use crate::shard::Drive;
 use crate::status::Recovery;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What recovery makes of the drives.
 pub struct Decision {
@@ -56,6 +56,7 @@ pub fn decide(
     recovery: &mut Recovery,
 ) -> Decision {
     let mut candidates = Vec::new();
+    let mut beside = BTreeSet::new();
     for (drive, scan) in scans.iter().enumerate() {
         let Some(scan) = scan else { continue };
         let hides = hides_of(scan);
@@ -69,26 +70,28 @@ pub fn decide(
                 let is_hidden = hides.iter().any(|(shape, idents)| {
                     idents.get(&shape.ident(hash)).is_some_and(|entry| *entry > sequence)
                 });
-                if is_hidden || sequence < cleared[namespace] {
-                    recovery.records_hidden += 1;
-                    continue;
-                }
                 let zone_number = u32::try_from(zone).expect("a u32 of zones");
                 let page = drives[drive].base + zone_number * drives[drive].capacity + record.page;
                 let page = PageNumber(page);
+                if is_hidden || sequence < cleared[namespace] {
+                    recovery.records_hidden += 1;
+                    beside.insert((page, shape.ident(hash)));
+                    continue;
+                }
                 candidates.push(Candidate { hash, sequence, drive, page, zone, namespace });
             }
         }
     }
     candidates.sort_by_key(|found| (found.hash, std::cmp::Reverse(found.sequence)));
-    place(shape, candidates, drives, recovery)
+    place(shape, (candidates, beside), drives, recovery)
 }
 
 /// Gives slots to the newest of each key. Older ones and what finds no slot are hidden, with what the index cannot tell
-/// from them.
+/// from them. So is what lies beside a hidden record that the index cannot tell from it any more: its slot would lead to
+/// both. That happens when the index tells other keys apart than it did when the entry was written.
 fn place(
     shape: Shape,
-    candidates: Vec<Candidate>,
+    (candidates, beside): (Vec<Candidate>, BTreeSet<(PageNumber, Ident)>),
     drives: &mut [Drive],
     recovery: &mut Recovery,
 ) -> Decision {
@@ -113,7 +116,10 @@ fn place(
     let mut index = Index::new(shape);
     let mut placed = Vec::with_capacity(newest.len());
     for found in newest {
-        if index.insert(found.hash, found.page).is_ok() {
+        if beside.contains(&(found.page, shape.ident(found.hash))) {
+            recovery.records_beside += 1;
+            hide(&found);
+        } else if index.insert(found.hash, found.page).is_ok() {
             placed.push(found);
         } else {
             recovery.records_without_slot += 1;

@@ -240,6 +240,9 @@ impl Shard {
 
     /// Answers when the entries are on the media that hide versions of what matches the key.
     fn wait(&mut self, number: u32, outcome: Outcome, effects: &mut Effects) {
+        if self.membership.is_frozen() {
+            return self.answer(number, Outcome::Refused(Refusal::NoDrive), effects);
+        }
         self.wait_for_entries(number);
         self.answer_when_due(number, outcome, effects);
     }

@@ -1,6 +1,6 @@
 //! Writing: records leave the filling buffer for pages of an open zone, one batch in flight for each drive.
 
-use super::buffer::Batch;
+use super::buffer::{Batch, Record};
 use super::drive::ZoneUse;
 use super::lookup::YOUNG;
 use super::{Effects, Purpose, Shard, command};
@@ -12,7 +12,7 @@ use crate::index::PageNumber;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, ZoneIndex};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use zone::device::Op as DeviceOp;
 
 impl Shard {
@@ -139,18 +139,23 @@ impl Shard {
             own.zones[zone.index()].used = ZoneUse::Full;
             own.open = None;
         }
+        let place_of = |record: &Record| (record.page, record.ident);
+        let landed = batch.records.iter().map(|number| self.buffer.record(*number));
+        let superseded: BTreeSet<_> = landed.filter(|record| !record.alive).map(place_of).collect();
         for number in batch.records {
-            self.land(drive, zone, number);
+            let has_dead_mate = superseded.contains(&place_of(self.buffer.record(number)));
+            self.land((drive, zone), number, has_dead_mate);
         }
     }
 
-    /// A record is on the media: it gets a slot, unless it was superseded; what finds no slot is hidden.
-    fn land(&mut self, drive: usize, zone: ZoneIndex, number: u32) {
+    /// A record is on the media: it gets a slot, unless it was superseded. What finds no slot is hidden; so is what the
+    /// index cannot tell from a superseded record of the same page, for its slot would lead to both.
+    fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) {
         let record = self.buffer.record(number);
         let (hash, namespace) = (record.hash, usize::from(record.key.namespace().0));
         let page = record.page.expect("it was in flight");
         if record.alive {
-            if self.index.insert(hash, page).is_ok() {
+            if !has_dead_mate && self.index.insert(hash, page).is_ok() {
                 self.drives[drive].zones[zone.index()].live[namespace] += 1;
             } else {
                 let sequence = self.next_sequence();
