@@ -261,7 +261,7 @@ fn recover(
         drives: agreed.uuids(),
         epoch: agreed.newest.epoch + 1,
     };
-    let membership = Membership::new(agreed.newest.generation, agreed.members);
+    let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.members);
     let cleared = agreed.newest.cleared;
     Recovered { identity, options, index, drives, wall: latest, cleared, membership, entries }
 }

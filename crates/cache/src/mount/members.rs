@@ -21,6 +21,8 @@ pub struct Agreed {
     pub believed: Vec<bool>,
     /// Members in use of the newest superblock, there or not.
     pub members: usize,
+    /// Drives that are there and among these members.
+    pub there: Vec<bool>,
     logs: Vec<Option<LogPlace>>,
 }
 
@@ -94,15 +96,17 @@ pub fn agree(drives: &mut DriveSet, now: Instant) -> Result<Agreed, MountError> 
 fn judge(newest: &[Superblock], first: Superblock, logs: Vec<Option<Log>>) -> Result<Agreed, MountError> {
     let in_use = |record: &Superblock| record.members.iter().filter(|member| member.in_use).count();
     let members = newest.iter().map(in_use).max().expect("there is one");
-    let is_believed = |(place, log): (usize, &Option<Log>)| {
-        let trusted = log.as_ref().filter(|log| !log.is_doubtful);
-        let own = trusted.and_then(|log| log.newest.as_ref()).map(|(record, _)| record.members[place].uuid);
+    let is_there = |(place, log): (usize, &Option<Log>)| {
+        let own =
+            log.as_ref().and_then(|log| log.newest.as_ref()).map(|(record, _)| record.members[place].uuid);
         newest.iter().all(|record| record.members[place].in_use && own == Some(record.members[place].uuid))
     };
-    let mut believed: Vec<bool> = logs.iter().enumerate().map(is_believed).collect();
+    let there: Vec<bool> = logs.iter().enumerate().map(is_there).collect();
+    let is_whole = |log: &Option<Log>| log.as_ref().is_some_and(|log| !log.is_doubtful);
+    let mut believed: Vec<bool> =
+        there.iter().zip(&logs).map(|(there, log)| *there && is_whole(log)).collect();
     let present = believed.iter().filter(|believed| **believed).count();
-    let doubtful = logs.iter().flatten().filter(|log| log.is_doubtful).count();
-    if (present + doubtful) * 2 <= members {
+    if there.iter().filter(|there| **there).count() * 2 <= members {
         // The others may have gone on without these, and may come back without them.
         return Err(MountError::NoMajority { present, members });
     }
@@ -118,7 +122,7 @@ fn judge(newest: &[Superblock], first: Superblock, logs: Vec<Option<Log>>) -> Re
         }
     }
     let logs = logs.into_iter().map(|log| log.map(|log| log.place)).collect();
-    Ok(Agreed { newest: record, believed, members, logs })
+    Ok(Agreed { newest: record, believed, members, there, logs })
 }
 
 fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log, MountError> {

@@ -20,6 +20,8 @@ pub struct Membership {
     settled: u64,
     /// Members in use of the last settled record.
     settled_members: usize,
+    /// Which of them are known to be there.
+    settled_there: Vec<bool>,
     /// Version that is being recorded, and the drives that have not done so.
     job: Option<(u64, BTreeSet<usize>)>,
     /// Superblock that is being recorded.
@@ -30,14 +32,16 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Members after the record of this generation, which the first change replaces.
+    /// Members after the record of this generation, which the first change replaces: so many are in use, and these of them
+    /// are there. A drive that begins empty is none of them until it is recorded.
     #[must_use]
-    pub fn new(generation: u64, members_in_use: usize) -> Membership {
+    pub fn new(generation: u64, there: Vec<bool>, members_in_use: usize) -> Membership {
         Membership {
             generation,
             version: 1,
             settled: 0,
             settled_members: members_in_use,
+            settled_there: there,
             job: None,
             superblock: None,
             waiters: Vec::new(),
@@ -97,7 +101,8 @@ impl Shard {
         if self.membership.frozen {
             return;
         }
-        let in_use = self.drives.iter().filter(|drive| drive.up).count();
+        let there = self.drives.iter().zip(&self.membership.settled_there);
+        let in_use = there.filter(|(drive, there)| drive.up && **there).count();
         if in_use == 0 || in_use * 2 < self.membership.settled_members {
             self.membership.frozen = true;
             return self.refuse_all(effects);
@@ -108,6 +113,7 @@ impl Shard {
             }
             self.membership.settled = *version;
             let recorded = self.membership.superblock.take().expect("a job has one");
+            self.membership.settled_there = recorded.members.iter().map(|member| member.in_use).collect();
             self.membership.settled_members = recorded.members.iter().filter(|member| member.in_use).count();
             self.membership.job = None;
             let settled = self.membership.settled;
