@@ -14,7 +14,9 @@ pub mod control;
 pub mod core_loop;
 pub mod listen;
 pub mod nbd;
+pub mod resp;
 mod ring;
+pub mod slab;
 pub mod stop;
 mod transfer;
 

@@ -14,9 +14,9 @@
 //! that wait for them. (With more cores the bridge keeps those of merges apart, and it is spare.)
 
 use super::backend::Backend;
-use super::slab::{Key, Slab};
 use super::write_gate::{IDS_END, Merge};
 use crate::nbd::transmission::{ByteRange, Cut};
+use crate::slab::{Key, Slab};
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
 use base::time::Instant;

@@ -110,7 +110,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn serve_last(&mut self, key: super::slab::Key) -> io::Result<()> {
+    fn serve_last(&mut self, key: crate::slab::Key) -> io::Result<()> {
         let Some(client) = self.clients.at(key) else { return Ok(()) };
         client.finish_if_resting();
         // Those who are ready are served in this turn anyway, and twice would be once too often.

@@ -4,11 +4,11 @@
 use super::client::{Client, HangUp, Pause};
 use super::cores::Newcomer;
 use super::question::{Next, Question};
-use super::slab::Key;
 use super::stopping::Phase;
 use super::{ACCEPT_RETRY, Server, Token};
 use crate::control::CONTROL_CONNECTIONS_MAX;
 use crate::ring::Event;
+use crate::slab::Key;
 use crate::transfer::Transfer;
 use array::request::Reply;
 use base::time::Instant;

@@ -16,9 +16,9 @@
 //! room for a visitor, and the engine never misses what is its own.
 
 use super::super::backend::Backend;
-use super::super::slab::Slab;
 use super::super::write_gate::{Gated, Merge};
 use super::{Ask, AskFrom, Mailbox};
+use crate::slab::Slab;
 use array::request::{Controlled, Reply, Request, RequestId, Volume};
 use base::frame::FramePool;
 use base::time::Instant;

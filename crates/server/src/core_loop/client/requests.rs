@@ -5,10 +5,10 @@
 
 use super::super::desk::{Desk, OperationKind};
 use super::super::inbox::STAGED_PAYLOAD_BYTES_MAX;
-use super::super::slab::Key;
 use super::{Client, HangUp, OPERATIONS_MAX, Pause, REPLY_FRAMES_MAX, REPLY_HEADER_BYTES_MAX, Stage, Step};
 use crate::nbd::codec::{self, CodecError, ErrorCode, REQUEST_BYTES, RequestHeader};
 use crate::nbd::transmission::{self, ByteRange, Command, Cut, Refusal};
+use crate::slab::Key;
 
 impl Client {
     /// Looks at the next request; takes it only if it can be carried out now.

@@ -5,14 +5,14 @@
 
 /// The name of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub struct Key {
     index: u32,
     generation: u32,
 }
 
 impl Key {
     /// The slot, for packing into a request id.
-    pub(crate) fn index(self) -> u32 {
+    pub fn index(self) -> u32 {
         self.index
     }
 }
@@ -25,21 +25,28 @@ struct Slot<T> {
 
 /// A table of entries that come and go.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     slots: Vec<Slot<T>>,
     vacant: Vec<u32>,
 }
 
 impl<T> Slab<T> {
-    pub(crate) fn new() -> Slab<T> {
+    /// An empty table.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "made in one place")]
+    pub fn new() -> Slab<T> {
         Slab { slots: Vec::new(), vacant: Vec::new() }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Entries that there are.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "a count, not a container")]
+    pub fn len(&self) -> usize {
         self.slots.len() - self.vacant.len()
     }
 
-    pub(crate) fn insert(&mut self, entry: T) -> Key {
+    /// Adds an entry.
+    pub fn insert(&mut self, entry: T) -> Key {
         if let Some(index) = self.vacant.pop() {
             let slot = &mut self.slots[position(index)];
             assert!(slot.entry.is_none());
@@ -51,7 +58,8 @@ impl<T> Slab<T> {
         Key { index, generation: 0 }
     }
 
-    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+    /// Takes an entry out, if it is still there.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(position(key.index))?;
         if slot.generation != key.generation {
             return None;
@@ -62,19 +70,20 @@ impl<T> Slab<T> {
         Some(entry)
     }
 
-    pub(crate) fn at(&mut self, key: Key) -> Option<&mut T> {
+    /// An entry, if it is still there.
+    pub fn at(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(position(key.index))?;
         if slot.generation == key.generation { slot.entry.as_mut() } else { None }
     }
 
     /// The key of the present tenant of a slot.
-    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+    pub fn key_at(&self, index: u32) -> Option<Key> {
         let slot = self.slots.get(position(index))?;
         slot.entry.as_ref().map(|_| Key { index, generation: slot.generation })
     }
 
     /// The keys of all entries, into a vector that the caller reuses.
-    pub(crate) fn keys(&self, into: &mut Vec<Key>) {
+    pub fn keys(&self, into: &mut Vec<Key>) {
         let slots = (0_u32..).zip(&self.slots);
         into.extend(
             slots

@@ -1,0 +1,10 @@
+//! What commands do, a file for each kind of them.
+
+pub mod client;
+pub mod config;
+pub mod connection;
+pub mod expiry;
+pub mod introspection;
+pub mod keys;
+pub mod strings;
+pub mod transaction;

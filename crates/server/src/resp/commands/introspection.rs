@@ -1,0 +1,276 @@
+//! COMMAND and INFO: what the server says of itself.
+
+use crate::resp::answer::Answer;
+use crate::resp::call::{Call, Step};
+use crate::resp::front::{CacheFacts, Front};
+use crate::resp::parser::Arguments;
+use crate::resp::settings::{DATABASES, REDIS_VERSION};
+use crate::resp::table::{self, COMMANDS, Command};
+use cache::request::{Cache, Namespace};
+use std::fmt::Write;
+
+/// Sections of INFO, in order.
+const SECTIONS: &[&str] =
+    &["server", "clients", "memory", "persistence", "stats", "replication", "cpu", "keyspace", "zoneweave"];
+
+/// A command that has parts, without one.
+pub(in crate::resp) fn container(call: &mut Call<'_>) -> Step {
+    // The arity of containers lets nobody come here; the answer is that of a wrong one.
+    let name = String::from_utf8_lossy(call.at(0)).to_ascii_lowercase();
+    Step::Answer(Answer::error(format_args!("wrong number of arguments for '{name}' command")))
+}
+
+/// COMMAND.
+pub(in crate::resp) fn command(_: &mut Call<'_>) -> Step {
+    Step::Answer(Answer::Array(COMMANDS.iter().map(described).collect()))
+}
+
+/// COMMAND COUNT.
+pub(in crate::resp) fn command_count(_: &mut Call<'_>) -> Step {
+    Step::Answer(Answer::Integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX)))
+}
+
+/// COMMAND LIST.
+pub(in crate::resp) fn command_list(_: &mut Call<'_>) -> Step {
+    Step::Answer(Answer::Array(COMMANDS.iter().map(|command| Answer::bulk(command.name)).collect()))
+}
+
+/// A command by its name, or a part of one as `client|list`.
+fn named(name: &[u8]) -> Option<&'static Command> {
+    let mut parts = name.splitn(2, |byte| *byte == b'|');
+    let command = table::by_name(COMMANDS, parts.next()?)?;
+    match parts.next() {
+        None => Some(command),
+        Some(part) => table::by_name(command.subcommands, part),
+    }
+}
+
+/// COMMAND INFO.
+pub(in crate::resp) fn command_info(call: &mut Call<'_>) -> Step {
+    if call.arguments.len() == 2 {
+        return command(call);
+    }
+    let told = call.arguments.from(2).map(|name| named(name).map_or(Answer::Null, described));
+    Step::Answer(Answer::Array(told.collect()))
+}
+
+fn words(text: &'static str) -> Vec<Answer> {
+    text.split(' ').filter(|word| !word.is_empty()).map(Answer::Simple).collect()
+}
+
+/// A command as COMMAND INFO has it.
+fn described(command: &'static Command) -> Answer {
+    let narrow = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let keys = command.keys;
+    Answer::Array(vec![
+        Answer::bulk(command.full_name),
+        Answer::Integer(command.arity),
+        Answer::Set(words(command.flags)),
+        Answer::Integer(narrow(keys.first)),
+        Answer::Integer(keys.last),
+        Answer::Integer(narrow(keys.step)),
+        Answer::Set(words(command.categories)),
+        Answer::Array(command.tips.split(' ').filter(|tip| !tip.is_empty()).map(Answer::bulk).collect()),
+        Answer::Array(key_specifications(command)),
+        Answer::Array(command.subcommands.iter().map(described).collect()),
+    ])
+}
+
+/// Where keys begin and how they follow, as clients of clusters want it.
+fn key_specifications(command: &Command) -> Vec<Answer> {
+    let keys = command.keys;
+    if keys.first == 0 {
+        return Vec::new();
+    }
+    let narrow = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let map = |pairs: Vec<(&str, Answer)>| {
+        Answer::Map(pairs.into_iter().map(|(name, value)| (Answer::bulk(name), value)).collect())
+    };
+    let access = if command.has_flag("write") { "RW" } else { "RO" };
+    // The last key counts from the first.
+    let last = if keys.last < 0 { keys.last } else { keys.last - narrow(keys.first) };
+    let begin = vec![
+        ("type", Answer::bulk("index")),
+        ("spec", map(vec![("index", Answer::Integer(narrow(keys.first)))])),
+    ];
+    let range = vec![
+        ("lastkey", Answer::Integer(last)),
+        ("keystep", Answer::Integer(narrow(keys.step))),
+        ("limit", Answer::Integer(0)),
+    ];
+    let find = vec![("type", Answer::bulk("range")), ("spec", map(range))];
+    vec![map(vec![
+        ("flags", Answer::Set(vec![Answer::Simple(access)])),
+        ("begin_search", map(begin)),
+        ("find_keys", map(find)),
+    ])]
+}
+
+/// COMMAND DOCS.
+pub(in crate::resp) fn command_docs(call: &mut Call<'_>) -> Step {
+    let told: Vec<&'static Command> = if call.arguments.len() == 2 {
+        COMMANDS.iter().collect()
+    } else {
+        call.arguments.from(2).filter_map(named).collect()
+    };
+    let documented = |command: &&'static Command| (Answer::bulk(command.full_name), documents(command));
+    Step::Answer(Answer::Map(told.iter().map(documented).collect()))
+}
+
+fn documents(command: &'static Command) -> Answer {
+    let (group, since, summary) = command.docs;
+    let mut pairs = vec![("summary", summary), ("since", since), ("group", group)];
+    pairs.retain(|(_, text)| !text.is_empty());
+    let mut pairs: Vec<_> =
+        pairs.into_iter().map(|(name, text)| (Answer::bulk(name), Answer::bulk(text))).collect();
+    if !command.subcommands.is_empty() {
+        let parts = command.subcommands.iter().map(|part| (Answer::bulk(part.full_name), documents(part)));
+        pairs.push((Answer::bulk("subcommands"), Answer::Map(parts.collect())));
+    }
+    Answer::Map(pairs)
+}
+
+/// COMMAND GETKEYS.
+pub(in crate::resp) fn command_getkeys(call: &mut Call<'_>) -> Step {
+    let inner = call.arguments.behind(2);
+    let Some(command) = table::by_name(COMMANDS, inner.at(0)) else {
+        return Step::Answer(Answer::error("Invalid command specified"));
+    };
+    if table::find(inner).is_err() {
+        return Step::Answer(Answer::error("Invalid number of arguments specified for command"));
+    }
+    let keys = keys_of(command, inner);
+    Step::Answer(if keys.is_empty() {
+        Answer::error("The command has no key arguments")
+    } else {
+        Answer::Array(keys.into_iter().map(Answer::bulk).collect())
+    })
+}
+
+fn keys_of<'a>(command: &Command, arguments: Arguments<'a>) -> Vec<&'a [u8]> {
+    let keys = command.keys;
+    if keys.first == 0 {
+        return Vec::new();
+    }
+    let count = if keys.last < 0 { usize::MAX } else { 1 };
+    arguments.from(keys.first).step_by(keys.step).take(count).collect()
+}
+
+/// INFO [SECTION...].
+pub(in crate::resp) fn info(call: &mut Call<'_>) -> Step {
+    let asked: Vec<Vec<u8>> = call.arguments.from(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let is_all = asked.is_empty()
+        || asked.iter().any(|name| [&b"all"[..], b"default", b"everything"].contains(&name.as_slice()));
+    let facts = call.cache.facts();
+    let mut text = String::new();
+    for section in SECTIONS {
+        if !is_all && !asked.iter().any(|name| name == section.as_bytes()) {
+            continue;
+        }
+        if !text.is_empty() {
+            text += "\r\n";
+        }
+        let title = format!("{}{}", section[..1].to_ascii_uppercase(), &section[1..]);
+        text += &format!("# {}\r\n", if *section == "cpu" { "CPU" } else { &title });
+        for (name, value) in lines_of(section, call.front, &facts, call.cache) {
+            // Writing to a string does not fail.
+            let _written = write!(text, "{name}:{value}\r\n");
+        }
+    }
+    Step::Answer(Answer::Text(text))
+}
+
+type Lines = Vec<(String, String)>;
+
+fn lines_of(
+    section: &str,
+    front: &Front,
+    facts: &CacheFacts,
+    cache: &dyn crate::resp::front::Backend,
+) -> Lines {
+    match section {
+        "server" => server_lines(front),
+        "clients" => owned(&[
+            ("connected_clients", front.clients.to_string()),
+            ("maxclients", front.settings.clients_max.to_string()),
+            ("client_memory_bytes", front.memory.used().to_string()),
+            ("blocked_clients", "0".to_owned()),
+        ]),
+        "memory" => owned(&[
+            ("used_memory", facts.memory_bytes.to_string()),
+            ("maxmemory", facts.memory_bytes_max.to_string()),
+            ("maxmemory_policy", "allkeys-lru".to_owned()),
+        ]),
+        "persistence" => owned(&[
+            ("loading", "0".to_owned()),
+            ("async_loading", "0".to_owned()),
+            ("rdb_bgsave_in_progress", "0".to_owned()),
+            ("aof_enabled", "0".to_owned()),
+            ("aof_rewrite_in_progress", "0".to_owned()),
+        ]),
+        "stats" => statistics_lines(front, facts),
+        "replication" => owned(&[("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
+        "cpu" => cpu_lines(),
+        "keyspace" => keyspace_lines(cache),
+        _ => facts.lines.clone(),
+    }
+}
+
+fn owned(lines: &[(&str, String)]) -> Lines {
+    lines.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+fn server_lines(front: &Front) -> Lines {
+    let settings = &front.settings;
+    owned(&[
+        ("redis_version", REDIS_VERSION.to_owned()),
+        ("redis_mode", "standalone".to_owned()),
+        ("server_name", "zoneweave".to_owned()),
+        ("zoneweave_version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("os", std::env::consts::OS.to_owned()),
+        ("arch_bits", usize::BITS.to_string()),
+        ("process_id", std::process::id().to_string()),
+        ("run_id", settings.run_id.clone()),
+        ("tcp_port", settings.port.to_string()),
+        ("uptime_in_seconds", front.uptime_seconds().to_string()),
+        ("uptime_in_days", (front.uptime_seconds() / 86_400).to_string()),
+        ("executable", settings.executable.display().to_string()),
+    ])
+}
+
+fn statistics_lines(front: &Front, facts: &CacheFacts) -> Lines {
+    let statistics = &front.statistics;
+    owned(&[
+        ("total_connections_received", statistics.connections.to_string()),
+        ("total_commands_processed", statistics.commands.to_string()),
+        ("total_net_input_bytes", statistics.bytes_in.to_string()),
+        ("total_net_output_bytes", statistics.bytes_out.to_string()),
+        ("rejected_connections", statistics.connections_refused.to_string()),
+        ("expired_keys", facts.objects_expired.to_string()),
+        ("evicted_keys", facts.objects_evicted.to_string()),
+        ("keyspace_hits", statistics.hits.to_string()),
+        ("keyspace_misses", statistics.misses.to_string()),
+        ("total_error_replies", statistics.errors.to_string()),
+    ])
+}
+
+fn cpu_lines() -> Lines {
+    let usage = rustix::param::clock_ticks_per_second();
+    let times = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may have spaces; user and system time are the 12th and 13th behind it.
+    let fields: Vec<u64> = times
+        .rsplit_once(") ")
+        .map(|(_, rest)| rest.split(' ').map(|field| field.parse().unwrap_or(0)).collect())
+        .unwrap_or_default();
+    let seconds = |index: usize| {
+        let ticks = fields.get(index).copied().unwrap_or(0);
+        format!("{}.{:06}", ticks / usage, ticks % usage * 1_000_000 / usage)
+    };
+    owned(&[("used_cpu_sys", seconds(12)), ("used_cpu_user", seconds(11))])
+}
+
+fn keyspace_lines(cache: &dyn crate::resp::front::Backend) -> Lines {
+    let count = |index: u8| Cache::objects(cache, Namespace(index));
+    let filled = (0..DATABASES).filter(|index| count(*index) > 0);
+    filled.map(|index| (format!("db{index}"), format!("keys={},expires=0,avg_ttl=0", count(index)))).collect()
+}

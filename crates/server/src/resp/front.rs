@@ -1,0 +1,220 @@
+//! What all sessions share: requests under way and whose they are, memory, settings, statistics.
+//!
+//! Invariant: a waiter exists exactly while its request is under way, also when its client has left.
+
+use super::settings::Settings;
+use crate::slab::{Key, Slab};
+use base::time::Instant;
+use cache::request::{Cache, Namespace, Op, Outcome, Reply, Request, RequestId, WallMillis};
+
+/// Memory that a request is taken to need beside the value, in bytes.
+const REQUEST_BYTES: usize = 256;
+
+/// What a cache says of itself for INFO.
+#[derive(Clone, Debug, Default)]
+pub struct CacheFacts {
+    /// Memory of index, buffers and memory cache, in bytes.
+    pub memory_bytes: u64,
+    /// Most of it.
+    pub memory_bytes_max: u64,
+    /// Objects that were given up to make space.
+    pub objects_evicted: u64,
+    /// Objects that were found expired.
+    pub objects_expired: u64,
+    /// More lines, name and value, in order.
+    pub lines: Vec<(String, String)>,
+}
+
+/// A cache that says what it does.
+pub trait Backend: Cache {
+    /// Facts for INFO.
+    fn facts(&self) -> CacheFacts;
+}
+
+/// Whose a request is.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    client: Key,
+    /// Command of the client, by its place among all.
+    sequence: u64,
+    bytes_reserved: usize,
+    is_read: bool,
+}
+
+/// An outcome on its way to a session.
+#[derive(Debug)]
+pub struct Delivery {
+    /// The session's key.
+    pub client: Key,
+    /// Command of the session, by its place among all.
+    pub sequence: u64,
+    /// What came of the request.
+    pub outcome: Outcome,
+}
+
+/// Memory of clients: what they sent, what is under way, what they have not read.
+///
+/// How large the value of a read will be is not known before; it is taken to be as large as the largest that was
+/// read lately.
+#[derive(Debug)]
+pub struct Memory {
+    limit: usize,
+    /// Memory of sessions, as the loop counts it.
+    pub held: usize,
+    reserved: usize,
+    value_bytes_expected: usize,
+}
+
+impl Memory {
+    fn new(limit: usize) -> Memory {
+        Memory { limit, held: 0, reserved: 0, value_bytes_expected: 0 }
+    }
+
+    /// True when this many bytes more may be taken.
+    #[must_use]
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.held + self.reserved + bytes <= self.limit
+    }
+
+    /// Memory in use, in bytes.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.held + self.reserved
+    }
+
+    fn on_value(&mut self, bytes: usize) {
+        let faded = self.value_bytes_expected - self.value_bytes_expected / 64;
+        self.value_bytes_expected = faded.max(bytes);
+    }
+}
+
+/// Counters since the start, or since CONFIG RESETSTAT.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused.
+    pub connections_refused: u64,
+    /// Commands that were begun.
+    pub commands: u64,
+    /// Errors answered.
+    pub errors: u64,
+    /// Keys found by reads.
+    pub hits: u64,
+    /// Keys not found by reads.
+    pub misses: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Front {
+    /// Settings.
+    pub settings: Settings,
+    /// Time of the turn.
+    pub now: Instant,
+    /// Wall time of the turn.
+    pub wall: WallMillis,
+    /// Memory of clients.
+    pub memory: Memory,
+    /// Statistics.
+    pub statistics: Statistics,
+    /// Sessions that there are.
+    pub clients: usize,
+    /// The answer to CLIENT LIST, made by whoever knows all sessions.
+    pub roster: Option<String>,
+    /// The session whose command excludes those of all others while it lasts.
+    exclusive: Option<Key>,
+    waiters: Slab<Waiter>,
+    began: WallMillis,
+}
+
+impl Front {
+    /// For no sessions yet.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant, wall: WallMillis) -> Front {
+        let memory = Memory::new(settings.client_memory_bytes);
+        let statistics = Statistics::default();
+        let (roster, exclusive, waiters) = (None, None, Slab::new());
+        Front { settings, now, wall, memory, statistics, clients: 0, roster, exclusive, waiters, began: wall }
+    }
+
+    /// Sends a request on its way. `bytes` is the size of what it takes along.
+    pub fn submit(
+        &mut self,
+        cache: &mut dyn Backend,
+        (client, sequence): (Key, u64),
+        namespace: Namespace,
+        (op, bytes): (Op, usize),
+    ) {
+        let is_read = matches!(op, Op::Get { .. });
+        let bytes_reserved = self.cost(bytes);
+        self.memory.reserved += bytes_reserved;
+        let waiter = self.waiters.insert(Waiter { client, sequence, bytes_reserved, is_read });
+        let id = RequestId(u64::from(waiter.index()));
+        cache.submit(self.now, self.wall, Request { id, namespace, op });
+    }
+
+    /// Finds out whose a reply is.
+    ///
+    /// # Panics
+    /// When nobody waits for it: a cache answers each request once.
+    pub fn on_reply(&mut self, reply: Reply) -> Delivery {
+        let index = u32::try_from(reply.id.0).expect("our names for requests have 32 bits");
+        let key = self.waiters.key_at(index).expect("a request is answered once");
+        let waiter = self.waiters.remove(key).expect("the key is fresh");
+        assert!(self.memory.reserved >= waiter.bytes_reserved);
+        self.memory.reserved -= waiter.bytes_reserved;
+        let found = match &reply.outcome {
+            Outcome::Found(found) | Outcome::Updated { before: found, .. } => found.as_ref(),
+            _ => None,
+        };
+        self.memory.on_value(found.map_or(0, |object| object.value.len()));
+        if waiter.is_read && matches!(reply.outcome, Outcome::Found(_)) {
+            *(if found.is_some() { &mut self.statistics.hits } else { &mut self.statistics.misses }) += 1;
+        }
+        Delivery { client: waiter.client, sequence: waiter.sequence, outcome: reply.outcome }
+    }
+
+    /// True when a request that takes `bytes` along may begin. One may always, so that all get on.
+    #[must_use]
+    pub fn may_submit(&self, bytes: usize) -> bool {
+        self.waiters.len() == 0 || self.memory.fits(self.cost(bytes))
+    }
+
+    /// True when commands of `client` may begin.
+    #[must_use]
+    pub fn admits(&self, client: Key) -> bool {
+        self.exclusive.is_none_or(|holder| holder == client)
+    }
+
+    /// Begins to exclude the commands of all others.
+    pub fn exclude_others(&mut self, client: Key) {
+        assert!(self.admits(client));
+        self.exclusive = Some(client);
+    }
+
+    /// Ceases to exclude others, if `client` did.
+    pub fn admit_others(&mut self, client: Key) {
+        self.exclusive.take_if(|holder| *holder == client);
+    }
+
+    /// True when nothing is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiters.len() == 0
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn uptime_seconds(&self) -> u64 {
+        self.wall.0.saturating_sub(self.began.0) / 1000
+    }
+
+    fn cost(&self, bytes: usize) -> usize {
+        REQUEST_BYTES + bytes + self.memory.value_bytes_expected
+    }
+}

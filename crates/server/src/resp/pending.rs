@@ -1,0 +1,253 @@
+//! Commands under way: what their outcomes will be made into.
+//!
+//! Commands are answered in the order in which they came. Whatever is ready before its turn waits here.
+
+use super::answer::{Answer, Protocol};
+use super::commands::expiry::Left;
+use cache::request::{Object, Outcome, Refusal, WallMillis};
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+/// What one outcome is made into.
+#[derive(Debug)]
+pub enum Form {
+    /// The value, or none.
+    Bulk,
+    /// The length of the value.
+    Length,
+    /// Part of the value, by GETRANGE's first and last.
+    Range(i64, i64),
+    /// What TYPE says.
+    Type,
+    /// Time left, or time of expiry.
+    Left(Left),
+    /// The value before the change.
+    Before,
+    /// `+OK`.
+    Ok,
+    /// What the decision says.
+    Told(Arc<OnceLock<Answer>>),
+}
+
+/// What many outcomes are made into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tally {
+    /// How many there are or were.
+    Count,
+    /// `+OK`.
+    Ok,
+    /// Whether all were stored: 1, or 0 when one was there.
+    AllNew,
+}
+
+#[derive(Debug)]
+enum Progress {
+    /// The answer.
+    Done(Answer),
+    /// One outcome is still to come.
+    One(Form),
+    /// Outcomes are still to come, and requests perhaps still to be sent.
+    Many { tally: Tally, missing: usize, is_open: bool, count: i64, refusal: Option<Refusal> },
+}
+
+#[derive(Debug)]
+struct Entry {
+    protocol: Protocol,
+    progress: Progress,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Pending {
+    entries: VecDeque<Entry>,
+    /// Sequence of the first entry.
+    first: u64,
+    /// Requests without an outcome.
+    requests: usize,
+    /// Memory of answers that wait for their turn, in bytes.
+    answers_bytes: usize,
+}
+
+impl Pending {
+    /// True when every command is answered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Requests without an outcome.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Memory that it takes, in bytes.
+    #[must_use]
+    pub fn bytes_held(&self) -> usize {
+        self.answers_bytes + self.entries.len() * size_of::<Entry>()
+    }
+
+    /// Sequence of the last command.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn last_sequence(&self) -> u64 {
+        let count = u64::try_from(self.entries.len()).expect("memory has less than 2^64 bytes");
+        assert!(count > 0);
+        self.first + count - 1
+    }
+
+    /// An answer takes its place behind all others.
+    pub fn push_answer(&mut self, protocol: Protocol, answer: Answer) {
+        self.answers_bytes += answer.bytes_held();
+        self.entries.push_back(Entry { protocol, progress: Progress::Done(answer) });
+    }
+
+    /// A command that one outcome will answer. Returns its sequence.
+    pub fn push_one(&mut self, protocol: Protocol, form: Form) -> u64 {
+        self.requests += 1;
+        self.entries.push_back(Entry { protocol, progress: Progress::One(form) });
+        self.last_sequence()
+    }
+
+    /// A command that many outcomes will answer.
+    pub fn push_many(&mut self, protocol: Protocol, tally: Tally) {
+        let progress = Progress::Many { tally, missing: 0, is_open: true, count: 0, refusal: None };
+        self.entries.push_back(Entry { protocol, progress });
+    }
+
+    /// One more outcome will come for a command of many.
+    pub fn expect_more(&mut self, sequence: u64) {
+        let Progress::Many { missing, is_open, .. } = self.progress(sequence) else {
+            unreachable!("only commands of many outcomes expect more")
+        };
+        assert!(*is_open);
+        *missing += 1;
+        self.requests += 1;
+    }
+
+    /// No more requests will be sent for a command of many.
+    pub fn expect_no_more(&mut self, sequence: u64) {
+        if let Progress::Many { is_open, .. } = self.progress(sequence) {
+            assert!(*is_open);
+            *is_open = false;
+        }
+        self.settle(sequence);
+    }
+
+    /// Outcomes still to come for a command of many, and how many counted so far.
+    pub fn standing(&mut self, sequence: u64) -> (usize, i64) {
+        match self.progress(sequence) {
+            Progress::Many { missing, count, .. } => (*missing, *count),
+            Progress::Done(_) | Progress::One(_) => unreachable!("only commands of many outcomes count"),
+        }
+    }
+
+    /// An outcome has come.
+    ///
+    /// # Panics
+    /// When the command did not wait for one.
+    pub fn on_outcome(&mut self, sequence: u64, outcome: Outcome, wall: WallMillis) {
+        assert!(self.requests > 0);
+        self.requests -= 1;
+        match self.progress(sequence) {
+            Progress::Many { missing, count, refusal, .. } => {
+                assert!(*missing > 0);
+                *missing -= 1;
+                match outcome {
+                    Outcome::Found(Some(_)) | Outcome::Removed(true) => *count += 1,
+                    Outcome::Refused(why) => *refusal = Some(why),
+                    _ => {}
+                }
+            }
+            progress @ Progress::One(_) => {
+                let form = std::mem::replace(progress, Progress::Done(Answer::Null));
+                let Progress::One(form) = form else { unreachable!("matched above") };
+                let answer = form.answer(outcome, wall);
+                let bytes = answer.bytes_held();
+                *progress = Progress::Done(answer);
+                self.answers_bytes += bytes;
+            }
+            Progress::Done(_) => unreachable!("an answered command waits for nothing"),
+        }
+        self.settle(sequence);
+    }
+
+    /// Takes the next answer whose turn it is.
+    pub fn next_answer(&mut self) -> Option<(Protocol, Answer)> {
+        if !matches!(self.entries.front()?.progress, Progress::Done(_)) {
+            return None;
+        }
+        let entry = self.entries.pop_front()?;
+        self.first += 1;
+        let Progress::Done(answer) = entry.progress else { unreachable!("seen above") };
+        self.answers_bytes -= answer.bytes_held();
+        Some((entry.protocol, answer))
+    }
+
+    /// A command of many whose outcomes are all there is answered.
+    fn settle(&mut self, sequence: u64) {
+        let progress = self.progress(sequence);
+        let &mut Progress::Many { tally, missing: 0, is_open: false, count, refusal } = progress else {
+            return;
+        };
+        let answer = match (refusal, tally) {
+            (Some(refusal), _) => refused(refusal),
+            (None, Tally::Count) => Answer::Integer(count),
+            (None, Tally::Ok) => Answer::OK,
+            (None, Tally::AllNew) => Answer::Integer(i64::from(count == 0)),
+        };
+        let bytes = answer.bytes_held();
+        *progress = Progress::Done(answer);
+        self.answers_bytes += bytes;
+    }
+
+    fn progress(&mut self, sequence: u64) -> &mut Progress {
+        let index = usize::try_from(sequence - self.first).expect("places in memory");
+        &mut self.entries[index].progress
+    }
+}
+
+impl Form {
+    fn answer(self, outcome: Outcome, wall: WallMillis) -> Answer {
+        let found = match outcome {
+            Outcome::Refused(refusal) => return refused(refusal),
+            Outcome::Found(found) | Outcome::Updated { before: found, .. } => found,
+            Outcome::Stored | Outcome::Removed(_) | Outcome::Cleared => None,
+        };
+        match self {
+            Form::Ok => Answer::OK,
+            Form::Told(told) => Arc::try_unwrap(told)
+                .map_or_else(|told| told.get().cloned(), OnceLock::into_inner)
+                .expect("a cache decides before it answers"),
+            Form::Bulk | Form::Before => found.map_or(Answer::Null, |object| Answer::Bulk(object.value)),
+            Form::Length => Answer::Integer(found.map_or(0, |object| length(&object.value))),
+            Form::Range(first, last) => {
+                let value = found.map(|object| object.value).unwrap_or_default();
+                Answer::Bulk(super::commands::strings::range(value, first, last))
+            }
+            Form::Type => Answer::Simple(if found.is_some() { "string" } else { "none" }),
+            Form::Left(left) => Answer::Integer(left.of(found.as_ref(), wall)),
+        }
+    }
+}
+
+/// Length of a value as an answer has it.
+pub(super) fn length(value: &[u8]) -> i64 {
+    i64::try_from(value.len()).expect("memory has less than 2^63 bytes")
+}
+
+/// Error for what a cache refuses.
+fn refused(refusal: Refusal) -> Answer {
+    match refusal {
+        Refusal::KeyTooLong => Answer::error("the key is longer than this cache stores"),
+        Refusal::ObjectTooLarge => super::commands::strings::too_large(),
+        Refusal::NoDrive => Answer::error("no drive of the cache takes writes"),
+    }
+}
+
+/// An object without flags that does not expire.
+pub(super) fn plain(value: Vec<u8>) -> Object {
+    Object { value, flags: 0, expires: None }
+}

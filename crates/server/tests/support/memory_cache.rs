@@ -1,0 +1,127 @@
+//! A cache on the heap: the model that tests hold front ends against.
+//!
+//! Requests of one key are answered in order, those of different keys in an order of chance, a few in each turn. Nothing is
+//! ever forgotten, so answers are those of Redis.
+
+use base::random::Random;
+use base::time::Instant;
+use cache::request::{
+    Cache, Change, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, WallMillis,
+};
+use std::collections::BTreeMap;
+
+type Place = (Namespace, Vec<u8>);
+
+/// See the module.
+pub struct MemoryCache {
+    objects: BTreeMap<Place, Object>,
+    waiting: Vec<Request>,
+    random: Random,
+    /// Most requests answered in a turn.
+    pub answers_per_turn: usize,
+    /// Writes are refused, as without drives.
+    pub is_read_only: bool,
+}
+
+impl MemoryCache {
+    /// An empty cache; `seed` decides the order of answers.
+    pub fn new(seed: u64) -> MemoryCache {
+        let (objects, waiting) = (BTreeMap::new(), Vec::new());
+        let random = Random::from_seed(seed);
+        MemoryCache { objects, waiting, random, answers_per_turn: 4, is_read_only: false }
+    }
+
+    /// The first request that nobody has to answer before the chosen one.
+    fn next(&mut self) -> usize {
+        let chosen = self.random.index(self.waiting.len());
+        let blocks = |request: &Request, other: &Request| match (place(request), place(other)) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        let chosen_request = &self.waiting[chosen];
+        self.waiting[..chosen].iter().position(|earlier| blocks(earlier, chosen_request)).unwrap_or(chosen)
+    }
+
+    fn live(&mut self, place: &Place, wall: WallMillis) -> Option<Object> {
+        let is_over = |object: &Object| object.expires.is_some_and(|end| end <= wall);
+        if self.objects.get(place).is_some_and(is_over) {
+            self.objects.remove(place);
+        }
+        self.objects.get(place).cloned()
+    }
+
+    fn serve(&mut self, request: Request, wall: WallMillis) -> Outcome {
+        let namespace = request.namespace;
+        if self.is_read_only && !matches!(request.op, Op::Get { .. }) {
+            return Outcome::Refused(Refusal::NoDrive);
+        }
+        match request.op {
+            Op::Get { key } => Outcome::Found(self.live(&(namespace, key), wall)),
+            Op::Set { key, object } => {
+                self.objects.insert((namespace, key), object);
+                Outcome::Stored
+            }
+            Op::Remove { key } => {
+                let place = (namespace, key);
+                let was_there = self.live(&place, wall).is_some();
+                self.objects.remove(&place);
+                Outcome::Removed(was_there)
+            }
+            Op::Update { key, decide } => {
+                let place = (namespace, key);
+                let before = self.live(&place, wall);
+                let change = match decide(before.as_ref(), wall) {
+                    Change::Keep => Kind::Kept,
+                    Change::Store(object) => {
+                        self.objects.insert(place, object);
+                        Kind::Stored
+                    }
+                    Change::Remove => {
+                        self.objects.remove(&place);
+                        Kind::Removed
+                    }
+                };
+                Outcome::Updated { before, change }
+            }
+            Op::Clear { namespace } => {
+                self.objects.retain(|place, _| namespace.is_some_and(|namespace| place.0 != namespace));
+                Outcome::Cleared
+            }
+        }
+    }
+}
+
+fn place(request: &Request) -> Option<(Namespace, &[u8])> {
+    match &request.op {
+        Op::Get { key } | Op::Set { key, .. } | Op::Remove { key } | Op::Update { key, .. } => {
+            Some((request.namespace, key))
+        }
+        Op::Clear { .. } => None,
+    }
+}
+
+impl Cache for MemoryCache {
+    fn submit(&mut self, _: Instant, _: WallMillis, request: Request) {
+        self.waiting.push(request);
+    }
+
+    fn turn(&mut self, _: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
+        for _ in 0..self.answers_per_turn.min(self.waiting.len()) {
+            let index = self.next();
+            let request = self.waiting.remove(index);
+            let id = request.id;
+            let outcome = self.serve(request, wall);
+            replies.push(Reply { id, outcome });
+        }
+        !self.waiting.is_empty()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn objects(&self, namespace: Namespace) -> u64 {
+        let count = self.objects.keys().filter(|place| place.0 == namespace).count();
+        u64::try_from(count).expect("memory has less than 2^64 bytes")
+    }
+}
