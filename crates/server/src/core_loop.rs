@@ -25,10 +25,10 @@ mod cores;
 mod desk;
 mod inbox;
 mod outbox;
-mod question;
+pub(crate) mod question;
 mod stopping;
 mod traffic;
-mod watch;
+pub(crate) mod watch;
 mod write_gate;
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ use write_gate::{Gated, MERGES_ACTIVE_MAX};
 const VOLUME_TURNS_MAX: u32 = 64;
 
 /// Pause after a failed accept, usually for lack of descriptors.
-const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
+pub(crate) const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
 
 /// Sockets, descriptors and clock that the server needs besides its configuration and the volume.
 #[derive(Debug)]
@@ -131,15 +131,15 @@ enum Token {
 
 /// A listener and its accept operation.
 #[derive(Debug)]
-struct Door {
-    listener: Listener,
-    fd: Rc<OwnedFd>,
-    accepting: Option<OperationId>,
-    retry_due: Option<Instant>,
+pub(crate) struct Door {
+    pub(crate) listener: Listener,
+    pub(crate) fd: Rc<OwnedFd>,
+    pub(crate) accepting: Option<OperationId>,
+    pub(crate) retry_due: Option<Instant>,
 }
 
 impl Door {
-    fn new(mut listener: Listener) -> Door {
+    pub(crate) fn new(mut listener: Listener) -> Door {
         let fd = Rc::new(listener.take_fd());
         Door { listener, fd, accepting: None, retry_due: None }
     }

@@ -4,11 +4,14 @@
 //! listen, stop, control   where connections and questions come in
 //! nbd                     the protocol, without I/O
 //! core_loop               a thread: ring, clients, volume or the way to it
+//! resp                    the protocol of Redis, without I/O
+//! cache_loop              a thread: ring, clients of a cache, the cache
 //! ring, transfer          io_uring, and the buffers it owns while it works on them
 //! ```
 //!
 //! The engine is any `array::request::Volume`. See `examples/serve_memory.rs` for all it takes.
 
+pub mod cache_loop;
 pub mod config;
 pub mod control;
 pub mod core_loop;

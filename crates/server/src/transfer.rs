@@ -31,12 +31,23 @@ pub enum Piece {
         /// End of the piece: one past its last byte.
         to: usize,
     },
+    /// `values[index][from..to]`.
+    Value {
+        /// Index of the value.
+        index: usize,
+        /// First byte.
+        from: usize,
+        /// End of the piece: one past its last byte.
+        to: usize,
+    },
 }
 
 impl Piece {
     fn bounds(&mut self) -> (&mut usize, usize) {
         match self {
-            Piece::Bytes { from, to } | Piece::Frame { from, to, .. } => (from, *to),
+            Piece::Bytes { from, to } | Piece::Frame { from, to, .. } | Piece::Value { from, to, .. } => {
+                (from, *to)
+            }
         }
     }
 }
@@ -48,6 +59,8 @@ pub struct Transfer {
     pub bytes: Vec<u8>,
     /// Blocks of data.
     pub frames: Vec<Frame>,
+    /// Values of a cache, sent from where they are.
+    pub values: Vec<Vec<u8>>,
     pieces: Vec<Piece>,
     pieces_done: usize,
 }
@@ -86,6 +99,13 @@ impl Transfer {
         assert!(to <= BLOCK_BYTES);
         self.pieces.push(Piece::Frame { index: self.frames.len(), from, to });
         self.frames.push(frame);
+    }
+
+    /// Appends a value, which moves in.
+    pub fn push_value(&mut self, value: Vec<u8>) {
+        assert!(!value.is_empty());
+        self.pieces.push(Piece::Value { index: self.values.len(), from: 0, to: value.len() });
+        self.values.push(value);
     }
 
     /// Appends room to receive into: bytes `from..to` of a buffer that is there already.
@@ -128,6 +148,7 @@ impl Transfer {
         match piece {
             Piece::Bytes { from, to } => &mut self.bytes[from..to],
             Piece::Frame { index, from, to } => &mut self.frames[index].data[from..to],
+            Piece::Value { index, from, to } => &mut self.values[index][from..to],
         }
     }
 }

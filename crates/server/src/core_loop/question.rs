@@ -1,6 +1,5 @@
 //! A control connection: one line, one answer.
 
-use super::backend::Backend;
 use crate::control::{LINE_BYTES_MAX, Line, first_line};
 use crate::transfer::{Piece, Transfer};
 use base::time::{Instant, Nanos};
@@ -44,8 +43,7 @@ impl Question {
         &mut self,
         mut transfer: Box<Transfer>,
         count: usize,
-        now: Instant,
-        volume: &mut dyn Backend,
+        answer: impl FnOnce(&str) -> String,
     ) -> Next {
         self.line_bytes += count;
         transfer.clear_pieces();
@@ -55,7 +53,7 @@ impl Question {
                 return Next::Receive(transfer);
             }
             Line::Complete("") => return Next::Close,
-            Line::Complete(line) => volume.control(now, line),
+            Line::Complete(line) => answer(line),
             Line::Wrong => format!("error: a line is UTF-8 and shorter than {LINE_BYTES_MAX} bytes\n"),
         };
         if answer.is_empty() {

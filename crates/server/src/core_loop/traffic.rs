@@ -132,7 +132,8 @@ impl Server<'_> {
         let Some(question) = self.questions.at(key) else { return Ok(()) };
         let next = match event {
             Event::Received(Ok(count), transfer) => {
-                question.on_received(transfer, count, self.desk.now, self.desk.volume)
+                let (now, volume) = (self.desk.now, &mut self.desk.volume);
+                question.on_received(transfer, count, |line| volume.control(now, line))
             }
             Event::Sent(Ok(count), transfer) => question.on_sent(transfer, count),
             _ => Next::Close,

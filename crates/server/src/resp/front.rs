@@ -129,6 +129,7 @@ pub struct Front {
     /// The session whose command excludes those of all others while it lasts.
     exclusive: Option<Key>,
     waiters: Slab<Waiter>,
+    submissions: u64,
     began: WallMillis,
 }
 
@@ -138,8 +139,20 @@ impl Front {
     pub fn new(settings: Settings, now: Instant, wall: WallMillis) -> Front {
         let memory = Memory::new(settings.client_memory_bytes);
         let statistics = Statistics::default();
-        let (roster, exclusive, waiters) = (None, None, Slab::new());
-        Front { settings, now, wall, memory, statistics, clients: 0, roster, exclusive, waiters, began: wall }
+        let (roster, exclusive, waiters, submissions) = (None, None, Slab::new(), 0);
+        Front {
+            settings,
+            now,
+            wall,
+            memory,
+            statistics,
+            clients: 0,
+            roster,
+            exclusive,
+            waiters,
+            submissions,
+            began: wall,
+        }
     }
 
     /// Sends a request on its way. `bytes` is the size of what it takes along.
@@ -153,6 +166,7 @@ impl Front {
         let is_read = matches!(op, Op::Get { .. });
         let bytes_reserved = self.cost(bytes);
         self.memory.reserved += bytes_reserved;
+        self.submissions += 1;
         let waiter = self.waiters.insert(Waiter { client, sequence, bytes_reserved, is_read });
         let id = RequestId(u64::from(waiter.index()));
         cache.submit(self.now, self.wall, Request { id, namespace, op });
@@ -206,6 +220,12 @@ impl Front {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiters.len() == 0
+    }
+
+    /// Requests that were ever sent on their way.
+    #[must_use]
+    pub fn submissions(&self) -> u64 {
+        self.submissions
     }
 
     /// Seconds since the start.

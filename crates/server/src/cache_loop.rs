@@ -1,0 +1,360 @@
+//! The loop that serves a cache: one thread, one ring, one cache, many clients that speak RESP.
+//!
+//! A turn is, as that of `core_loop`: what the kernel has completed -> commands begun -> the cache's turn ->
+//! answers queued -> operations submitted. Between turns the thread sleeps in the kernel.
+//!
+//! ```text
+//! ring --completions--> connections --input--> sessions --requests--> cache
+//!   ^--receive, send--- connections <-answers- sessions <--replies---
+//! ```
+//!
+//! Nobody makes the loop wait: a session that cannot go on is left alone until that changes. Those for which
+//! memory is short stand in one queue, first come, first served. Its first has the *right of way*: it may take what the command
+//! needs that it is sending, so that clients with halves of commands cannot lock each other out. While the queue stands,
+//! who holds memory and does not move is cut off.
+
+mod connection;
+mod stopping;
+mod traffic;
+
+use crate::config::WallClock;
+use crate::core_loop::question::Question;
+use crate::core_loop::{Door, RunError, Service};
+use crate::resp::front::{Backend, Front};
+use crate::resp::settings::Settings;
+use crate::ring::{Completion, Event, Ring};
+use crate::slab::{Key, Slab};
+use base::time::{Instant, Nanos};
+use cache::request::{Reply, WallMillis};
+use connection::Connection;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use stopping::Phase;
+
+/// Turns of the cache within one turn of the loop.
+const CACHE_TURNS_MAX: u32 = 64;
+/// Time between two looks at clients that wait, or rest.
+const SWEEP_EVERY: Nanos = Nanos(250_000_000);
+
+/// A cache with an operator.
+pub trait ServedCache: Backend {
+    /// Answers one line of the control protocol (see [`crate::control`]).
+    fn control(&mut self, now: Instant, line: &str) -> String;
+
+    /// The server is about to leave: what is only in memory is to be written.
+    fn begin_stop(&mut self, now: Instant);
+
+    /// True when that is done.
+    fn has_stopped(&self) -> bool;
+}
+
+/// Limits of the server.
+#[derive(Clone, Debug)]
+pub struct CacheServerConfig {
+    /// Settings of the protocol.
+    pub settings: Settings,
+    /// Time for which a client that holds memory may rest while others wait for it.
+    pub shortage_limit: Nanos,
+    /// Time for what is under way when stopping, and again for the cache to write.
+    pub stop_limit: Nanos,
+}
+
+impl Default for CacheServerConfig {
+    fn default() -> CacheServerConfig {
+        CacheServerConfig {
+            settings: Settings::default(),
+            shortage_limit: Nanos(1_000_000_000),
+            stop_limit: Nanos(10_000_000_000),
+        }
+    }
+}
+
+/// Serves `cache` until asked to stop.
+///
+/// # Errors
+/// When the kernel refuses to work for us, or the cache does not write in time what it has in memory.
+pub fn run(
+    config: &CacheServerConfig,
+    service: Service,
+    cache: &mut dyn ServedCache,
+) -> Result<(), RunError> {
+    Server::new(config, service, cache)?.run()
+}
+
+/// Waiter of an operation of the ring.
+#[derive(Clone, Copy, Debug)]
+enum Token {
+    Door(usize),
+    ControlDoor,
+    Wake(usize),
+    Stop,
+    Client(Key),
+    Question(Key),
+}
+
+struct Server<'a> {
+    config: &'a CacheServerConfig,
+    clock: WallClock,
+    ring: Ring<Token>,
+    cache: &'a mut dyn ServedCache,
+    front: Front,
+    doors: Vec<Door>,
+    control: Option<Door>,
+    wake_fds: Vec<Rc<OwnedFd>>,
+    stop: Rc<OwnedFd>,
+    phase: Phase,
+    is_stop_asked: bool,
+    connections: Slab<Connection>,
+    clients_seen: u64,
+    questions: Slab<Question>,
+    /// Connections that may go on, and those with something to send.
+    ready: Vec<Key>,
+    dirty: Vec<Key>,
+    /// Connections for which memory is short, and since when the first of them waits.
+    waiting: VecDeque<Key>,
+    short_since: Option<Instant>,
+    right_of_way: Option<Key>,
+    cache_is_busy: bool,
+    next_sweep: Option<Instant>,
+    completions: Vec<Completion<Token>>,
+    replies: Vec<Reply>,
+}
+
+/// Wall time, by which objects expire.
+fn wall() -> WallMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl<'a> Server<'a> {
+    fn new(
+        config: &'a CacheServerConfig,
+        service: Service,
+        cache: &'a mut dyn ServedCache,
+    ) -> Result<Server<'a>, RunError> {
+        let front = Front::new(config.settings.clone(), service.clock.now(), wall());
+        Ok(Server {
+            config,
+            clock: service.clock,
+            ring: Ring::new()?,
+            cache,
+            front,
+            doors: service.listeners.into_iter().map(Door::new).collect(),
+            control: service.control.map(Door::new),
+            wake_fds: service.wake_fds.into_iter().map(Rc::new).collect(),
+            stop: Rc::new(service.stop.into_fd()),
+            phase: Phase::Serving,
+            is_stop_asked: false,
+            connections: Slab::new(),
+            clients_seen: 0,
+            questions: Slab::new(),
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            waiting: VecDeque::new(),
+            short_since: None,
+            right_of_way: None,
+            cache_is_busy: false,
+            next_sweep: None,
+            completions: Vec::new(),
+            replies: Vec::new(),
+        })
+    }
+
+    fn run(mut self) -> Result<(), RunError> {
+        self.open_doors()?;
+        while self.phase != Phase::Done {
+            self.turn()?;
+            let timeout = self.time_to_wait();
+            self.ring.wait(timeout)?;
+        }
+        self.leave()
+    }
+
+    fn open_doors(&mut self) -> io::Result<()> {
+        for index in 0..self.doors.len() {
+            log::info!("serving on {}", self.doors[index].listener.place());
+            self.accept_at(Token::Door(index))?;
+        }
+        if self.control.is_some() {
+            self.accept_at(Token::ControlDoor)?;
+        }
+        for (index, fd) in self.wake_fds.iter().enumerate() {
+            self.ring.poll(fd, Token::Wake(index))?;
+        }
+        self.ring.poll(&self.stop, Token::Stop)?;
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        self.front.now = self.clock.now();
+        // Time does not go back.
+        self.front.wall = self.front.wall.max(wall());
+        self.take_completions()?;
+        self.advance_phase()?;
+        self.serve_ready()?;
+        self.turn_cache();
+        self.serve_ready()?;
+        self.serve_waiting()?;
+        self.send_answers()?;
+        self.sweep()
+    }
+
+    /// Time for which the thread may sleep; zero when there is work.
+    fn time_to_wait(&self) -> Option<Nanos> {
+        let has_work = self.cache_is_busy || !self.ready.is_empty() || !self.dirty.is_empty();
+        if has_work || self.phase_is_over() {
+            return Some(Nanos(0));
+        }
+        let dues = [self.cache.next_deadline(), self.next_sweep, self.phase.due()];
+        dues.into_iter().flatten().min().map(|due| due.since(self.front.now))
+    }
+
+    fn take_completions(&mut self) -> io::Result<()> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.completions(&mut completions);
+        for completion in completions.drain(..) {
+            self.on_completion(completion)?;
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn on_completion(&mut self, completion: Completion<Token>) -> io::Result<()> {
+        let Completion { token, event, more } = completion;
+        match (token, event) {
+            (Token::Door(_) | Token::ControlDoor, Event::Accepted(result)) => {
+                self.on_accepted(token, result, more)
+            }
+            (Token::Wake(index), Event::Readable(result)) => {
+                if let Err(error) = result {
+                    log::error!("wake descriptor {index} cannot be polled: {error}");
+                } else if !more && self.phase != Phase::Done {
+                    self.ring.poll(&self.wake_fds[index], Token::Wake(index))?;
+                }
+                Ok(())
+            }
+            (Token::Stop, Event::Readable(_)) => {
+                self.is_stop_asked = true;
+                Ok(())
+            }
+            (Token::Client(key), Event::Received(result, transfer)) => {
+                self.on_received(key, result, transfer);
+                Ok(())
+            }
+            (Token::Client(key), Event::Sent(result, transfer)) => self.on_sent(key, result, transfer),
+            (Token::Question(key), event) => self.on_question_event(key, event),
+            (token, event) => unreachable!("{token:?} never starts what ends in {event:?}"),
+        }
+    }
+
+    /// Lets those go on who may have something to do.
+    fn serve_ready(&mut self) -> io::Result<()> {
+        let mut ready = std::mem::take(&mut self.ready);
+        for key in ready.drain(..) {
+            if let Some(connection) = self.connections.at(key) {
+                connection.is_ready = false;
+                self.serve(key, false)?;
+            }
+        }
+        assert!(self.ready.is_empty(), "serving one does not make another ready");
+        self.ready = ready;
+        Ok(())
+    }
+
+    /// Gives the cache its turns and its replies to the sessions.
+    fn turn_cache(&mut self) {
+        self.cache_is_busy = true;
+        let mut turns_left = CACHE_TURNS_MAX;
+        while self.cache_is_busy && turns_left > 0 {
+            turns_left -= 1;
+            let mut replies = std::mem::take(&mut self.replies);
+            self.cache_is_busy = self.cache.turn(self.front.now, self.front.wall, &mut replies);
+            for reply in replies.drain(..) {
+                let delivery = self.front.on_reply(reply);
+                let key = delivery.client;
+                if let Some(connection) = self.connections.at(key) {
+                    connection.session.on_outcome(delivery, &mut self.front);
+                    self.mark_ready(key);
+                    self.mark_dirty(key);
+                }
+            }
+            self.replies = replies;
+        }
+    }
+
+    /// Lets those go on for whom memory was short, in order, until it is again.
+    fn serve_waiting(&mut self) -> io::Result<()> {
+        while let Some(key) = self.waiting.pop_front() {
+            let Some(connection) = self.connections.at(key) else { continue };
+            connection.is_waiting = false;
+            self.serve(key, true)?;
+            if self.connections.at(key).is_some_and(|connection| connection.is_waiting) {
+                self.relieve_shortage();
+                return Ok(());
+            }
+        }
+        self.short_since = None;
+        Ok(())
+    }
+
+    /// Makes sure that a sweep comes at `due`.
+    fn look_again(&mut self, due: Instant) {
+        self.next_sweep = Some(self.next_sweep.map_or(due, |next| next.min(due)));
+    }
+
+    /// Looks at what time alone changes.
+    fn sweep(&mut self) -> io::Result<()> {
+        let now = self.front.now;
+        let has_timeout = self.front.settings.timeout_seconds > 0 && self.connections.len() > 0;
+        if !self.waiting.is_empty() || self.questions.len() > 0 || has_timeout {
+            self.look_again(now + SWEEP_EVERY);
+        }
+        if self.next_sweep.is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        self.next_sweep = None;
+        self.reopen_doors(now)?;
+        let mut keys = Vec::new();
+        self.questions.keys(&mut keys);
+        for key in keys.drain(..) {
+            if self.questions.at(key).is_some_and(|question| question.due <= now) {
+                self.close_question(key);
+            }
+        }
+        if has_timeout {
+            let limit = Nanos(self.front.settings.timeout_seconds.saturating_mul(1_000_000_000));
+            self.connections.keys(&mut keys);
+            for key in keys.drain(..) {
+                let rests = |connection: &mut Connection| {
+                    connection.session.is_at_rest() && now.since(connection.moved_at) >= limit
+                };
+                if self.connections.at(key).is_some_and(rests) {
+                    self.end(key, "it rested longer than its timeout");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts off those who hold memory and do not move, when others have waited for it too long.
+    fn relieve_shortage(&mut self) {
+        let now = self.front.now;
+        let since = *self.short_since.get_or_insert(now);
+        if now.since(since) < self.config.shortage_limit {
+            return;
+        }
+        self.short_since = Some(now);
+        let mut keys = Vec::new();
+        self.connections.keys(&mut keys);
+        for key in keys {
+            let limit = self.config.shortage_limit;
+            let holds = |connection: &mut Connection| connection.holds_memory_idly(now, limit);
+            if self.connections.at(key).is_some_and(holds) {
+                self.end(key, "others waited for the memory that it held without moving");
+            }
+        }
+    }
+}

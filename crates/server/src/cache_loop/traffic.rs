@@ -1,0 +1,363 @@
+//! What comes in through the doors: connections, bytes and answers on their way between the ring and the sessions.
+
+use super::connection::Connection;
+use super::stopping::Phase;
+use super::{Server, Token};
+use crate::control::CONTROL_CONNECTIONS_MAX;
+use crate::core_loop::ACCEPT_RETRY;
+use crate::core_loop::question::{Next, Question};
+use crate::listen::Listen;
+use crate::resp::session::{Facts, Pause, Session};
+use crate::ring::Event;
+use crate::slab::Key;
+use crate::transfer::Transfer;
+use base::time::Instant;
+use cache::request::Namespace;
+use rustix::net::{SendFlags, Shutdown};
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// What Redis says to those who are too many.
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+impl Server<'_> {
+    /// Begins to accept.
+    pub(super) fn accept_at(&mut self, token: Token) -> io::Result<()> {
+        let door = match token {
+            Token::Door(index) => self.doors.get_mut(index),
+            _ => self.control.as_mut(),
+        };
+        if let Some(door) = door {
+            door.retry_due = None;
+            door.accepting = Some(self.ring.accept(&door.fd, token)?);
+        }
+        Ok(())
+    }
+
+    /// Accepts again where it failed a while ago.
+    pub(super) fn reopen_doors(&mut self, now: Instant) -> io::Result<()> {
+        let doors = self.doors.iter().enumerate().map(|(index, door)| (Token::Door(index), door));
+        let control = self.control.iter().map(|door| (Token::ControlDoor, door));
+        let waiting: Vec<_> =
+            doors.chain(control).filter_map(|(token, door)| Some((token, door.retry_due?))).collect();
+        for (token, due) in waiting {
+            if due <= now {
+                self.accept_at(token)?;
+            } else {
+                self.look_again(due);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_accepted(
+        &mut self,
+        token: Token,
+        result: io::Result<OwnedFd>,
+        more: bool,
+    ) -> io::Result<()> {
+        let is_serving = self.phase == Phase::Serving;
+        let has_failed = result.is_err();
+        match result {
+            // The socket closes again as it is dropped.
+            Ok(socket) if !is_serving => drop(socket),
+            Ok(socket) => self.welcome(token, socket)?,
+            Err(error) if is_serving => log::warn!("cannot accept a connection: {error}"),
+            Err(_) => {}
+        }
+        if more || !is_serving {
+            return Ok(());
+        }
+        if !has_failed {
+            return self.accept_at(token);
+        }
+        let due = self.front.now + ACCEPT_RETRY;
+        let door = match token {
+            Token::Door(index) => self.doors.get_mut(index),
+            _ => self.control.as_mut(),
+        };
+        if let Some(door) = door {
+            (door.accepting, door.retry_due) = (None, Some(due));
+        }
+        self.look_again(due);
+        Ok(())
+    }
+
+    fn welcome(&mut self, token: Token, socket: OwnedFd) -> io::Result<()> {
+        let Token::Door(index) = token else { return self.welcome_question(socket) };
+        if self.connections.len() >= self.front.settings.clients_max {
+            self.front.statistics.connections_refused += 1;
+            // It fails when nobody is there to be told.
+            let _told = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            return Ok(());
+        }
+        let place = self.doors[index].listener.place().clone();
+        if self.doors[index].listener.is_tcp()
+            && let Err(error) = rustix::net::sockopt::set_tcp_nodelay(&socket, true)
+        {
+            log::warn!("cannot set TCP_NODELAY: {error}");
+        }
+        self.front.statistics.connections += 1;
+        self.clients_seen += 1;
+        let descriptor = socket.as_raw_fd();
+        let (socket, addresses) = addresses(socket, &place);
+        let facts = Facts {
+            id: self.clients_seen,
+            addresses,
+            descriptor,
+            name: Vec::new(),
+            library: (Vec::new(), Vec::new()),
+            namespace: Namespace(0),
+            since: self.front.wall,
+            active: self.front.wall,
+            last: "",
+            query_bytes: 0,
+        };
+        log::debug!("client {}: connected from {}", facts.id, facts.addresses.0);
+        let session = Session::new(facts, &self.front.settings);
+        let key = self.connections.insert(Connection::new(socket, session, self.front.now));
+        self.front.clients = self.connections.len();
+        self.serve(key, false)
+    }
+
+    fn welcome_question(&mut self, socket: OwnedFd) -> io::Result<()> {
+        if self.questions.len() >= CONTROL_CONNECTIONS_MAX {
+            log::warn!("more than {CONTROL_CONNECTIONS_MAX} control connections: one is closed");
+            return Ok(());
+        }
+        let (question, transfer) = Question::new(socket, self.front.now);
+        self.look_again(question.due);
+        let key = self.questions.insert(question);
+        self.act(key, Next::Receive(transfer))
+    }
+
+    pub(super) fn on_question_event(&mut self, key: Key, event: Event) -> io::Result<()> {
+        let Some(question) = self.questions.at(key) else { return Ok(()) };
+        let (now, cache) = (self.front.now, &mut self.cache);
+        let next = match event {
+            Event::Received(Ok(count), transfer) => {
+                question.on_received(transfer, count, |line| cache.control(now, line))
+            }
+            Event::Sent(Ok(count), transfer) => question.on_sent(transfer, count),
+            _ => Next::Close,
+        };
+        self.act(key, next)
+    }
+
+    fn act(&mut self, key: Key, next: Next) -> io::Result<()> {
+        let Some(question) = self.questions.at(key) else { return Ok(()) };
+        match next {
+            Next::Receive(transfer) => {
+                self.ring.receive(&question.socket, transfer, Token::Question(key))?;
+            }
+            Next::Send(transfer) => {
+                self.ring.send(&question.socket, transfer, Token::Question(key))?;
+            }
+            Next::Close => self.close_question(key),
+        }
+        Ok(())
+    }
+
+    pub(super) fn close_question(&mut self, key: Key) {
+        if let Some(question) = self.questions.remove(key) {
+            shut(&question.socket);
+        }
+    }
+
+    pub(super) fn on_received(&mut self, key: Key, result: io::Result<usize>, transfer: Box<Transfer>) {
+        let now = self.front.now;
+        let Some(connection) = self.connections.at(key) else { return };
+        let count = *result.as_ref().unwrap_or(&0);
+        connection.end_receive(transfer, count, now);
+        self.front.statistics.bytes_in += u64::try_from(count).unwrap_or(0);
+        match result {
+            Ok(0) => connection.has_ended = true,
+            Ok(_) => {}
+            Err(error) => return self.end(key, &error.to_string()),
+        }
+        self.mark_ready(key);
+    }
+
+    pub(super) fn on_sent(
+        &mut self,
+        key: Key,
+        result: io::Result<usize>,
+        mut transfer: Box<Transfer>,
+    ) -> io::Result<()> {
+        let now = self.front.now;
+        let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        let count = match result {
+            Ok(count) => count,
+            Err(error) => {
+                self.end(key, &error.to_string());
+                return Ok(());
+            }
+        };
+        self.front.statistics.bytes_out += u64::try_from(count).unwrap_or(0);
+        if connection.on_sent(&mut transfer, count, now) {
+            connection.count_memory(&mut self.front);
+            self.mark_dirty(key);
+            self.mark_ready(key);
+        } else {
+            self.ring.send(&connection.socket, transfer, Token::Client(key))?;
+        }
+        Ok(())
+    }
+
+    /// A connection may go on, unless it waits for bytes, which come by themselves, or stands in the queue.
+    pub(super) fn mark_ready(&mut self, key: Key) {
+        let Some(connection) = self.connections.at(key) else { return };
+        if !connection.is_ready && !connection.is_waiting && !connection.is_receiving() {
+            connection.is_ready = true;
+            self.ready.push(key);
+        }
+    }
+
+    pub(super) fn mark_dirty(&mut self, key: Key) {
+        if let Some(connection) = self.connections.at(key)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Lets a session go on as far as it can. `is_first` is true for the first of the queue.
+    pub(super) fn serve(&mut self, key: Key, is_first: bool) -> io::Result<()> {
+        self.mark_dirty(key);
+        let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        if connection.is_receiving() || connection.is_waiting {
+            return Ok(());
+        }
+        let submissions = self.front.submissions();
+        let pause = loop {
+            let Some(connection) = self.connections.at(key) else { return Ok(()) };
+            let (session, input) = connection.parts();
+            let (count, pause) = session.advance(key, input, &mut self.front, &mut *self.cache);
+            connection.consume(count);
+            if pause != Pause::Roster {
+                break pause;
+            }
+            self.front.roster = Some(self.roster());
+        };
+        self.cache_is_busy |= self.front.submissions() != submissions;
+        let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        connection.pause = pause;
+        if self.right_of_way == Some(key) && !connection.session.is_mid_command() {
+            self.right_of_way = None;
+        }
+        connection.count_memory(&mut self.front);
+        match pause {
+            Pause::Turn => self.wait_for_memory(key, is_first),
+            Pause::Bytes if connection.has_ended => connection.session.leave(),
+            Pause::Bytes => return self.receive(key, is_first),
+            Pause::Outcomes | Pause::Output | Pause::Roster | Pause::Leaving => {}
+        }
+        Ok(())
+    }
+
+    /// Asks for more bytes, once there is memory for them.
+    fn receive(&mut self, key: Key, is_first: bool) -> io::Result<()> {
+        let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        let may_pass = self.right_of_way == Some(key) || (is_first && self.right_of_way.is_none());
+        let fits = connection.make_room(&self.front, false);
+        if !fits && may_pass {
+            self.right_of_way = Some(key);
+            let has_room = connection.make_room(&self.front, true);
+            assert!(has_room);
+        } else if !fits {
+            self.wait_for_memory(key, is_first);
+            return Ok(());
+        }
+        connection.count_memory(&mut self.front);
+        let transfer = connection.begin_receive(self.front.now);
+        connection.receiving = Some(self.ring.receive(&connection.socket, transfer, Token::Client(key))?);
+        Ok(())
+    }
+
+    /// The queue stands; who was its first stays so.
+    fn wait_for_memory(&mut self, key: Key, is_first: bool) {
+        let Some(connection) = self.connections.at(key) else { return };
+        assert!(!connection.is_waiting);
+        connection.is_waiting = true;
+        if is_first {
+            self.waiting.push_front(key);
+        } else {
+            self.waiting.push_back(key);
+        }
+    }
+
+    /// What CLIENT LIST says.
+    fn roster(&mut self) -> String {
+        let mut keys = Vec::new();
+        self.connections.keys(&mut keys);
+        let mut text = String::new();
+        for key in keys {
+            if let Some(connection) = self.connections.at(key) {
+                text += &connection.session.line(&self.front);
+            }
+        }
+        text
+    }
+
+    /// Sends what is queued, all of a client in one call, and lets go of those who are finished.
+    pub(super) fn send_answers(&mut self) -> io::Result<()> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            let Some(connection) = self.connections.at(key) else { continue };
+            connection.is_dirty = false;
+            if let Some(transfer) = connection.begin_send(self.front.now) {
+                connection.count_memory(&mut self.front);
+                self.ring.send(&connection.socket, transfer, Token::Client(key))?;
+            } else if connection.is_finished() {
+                self.end(key, "it has said goodbye");
+            }
+        }
+        self.dirty = dirty;
+        Ok(())
+    }
+
+    /// The server stops: what is under way is answered, nothing more.
+    pub(super) fn take_leave(&mut self, key: Key) -> io::Result<()> {
+        let Some(connection) = self.connections.at(key) else { return Ok(()) };
+        connection.session.leave();
+        self.serve(key, false)
+    }
+
+    /// A client leaves, one way or another. What the kernel still has of it comes home when the socket, shut down
+    /// here, fails the operations.
+    pub(super) fn end(&mut self, key: Key, reason: &str) {
+        if let Some(mut connection) = self.connections.remove(key) {
+            log::debug!("client {}: gone, because {reason}", connection.session.facts().id);
+            connection.session.close(&mut self.front);
+            connection.forget_memory(&mut self.front);
+            shut(&connection.socket);
+            self.right_of_way.take_if(|holder| *holder == key);
+            self.front.clients = self.connections.len();
+        }
+    }
+}
+
+/// Where a client is and where it came to, in Redis' words.
+fn addresses(socket: OwnedFd, place: &Listen) -> (OwnedFd, (String, String)) {
+    match place {
+        Listen::Unix(path) => {
+            let path = format!("{}:0", path.display());
+            (socket, (path.clone(), path))
+        }
+        Listen::Tcp(_) => {
+            let stream = TcpStream::from(socket);
+            let text = |address: io::Result<std::net::SocketAddr>| {
+                address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
+            };
+            let addresses = (text(stream.peer_addr()), text(stream.local_addr()));
+            (OwnedFd::from(stream), addresses)
+        }
+    }
+}
+
+fn shut(socket: impl AsFd) {
+    // It fails when the peer has gone already, which is as good.
+    let _gone = rustix::net::shutdown(socket, Shutdown::Both);
+}
