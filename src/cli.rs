@@ -1,5 +1,6 @@
 //! What can be typed. Names are a contract: scripts rely on them.
 
+use crate::cache::options::CacheCommand;
 use crate::characterise::Characterise;
 use crate::contest::Contest;
 use crate::exit::{self, Exit};
@@ -53,6 +54,11 @@ pub enum Command {
     Drive {
         #[command(subcommand)]
         command: DriveCommand,
+    },
+    /// Key-value caches for clients of Redis
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
     },
     /// Look at members of Linux md; nothing is written to them
     Md {
@@ -647,7 +653,7 @@ pub struct NbdCompare {
     pub json: bool,
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
     if bytes == 0 || bytes % BLOCK_BYTES_U64 != 0 {
         return Err(format!("{bytes} bytes: must be a multiple of 4096 and not zero"));

@@ -5,6 +5,7 @@
 
 mod array_file;
 mod assemble;
+mod cache;
 mod characterise;
 mod check;
 mod cli;
@@ -58,7 +59,10 @@ fn main() -> ExitCode {
     abort_on_panic();
     lab::allocations::end_when_out_of_memory(Exit::Failed.number());
     let cli = Cli::parse();
-    let serves = matches!(cli.command, Command::Up(_) | Command::Serve(_));
+    let serves = match &cli.command {
+        Command::Cache { command } => command.serves(),
+        command => matches!(command, Command::Up(_) | Command::Serve(_)),
+    };
     let log = log_to_stderr(serves);
     if !serves {
         end_when_nobody_reads();
@@ -123,6 +127,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sim(options) => return sim::run(&options),
         Command::Drive { command } => drive_command(command)?,
         Command::Md { command } => md::run(&command)?,
+        Command::Cache { command } => cache::run(&command)?,
         Command::Up(options) => serve::up(&options)?,
         Command::Create(options) => create::run(&options)?,
         Command::Serve(options) => serve::run(&options)?,

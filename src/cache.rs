@@ -1,0 +1,26 @@
+//! `zoneweave cache`: a key-value cache over zoned drives, served to clients of Redis.
+//!
+//! `options` is what can be typed, `directory` a cache's directory on disk: `cache.toml`, its drives, its control socket.
+
+mod check;
+mod create;
+mod directory;
+mod drives;
+pub mod options;
+mod serve;
+mod status;
+
+use crate::exit::Exit;
+use anyhow::Result;
+use options::CacheCommand;
+
+/// Runs a command.
+pub fn run(command: &CacheCommand) -> Result<Exit> {
+    match command {
+        CacheCommand::Up(options) => serve::up(options),
+        CacheCommand::Create(options) => create::run(options),
+        CacheCommand::Serve(options) => serve::run(options),
+        CacheCommand::Status(options) => status::run(options),
+        CacheCommand::Check(options) => check::run(options),
+    }
+}

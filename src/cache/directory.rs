@@ -1,0 +1,106 @@
+//! A cache's directory: `cache.toml` says where the drives are, the drives say all the rest.
+
+use crate::exit::Exit;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+const NAME: &str = "cache.toml";
+const HEADER: &str = "# A Zoneweave cache. Where its drives are; all else is on the drives.\n";
+
+/// Contents of `cache.toml`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheFile {
+    /// Version of this file.
+    pub version: u32,
+    /// Identity of the cache.
+    pub uuid: uuid::Uuid,
+    /// Flash of all drives together, for people to read.
+    pub size: String,
+    /// The drives, in order.
+    pub drive: Vec<CacheDrive>,
+}
+
+/// A drive.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheDrive {
+    /// Path, from the directory of the cache where it is not absolute.
+    pub path: PathBuf,
+    /// Identity.
+    pub uuid: uuid::Uuid,
+}
+
+/// A directory that holds a cache.
+#[derive(Debug)]
+pub struct CacheDirectory {
+    /// Path of the directory.
+    pub path: PathBuf,
+    /// Contents of `cache.toml`.
+    pub file: CacheFile,
+}
+
+impl CacheDirectory {
+    /// Reads `cache.toml`.
+    ///
+    /// # Errors
+    /// [`Exit::Absent`] where there is no cache; others when there is something else, or `cache.toml` makes no sense.
+    pub fn open(path: &Path) -> Result<CacheDirectory> {
+        let toml_path = path.join(NAME);
+        let shown = toml_path.display();
+        if path.join("array.toml").exists() {
+            let dir = path.display();
+            return Err(Exit::Failed.error(format!(
+                "{dir}: holds an array; `zoneweave serve {dir}` serves it, a cache needs a directory of its own"
+            )));
+        }
+        let text = match std::fs::read_to_string(&toml_path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let dir = path.display();
+                return Err(Exit::Absent
+                    .error(format!("{shown}: no cache here; make one with `zoneweave cache create {dir}`")));
+            }
+            Err(error) => return Err(Exit::Failed.error(format!("{shown}: cannot be read: {error}"))),
+        };
+        let file: CacheFile = toml::from_str(&text)
+            .map_err(|error| Exit::Failed.error(format!("{shown}: makes no sense: {error}")))?;
+        if file.version != VERSION {
+            let version = file.version;
+            return Err(Exit::Failed
+                .error(format!("{shown}: is of version {version}; this program knows version {VERSION}")));
+        }
+        Ok(CacheDirectory { path: path.to_owned(), file })
+    }
+
+    /// Writes `cache.toml` of a new cache, last of all its files and all at once.
+    pub fn create(
+        path: &Path,
+        uuid: uuid::Uuid,
+        size: String,
+        drive: Vec<CacheDrive>,
+    ) -> Result<CacheDirectory> {
+        let file = CacheFile { version: VERSION, uuid, size, drive };
+        let text = toml::to_string(&file).context(NAME)?;
+        let temporary = path.join("cache.toml.new");
+        std::fs::write(&temporary, format!("{HEADER}{text}"))
+            .with_context(|| format!("{}", temporary.display()))?;
+        std::fs::File::open(&temporary).and_then(|file| file.sync_all()).context(NAME)?;
+        std::fs::rename(&temporary, path.join(NAME)).context(NAME)?;
+        std::fs::File::open(path).and_then(|directory| directory.sync_all()).context(NAME)?;
+        Ok(CacheDirectory { path: path.to_owned(), file })
+    }
+
+    /// Path of a drive.
+    pub fn drive_path(&self, drive: &CacheDrive) -> PathBuf {
+        self.path.join(&drive.path)
+    }
+
+    /// Path of the socket at which a server answers questions.
+    pub fn control_path(&self) -> PathBuf {
+        self.path.join("control.sock")
+    }
+}

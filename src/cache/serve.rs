@@ -1,0 +1,230 @@
+//! `zoneweave cache up` and `cache serve`: mounts a cache and serves it until told to stop.
+
+use super::create;
+use super::directory::CacheDirectory;
+use super::drives;
+use super::options::{CacheServe, CacheServiceOptions, CacheUp};
+use super::status::json;
+use crate::exit::{self, Exit};
+use crate::hosting::Hosting;
+use crate::lines::Lines;
+use crate::signals::Impatience;
+use anyhow::{Context, Result};
+use base::time::Instant;
+use base::units::human_bytes;
+use cache::request::{Cache, Namespace, Reply, Request, WallMillis};
+use cache::{CacheVolume, Options};
+use server::cache_loop::{self, CacheServerConfig, ServedCache};
+use server::resp::front::{Backend, CacheFacts};
+use server::resp::settings::Settings;
+use server::{Listen, Listener, Service, Stop, WallClock, control};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use zone::drives::DriveSet;
+
+/// Largest value.
+const OBJECT_BYTES_MAX: u64 = 16 << 20;
+/// Part of the memory that is the clients'.
+const CLIENTS_SHARE: u64 = 4;
+/// A value has room several times in what clients have: arriving, under way, leaving.
+const OBJECTS_IN_CLIENTS: u64 = 4;
+
+/// Creates the cache if there is none, then serves it.
+pub fn up(options: &CacheUp) -> Result<Exit> {
+    let directory = match CacheDirectory::open(&options.dir) {
+        Ok(directory) => {
+            if options.shape.drives.is_some() || options.shape.size.is_some() {
+                let dir = options.dir.display();
+                log::info!("{dir} holds a cache already: --drives and --size are for new ones");
+            }
+            directory
+        }
+        Err(error) if Exit::of(&error) == Exit::Absent => {
+            let directory = create::create(&options.dir, options.shape)?;
+            log::info!("created a cache in {}", options.dir.display());
+            directory
+        }
+        Err(error) => return Err(error),
+    };
+    serve(directory, &options.service)
+}
+
+/// Serves a cache.
+pub fn run(options: &CacheServe) -> Result<Exit> {
+    serve(CacheDirectory::open(&options.dir)?, &options.service)
+}
+
+fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exit> {
+    let impatience = Impatience::begin().context("signal handling")?;
+    let clock = WallClock::start();
+    let password = options.password_file.as_deref().map(password_in).transpose()?;
+    let hosting = Hosting::new(None)?;
+    let mut drives = drives::open(&directory, Some(&hosting))?;
+    drives.wake_fds.push(hosting.bell_descriptor()?);
+    let control = control::bind(&directory.control_path())?;
+    let listeners: Vec<Listener> = options.listen.iter().map(Listen::bind).collect::<Result<_, _>>()?;
+    let settings = settings(options, drives.zone_bytes, password, &listeners);
+    let engine = Options {
+        memory_bytes: options.memory - options.memory / CLIENTS_SHARE,
+        object_mean: options.object_mean,
+        object_max: usize::try_from(settings.object_bytes_max).context("--memory")?,
+        ..Options::default()
+    };
+    let volume = cache::mount(DriveSet::new(drives.devices), clock.now(), wall(), engine)
+        .map_err(|error| Exit::Failed.error(format!("{}: {error}", directory.path.display())))?;
+    let recovered = volume.status();
+    log::info!(
+        "recovered {} of {} records; {} zones were dropped",
+        recovered.objects,
+        recovered.recovery.records_found,
+        recovered.recovery.zones_dropped
+    );
+    let (stop, handle) = Stop::new().context("signal handling")?;
+    handle.on_signals().context("signal handling")?;
+    drop(impatience);
+    let announced = announce(&directory, &listeners)?;
+    let service = Service { listeners, control: Some(control), wake_fds: drives.wake_fds, stop, clock };
+    let config = CacheServerConfig { settings, ..CacheServerConfig::default() };
+    let mut served = Served { volume, memory_bytes_max: options.memory, uuid: directory.file.uuid };
+    hosting.listen();
+    cache_loop::run(&config, service, &mut served)?;
+    log::info!("stopped; what was stored is on the drives");
+    announced.finish();
+    Ok(Exit::Well)
+}
+
+/// Wall time, by which objects expire.
+fn wall() -> WallMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallMillis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn settings(
+    options: &CacheServiceOptions,
+    zone_bytes: u64,
+    password: Option<Vec<u8>>,
+    listeners: &[Listener],
+) -> Settings {
+    let clients = options.memory / CLIENTS_SHARE;
+    let object_bytes = OBJECT_BYTES_MAX.min(zone_bytes / 2).min(clients / OBJECTS_IN_CLIENTS);
+    if object_bytes < OBJECT_BYTES_MAX {
+        log::info!(
+            "values of up to {} are stored: larger ones need --memory {} and zones of 32 MiB",
+            human_bytes(object_bytes),
+            human_bytes(OBJECT_BYTES_MAX * OBJECTS_IN_CLIENTS * CLIENTS_SHARE)
+        );
+    }
+    let port = listeners.iter().find_map(|listener| match listener.place() {
+        Listen::Tcp(address) => Some(address.port()),
+        Listen::Unix(_) => None,
+    });
+    let (first, second) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
+    Settings {
+        object_bytes_max: u32::try_from(object_bytes).expect("at most 16 MiB"),
+        client_memory_bytes: usize::try_from(clients).unwrap_or(usize::MAX),
+        memory_bytes: options.memory,
+        password,
+        run_id: format!("{first}{}", &second[..8]),
+        port: port.unwrap_or(0),
+        executable: std::env::current_exe().unwrap_or_default(),
+        ..Settings::default()
+    }
+}
+
+fn password_in(path: &Path) -> Result<Vec<u8>> {
+    let text = std::fs::read(path).with_context(|| format!("--password-file {}", path.display()))?;
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let password = line.strip_suffix(b"\r").unwrap_or(line);
+    if password.is_empty() {
+        let path = path.display();
+        return Err(Exit::Usage.error(format!("--password-file {path}: its first line is empty")));
+    }
+    Ok(password.to_vec())
+}
+
+/// Says where clients find the cache; nobody waits for a reader of that.
+fn announce(directory: &CacheDirectory, listeners: &[Listener]) -> Result<Lines> {
+    let mut text = format!("serving a cache of {} of flash\n", directory.file.size);
+    for listener in listeners {
+        text += &match listener.place() {
+            Listen::Tcp(address) => format!("  redis-cli -h {} -p {}\n", address.ip(), address.port()),
+            Listen::Unix(path) => format!("  redis-cli -s {}\n", path.display()),
+        };
+    }
+    let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
+    lines.say(text.into_bytes());
+    Ok(lines)
+}
+
+/// The cache with what an operator may ask of it.
+struct Served {
+    volume: CacheVolume,
+    memory_bytes_max: u64,
+    uuid: uuid::Uuid,
+}
+
+impl Cache for Served {
+    fn submit(&mut self, now: Instant, wall: WallMillis, request: Request) {
+        self.volume.submit(now, wall, request);
+    }
+
+    fn turn(&mut self, now: Instant, wall: WallMillis, replies: &mut Vec<Reply>) -> bool {
+        self.volume.turn(now, wall, replies)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.volume.next_deadline()
+    }
+
+    fn objects(&self, namespace: Namespace) -> u64 {
+        self.volume.objects(namespace)
+    }
+}
+
+impl Backend for Served {
+    fn facts(&self) -> CacheFacts {
+        let status = self.volume.status();
+        let counters = status.counters;
+        let ratio =
+            status.write_amplification().map_or_else(|| "none".to_owned(), |ratio| format!("{ratio:.3}"));
+        let lines = [
+            ("index_bytes", status.index_bytes.to_string()),
+            ("buffer_bytes", status.buffer_bytes.to_string()),
+            ("hits_memory", counters.hits_memory.to_string()),
+            ("hits_flash", counters.hits_flash.to_string()),
+            ("zones_free", status.zones.free.to_string()),
+            ("zones_evicted", counters.zones_evicted.to_string()),
+            ("write_amplification", ratio),
+            ("drives", status.drives.to_string()),
+        ];
+        CacheFacts {
+            memory_bytes: status.index_bytes + status.buffer_bytes,
+            memory_bytes_max: self.memory_bytes_max,
+            // Evicted are zones; nobody counts the objects in them.
+            objects_evicted: 0,
+            objects_expired: counters.expired,
+            lines: lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+}
+
+impl ServedCache for Served {
+    fn control(&mut self, _: Instant, line: &str) -> String {
+        match line {
+            "status" => json(self.uuid, Some(&self.volume.status())).to_string(),
+            _ => {
+                let said = format!("`{line}` is no question that the server of a cache answers");
+                let error = Exit::Usage.error(said);
+                serde_json::json!({ "error": exit::in_words(&error), "exit": Exit::Usage.number() })
+                    .to_string()
+            }
+        }
+    }
+
+    /// Buffers go to the drives by themselves, some milliseconds after they began to fill.
+    fn begin_stop(&mut self, _: Instant) {}
+
+    fn has_stopped(&self) -> bool {
+        self.volume.is_flushed() && self.volume.in_flight() == 0
+    }
+}

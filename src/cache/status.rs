@@ -1,0 +1,118 @@
+//! `zoneweave cache status`: what a cache says of itself while it is served, and what is known of it else.
+
+use super::directory::CacheDirectory;
+use crate::cli::Query;
+use crate::exit::Exit;
+use anyhow::{Context, Result};
+use base::units::human_bytes;
+use cache::Status;
+use serde_json::{Value, json};
+use server::control::{self, AskError};
+use std::io::ErrorKind;
+
+/// Shows the status of a cache.
+pub fn run(options: &Query) -> Result<Exit> {
+    let directory = CacheDirectory::open(&options.dir)?;
+    let mut report = match control::ask(&directory.control_path(), "status") {
+        Ok(answer) => serde_json::from_str(&answer).context("the server's answer")?,
+        Err(AskError::NoServer { source, .. })
+            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            json(directory.file.uuid, None)
+        }
+        Err(error) => return Err(Exit::Busy.because(error)),
+    };
+    report["size"] = json!(directory.file.size);
+    report["members"] = json!(directory.file.drive.len());
+    let is_degraded = report["drives"].as_u64().is_some_and(|up| up < directory.file.drive.len() as u64);
+    if options.json {
+        println!("{report}");
+    } else {
+        print!("{}", in_words(&report, &options.dir.display().to_string()));
+    }
+    Ok(if is_degraded { Exit::Degraded } else { Exit::Well })
+}
+
+/// Status as JSON; without one, that of a cache that is not served.
+pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
+    let Some(status) = status else { return json!({ "uuid": uuid, "served": false }) };
+    let (counters, zones, recovery) = (status.counters, status.zones, status.recovery);
+    json!({
+        "uuid": uuid,
+        "served": true,
+        "drives": status.drives,
+        "takes_writes": !status.frozen,
+        "objects": status.objects,
+        "hits": { "memory": counters.hits_memory, "flash": counters.hits_flash },
+        "misses": counters.misses,
+        "expired": counters.expired,
+        "stores": counters.stores,
+        "removes": counters.removes,
+        "pages_read": counters.pages_read,
+        "bytes_stored": counters.bytes_stored,
+        "blocks_written": {
+            "data": counters.blocks_data,
+            "journal": counters.blocks_journal,
+            "superblock": counters.blocks_superblock,
+        },
+        "write_amplification": status.write_amplification(),
+        "batches": counters.batches,
+        "invalidations": counters.entries,
+        "zones": {
+            "free": zones.free, "open": zones.open, "full": zones.full,
+            "journal": zones.journal, "leaving": zones.leaving, "evicted": counters.zones_evicted,
+        },
+        "memory": { "index": status.index_bytes, "buffers": status.buffer_bytes },
+        "index_slots": status.index_slots,
+        "index_full": counters.index_full,
+        "damaged": counters.damaged,
+        "recovery": {
+            "records_found": recovery.records_found,
+            "records_hidden": recovery.records_hidden,
+            "records_older": recovery.records_older,
+            "records_without_slot": recovery.records_without_slot,
+            "zones_dropped": recovery.zones_dropped,
+            "drives_emptied": recovery.drives_emptied,
+        },
+    })
+}
+
+fn in_words(report: &Value, dir: &str) -> String {
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    let mut text =
+        format!("cache     {dir}, {} of flash, {}\n", text_of(report, "size"), text_of(report, "uuid"));
+    if report["served"] == false {
+        return text + "served    no\n";
+    }
+    text += &format!("served    yes, {} of {} drives", number("/drives"), number("/members"));
+    text += if report["takes_writes"] == true { "\n" } else { "; no drive takes writes\n" };
+    let (memory, flash, misses) = (number("/hits/memory"), number("/hits/flash"), number("/misses"));
+    text += &format!("objects   {}\n", number("/objects"));
+    text += &format!("reads     {memory} hits in memory, {flash} in flash, {misses} misses\n");
+    text += &format!("writes    {} stores, {} removes\n", number("/stores"), number("/removes"));
+    if let Some(ratio) = report["write_amplification"].as_f64() {
+        text += &format!("amplified {ratio:.3} bytes written for each byte of keys and values\n");
+    }
+    text += &format!(
+        "zones     {} free, {} open, {} full, {} journal, {} leaving; {} evicted\n",
+        number("/zones/free"),
+        number("/zones/open"),
+        number("/zones/full"),
+        number("/zones/journal"),
+        number("/zones/leaving"),
+        number("/zones/evicted")
+    );
+    let (index, buffers) = (human_bytes(number("/memory/index")), human_bytes(number("/memory/buffers")));
+    text += &format!("memory    {index} for the index, {buffers} in buffers\n");
+    text += &format!(
+        "recovery  {} records found, {} hidden, {} zones dropped\n",
+        number("/recovery/records_found"),
+        number("/recovery/records_hidden"),
+        number("/recovery/zones_dropped")
+    );
+    text
+}
+
+fn text_of<'a>(report: &'a Value, name: &str) -> &'a str {
+    report[name].as_str().unwrap_or_default()
+}
