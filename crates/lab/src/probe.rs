@@ -1,7 +1,7 @@
 //! One operation on one drive, measured: `zoneweave drive probe`.
 
 use crate::workload::wall::{NO_COSTS, WallTarget};
-use crate::workload::{Figures, Job, Loop, Manage, ManageOp, Measured, Span, Target, What, join};
+use crate::workload::{Figures, Job, Loop, Manage, ManageOp, Measured, Order, Span, Target, What, join};
 use anyhow::{Result, bail, ensure};
 use base::units::BLOCK_BYTES_U64;
 use drive::timing::{HostStack, LbaFormat, Model, ModelOptions, Profile, StackCosts, ZoneCondition};
@@ -292,7 +292,7 @@ fn plain(op: ProbeOp, sequential: bool, has_zones: bool) -> What {
         ProbeOp::Read if sequential => What::ReadSequential,
         ProbeOp::Read => What::ReadRandom,
         ProbeOp::Append => What::Append,
-        ProbeOp::Zrwa => What::Area,
+        ProbeOp::Zrwa => What::Area(Order::Growing),
         ProbeOp::Write if !has_zones && !sequential => What::WriteRandom,
         ProbeOp::Write | ProbeOp::Reset | ProbeOp::Finish | ProbeOp::Open | ProbeOp::Close => What::Write,
     }

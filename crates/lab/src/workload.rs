@@ -11,6 +11,7 @@
 mod closed_loop;
 mod latencies;
 pub mod model;
+pub mod timed;
 pub mod wall;
 
 pub use closed_loop::Loop;
@@ -32,10 +33,27 @@ pub enum What {
     ReadRandom,
     /// Reads its zones from start to end.
     ReadSequential,
-    /// Writes into the random write area, at growing offsets.
-    Area,
+    /// Writes into windows of zones with a random write area.
+    Area(Order),
     /// A management command on zones in a given state.
     Manage(Manage),
+}
+
+/// Order of writes into windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// At growing offsets, zone after zone.
+    Growing,
+    /// In any order within each half of a window, one half after the other.
+    Shuffled {
+        /// Size of the window.
+        window_bytes: u64,
+    },
+    /// Anywhere in the first window of a zone, again and again.
+    Again {
+        /// Size of the window.
+        window_bytes: u64,
+    },
 }
 
 /// A management command and the state of the zone it meets.
@@ -111,6 +129,9 @@ pub trait Target {
 
     /// Puts a zone into a state, outside the measurement.
     fn preset_zone(&mut self, zone: u32, written_bytes: u64, condition: ZoneCondition);
+
+    /// Empties a zone and opens it with a random write area, outside the measurement.
+    fn preset_area(&mut self, zone: u32);
 }
 
 /// Whole nanoseconds of a time in microseconds.

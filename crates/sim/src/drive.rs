@@ -152,12 +152,13 @@ impl Drive {
             Latency::Random { typical_ns, slow_ns, slow_per_mille } => {
                 Pace::Random { typical_ns: *typical_ns, slow_ns: *slow_ns, slow_per_mille: *slow_per_mille }
             }
-            Latency::Model { profile } => {
+            Latency::Model { profile, zone_map } => {
                 let profile = Profile::named(profile).expect("plans name profiles that exist");
                 let options = ModelOptions {
                     seed: plan.seed ^ member as u64,
                     lba_format: LbaFormat::Bytes4096,
                     fig7_host_artefact: false,
+                    zone_map: *zone_map,
                 };
                 Pace::Model(Box::new(Model::new(&profile.with_geometry(&geometry), options)))
             }

@@ -12,6 +12,7 @@ use array::log::survivors::GcStreams;
 use base::random::Random;
 use base::time::Nanos;
 use baseline::config::{Header, RaiznConfig};
+use drive::timing::ZoneMap;
 use serde::{Deserialize, Serialize};
 use zone::device::Geometry;
 use zone::stripe::Level;
@@ -47,6 +48,9 @@ pub enum Latency {
     Model {
         /// Name of the profile.
         profile: String,
+        /// How zones lie on channel groups, if not as the profile says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        zone_map: Option<ZoneMap>,
     },
 }
 
@@ -318,11 +322,18 @@ impl Plan {
         pick(random, &[None, None, None, Some(0), Some(0), Some(1_000), Some(10_000)])
     }
 
+    fn draw_zone_map(seed: u64) -> Option<ZoneMap> {
+        let random = &mut Random::from_seed(seed ^ 0x6368_616e);
+        let mostly = Some(ZoneMap::Mostly { exceptions_per_mille: 100 });
+        pick(random, &[None, Some(ZoneMap::Opening), Some(ZoneMap::Random), mostly])
+    }
+
     fn draw_any(random: &mut Random, seed: u64) -> Plan {
         let chunk_blocks = pick(random, &[1, 1, 1, 2, 4]);
         let latency = match random.below(12) {
             0 => Latency::Model {
                 profile: pick(random, &["zn540-1tb", "zn540-4tb", "femu-zapraid"]).to_owned(),
+                zone_map: Plan::draw_zone_map(seed),
             },
             1..=3 => Latency::Random { typical_ns: 1_000, slow_ns: 1_000, slow_per_mille: 0 },
             4..=7 => Latency::Random { typical_ns: 20_000, slow_ns: 200_000, slow_per_mille: 100 },

@@ -117,7 +117,7 @@ impl Scenario {
 
     fn validate(&self) -> Result<(), ScenarioError> {
         let Plan { level, members, zones, zone_capacity_blocks: capacity, .. } = self.plan;
-        if let Latency::Model { profile } = &self.plan.latency {
+        if let Latency::Model { profile, .. } = &self.plan.latency {
             Profile::named(profile).ok_or_else(|| ScenarioError::Profile(profile.clone()))?;
         }
         if self.plan.array().is_none() {

@@ -21,7 +21,7 @@
 //! go by the fraction of its capacity, data and padding by their bytes.
 
 use super::EmulatedDrive;
-use super::timing::{Access, Done, Model, ModelOptions, Profile, ZoneCondition};
+use super::timing::{Access, Done, Model, ModelOptions, Profile, Wear, ZoneCondition};
 use crate::answer::block_count;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
@@ -127,6 +127,12 @@ impl TimedDrive {
         self.model_is_behind = false;
     }
 
+    /// What the drive's flash was written with since its clock began. What its windows held then counts as written.
+    #[must_use]
+    pub fn wear(&self) -> Wear {
+        self.model.wear()
+    }
+
     /// The drive without its timing, for faults and snapshots.
     #[must_use]
     pub fn drive(&self) -> &EmulatedDrive {
@@ -210,7 +216,12 @@ impl EmulatedDrive {
                 _ if all => ZoneCondition::Written,
                 _ => ZoneCondition::Finished,
             };
-            model.preset_zone(zone, u64::from(found.write_pointer) * BLOCK_BYTES_U64, condition);
+            let written_bytes = u64::from(found.write_pointer) * BLOCK_BYTES_U64;
+            model.preset_zone(zone, written_bytes, condition);
+            if found.area.is_some() {
+                let held = self.uncommitted(ZoneIndex(zone));
+                model.preset_area(zone, held.map(|block| u64::from(block) * BLOCK_BYTES_U64));
+            }
         }
     }
 }
@@ -284,7 +295,8 @@ impl Access {
             Op::Append { frames } => Access::Append { zone, bytes: bytes_of(block_count(frames)) },
             Op::Reset => Access::Reset { zone },
             Op::Finish => Access::Finish { zone },
-            Op::Open | Op::OpenWithArea => Access::Open { zone },
+            Op::Open => Access::Open { zone },
+            Op::OpenWithArea => Access::ZrwaOpen { zone },
             Op::Commit { end } => Access::ZrwaCommit { zone, end_bytes: bytes_of(*end) },
             Op::Close => Access::Close { zone },
             Op::Report { .. } | Op::SelfTest { .. } => Access::Report,

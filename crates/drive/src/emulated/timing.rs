@@ -16,6 +16,7 @@
 //! numbers where costs are computed. `docs/drive-model.md` has the equations and what was fitted.
 
 mod admission;
+mod areas;
 mod curve;
 mod die;
 mod events;
@@ -28,10 +29,16 @@ mod programs;
 mod reads;
 mod sections;
 mod translation;
+mod wear;
+mod window;
 mod zone_clock;
+mod zone_map;
 
+pub use areas::Backing;
 pub use profile::{HostStack, Profile, ProfileError, StackCosts};
+pub use wear::Wear;
 pub use zone_clock::ZoneCondition;
+pub use zone_map::ZoneMap;
 
 use base::slab::Slab;
 use base::time::Instant;
@@ -42,6 +49,7 @@ use noise::{Noise, nanos};
 use processor::Processor;
 use translation::Ftl;
 use zone_clock::ZoneClock;
+use zone_map::Placement;
 
 /// Format of the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +71,8 @@ pub struct ModelOptions {
     /// Resets slow down under other commands, as figure 7 of the characterisation paper shows. That
     /// figure measured the scheduling of the host, not the drive; see `docs/drive-model.md`.
     pub fig7_host_artefact: bool,
+    /// How zones lie on channel groups, if not as the profile says.
+    pub zone_map: Option<ZoneMap>,
 }
 
 /// A command as the model sees it. Offsets are bytes from the start of the zone; a drive without
@@ -78,11 +88,12 @@ pub enum Access {
         /// Length.
         bytes: u64,
     },
-    /// A write at the write pointer, or anywhere on a drive without zones.
+    /// A write at the write pointer, anywhere on a drive without zones, or into the window of a zone with a random write
+    /// area, up to two windows after what is committed: beyond the first it commits what falls out.
     Write {
         /// Zone.
         zone: u32,
-        /// First byte; only drives without zones look at it.
+        /// First byte; only drives without zones and zones with an area look at it.
         offset_bytes: u64,
         /// Length.
         bytes: u64,
@@ -94,17 +105,12 @@ pub enum Access {
         /// Length.
         bytes: u64,
     },
-    /// A write into the random write area. It must begin at or after what is committed and end at
-    /// most two windows after it; beyond the first window it commits what falls out of the area.
-    ZrwaWrite {
+    /// Opens an empty zone with a random write area.
+    ZrwaOpen {
         /// Zone.
         zone: u32,
-        /// First byte.
-        offset_bytes: u64,
-        /// Length.
-        bytes: u64,
     },
-    /// Commits the random write area up to a byte.
+    /// Commits the random write area of a zone up to a byte.
     ZrwaCommit {
         /// Zone.
         zone: u32,
@@ -205,7 +211,8 @@ pub struct Model {
     zones: Vec<ZoneClock>,
     /// Reads, writes and appends in flight.
     in_flight: [u32; 3],
-    programmed_bytes: u64,
+    wear: Wear,
+    placement: Placement,
     /// Translation layer of a drive without zones.
     translation: Option<Ftl>,
     finished: Vec<Done>,
@@ -241,7 +248,12 @@ impl Model {
             channels: vec![0; profile.program.channels as usize],
             zones,
             in_flight: [0; 3],
-            programmed_bytes: 0,
+            wear: Wear::default(),
+            placement: Placement::new(
+                options.zone_map.unwrap_or(profile.geometry.zone_map),
+                groups,
+                options.seed,
+            ),
             translation: Ftl::of(&profile),
             finished: Vec::new(),
             profile,
@@ -262,13 +274,14 @@ impl Model {
         self.run_to(now.0);
         match access {
             Access::Read { zone, offset_bytes, bytes } => self.read(tag, zone, offset_bytes, bytes),
+            Access::Write { zone, offset_bytes, bytes } if self.zones[zone as usize].window.is_some() => {
+                self.area_write(tag, zone, offset_bytes, bytes);
+            }
             Access::Write { zone, offset_bytes, bytes } => {
                 self.write(tag, Kind::Write, zone, (offset_bytes, bytes));
             }
             Access::Append { zone, bytes } => self.write(tag, Kind::Append, zone, (0, bytes)),
-            Access::ZrwaWrite { zone, offset_bytes, bytes } => {
-                self.area_write(tag, zone, offset_bytes, bytes)
-            }
+            Access::ZrwaOpen { zone } => self.area_open(tag, zone),
             Access::ZrwaCommit { zone, end_bytes } => self.area_commit(tag, zone, end_bytes),
             Access::Reset { zone } => self.reset(tag, zone),
             Access::Finish { zone } => self.finish(tag, zone),
@@ -299,11 +312,16 @@ impl Model {
         done.append(&mut self.finished);
     }
 
-    /// Puts a zone into a state without passing time.
+    /// Puts a zone into a state without passing time; it has no random write area then.
     ///
     /// # Panics
     /// When the zone does not exist.
     pub fn preset_zone(&mut self, zone: u32, written_bytes: u64, condition: ZoneCondition) {
+        self.discard_window(zone);
+        self.zones[zone as usize].condition = ZoneCondition::Empty;
+        if condition != ZoneCondition::Empty {
+            self.settle_group(zone);
+        }
         let clock = &mut self.zones[zone as usize];
         clock.written_bytes = written_bytes;
         clock.area_end = written_bytes;
@@ -311,19 +329,16 @@ impl Model {
         clock.row_bytes = written_bytes % self.profile.program.row_bytes;
     }
 
-    /// Moves a zone to another channel group, as a drive may when it opens a zone.
-    ///
-    /// # Panics
-    /// When zone or group do not exist.
-    pub fn place_zone(&mut self, zone: u32, group: u32) {
-        assert!(group < self.profile.geometry.groups, "the drive has no channel group {group}");
-        self.zones[zone as usize].group = group;
-    }
-
     /// Bytes that the dies have programmed, padding and moved garbage included.
     #[must_use]
     pub fn bytes_programmed(&self) -> u64 {
-        self.programmed_bytes
+        self.wear.programmed_bytes
+    }
+
+    /// What the drive's flash was written with so far.
+    #[must_use]
+    pub fn wear(&self) -> Wear {
+        self.wear
     }
 
     fn run_to(&mut self, now: u64) {
@@ -420,6 +435,8 @@ impl Model {
             next_die: noise.index(profile.program.dies_per_group as usize),
             read_end: u64::MAX,
             group: profile.group_of(zone),
+            is_pinned: false,
+            window: None,
             area_end: 0,
         }
     }

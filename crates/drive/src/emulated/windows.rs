@@ -193,11 +193,15 @@ impl Windows {
         }
     }
 
+    /// Offsets of the blocks in a zone's window.
+    fn blocks_of(&self, zone: ZoneIndex) -> impl Iterator<Item = u32> + '_ {
+        let first = self.window_of(zone) * self.window_blocks;
+        self.blocks[first..first + self.window_blocks].iter().flatten().map(|(offset, _)| *offset)
+    }
+
     /// End of the last block of a zone's window, or 0.
     pub(super) fn written_end(&self, zone: ZoneIndex) -> u32 {
-        let first = self.window_of(zone) * self.window_blocks;
-        let held = self.blocks[first..first + self.window_blocks].iter().flatten();
-        held.map(|(offset, _)| offset + 1).max().unwrap_or(0)
+        self.blocks_of(zone).map(|offset| offset + 1).max().unwrap_or(0)
     }
 
     /// Words that differ from what they should be, with what that is. What no longer counts is left out.
@@ -323,6 +327,13 @@ impl EmulatedDrive {
             present(&mut self.windows).switch(zone, at, Place::Home, &mut self.media);
         }
         Ok(())
+    }
+
+    /// Blocks of a zone with an area that were written and are not committed, in no order.
+    pub(super) fn uncommitted(&self, zone: ZoneIndex) -> impl Iterator<Item = u32> + '_ {
+        let write_pointer = self.table.zone(zone).write_pointer;
+        let blocks = self.windows.iter().flat_map(move |windows| windows.blocks_of(zone));
+        blocks.filter(move |offset| *offset >= write_pointer)
     }
 
     /// Reads a block of a zone with an area.

@@ -15,7 +15,7 @@ use super::setting::{
     Which,
 };
 use crate::workload::{Job, Loop, Measured, Span, join};
-use drive::timing::{LbaFormat, Model, ModelOptions, Profile};
+use drive::timing::{LbaFormat, Model, ModelOptions, Profile, ZoneMap};
 use jobs::{Facts, Length};
 use target::{Counting, RandomPlaces, Sequence};
 use zone::device::Geometry;
@@ -50,6 +50,8 @@ pub struct ModelBench {
     seed: u64,
     /// Shorter runs.
     quick: bool,
+    /// How zones lie on channel groups, if not as the profile says.
+    zone_map: Option<ZoneMap>,
 }
 
 impl ModelBench {
@@ -61,7 +63,20 @@ impl ModelBench {
             geometry: profile.geometry(),
             zrwa_window_bytes: profile.zrwa_window_bytes(),
         };
-        ModelBench { drive, profile: profile.clone(), conventional: conventional.cloned(), seed, quick }
+        ModelBench {
+            drive,
+            profile: profile.clone(),
+            conventional: conventional.cloned(),
+            seed,
+            quick,
+            zone_map: None,
+        }
+    }
+
+    /// The same with zones on channel groups by this map; the profile's own without.
+    #[must_use]
+    pub fn with_zone_map(self, zone_map: Option<ZoneMap>) -> ModelBench {
+        ModelBench { zone_map, ..self }
     }
 
     fn profile(&self, which: Which) -> Option<&Profile> {
@@ -72,7 +87,10 @@ impl ModelBench {
     }
 
     fn model(&self, profile: &Profile, lba_format: LbaFormat, fig7_host_artefact: bool) -> Model {
-        Model::new(profile, ModelOptions { seed: self.seed, lba_format, fig7_host_artefact })
+        Model::new(
+            profile,
+            ModelOptions { seed: self.seed, lba_format, fig7_host_artefact, zone_map: self.zone_map },
+        )
     }
 
     fn with_facts<R>(&self, profile: &Profile, ask: impl FnOnce(&Facts) -> R) -> R {

@@ -4,7 +4,7 @@ use super::finding::{Draft, Subject};
 use super::numbers::{are_close, precise_bytes, readable};
 use super::plot::{Horizontal, Plot, Series, Shape};
 use super::setting::{Groups, Load, Summary};
-use crate::workload::What;
+use crate::workload::{Order, What};
 use drive::timing::HostStack;
 
 const PAPER: &str = "BIZA";
@@ -109,7 +109,7 @@ fn zrwa(draft: &mut Draft) -> Option<()> {
         let bytes = kib * 1024;
         let kernel = |what: What| Load::new(what, bytes).stack(HostStack::Kernel).pause_us(HOST_PAUSE_US);
         let without = draft.load(kernel(What::Write))?.mib_s * MIB_TO_MB;
-        let within = draft.load(kernel(What::Area).depth(8))?.mib_s * MIB_TO_MB;
+        let within = draft.load(kernel(What::Area(Order::Growing)).depth(8))?.mib_s * MIB_TO_MB;
         draft.published(&format!("biza-plain-{kib}k"), without);
         draft.published(&format!("biza-area-{kib}k"), within);
         let figures = format!("{} against {} MB/s", readable(within), readable(without));

@@ -129,7 +129,7 @@ impl Load {
     /// Returns true when the load writes anything.
     #[must_use]
     pub fn writes(&self) -> bool {
-        matches!(self.what, What::Write | What::Append | What::Area)
+        matches!(self.what, What::Write | What::Append | What::Area(_))
     }
 }
 

@@ -128,7 +128,7 @@ const BREAKS: &[(&str, Change)] = &[
     }),
     ("biza-zrwa", |setting, summaries| {
         loads(setting, summaries, |load, summary| {
-            if load.what == What::Area {
+            if let What::Area(_) = load.what {
                 scale(summary, 0.2);
             }
         });

@@ -2,7 +2,9 @@
 
 use crate::compare::Point;
 use crate::precise::precise_u64;
-use crate::workload::{Job, Loop, Manage, ManageOp, Measured, Span, What, join, percentile, variation};
+use crate::workload::{
+    Job, Loop, Manage, ManageOp, Measured, Order, Span, What, join, percentile, variation,
+};
 use base::units::BLOCK_BYTES_U64;
 use drive::timing::{HostStack, LbaFormat, Model, ModelOptions, Profile, StackCosts, ZoneCondition};
 
@@ -136,19 +138,19 @@ impl Setting {
             "append" => What::Append,
             "read_random" => What::ReadRandom,
             "read_seq" => What::ReadSequential,
-            "write_zrwa" => What::Area,
+            "write_zrwa" => What::Area(Order::Growing),
             _ => return None,
         };
-        let writes = matches!(what, What::Write | What::Append | What::Area);
+        let writes = matches!(what, What::Write | What::Append | What::Area(_));
         let zones = number(&self.condition, "zones=").map_or(1, whole);
         let (jobs, depth) = match (self.by_zones, what) {
             (true, _) => (self.concurrency, 1),
-            (false, What::Area) => (zones, AREA_DEPTH),
+            (false, What::Area(_)) => (zones, AREA_DEPTH),
             (false, _) => (zones, self.concurrency),
         };
         // Zones 0 and 2 share a channel group where there are two, 0 and 1 do not.
         let stride = if self.condition.contains("same I/O channel") { 2 } else { 1 };
-        let resets = writes && jobs <= 2 && what != What::Area;
+        let resets = writes && jobs <= 2 && !matches!(what, What::Area(_));
         let costs = self.costs(profile)?;
         let job = |zone: u32| Job {
             what,

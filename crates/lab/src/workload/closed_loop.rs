@@ -1,7 +1,7 @@
 //! The loop that runs jobs against a target.
 
 use crate::precise::precise_u64;
-use crate::workload::{Job, Manage, ManageOp, Measured, Span, Target, What, whole_ns};
+use crate::workload::{Job, Manage, ManageOp, Measured, Order, Span, Target, What, whole_ns};
 use base::random::Random;
 use base::slab::Slab;
 use base::time::Instant;
@@ -48,6 +48,8 @@ struct State {
     /// Place in `zones`, and how far that zone is.
     zone: usize,
     offset: u64,
+    /// Requests of the present half of a window that come next, the last first.
+    shuffled: Vec<u64>,
     in_flight: u32,
     resetting: bool,
     /// Requests that wait for a reset.
@@ -66,6 +68,7 @@ impl State {
             job,
             zone: 0,
             offset: 0,
+            shuffled: Vec::new(),
             in_flight: 0,
             resetting: false,
             held: 0,
@@ -163,7 +166,10 @@ impl<T: Target> Loop<T> {
 
     /// Programs do not begin in step, and those with a rate keep to it from the start.
     fn start(&mut self, job: usize) {
-        let Job { rate_bytes_per_s, bytes, depth, .. } = self.jobs[job].job;
+        let Job { what, rate_bytes_per_s, bytes, depth, .. } = self.jobs[job].job;
+        if let What::Area(_) = what {
+            self.target.preset_area(self.jobs[job].zone());
+        }
         let start = self.started + job as u64 * START_APART_NS;
         let apart = rate_bytes_per_s.map_or(10, |rate| whole_ns(precise_u64(bytes) / rate * 1e6));
         for place in 0..u64::from(depth) {
@@ -189,7 +195,8 @@ impl<T: Target> Loop<T> {
     fn ask(&mut self, now: u64, index: usize) {
         let state = &mut self.jobs[index];
         let job = &state.job;
-        let writes = matches!(job.what, What::Write | What::Append | What::Area);
+        let is_area = matches!(job.what, What::Area(_));
+        let writes = is_area || matches!(job.what, What::Write | What::Append);
         if state.resetting {
             state.held += 1;
             return;
@@ -208,7 +215,14 @@ impl<T: Target> Loop<T> {
             let zone = state.zone();
             state.zone = (state.zone + 1) % state.job.zones.len();
             state.offset = 0;
-            self.target.preset_zone(zone, 0, ZoneCondition::Open);
+            let next = state.zone();
+            if is_area {
+                // The zone that is left gives its area back.
+                self.target.preset_zone(zone, 0, ZoneCondition::Empty);
+                self.target.preset_area(next);
+            } else {
+                self.target.preset_zone(zone, 0, ZoneCondition::Open);
+            }
         }
         self.issue(now, index);
     }
@@ -227,12 +241,32 @@ impl<T: Target> Loop<T> {
                 self.target.preset_zone(zone, manage.written_bytes, manage.condition);
                 (zone, manage.written_bytes)
             }
-            What::Write | What::Append | What::ReadSequential | What::Area => (state.zone(), state.offset),
+            What::Area(Order::Again { window_bytes }) => {
+                (state.zone(), random.below(window_bytes / job.bytes) * job.bytes)
+            }
+            What::Area(Order::Shuffled { window_bytes }) => {
+                if state.shuffled.is_empty() {
+                    state.shuffled =
+                        shuffled(random, &state.job, window_bytes / 2, self.capacity - state.offset);
+                }
+                let within = state.shuffled.pop().expect("half a window has a request");
+                let start = state.offset;
+                if state.shuffled.is_empty() {
+                    let bytes = (window_bytes / 2).min(self.capacity - start);
+                    state.offset = start + bytes / state.job.bytes * state.job.bytes;
+                }
+                (state.zone(), start + within)
+            }
+            What::Write | What::Append | What::ReadSequential | What::Area(Order::Growing) => {
+                (state.zone(), state.offset)
+            }
         };
+        let job = &state.job;
         match job.what {
             What::ReadRandom | What::WriteRandom => {}
+            What::Area(Order::Again { .. } | Order::Shuffled { .. }) => {}
             What::Manage(_) => state.zone = (state.zone + 1) % job.zones.len(),
-            What::Write | What::Append | What::ReadSequential | What::Area => {
+            What::Write | What::Append | What::ReadSequential | What::Area(Order::Growing) => {
                 state.offset += job.bytes;
                 if job.what == What::ReadSequential && state.offset + job.bytes > self.capacity {
                     state.offset = 0;
@@ -302,9 +336,10 @@ impl<T: Target> Loop<T> {
         let job = &self.jobs[job].job;
         let bytes = job.bytes * requests.len() as u64;
         let access = match job.what {
-            What::Write | What::WriteRandom => Access::Write { zone, offset_bytes: offset, bytes },
+            What::Write | What::WriteRandom | What::Area(_) => {
+                Access::Write { zone, offset_bytes: offset, bytes }
+            }
             What::Append => Access::Append { zone, bytes },
-            What::Area => Access::ZrwaWrite { zone, offset_bytes: offset, bytes },
             What::ReadRandom | What::ReadSequential => Access::Read { zone, offset_bytes: offset, bytes },
             What::Manage(Manage { op, .. }) => match op {
                 ManageOp::Reset => Access::Reset { zone },
@@ -326,6 +361,11 @@ impl<T: Target> Loop<T> {
                 let state = &mut self.jobs[index];
                 state.resetting = false;
                 state.offset = 0;
+                if let What::Area(_) = state.job.what {
+                    let zone = state.zone();
+                    self.target.preset_area(zone);
+                }
+                let state = &mut self.jobs[index];
                 for _ in 0..std::mem::take(&mut state.held) {
                     self.plan(at, Step::Ask { job: index });
                 }
@@ -394,4 +434,14 @@ impl State {
         }
         measured.by_second[second] += precise_u64(self.job.bytes) / 1_048_576.0;
     }
+}
+
+/// Requests within a stretch of `bytes`, or what is `left` of the zone, in any order.
+fn shuffled(random: &mut Random, job: &Job, bytes: u64, left: u64) -> Vec<u64> {
+    let count = (bytes.min(left) / job.bytes).max(1);
+    let mut places: Vec<u64> = (0..count).map(|place| place * job.bytes).collect();
+    for place in (1..places.len()).rev() {
+        places.swap(place, random.index(place + 1));
+    }
+    places
 }

@@ -25,4 +25,9 @@ impl Target for Model {
     fn preset_zone(&mut self, zone: u32, written_bytes: u64, condition: ZoneCondition) {
         Model::preset_zone(self, zone, written_bytes, condition);
     }
+
+    fn preset_area(&mut self, zone: u32) {
+        Model::preset_zone(self, zone, 0, ZoneCondition::Open);
+        Model::preset_area(self, zone, []);
+    }
 }

@@ -142,31 +142,35 @@ impl WallTarget {
     }
 }
 
+/// An access as a command to a drive, with frames for its bytes.
+pub fn op_of(access: Access, mut take: impl FnMut(u64) -> Vec<Frame>) -> (u32, Op) {
+    let block = |bytes: u64| u32::try_from(bytes / BLOCK_BYTES_U64).expect("within a zone");
+    match access {
+        Access::Read { zone, offset_bytes, bytes } => {
+            (zone, Op::Read { offset: block(offset_bytes), frames: take(bytes) })
+        }
+        Access::Write { zone, offset_bytes, bytes } => {
+            (zone, Op::Write { offset: block(offset_bytes), frames: take(bytes) })
+        }
+        Access::Append { zone, bytes } => (zone, Op::Append { frames: take(bytes) }),
+        Access::ZrwaOpen { zone } => (zone, Op::OpenWithArea),
+        Access::ZrwaCommit { zone, end_bytes } => (zone, Op::Commit { end: block(end_bytes) }),
+        Access::Reset { zone } => (zone, Op::Reset),
+        Access::Finish { zone } => (zone, Op::Finish),
+        Access::Open { zone } => (zone, Op::Open),
+        Access::Close { zone } => (zone, Op::Close),
+        Access::Flush => (0, Op::Flush),
+        Access::Report | Access::Refused => (0, Op::Report { count: 1 }),
+    }
+}
+
 impl Target for WallTarget {
     fn zone_capacity_bytes(&self) -> u64 {
         u64::from(self.device.geometry().zone_capacity_blocks) * BLOCK_BYTES_U64
     }
 
     fn submit(&mut self, _now: Instant, tag: u64, access: Access) {
-        let offset = |bytes: u64| u32::try_from(bytes / BLOCK_BYTES_U64).expect("within a zone");
-        let (zone, op) = match access {
-            Access::Read { zone, offset_bytes, bytes } => {
-                (zone, Op::Read { offset: offset(offset_bytes), frames: self.take(bytes) })
-            }
-            Access::Write { zone, offset_bytes, bytes } => {
-                (zone, Op::Write { offset: offset(offset_bytes), frames: self.take(bytes) })
-            }
-            Access::Append { zone, bytes } => (zone, Op::Append { frames: self.take(bytes) }),
-            Access::Reset { zone } => (zone, Op::Reset),
-            Access::Finish { zone } => (zone, Op::Finish),
-            Access::Open { zone } => (zone, Op::Open),
-            Access::Close { zone } => (zone, Op::Close),
-            Access::Flush => (0, Op::Flush),
-            Access::Report | Access::Refused => (0, Op::Report { count: 1 }),
-            Access::ZrwaWrite { .. } | Access::ZrwaCommit { .. } => {
-                unreachable!("drives on the wall clock have no random write area yet")
-            }
-        };
+        let (zone, op) = op_of(access, |bytes| self.take(bytes));
         self.in_flight += 1;
         self.device.submit(self.now(), Command { token: Token(tag), zone: ZoneIndex(zone), op });
     }
@@ -216,5 +220,10 @@ impl Target for WallTarget {
                 self.aside(zone, Op::Finish);
             }
         }
+    }
+
+    fn preset_area(&mut self, zone: u32) {
+        self.aside(zone, Op::Reset);
+        self.aside(zone, Op::OpenWithArea);
     }
 }

@@ -168,3 +168,49 @@ fn time_passes_to_the_next_answer_of_any_drive() {
     assert_eq!(passed.pass_time(Instant(5_000), None), None);
     assert_eq!(passed.pass_time(Instant(5_000), Some(Instant(9_000_000))), Some(Instant(9_000_000)));
 }
+
+/// Windows through the drive: the rules decide, the model takes its time, and the counters are those of both.
+#[test]
+fn windows_take_the_time_of_the_model_and_the_outcome_of_the_rules() {
+    let areas =
+        zone::device::Areas { zones_max: 1, window_blocks: 16, granule_blocks: 4, explicit_commit: true };
+    let geometry = Geometry { areas: Some(areas), ..GEOMETRY };
+    let inner = EmulatedDrive::on_heap(geometry, [1; 16]).unwrap();
+    let mut drive = TimedDrive::new(inner, &Profile::named("zn540-1tb").unwrap(), ModelOptions::default());
+    let mut now = 0;
+    let mut run = |drive: &mut TimedDrive, zone: u32, op: Op| {
+        submit(drive, now, 1, zone, op);
+        let (end, mut completions) = settle(drive, 1);
+        let took = end.0 - now;
+        now = end.0 + 1_000_000;
+        (completions.pop().unwrap().status, took)
+    };
+    let write = |offset: u32, blocks: usize| Op::Write { offset, frames: frames(blocks) };
+    assert_eq!(run(&mut drive, 0, Op::OpenWithArea).0, Status::Success);
+    assert_eq!(run(&mut drive, 1, Op::OpenWithArea).0, Status::NoAreaLeft);
+    for offset in [8, 0, 8] {
+        assert_eq!(run(&mut drive, 0, write(offset, 8)).0, Status::Success);
+    }
+    let block = BLOCK_BYTES_U64;
+    let wear = drive.wear();
+    assert_eq!((wear.written_bytes, wear.absorbed_bytes, wear.committed_bytes), (24 * block, 8 * block, 0));
+    let (status, took) = run(&mut drive, 0, Op::Read { offset: 3, frames: frames(1) });
+    assert!(status == Status::Success && took < 15_000, "out of the buffer: {took} ns");
+    assert_eq!(run(&mut drive, 0, write(16, 4)).0, Status::Success);
+    assert_eq!(drive.wear().committed_bytes, 4 * block, "implicitly");
+    assert_eq!(run(&mut drive, 0, write(0, 4)).0, Status::ZoneInvalidWrite);
+    let (status, took) = run(&mut drive, 0, Op::Commit { end: 8 });
+    assert!(status == Status::Success && took < 20_000, "{took} ns");
+    let wear = drive.wear();
+    assert_eq!((wear.committed_bytes, wear.held_bytes()), (8 * block, 12 * block));
+    assert_eq!(wear.backing_bytes, wear.window_bytes, "its windows are flash");
+    let model = TimedDrive::new(
+        EmulatedDrive::from_heap(drive.drive().heap_snapshot().unwrap()).unwrap(),
+        &Profile::named("zn540-1tb").unwrap(),
+        ModelOptions::default(),
+    );
+    assert_eq!(model.wear().held_bytes(), 12 * block, "a drive with windows in use goes on with them");
+    assert_eq!(run(&mut drive, 0, Op::Finish).0, Status::Success);
+    assert_eq!((drive.wear().committed_bytes, drive.wear().held_bytes()), (20 * block, 0));
+    assert_eq!(run(&mut drive, 1, Op::OpenWithArea).0, Status::Success, "the area was given back");
+}

@@ -10,6 +10,8 @@ use super::{Kind, LbaFormat, Model, Pending};
 impl Model {
     /// A write or append arrives.
     pub(super) fn write(&mut self, tag: u64, kind: Kind, zone: u32, (offset_bytes, bytes): (u64, u64)) {
+        self.settle_group(zone);
+        self.wear.written_bytes += bytes;
         let command = &self.profile.command;
         let clock = &mut self.zones[zone as usize];
         let extra_us = match (clock.condition, kind) {
@@ -30,62 +32,16 @@ impl Model {
         self.queue_for_space(flash);
     }
 
-    /// A write into the random write area arrives. What stays in the area needs no space in the
-    /// buffer; what falls out of it does.
-    pub(super) fn area_write(&mut self, tag: u64, zone: u32, offset_bytes: u64, bytes: u64) {
-        let Some(zrwa) = &self.profile.zrwa else {
-            return self.write(tag, Kind::Write, zone, (offset_bytes, bytes));
-        };
-        let (window, granularity) = (zrwa.window_bytes, zrwa.flush_granularity_bytes);
-        let first_us = self.profile.command.first_write_us;
-        let capacity = self.profile.geometry.zone_capacity_bytes;
-        let clock = &mut self.zones[zone as usize];
-        let end = offset_bytes + bytes;
-        let start = end.saturating_sub(window).next_multiple_of(granularity).min(capacity);
-        let flash_bytes = start.saturating_sub(clock.written_bytes);
-        clock.written_bytes += flash_bytes;
-        clock.area_end = clock.area_end.max(end);
-        let extra_us = if clock.condition == ZoneCondition::Empty { first_us } else { 0.0 };
-        clock.condition = ZoneCondition::Open;
-        self.in_flight[1] += 1;
-        let pending = Pending {
-            kind: Kind::Area,
-            zone,
-            bytes,
-            offset_bytes,
-            flash_bytes,
-            extra_us,
-            ..Pending::other(tag)
-        };
-        if flash_bytes > 0 {
-            self.queue_for_space(pending);
-        } else {
-            let clock = &mut self.zones[zone as usize];
-            clock.in_flight += 1;
-            self.groups[clock.group as usize].landing += 1;
-            let slot = self.pending.insert(pending);
-            self.enter_processor(slot);
-        }
+    /// A write that needs no space in the buffer goes to the processor.
+    pub(super) fn enter_at_once(&mut self, pending: Pending) {
+        let clock = &mut self.zones[pending.zone as usize];
+        clock.in_flight += 1;
+        self.groups[clock.group as usize].landing += 1;
+        let slot = self.pending.insert(pending);
+        self.enter_processor(slot);
     }
 
-    /// Commits the random write area up to `end_bytes`.
-    pub(super) fn area_commit(&mut self, tag: u64, zone: u32, end_bytes: u64) {
-        let commit_us = self.profile.zrwa.as_ref().map_or(0.0, |zrwa| zrwa.commit_us);
-        let capacity = self.profile.geometry.zone_capacity_bytes;
-        let clock = &mut self.zones[zone as usize];
-        let flash_bytes = end_bytes.min(capacity).saturating_sub(clock.written_bytes);
-        clock.written_bytes += flash_bytes;
-        clock.area_end = clock.area_end.max(clock.written_bytes);
-        if clock.written_bytes >= capacity {
-            clock.condition = ZoneCondition::Written;
-        }
-        self.in_flight[1] += 1;
-        let pending =
-            Pending { kind: Kind::Area, zone, flash_bytes, extra_us: commit_us, ..Pending::other(tag) };
-        self.queue_for_space(pending);
-    }
-
-    fn queue_for_space(&mut self, pending: Pending) {
+    pub(super) fn queue_for_space(&mut self, pending: Pending) {
         let clock = &mut self.zones[pending.zone as usize];
         clock.in_flight += 1;
         let index = clock.group;
@@ -182,10 +138,14 @@ impl Model {
         if kind == Kind::Append {
             self.count_append(zone, bytes, -1);
         }
-        if self.profile.buffer.bytes == 0 {
+        if self.profile.buffer.bytes == 0 && kind != Kind::Area {
             return self.program_directly(slot);
         }
-        self.events.plan(self.now + rest, Event::Complete { slot });
+        let mut at = self.now + rest;
+        if kind == Kind::Area && bytes > 0 {
+            at = at.max(self.through_backing(zone, bytes));
+        }
+        self.events.plan(at, Event::Complete { slot });
     }
 
     /// The drive reads, changes and writes the 4-KiB block around a smaller one, one at a time.
@@ -237,7 +197,7 @@ impl Model {
         clock.in_flight -= 1;
         let group = clock.group;
         self.groups[group as usize].landing -= 1;
-        if self.profile.buffer.bytes == 0 {
+        if self.profile.buffer.bytes == 0 && pending.kind != Kind::Area {
             return;
         }
         let clock = &mut self.zones[zone as usize];

@@ -28,6 +28,8 @@ pub(super) struct Group {
     /// Nothing is admitted before this time.
     pub(super) blocked_until: u64,
     pub(super) padding: VecDeque<Padding>,
+    /// Time at which the flash that backs windows has taken all that was written into them.
+    pub(super) backing_free: u64,
 }
 
 impl Group {
@@ -42,6 +44,7 @@ impl Group {
             programs: 0,
             blocked_until: 0,
             padding: VecDeque::new(),
+            backing_free: 0,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{Model, Pending};
 
 impl Model {
     pub(super) fn open(&mut self, tag: u64, zone: u32) {
+        self.settle_group(zone);
         self.zones[zone as usize].condition = ZoneCondition::Open;
         self.plain(tag, self.profile.management.open_us);
     }
@@ -28,6 +29,7 @@ impl Model {
         self.management_free = self.management_free.max(self.now) + nanos(time_us);
         self.events.plan(self.management_free, Event::Complete { slot });
         self.program_rest(zone);
+        self.discard_window(zone);
         let clock = &mut self.zones[zone as usize];
         clock.condition = ZoneCondition::Empty;
         clock.written_bytes = 0;
@@ -72,17 +74,18 @@ impl Model {
     }
 
     pub(super) fn finish(&mut self, tag: u64, zone: u32) {
+        self.finish_window(zone);
         let management = &self.profile.management;
         let (unwritten_us, last_us) = (management.finish_unwritten_us, management.finish_last_us);
         let (last_probability, pads) = (management.finish_last_probability, management.finish_pads);
         let (unit, dies) = (self.profile.program.unit_bytes, u64::from(self.profile.program.dies_per_group));
         let capacity = self.profile.geometry.zone_capacity_bytes;
         let clock = &mut self.zones[zone as usize];
-        let written = clock.written_bytes.max(clock.area_end);
+        let written = clock.written_bytes;
         let left = capacity.saturating_sub(written);
         let was = std::mem::replace(&mut clock.condition, ZoneCondition::Finished);
-        if was == ZoneCondition::Written {
-            clock.condition = was;
+        if was == ZoneCondition::Written || written >= capacity {
+            clock.condition = ZoneCondition::Written;
         }
         if written == 0 || matches!(was, ZoneCondition::Written | ZoneCondition::Finished) {
             return self.plain(tag, unwritten_us);

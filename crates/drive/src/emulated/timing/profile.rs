@@ -4,10 +4,11 @@
 //! carries its source. Times are in microseconds, sizes in bytes. `docs/drive-model.md` explains
 //! what each section does to a command.
 
+use super::areas::{Backing, Zrwa};
 use super::curve::Curve;
 use super::sections::{
     Buffer, Command, GeometrySection, Host, Management, NoiseSection, Program, ReadAhead, ReadSection,
-    SmallBlocks, Suspend, Translation, Zrwa,
+    SmallBlocks, Suspend, Translation,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -174,7 +175,8 @@ impl Profile {
         &self.description
     }
 
-    /// The real geometry of the drive, in 4-KiB blocks. A drive without zones appears as one zone.
+    /// The real geometry of the drive, in 4-KiB blocks, without random write areas. A drive without zones appears as one
+    /// zone.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry.geometry()
@@ -186,7 +188,18 @@ impl Profile {
     pub fn with_geometry(&self, geometry: &Geometry) -> Profile {
         let mut scaled = self.clone();
         scaled.geometry.take(geometry);
+        if let Some(areas) = &geometry.areas {
+            let read_us = self.read_ahead.as_ref().map_or(&self.read.front_us, |ahead| &ahead.hit_us);
+            let like_zones = || Zrwa::like_zones(&self.command, read_us, self.management.close_us);
+            scaled.zrwa.get_or_insert_with(like_zones).take(areas);
+        }
         scaled
+    }
+
+    /// The real geometry with the random write areas that the drive has.
+    #[must_use]
+    pub fn geometry_with_areas(&self) -> Geometry {
+        Geometry { areas: self.zrwa.as_ref().map(Zrwa::areas), ..self.geometry() }
     }
 
     /// The same drive with smaller zones, for runs that must fill many: what is done to whole zones (reset, finish)
@@ -253,13 +266,19 @@ impl Profile {
         self.zrwa.as_ref().map(|zrwa| zrwa.flush_granularity_bytes)
     }
 
+    /// Medium that holds what is in windows; `None` for drives without.
+    #[must_use]
+    pub fn zrwa_backing(&self) -> Option<Backing> {
+        self.zrwa.as_ref().map(|zrwa| zrwa.backing)
+    }
+
     /// Sets of dies that share nothing but the command processor.
     #[must_use]
     pub fn channel_groups(&self) -> u32 {
         self.geometry.groups
     }
 
-    /// The group a zone lives on unless it is opened on another.
+    /// Group of a zone by its number; where a drive puts it when it is opened is up to the map.
     #[must_use]
     pub fn group_of(&self, zone: u32) -> u32 {
         zone % self.geometry.groups
@@ -277,7 +296,7 @@ impl Profile {
         self.host.check()?;
         self.small_blocks.iter().try_for_each(SmallBlocks::check)?;
         self.read_ahead.iter().try_for_each(ReadAhead::check)?;
-        self.zrwa.iter().try_for_each(Zrwa::check)?;
+        self.zrwa.iter().try_for_each(|zrwa| zrwa.check(&self.geometry))?;
         self.translation.iter().try_for_each(Translation::check)
     }
 }

@@ -127,7 +127,7 @@ impl Model {
         if done {
             die.running = None;
         }
-        self.programmed_bytes += bytes;
+        self.wear.programmed_bytes += bytes;
         if job.owner == Owner::Buffer {
             let group = &mut self.groups[group as usize];
             group.credit += signed(bytes);

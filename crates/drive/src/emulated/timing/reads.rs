@@ -18,6 +18,15 @@ impl Model {
         let index = clock.group;
         self.in_flight[0] += 1;
         let pieces = u64::from(!sequential);
+        let bytes = match self.committed_part(zone, offset_bytes, bytes) {
+            0 if self.zones[zone as usize].window.is_some() => {
+                let read = Pending { kind: Kind::Read, zone, bytes, offset_bytes, ..Pending::other(tag) };
+                let slot = self.pending.insert(read);
+                return self.read_from_window(slot);
+            }
+            // The dies take longer than the buffer.
+            committed => committed,
+        };
         let read = Pending { kind: Kind::Read, zone, bytes, offset_bytes, pieces, ..Pending::other(tag) };
         let slot = self.pending.insert(read);
         let group = &mut self.groups[index as usize];

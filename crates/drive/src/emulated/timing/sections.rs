@@ -2,9 +2,10 @@
 
 use super::curve::Curve;
 use super::profile::{ProfileError, StackCosts, demand, demand_curve, demand_probability, demand_time};
+use super::zone_map::ZoneMap;
 use base::units::BLOCK_BYTES_U64;
 use serde::Deserialize;
-use zone::device::Geometry;
+use zone::device::{Areas, Geometry};
 
 /// `[geometry]`: zones, limits, and how zones share the drive.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,6 +21,12 @@ pub(super) struct GeometrySection {
     pub(super) volatile_cache: bool,
     /// Channel groups: sets of dies with a buffer of their own.
     pub(super) groups: u32,
+    /// How zones lie on them.
+    #[serde(default)]
+    pub(super) zone_map: ZoneMap,
+    /// Areas of an emulated drive; those of the real one are in `[zrwa]`.
+    #[serde(skip)]
+    pub(super) areas: Option<Areas>,
 }
 
 impl GeometrySection {
@@ -54,7 +61,7 @@ impl GeometrySection {
             append_blocks_max: blocks(self.append_bytes_max),
             transfer_blocks_max: blocks(self.transfer_bytes_max),
             volatile_cache: self.volatile_cache,
-            areas: None,
+            areas: self.areas,
         }
     }
 
@@ -67,6 +74,7 @@ impl GeometrySection {
         self.active_zones_max = geometry.active_zones_max;
         self.append_bytes_max = bytes(geometry.append_blocks_max);
         self.transfer_bytes_max = bytes(geometry.transfer_blocks_max);
+        self.areas = geometry.areas;
     }
 }
 
@@ -388,31 +396,6 @@ impl Management {
         let progress = [self.fig7_read_progress, self.fig7_write_progress, self.fig7_append_progress];
         let sound = progress.iter().all(|progress| (0.01..=1.0).contains(progress));
         demand(sound, "management.fig7_*_progress", "must be from 0.01 to 1")
-    }
-}
-
-/// `[zrwa]`: the random write area of an open zone.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Zrwa {
-    pub(super) window_bytes: u64,
-    pub(super) flush_granularity_bytes: u64,
-    /// Work of the processor for a write into the area.
-    pub(super) demand_us: Curve,
-    pub(super) latency_us: Curve,
-    /// An explicit commit, besides its wait for buffer space.
-    pub(super) commit_us: f64,
-}
-
-impl Zrwa {
-    pub(super) fn check(&self) -> Result<(), ProfileError> {
-        let granularity = self.flush_granularity_bytes;
-        demand(granularity > 0, "zrwa.flush_granularity_bytes", "must be above 0")?;
-        let whole = self.window_bytes >= granularity && self.window_bytes.is_multiple_of(granularity);
-        demand(whole, "zrwa.window_bytes", "must be a multiple of flush_granularity_bytes")?;
-        demand_curve(&self.demand_us, "zrwa.demand_us")?;
-        demand_curve(&self.latency_us, "zrwa.latency_us")?;
-        demand_time(self.commit_us, "zrwa.commit_us")
     }
 }
 

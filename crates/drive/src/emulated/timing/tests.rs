@@ -300,7 +300,9 @@ fn small_blocks_are_slow_and_one_at_a_time() {
 #[test]
 fn the_random_write_area_absorbs_rewrites_and_commits_what_falls_out() {
     let mut drive = model("zn540-4tb", 9);
-    let area = |offset_bytes: u64| Access::ZrwaWrite { zone: 0, offset_bytes, bytes: 16 * KIB };
+    lone(&mut drive, Access::ZrwaOpen { zone: 0 });
+    lone(&mut drive, Access::ZrwaOpen { zone: 1 });
+    let area = |offset_bytes: u64| Access::Write { zone: 0, offset_bytes, bytes: 16 * KIB };
     for _ in 0..20 {
         for offset in (0..MIB).step_by(16 << 10) {
             lone(&mut drive, area(offset));
@@ -317,7 +319,7 @@ fn the_random_write_area_absorbs_rewrites_and_commits_what_falls_out() {
     lone(&mut drive, Access::ZrwaCommit { zone: 0, end_bytes: 3 * MIB });
     settle(&mut drive);
     assert_eq!(drive.bytes_programmed() / (192 * KIB), 16);
-    let streams = run(&mut drive, (MS * 1000, MS * 1200), &[8], |_, count| Access::ZrwaWrite {
+    let streams = run(&mut drive, (MS * 1000, MS * 1200), &[8], |_, count| Access::Write {
         zone: 1,
         offset_bytes: count * 4096,
         bytes: 4096,

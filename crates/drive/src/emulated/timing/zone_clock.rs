@@ -1,5 +1,7 @@
 //! What the model knows of a zone: enough for its costs.
 
+use super::window::Window;
+
 /// Condition of a zone, as far as costs depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneCondition {
@@ -16,10 +18,10 @@ pub enum ZoneCondition {
 }
 
 /// State of a zone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ZoneClock {
     pub(super) condition: ZoneCondition,
-    /// Bytes that the host has written since the last reset, in order of submission.
+    /// Bytes that the host has written since the last reset, in order of submission; with a window, its start.
     pub(super) written_bytes: u64,
     /// Writes in flight.
     pub(super) in_flight: u32,
@@ -32,6 +34,10 @@ pub(super) struct ZoneClock {
     /// End of the last read.
     pub(super) read_end: u64,
     pub(super) group: u32,
-    /// End of what was written into the random write area; its start is `written_bytes`.
+    /// The group was chosen by hand: the drive's map does not move the zone.
+    pub(super) is_pinned: bool,
+    /// Window of the random write area, if the zone has one.
+    pub(super) window: Option<Box<Window>>,
+    /// End of what was written into the window, or passed by the write pointer.
     pub(super) area_end: u64,
 }

@@ -51,14 +51,14 @@ impl Facts<'_> {
         let costs = StackCosts { think_us: costs.think_us + load.pause_us, ..costs };
         let geometry = self.geometry;
         let too_many = load.writes() && load.zones > geometry.open_zones_max;
-        let no_area = load.what == What::Area && !self.has_area;
+        let no_area = matches!(load.what, What::Area(_)) && !self.has_area;
         if too_many || load.zones > geometry.zones || no_area {
             return None;
         }
         // Without resets, a program goes on to its next zone: half of the drive further.
         let next = geometry.zones / 2;
         let zones = |place: u32| match load.what {
-            What::Write | What::Append | What::Area if !load.resets && next >= load.zones => {
+            What::Write | What::Append | What::Area(_) if !load.resets && next >= load.zones => {
                 vec![place, place + next]
             }
             _ => vec![place],

@@ -49,6 +49,10 @@ impl Target for Counting {
     fn preset_zone(&mut self, zone: u32, written_bytes: u64, condition: ZoneCondition) {
         self.model.preset_zone(zone, written_bytes, condition);
     }
+
+    fn preset_area(&mut self, zone: u32) {
+        Target::preset_area(&mut self.model, zone);
+    }
 }
 
 /// A drive without zones whose writes go anywhere.
@@ -89,6 +93,9 @@ impl Target for RandomPlaces {
 
     /// Nothing to do: there are no zones.
     fn preset_zone(&mut self, _zone: u32, _written_bytes: u64, _condition: ZoneCondition) {}
+
+    /// Nothing to do: there are no zones.
+    fn preset_area(&mut self, _zone: u32) {}
 }
 
 /// Writes after the first that are measured in each zone.
