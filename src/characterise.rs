@@ -4,7 +4,7 @@ use crate::probe;
 use crate::steps::Steps;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use drive::timing::Profile;
+use drive::timing::{Profile, ZoneMap};
 use lab::characterise;
 use lab::compare::{Comparison, compare};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,10 @@ pub struct Characterise {
     /// Seed of all variation; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// How zones of the profile's drive lie on channel groups: number, opening, random, mostly or mostly:EXCEPTIONS of
+    /// 1000 [default: as the profile says]
+    #[arg(long, conflicts_with_all = ["device", "compare"])]
+    pub zone_map: Option<ZoneMap>,
     /// Shorter runs, to see that everything works; figures are then rough
     #[arg(long)]
     pub quick: bool,
@@ -58,7 +62,8 @@ pub fn run(options: &Characterise) -> Result<ExitCode> {
     }
     let steps = Steps::new("experiments");
     let progress = |done: usize, total: usize, name: &str| steps.show(done, total, name);
-    let settings = characterise::Options { seed: options.seed, quick: options.quick };
+    let settings =
+        characterise::Options { seed: options.seed, quick: options.quick, zone_map: options.zone_map };
     let report = match &options.device {
         None => characterise::run(&profile, Some(&conventional), settings, &progress),
         Some(path) => {

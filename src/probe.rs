@@ -6,7 +6,7 @@ use base::time::Instant;
 use base::units::parse_bytes;
 use clap::{Args, ValueEnum};
 use drive::emulated::EmulatedDrive;
-use drive::timing::{HostStack, LbaFormat, Profile};
+use drive::timing::{HostStack, LbaFormat, Profile, ZoneMap};
 use lab::probe::{Load, ProbeOp};
 use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
@@ -57,6 +57,10 @@ pub struct Probe {
     /// Seed of all variation; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// How zones of the profile's drive lie on channel groups: number, opening, random, mostly or mostly:EXCEPTIONS of
+    /// 1000 [default: as the profile says]
+    #[arg(long, conflicts_with = "device")]
+    pub zone_map: Option<ZoneMap>,
     /// Time to measure [default: as long as it takes for enough samples]
     #[arg(long)]
     pub seconds: Option<f64>,
@@ -146,6 +150,7 @@ fn probe_of(options: &Probe) -> lab::probe::Probe {
         lba_format: options.lba_format,
         seed: options.seed,
         seconds: options.seconds,
+        zone_map: options.zone_map,
     }
 }
 

@@ -68,6 +68,24 @@ fn one_seed_gives_the_same_bytes_and_another_only_other_noise() {
     assert_near(&parse(&other), "mean_us", parse(&first)["mean_us"].as_f64().unwrap(), 1.0);
 }
 
+/// What windows keep from the flash is told, and zones lie on channel groups as asked.
+#[test]
+fn wear_is_told_and_zones_are_mapped() {
+    let report = probe("--profile zn540-4tb --op zrwa --queue-depth 4 --seconds 0.2");
+    let wear = &report["wear"];
+    let bytes = |key: &str| wear[key].as_u64().unwrap();
+    assert!(bytes("window_bytes") > 0 && bytes("backing_bytes") == bytes("window_bytes"), "{wear}");
+    assert!(bytes("committed_bytes") + (1 << 20) == bytes("window_bytes"), "all but the window: {wear}");
+    let rate = |map: &str| {
+        let report = probe(&format!("--profile zn540-4tb --op write --bytes 64k --zones 2 --zone-map {map}"));
+        report["mib_s"].as_f64().unwrap()
+    };
+    let (apart, any) = (rate("opening"), rate("mostly:1000"));
+    assert!(apart > 1900.0 && any > 1900.0, "both zones are exceptions, and still apart: {apart} {any}");
+    let wrong = ran("drive probe --profile zn540-4tb --op write --zone-map mostly:2000");
+    assert!(wrong.code() != Some(0) && wrong.stderr.contains("0 to 1000"), "{wrong}");
+}
+
 #[test]
 fn a_load_beside_it_is_felt() {
     let alone = probe("--profile zn540-1tb --op read");

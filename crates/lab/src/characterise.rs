@@ -28,6 +28,7 @@ mod run;
 mod scaling;
 pub mod setting;
 mod transitions;
+mod windows;
 mod zapraid_figure_2;
 
 pub use numbers::readable;
@@ -35,7 +36,7 @@ pub use run::Progress;
 pub use zapraid_figure_2::FIGURE_2;
 
 use bench::{Bench, ModelBench, WallBench};
-use drive::timing::Profile;
+use drive::timing::{Profile, ZoneMap};
 use finding::{Figure, Finding, Subject};
 use published::Published;
 use serde::Serialize;
@@ -78,6 +79,8 @@ pub struct Options {
     pub seed: u64,
     /// Short runs, to see that everything works; figures are then rough.
     pub quick: bool,
+    /// How zones of a modelled drive lie on channel groups, if not as the profile says.
+    pub zone_map: Option<ZoneMap>,
 }
 
 /// Characterises a modelled drive. `conventional` is what observation 11 compares it with.
@@ -88,7 +91,8 @@ pub fn run(
     options: Options,
     progress: &Progress,
 ) -> Report {
-    let bench = ModelBench::new(profile, conventional, options.seed, options.quick);
+    let bench =
+        ModelBench::new(profile, conventional, options.seed, options.quick).with_zone_map(options.zone_map);
     run_on(&bench, options, progress)
 }
 
@@ -148,6 +152,7 @@ fn subjects() -> Vec<Subject> {
     subjects.extend(recommendations::ALL);
     subjects.extend([emulators::COMMANDS, emulators::TRANSITIONS, emulators::OTHERS]);
     subjects.extend([zapraid_figure_2::FIGURE_2, biza::ISOLATION, biza::ZRWA]);
+    subjects.extend([windows::ORDER, windows::OVERWRITE, windows::COMMITS, windows::END, windows::PUBLISHED]);
     subjects
 }
 

@@ -3,8 +3,12 @@
 use crate::workload::wall::{NO_COSTS, WallTarget};
 use crate::workload::{Figures, Job, Loop, Manage, ManageOp, Measured, Order, Span, Target, What, join};
 use anyhow::{Result, bail, ensure};
-use base::units::BLOCK_BYTES_U64;
-use drive::timing::{HostStack, LbaFormat, Model, ModelOptions, Profile, StackCosts, ZoneCondition};
+use base::units::{BLOCK_BYTES_U64, human_bytes};
+use drive::timing::{
+    HostStack, LbaFormat, Model, ModelOptions, Profile, StackCosts, Wear, ZoneCondition, ZoneMap,
+};
+use serde::Serialize;
+use std::fmt;
 use zone::device::ZonedDevice;
 
 /// Zones that management commands go to in turn; each stays active until its next turn.
@@ -76,6 +80,37 @@ pub struct Probe {
     pub seed: u64,
     /// Time measured.
     pub seconds: Option<f64>,
+    /// How zones of a modelled drive lie on channel groups, if not as the profile says.
+    pub zone_map: Option<ZoneMap>,
+}
+
+/// What was measured, and what it cost the flash of a modelled drive from the start of the run on.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Report {
+    /// Times and rates.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Counters of the drive; a drive on the wall clock does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wear: Option<Wear>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.figures)?;
+        let Some(wear) = self.wear.filter(|wear| wear.written_bytes > 0) else { return Ok(()) };
+        for (name, bytes) in [
+            ("written   ", wear.written_bytes),
+            ("in windows", wear.window_bytes),
+            ("absorbed  ", wear.absorbed_bytes),
+            ("committed ", wear.committed_bytes),
+            ("programmed", wear.programmed_bytes),
+            ("backing   ", wear.backing_bytes),
+        ] {
+            write!(f, "\n{name} {}", human_bytes(bytes))?;
+        }
+        Ok(())
+    }
 }
 
 /// Places of jobs: writes go to the start of the drive and reads to its middle, so that they do not meet.
@@ -104,7 +139,7 @@ impl Probe {
     ///
     /// # Errors
     /// When the profile does not have what is asked for.
-    pub fn on_model(&self, profile: &Profile) -> Result<Figures> {
+    pub fn on_model(&self, profile: &Profile) -> Result<Report> {
         let costs = profile.stack(self.stack);
         let Some(costs) = costs else {
             bail!("profile {} knows no host costs of this stack: use --stack spdk", profile.name())
@@ -115,8 +150,12 @@ impl Probe {
             "profile {} has no random write area",
             profile.name()
         );
-        let options =
-            ModelOptions { seed: self.seed, lba_format: self.lba_format, ..ModelOptions::default() };
+        let options = ModelOptions {
+            seed: self.seed,
+            lba_format: self.lba_format,
+            zone_map: self.zone_map,
+            ..ModelOptions::default()
+        };
         let mut model = Model::new(profile, options);
         let takes_all =
             |load: &Load| load.mib_s.is_none_or(|rate| rate * f64::from(load.jobs) > SATURATING_MIB_S);
@@ -127,20 +166,23 @@ impl Probe {
         let (jobs, _) =
             self.jobs(profile.geometry().zones, model.zone_capacity_bytes(), profile.has_zones(), costs)?;
         let loads = self.with.iter().map(|load| load.jobs as usize).sum::<usize>();
-        let (mut measured, _) = Loop::on(model, jobs, self.seed).run(self.span(loads > 0, false));
+        let (mut measured, model) = Loop::on(model, jobs, self.seed).run(self.span(loads > 0, false));
         measured.truncate(measured.len() - loads);
-        Ok(self.report(&join(measured)))
+        Ok(Report { figures: self.report(&join(measured)), wear: Some(model.wear()) })
     }
 
     /// Measures a drive on the wall clock. Zones that are written must be empty, unless told to overwrite.
     ///
     /// # Errors
     /// When the drive refuses a command, or a zone holds data.
-    pub fn on_device(&self, device: Box<dyn ZonedDevice>, overwrite: bool) -> Result<Figures> {
+    pub fn on_device(&self, device: Box<dyn ZonedDevice>, overwrite: bool) -> Result<Report> {
         let geometry = *device.geometry();
         let costs = NO_COSTS;
         self.check(true, &costs)?;
-        ensure!(self.op != ProbeOp::Zrwa, "drives on the wall clock have no random write area yet");
+        ensure!(
+            self.op != ProbeOp::Zrwa || geometry.areas.is_some(),
+            "the drive has no random write areas: make one with drive create --zrwa-window"
+        );
         ensure!(self.lba_format == LbaFormat::Bytes4096, "the drive is formatted with blocks of 4 KiB");
         let limit = u64::from(geometry.transfer_blocks_max.min(geometry.append_blocks_max)) * BLOCK_BYTES_U64;
         let largest = self.with.iter().map(|load| load.bytes).fold(self.bytes, u64::max);
@@ -158,7 +200,7 @@ impl Probe {
         target.take_failure()?;
         written.into_iter().for_each(|zone| target.preset_zone(zone, 0, ZoneCondition::Empty));
         measured.truncate(measured.len() - self.with.iter().map(|load| load.jobs as usize).sum::<usize>());
-        Ok(self.report(&join(measured)))
+        Ok(Report { figures: self.report(&join(measured)), wear: None })
     }
 
     fn check(&self, has_zones: bool, costs: &StackCosts) -> Result<()> {

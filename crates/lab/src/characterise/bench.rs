@@ -6,19 +6,21 @@
 mod jobs;
 mod target;
 mod wall;
+mod windows;
 
 pub use wall::WallBench;
 
 use super::numbers::precise;
 use super::setting::{
     CLOSE, FIRST, Groups, LATER, Load, Managed, Mixed, OPEN, Opening, PROGRAMS_MAX, Resets, Setting, Summary,
-    Which,
+    Which, Windows,
 };
-use crate::workload::{Job, Loop, Measured, Span, join};
-use drive::timing::{LbaFormat, Model, ModelOptions, Profile, ZoneMap};
+use crate::workload::timed::TimedTarget;
+use crate::workload::{Job, Loop, Measured, Span, What, join};
+use drive::timing::{Backing, LbaFormat, Model, ModelOptions, Profile, ZoneMap};
 use jobs::{Facts, Length};
 use target::{Counting, RandomPlaces, Sequence};
-use zone::device::Geometry;
+use zone::device::{Areas, Geometry};
 
 /// Facts about a drive that are known without measuring.
 #[derive(Clone, Debug)]
@@ -29,6 +31,10 @@ pub struct Drive {
     pub geometry: Geometry,
     /// Bytes of a zone's random write area.
     pub zrwa_window_bytes: Option<u64>,
+    /// Random write areas of the drive.
+    pub areas: Option<Areas>,
+    /// What backs their windows.
+    pub backing: Option<Backing>,
 }
 
 /// Runs settings.
@@ -62,6 +68,8 @@ impl ModelBench {
             name: profile.name().to_owned(),
             geometry: profile.geometry(),
             zrwa_window_bytes: profile.zrwa_window_bytes(),
+            areas: profile.geometry_with_areas().areas,
+            backing: profile.zrwa_backing(),
         };
         ModelBench {
             drive,
@@ -104,6 +112,9 @@ impl ModelBench {
 
     fn load(&self, load: &Load) -> Option<Vec<Summary>> {
         let profile = self.profile(load.which)?;
+        if matches!(load.what, What::Area(_)) && load.groups == Groups::Usual {
+            return self.windows_load(profile, load);
+        }
         let (jobs, span) = self.with_facts(profile, |facts| facts.load(load))?;
         let mut model = self.model(profile, load.lba_format, false);
         if load.groups != Groups::Usual {
@@ -119,6 +130,34 @@ impl ModelBench {
         let (measured, counting) = Loop::on(Counting::new(model), jobs, self.seed).run(span);
         let merged = 1.0 - precise(counting.commands) / precise(counting.requests(load.bytes)).max(1.0);
         Some(vec![Summary { merged: merged.max(0.0), ..Summary::of(&join(measured)) }])
+    }
+
+    /// Windows are written through a drive, which keeps to the rules; its zones are smaller, for it keeps what is written.
+    fn windows_load(&self, profile: &Profile, load: &Load) -> Option<Vec<Summary>> {
+        let geometry = windows::geometry(profile)?;
+        let small = profile.with_geometry(&geometry);
+        let (jobs, span) = self.with_facts(&small, |facts| facts.load(load))?;
+        let target = self.timed(profile, geometry, load.lba_format)?;
+        let (measured, target) = Loop::on(target, jobs, self.seed).run(span);
+        if let Err(error) = target.check() {
+            log::warn!("{load:?} is not measured: {error}");
+            return None;
+        }
+        Some(vec![Summary { wear: target.wear(), ..Summary::of(&join(measured)) }])
+    }
+
+    fn timed(&self, profile: &Profile, geometry: Geometry, lba_format: LbaFormat) -> Option<TimedTarget> {
+        let options =
+            ModelOptions { seed: self.seed, lba_format, zone_map: self.zone_map, ..ModelOptions::default() };
+        TimedTarget::new(profile, geometry, options).ok()
+    }
+
+    fn windows(&self, setting: &Windows) -> Option<Vec<Summary>> {
+        let profile = self.profile(Which::Zoned)?;
+        let geometry = windows::geometry(profile)?;
+        let target = self.timed(profile, geometry, LbaFormat::Bytes4096)?;
+        let found = windows::run(target, &geometry.areas?, setting);
+        found.inspect_err(|error| log::warn!("{setting:?} is not measured: {error}")).ok()
     }
 
     fn managed(&self, managed: &Managed) -> Option<Vec<Summary>> {
@@ -192,6 +231,7 @@ impl Bench for ModelBench {
             Setting::Mixed(mixed) => self.mixed(mixed),
             Setting::Resets(resets) => self.resets(resets),
             Setting::Opening(opening) => self.opening(opening),
+            Setting::Windows(windows) => self.windows(windows),
         }
     }
 }

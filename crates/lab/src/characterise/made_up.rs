@@ -6,12 +6,12 @@ use super::numbers::precise_bytes;
 use super::published::Published;
 use super::setting::{
     CLOSE, FIRST, Fill, Groups, LATER, Load, Managed, Mixed, OPEN, PROGRAMS_MAX, Resets, Setting, Summary,
-    Which,
+    Which, Windows,
 };
 use super::{Report, Subject, finding::Finding, subjects};
-use crate::workload::{ManageOp, What};
-use drive::timing::{HostStack, LbaFormat};
-use zone::device::Geometry;
+use crate::workload::{ManageOp, Order, What};
+use drive::timing::{Backing, HostStack, LbaFormat, Wear};
+use zone::device::{Areas, Geometry};
 
 const LIMIT_MIB_S: f64 = 1155.0;
 
@@ -28,13 +28,21 @@ pub fn drive(name: &str) -> Drive {
         volatile_cache: false,
         areas: None,
     };
-    Drive { name: name.to_owned(), geometry, zrwa_window_bytes: Some(1 << 20) }
+    let areas = Areas { zones_max: 14, window_blocks: 256, granule_blocks: 4, explicit_commit: true };
+    Drive {
+        name: name.to_owned(),
+        geometry,
+        zrwa_window_bytes: Some(1 << 20),
+        areas: Some(areas),
+        backing: Some(Backing::Slc),
+    }
 }
 
 /// Returns the measurements of a setting.
 pub fn answer(setting: &Setting) -> Vec<Summary> {
     match setting {
         Setting::Load(load) => vec![load_summary(load)],
+        Setting::Windows(windows) => windows_summaries(windows),
         Setting::Managed(managed) => vec![latency(managed_us(managed))],
         Setting::Mixed(mixed) => mixed_summaries(mixed),
         Setting::Resets(resets) => resets_summaries(resets),
@@ -45,6 +53,35 @@ pub fn answer(setting: &Setting) -> Vec<Summary> {
             parts[LATER] = latency(if opening.appends { 14.7 } else { 11.5 });
             parts[FIRST] = latency(parts[LATER].mean_us + if opening.explicit { 0.0 } else { 2.0 });
             parts
+        }
+    }
+}
+
+/// Counters in MiB: written into windows, absorbed, committed, programmed.
+fn wear([window, absorbed, committed, programmed]: [u64; 4]) -> Wear {
+    Wear {
+        written_bytes: window << 20,
+        window_bytes: window << 20,
+        absorbed_bytes: absorbed << 20,
+        committed_bytes: committed << 20,
+        programmed_bytes: programmed << 20,
+        ..Wear::default()
+    }
+}
+
+fn windows_summaries(windows: &Windows) -> Vec<Summary> {
+    let full = |wear: Wear| Summary { wear, is_full: true, ..Summary::default() };
+    match windows {
+        Windows::Commits { explicit: true } => {
+            vec![latency(22.0), Summary { wear: wear([12, 0, 12, 12]), ..latency(6.8) }]
+        }
+        Windows::Commits { explicit: false } => {
+            vec![latency(22.0), Summary { wear: wear([12, 0, 11, 11]), ..latency(0.0) }]
+        }
+        Windows::End { finish: true } => vec![Summary::default(), full(wear([32, 0, 32, 64]))],
+        Windows::End { finish: false } => {
+            let before = Summary { wear: wear([64, 0, 63, 63]), left_bytes: 1 << 20, ..Summary::default() };
+            vec![before, full(wear([64, 0, 64, 64]))]
         }
     }
 }
@@ -63,6 +100,16 @@ fn load_summary(load: &Load) -> Summary {
     let limit = if crowded { limit * 0.85 } else { limit };
     let busy_us = lone_us + 0.4 + 0.5 * (concurrency - 1.0);
     let kiops = (concurrency * 1000.0 / busy_us).min(processor_kiops(load)).min(limit);
+    if let What::Area(Order::Again { .. }) = load.what {
+        let wear = wear([1000, 999, 0, 0]);
+        return Summary {
+            mib_s: LIMIT_MIB_S,
+            wear: Wear { backing_bytes: wear.window_bytes, ..wear },
+            ..latency(50.0)
+        };
+    }
+    // One request of 64 KiB is as much as a zone takes.
+    let kiops = if load.what == What::Write && load.bytes == 65536 { limit } else { kiops };
     Summary { kiops, mib_s: kiops * 1000.0 * mib, ..latency(concurrency * 1000.0 / kiops - 0.4) }
 }
 
@@ -162,7 +209,7 @@ impl Bench for MadeUpBench {
 
 /// A whole report.
 pub fn report(name: &str) -> Report {
-    let options = super::Options { seed: 7, quick: false };
+    let options = super::Options { seed: 7, quick: false, zone_map: None };
     super::run_on(&MadeUpBench(drive(name)), options, &|_, _, _| {})
 }
 

@@ -2,10 +2,11 @@
 
 use serde::Deserialize;
 
-const TEXTS: [&str; 3] = [
+const TEXTS: [&str; 4] = [
     include_str!("../../data/zns-characterisation.toml"),
     include_str!("../../data/zapraid.toml"),
     include_str!("../../data/biza.toml"),
+    include_str!("../../data/zraid.toml"),
 ];
 
 /// All numbers.
@@ -48,6 +49,8 @@ pub struct Number {
     pub source: String,
     /// Why ours may differ, or what is wrong with the text.
     pub exception: Option<String>,
+    /// Drives it was measured on, if not all of the paper's.
+    pub profiles: Option<Vec<String>>,
 }
 
 /// Kind of a number.
@@ -104,7 +107,11 @@ impl Published {
     pub fn number(&self, id: &str, drive: &str) -> (&Number, bool) {
         let found = self.papers.iter().find_map(|paper| {
             let number = paper.numbers.iter().find(|number| number.id == id)?;
-            Some((number, paper.covers(drive)))
+            let covered = match &number.profiles {
+                Some(profiles) => profiles.iter().any(|profile| profile == drive),
+                None => paper.covers(drive),
+            };
+            Some((number, covered))
         });
         found.unwrap_or_else(|| panic!("crates/lab/data has no number `{id}`"))
     }

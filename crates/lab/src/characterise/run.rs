@@ -82,5 +82,6 @@ fn describe(setting: &Setting) -> String {
         Setting::Mixed(mixed) => format!("reads beside writes, {:?} drive", mixed.which),
         Setting::Resets(_) => "resets beside other commands".to_owned(),
         Setting::Opening(_) => "opening and closing zones".to_owned(),
+        Setting::Windows(_) => "the life of a window".to_owned(),
     }
 }

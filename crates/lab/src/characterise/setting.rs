@@ -4,7 +4,7 @@
 //! are plain data, so that findings can ask for the same one twice and it runs once.
 
 use crate::workload::{ManageOp, Measured, What, variation};
-use drive::timing::{HostStack, LbaFormat};
+use drive::timing::{HostStack, LbaFormat, Wear};
 
 /// Setting of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub enum Setting {
     Resets(Resets),
     /// Zones that are opened, written and closed.
     Opening(Opening),
+    /// The life of one window.
+    Windows(Windows),
 }
 
 /// Choice of one of two drives.
@@ -215,6 +217,22 @@ pub struct Opening {
     pub appends: bool,
 }
 
+/// The life of the window of a zone with a random write area, one command at a time. The answer has the writes, or the state
+/// before the last command, and then the commits, with the state after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// Writes at growing offsets.
+    Commits {
+        /// Each is committed by a command.
+        explicit: bool,
+    },
+    /// A zone is written to its end and committed.
+    End {
+        /// It is written half and finished instead.
+        finish: bool,
+    },
+}
+
 /// Measurements of one program of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
@@ -236,6 +254,12 @@ pub struct Summary {
     pub by_second: Vec<f64>,
     /// Share of the requests that were merged into the command of another.
     pub merged: f64,
+    /// Wear of the drive in the whole run, where windows were written.
+    pub wear: Wear,
+    /// Bytes of the zone that are not committed, of a window's life.
+    pub left_bytes: u64,
+    /// The zone is full, of a window's life.
+    pub is_full: bool,
 }
 
 impl Summary {
@@ -255,7 +279,7 @@ impl Summary {
             p95_us,
             p9999_us,
             by_second: measured.by_second.clone(),
-            merged: 0.0,
+            ..Summary::default()
         }
     }
 

@@ -5,10 +5,10 @@ use super::made_up::{self, drive, judge, subject};
 use super::published::Published;
 use super::setting::{
     FIRST, Fill, Groups, LATER, Load, Managed, Mixed, OPEN, PROGRAM, READER, RESETS, Resets, Setting,
-    Summary, WRITERS, Which,
+    Summary, WRITERS, Which, Windows,
 };
 use super::{Options, Report, run, run_on, subjects};
-use crate::workload::{ManageOp, What};
+use crate::workload::{ManageOp, Order, What};
 use drive::timing::{HostStack, LbaFormat, Profile};
 use std::collections::BTreeMap;
 
@@ -133,7 +133,34 @@ const BREAKS: &[(&str, Change)] = &[
             }
         });
     }),
+    ("windows-order", |setting, summaries| {
+        loads(setting, summaries, |load, summary| {
+            if let What::Area(Order::Shuffled { .. }) = load.what {
+                scale(summary, 0.5);
+            }
+        });
+    }),
+    ("windows-overwrite", |setting, summaries| {
+        loads(setting, summaries, |load, summary| {
+            if let What::Area(Order::Again { .. }) = load.what {
+                summary.wear.programmed_bytes = summary.wear.window_bytes;
+            }
+        });
+    }),
+    ("windows-commits", commits_are_slow),
+    ("windows-end", |setting, summaries| {
+        if let Setting::Windows(Windows::End { finish: true }) = setting {
+            summaries[1].wear.programmed_bytes = 0;
+        }
+    }),
+    ("zraid-windows", commits_are_slow),
 ];
+
+fn commits_are_slow(setting: &Setting, summaries: &mut [Summary]) {
+    if let Setting::Windows(Windows::Commits { explicit: true }) = setting {
+        summaries[1].mean_us = 100.0;
+    }
+}
 
 fn kernel_is_faster(setting: &Setting, summaries: &mut [Summary]) {
     loads(setting, summaries, |load, summary| {
@@ -296,7 +323,7 @@ fn a_seed_gives_the_same_report_every_time() {
 fn a_drive_without_zones_has_no_verdicts() {
     let Some(profile) = Profile::named("conventional-nvme") else { return };
     let bench = ModelBench::new(&profile, None, 1, true);
-    let report = run_on(&bench, Options { seed: 1, quick: true }, &|_, _, _| {});
+    let report = run_on(&bench, Options { seed: 1, quick: true, zone_map: None }, &|_, _, _| {});
     for finding in report.findings.iter().filter(|finding| finding.id != "table-2") {
         assert_eq!(finding.holds, None, "{}", finding.id);
     }

@@ -38,7 +38,13 @@ impl WallBench {
         let target = WallTarget::new(device);
         let geometry = target.geometry();
         WallBench {
-            drive: Drive { name: name.to_owned(), geometry, zrwa_window_bytes: None },
+            drive: Drive {
+                name: name.to_owned(),
+                geometry,
+                zrwa_window_bytes: None,
+                areas: None,
+                backing: None,
+            },
             state: Mutex::new(State { target: Some(target), filled: BTreeSet::new() }),
         }
     }
@@ -55,7 +61,11 @@ impl WallBench {
             Setting::Managed(managed) => facts.managed(managed).map(|(job, span)| (vec![job], span)),
             Setting::Mixed(mixed) if mixed.which == Which::Zoned => facts.mixed(mixed),
             Setting::Resets(resets) if !resets.host_artefact => facts.resets(resets),
-            Setting::Load(_) | Setting::Mixed(_) | Setting::Resets(_) | Setting::Opening(_) => None,
+            Setting::Load(_)
+            | Setting::Mixed(_)
+            | Setting::Resets(_)
+            | Setting::Opening(_)
+            | Setting::Windows(_) => None,
         }
     }
 
