@@ -262,6 +262,8 @@ impl Shard {
         self.clocks.wall = self.clocks.wall.max(wall);
         self.settle(effects);
         self.clear_if_due(effects);
+        // A clear that has just begun has superblocks to write, and nothing else would wake anybody for them.
+        self.settle(effects);
         self.run_ready(now, effects);
         for drive in 0..self.drives.len() {
             self.evict(drive, effects);
