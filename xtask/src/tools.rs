@@ -36,6 +36,8 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("losetup"), package: "mount", tests: "crash" },
     Tool { probe: Probe::Program("sysbench"), package: "sysbench", tests: "wall_clock" },
     Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "hostile, siege" },
+    Tool { probe: Probe::Program("redis-cli"), package: "redis-tools", tests: "cache" },
+    Tool { probe: Probe::Program("redis-benchmark"), package: "redis-tools", tests: "cache" },
     Tool { probe: Probe::Program("setpriv"), package: "util-linux", tests: "finding" },
 ];
 

@@ -1,0 +1,185 @@
+//! A cache in the hands of Redis' own clients: what they store is there after kill -9, and what they delete is not.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use support::run::{SOON, command, kill, run_for, until, wait_for};
+use support::scratch::Scratch;
+use support::server::{ask, zoneweave};
+use support::{have, text};
+
+/// A served cache.
+struct CacheServer {
+    child: Child,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl CacheServer {
+    fn start(dir: &Path, arguments: &[&str]) -> CacheServer {
+        let (socket, log) = (dir.with_extension("sock"), dir.with_extension("log"));
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        let listen = format!("unix:{}", text(&socket));
+        let mut command = zoneweave();
+        command.args(["cache"]).args(arguments).args(["--listen", &listen, "--memory", "64MiB"]);
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let mut server = CacheServer { child: command.spawn().unwrap(), socket, log };
+        let answers = until(SOON, || {
+            server.child.try_wait().unwrap().is_some()
+                || server.try_say(&["ping"]).as_deref() == Some("PONG\n")
+        });
+        assert!(answers && server.child.try_wait().unwrap().is_none(), "{}", server.log());
+        server
+    }
+
+    fn up(dir: &Path) -> CacheServer {
+        CacheServer::start(dir, &["up", "--dir", text(dir), "--size", "256MiB"])
+    }
+
+    fn serve(dir: &Path) -> CacheServer {
+        CacheServer::start(dir, &["serve", text(dir)])
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn try_say(&self, words: &[&str]) -> Option<String> {
+        let finished = run_for(SOON, command("redis-cli").args(["-s", text(&self.socket)]).args(words));
+        finished.succeeded().then_some(finished.stdout)
+    }
+
+    #[track_caller]
+    fn say(&self, words: &[&str]) -> String {
+        self.try_say(words).unwrap_or_else(|| panic!("{words:?}\n{}", self.log()))
+    }
+
+    fn kill_9(mut self) {
+        kill(&mut self.child);
+    }
+
+    #[track_caller]
+    fn stop(mut self) {
+        let process = self.child.id().to_string();
+        run_for(SOON, command("kill").args(["-TERM", &process])).expect("kill -TERM");
+        let status = wait_for(SOON, &mut self.child);
+        assert!(status.is_some_and(|status| status.success()), "{status:?}\n{}", self.log());
+    }
+}
+
+impl Drop for CacheServer {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn assert_clean(dir: &Path) {
+    let finished = ask(&["cache", "check", text(dir), "--json"]);
+    assert_eq!(finished.code(), Some(0), "{finished}");
+}
+
+#[test]
+fn what_is_deleted_stays_deleted_over_kill_9() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-kill9");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    for index in 0..200 {
+        let (key, value) = (format!("k{index}"), format!("first-{index}"));
+        assert_eq!(server.say(&["set", &key, &value]), "OK\n");
+    }
+    // A page leaves some milliseconds after its first record; what is deleted now is on the drives.
+    assert!(until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n")));
+    for index in 0..200 {
+        let key = format!("k{index}");
+        match index % 4 {
+            0 => assert_eq!(server.say(&["del", &key]), "1\n"),
+            1 => assert_eq!(server.say(&["set", &key, "second"]), "OK\n"),
+            2 => assert_eq!(server.say(&["pexpire", &key, "1"]), "1\n"),
+            _ => {}
+        }
+    }
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    let mut kept = 0;
+    for index in 0..200 {
+        let found = server.say(&["get", &format!("k{index}")]);
+        match index % 4 {
+            0 | 2 => assert_eq!(found, "\n", "k{index} came back"),
+            1 => assert!(found == "second\n" || found == "\n", "k{index} is {found}"),
+            _ => {
+                assert!(found == format!("first-{index}\n") || found == "\n", "k{index} is {found}");
+                kept += u32::from(found != "\n");
+            }
+        }
+    }
+    assert!(kept >= 45, "{kept} of 50 that nobody touched are there");
+    assert_eq!(server.say(&["flushall"]), "OK\n");
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    assert_eq!(server.say(&["dbsize"]), "0\n");
+    assert_eq!(server.say(&["get", "k3"]), "\n");
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn the_benchmark_of_redis_runs() {
+    if !have(&["redis-cli", "redis-benchmark"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-benchmark");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    for options in [["-P", "16", "-d", "100"], ["-P", "1", "-d", "10000"]] {
+        let mut benchmark = command("redis-benchmark");
+        benchmark.args([
+            "-s",
+            text(&server.socket),
+            "-t",
+            "set,get,incr",
+            "-n",
+            "5000",
+            "-r",
+            "1000",
+            "--csv",
+        ]);
+        let said = run_for(SOON, benchmark.args(options)).expect("redis-benchmark");
+        for test in ["SET", "GET", "INCR"] {
+            assert!(said.contains(&format!("\"{test}\"")), "{said}");
+        }
+    }
+    let status = ask(&["cache", "status", text(&dir), "--json"]).expect("status");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["served"], true);
+    assert!(status["stores"].as_u64().unwrap() >= 15_000, "{status:#}");
+    assert_eq!(status["damaged"], 0);
+    server.stop();
+    let status = ask(&["cache", "status", text(&dir), "--json"]).expect("status");
+    assert!(status.contains("\"served\":false"), "{status}");
+    assert_clean(&dir);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let scratch = Scratch::new("cache-mistakes");
+    let dir = scratch.join("cache");
+    assert_eq!(ask(&["cache", "serve", text(&dir)]).code(), Some(6));
+    assert_eq!(ask(&["cache", "create", text(&dir), "--drives", "0"]).code(), Some(2));
+    ask(&["cache", "create", text(&dir), "--drives", "2", "--size", "64MiB"]).expect("create");
+    assert_eq!(ask(&["cache", "create", text(&dir)]).code(), Some(4));
+    assert_clean(&dir);
+    let array = scratch.join("array");
+    std::fs::create_dir(&array).unwrap();
+    std::fs::write(array.join("array.toml"), "").unwrap();
+    let refused = ask(&["cache", "create", text(&array)]);
+    assert!(refused.code() == Some(4) && refused.stderr.contains("holds an array"), "{refused}");
+}
