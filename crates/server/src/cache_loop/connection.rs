@@ -21,11 +21,11 @@ const INPUT_BYTES_MIN: usize = 1 << 10;
 /// Input bytes of a client that sends a lot.
 pub(super) const INPUT_BYTES: usize = 64 << 10;
 /// Memory that nobody is cut off for.
-const HELD_BYTES_FREE: usize = 64 << 10;
+const HELD_BYTES_FREE: usize = 4 << 10;
 /// Patience that the watches count down; only shortage makes it end earlier.
 const STALL_LIMIT: Nanos = Nanos(30_000_000_000);
 /// Output buffer that a connection keeps.
-const OUTPUT_BYTES_KEPT: usize = 64 << 10;
+const OUTPUT_BYTES_KEPT: usize = 16 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(super) struct Connection {
     from: usize,
     to: usize,
     pub(super) receiving: Option<OperationId>,
+    /// The last receive filled all the room there was.
+    is_cramped: bool,
     /// Bytes that are being sent.
     sending_bytes: usize,
     is_sending: bool,
@@ -66,6 +68,7 @@ impl Connection {
             from: 0,
             to: 0,
             receiving: None,
+            is_cramped: false,
             sending_bytes: 0,
             is_sending: false,
             spare_output: Vec::new(),
@@ -108,8 +111,11 @@ impl Connection {
             input.bytes = Vec::new();
         }
         let bytes = input.bytes.len();
-        let wanted = if bytes == 0 { INPUT_BYTES_MIN } else { bytes * 2 };
         if self.to < bytes {
+            let more = (bytes * 4).min(INPUT_BYTES).saturating_sub(bytes);
+            if self.is_cramped && more > 0 && front.memory.fits(more) {
+                input.bytes.resize(bytes + more, 0);
+            }
             return true;
         }
         if self.from > 0 {
@@ -117,6 +123,7 @@ impl Connection {
             (self.from, self.to) = (0, self.to - self.from);
             return true;
         }
+        let wanted = if bytes == 0 { INPUT_BYTES_MIN } else { bytes * 2 };
         let wanted = wanted.min(self.session.bytes_needed().max(INPUT_BYTES));
         if !(is_first || bytes < INPUT_BYTES_MIN || front.memory.fits(wanted - bytes)) {
             return false;
@@ -147,9 +154,8 @@ impl Connection {
         let room = bytes - self.to;
         self.to += count;
         assert!(self.to <= bytes);
-        if count == room && bytes < INPUT_BYTES {
-            input.bytes.resize((bytes * 4).min(INPUT_BYTES), 0);
-        } else if self.to * 8 < bytes && bytes > INPUT_BYTES_MIN {
+        self.is_cramped = count == room;
+        if self.to * 8 < bytes && bytes > INPUT_BYTES_MIN {
             input.bytes.truncate((bytes / 2).max(INPUT_BYTES_MIN));
             input.bytes.shrink_to_fit();
         }

@@ -335,6 +335,8 @@ impl Server<'_> {
             shut(&connection.socket);
             self.right_of_way.take_if(|holder| *holder == key);
             self.front.clients = self.connections.len();
+            // What it held may be what others wait for: another turn sees to them.
+            self.cache_is_busy |= !self.waiting.is_empty();
         }
     }
 }
