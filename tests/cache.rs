@@ -5,6 +5,8 @@
 mod support;
 
 use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use support::run::{SOON, command, kill, run_for, until, wait_for};
@@ -166,6 +168,49 @@ fn the_benchmark_of_redis_runs() {
     let status = ask(&["cache", "status", text(&dir), "--json"]).expect("status");
     assert!(status.contains("\"served\":false"), "{status}");
     assert_clean(&dir);
+}
+
+/// Clients that send halves of commands, or do not read, hold a bounded memory, and others are answered meanwhile.
+#[test]
+fn clients_that_misbehave_hold_up_nobody() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-hostile");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    let connect = || UnixStream::connect(&server.socket).unwrap();
+    // Nobody reads the answers to these.
+    let mut deaf = connect();
+    deaf.set_nonblocking(true).unwrap();
+    let pings = b"ping\r\n".repeat(10_000);
+    let taken = (0..1000).take_while(|_| deaf.write(&pings).is_ok()).count();
+    assert!(taken < 1000, "a server that takes 60 MB of commands and is not read from holds their answers");
+    // Together these would hold 60 MB, where clients have 16 MiB.
+    let half = [&b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$400000\r\n"[..], &[b'x'; 200_000]].concat();
+    let halves: Vec<UnixStream> = (0..300)
+        .map(|_| {
+            let mut client = connect();
+            client.set_nonblocking(true).unwrap();
+            let _as_much_as_it_takes = client.write(&half);
+            client
+        })
+        .collect();
+    assert_eq!(server.say(&["set", "b", "1"]), "OK\n");
+    let info = server.say(&["info", "clients"]);
+    let held = info.lines().find_map(|line| line.strip_prefix("client_memory_bytes:")).unwrap();
+    assert!(held.parse::<u64>().unwrap() < 20 << 20, "{info}");
+    drop(halves);
+    assert!(until(SOON, || server.say(&["info", "clients"]).contains("connected_clients:2\r\n")));
+    assert_eq!(server.say(&["get", "b"]), "1\n");
+    assert_eq!(server.say(&["get", "a"]), "\n");
+    let mut whole = connect();
+    whole.write_all(b"*1\r\n$-5\r\nget b\r\n").unwrap();
+    let mut said = String::new();
+    whole.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "-ERR Protocol error: invalid bulk length\r\n");
+    drop(deaf);
+    server.stop();
 }
 
 #[test]
