@@ -6,5 +6,6 @@
 
 pub mod driven;
 pub mod engine;
+pub mod inplace;
 pub mod log;
 pub mod request;

@@ -19,6 +19,7 @@ mod clients;
 mod damage;
 mod drive;
 mod engine;
+pub mod inplace;
 mod ledger;
 pub mod minimise;
 mod operator;

@@ -239,6 +239,14 @@ fn run_here(scenario: &Scenario, keep: Keep) -> Outcome {
     outcome
 }
 
+/// A part of a run of another kind of world, whose panics are failures.
+pub(crate) fn guarded_run<T>(act: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    RUNNING.set(true);
+    let done = guarded(act);
+    RUNNING.set(false);
+    done
+}
+
 /// A panic of the engine is a failure like any other.
 fn guarded<T>(act: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {

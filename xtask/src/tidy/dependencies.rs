@@ -19,16 +19,16 @@ const ROOMS: &[Room] = &[
     room("crates/base", &[], true),
     room("crates/zone", &["base"], false),
     room("crates/block", &["base"], false),
-    room("crates/drive", &["base", "zone"], true),
+    room("crates/drive", &["base", "zone", "block"], true),
     // The engine's tests run it on emulated drives; the engine itself never sees them.
-    Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone"], false) },
+    Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone", "block"], false) },
     // Only experiments and the simulator run the baseline: the server and the commands know nothing of it.
     Room { tests_may_see: &["drive"], ..room("crates/baseline", &["base", "zone", "array"], false) },
     // Array and cache do not know each other.
     Room { tests_may_see: &["drive"], ..room("crates/cache", &["base", "zone"], true) },
     room("crates/server", &["base", "zone", "array", "cache"], true),
     room("crates/lab", &["base", "zone", "drive", "array", "baseline", "server"], true),
-    room("crates/sim", &["base", "zone", "drive", "array", "baseline", "cache"], true),
+    room("crates/sim", &["base", "zone", "block", "drive", "array", "baseline", "cache"], true),
     room("", &["base", "zone", "block", "drive", "array", "cache", "server", "lab", "sim"], true),
     room("xtask", &[], true),
     room("fuzz", &["base", "zone", "block", "drive", "array", "cache", "server", "lab"], true),

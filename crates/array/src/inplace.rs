@@ -1,0 +1,203 @@
+//! In-place parity RAID over ordinary devices, in the format of Linux md: RAID-4, 5 and 6 by all of md's layouts.
+//!
+//! ```text
+//!   requests ──> requests: cut at strips ──> table: rounds ──> row, plan: parities ──> members
+//!                    │                          │    ^
+//!                    └── reads straight to      │    └── scribe: dirty mark, bits, failures, clean
+//!                        their member           └─────── sync: what a crash left
+//! ```
+//! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
+//! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
+//! [`pages`] of the bitmap, [`sync`] knows which parities are right. [`volume`] couples an engine with its devices.
+//!
+//! The engine is told the time, handed completions, and answers with commands and replies.
+//!
+//! *Order.* Data of a region are written when the dirty mark, and the region's bit, are durable on all members. A write is
+//! answered when its data and parities are on their members, and members that failed meanwhile are recorded on all others.
+//! Bits, and the dirty mark, are given up after a flush of all members.
+
+mod completions;
+mod counters;
+pub mod map;
+pub mod members;
+pub mod pages;
+pub mod plan;
+pub mod requests;
+pub mod resync;
+pub mod rounds;
+pub mod row;
+pub mod scribe;
+pub mod start;
+pub mod status;
+pub mod stock;
+pub mod sync;
+pub mod table;
+pub mod volume;
+
+pub use counters::Counters;
+
+use crate::request::Reply;
+use base::frame::FramePool;
+use base::slab::Slab;
+use base::time::Instant;
+use block::device::{Command, Op, Token};
+use block::devices::MemberCommand;
+use block::md::Role;
+use block::md::reader::ROW_SECTORS;
+use completions::{DirectRead, PieceCommand};
+use map::{Map, Strip};
+use members::Members;
+use pages::Pages;
+use requests::Requests;
+use resync::Resync;
+use scribe::Scribe;
+use stock::Stock;
+use sync::Sync;
+use table::Table;
+
+/// Kinds of waiters in tokens.
+mod kind {
+    pub(super) const DIRECT: u8 = 1;
+    pub(super) const PIECE: u8 = 2;
+    pub(super) const SCRIBE: u8 = 3;
+    pub(super) const FLUSH: u8 = 4;
+}
+
+/// Commands and replies that the engine wishes to be carried out.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Commands for members.
+    pub commands: Vec<MemberCommand>,
+    /// Answers for clients.
+    pub replies: Vec<Reply>,
+}
+
+impl Effects {
+    fn command(&mut self, member: Role, kind: u8, waiter: u32, op: Op) {
+        let command = Command { token: Token::pack(kind, waiter.into()), op };
+        self.commands.push(MemberCommand { member, command });
+    }
+}
+
+/// Engine: all state of one array.
+#[derive(Debug)]
+pub struct InPlace {
+    map: Map,
+    members: Members,
+    stock: Stock,
+    table: Table,
+    requests: Requests,
+    direct: Slab<DirectRead>,
+    commands: Slab<PieceCommand>,
+    scribe: Scribe,
+    pages: Option<Pages>,
+    sync: Sync,
+    resync: Resync,
+    counters: Counters,
+    is_stopping: bool,
+}
+
+impl InPlace {
+    /// Size of the volume in blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.map.blocks()
+    }
+
+    /// The pool of all frames.
+    pub fn frames(&mut self) -> &mut FramePool {
+        self.stock.pool()
+    }
+
+    /// Frames that clients may take now.
+    #[must_use]
+    pub fn client_frames_available(&self) -> usize {
+        self.stock.available()
+    }
+
+    /// Moves everything that can move.
+    pub fn settle(&mut self, now: Instant, fx: &mut Effects) {
+        let mut moves = true;
+        while moves {
+            moves = false;
+            while let Some(slot) = self.table.next_runnable() {
+                self.progress(now, slot, fx);
+                moves = true;
+            }
+            moves |= self.fill_table();
+            moves |= self.advance_scribe(now, fx);
+            moves |= self.begin_resync();
+        }
+    }
+
+    /// Takes a member for failed. It is recorded on the others before anything is answered that it has no part in.
+    pub fn fail_member(&mut self, member: Role) {
+        if self.members.fail(member) {
+            self.counters.failures += 1;
+        }
+    }
+
+    /// Ends the service: no more resync, and the array is marked clean when all work is done.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// True when nothing is under way and nothing waits.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.table.is_empty()
+            && self.direct.is_empty()
+            && self.requests.is_empty()
+            && self.scribe.is_resting()
+    }
+
+    /// True when a stop is through: what could be made clean is marked so.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.is_stopping && self.is_quiet() && (self.members.is_broken() || !self.wants_clean_mark())
+    }
+
+    /// Time at which the engine has something to do even if nothing happens.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.scribe_deadline()
+    }
+
+    /// First sector of a row on a member.
+    fn sector(&self, member: Role, row: u64) -> u64 {
+        self.members.data_offset(member) + row * ROW_SECTORS
+    }
+
+    /// Row on the members of a row within a strip.
+    fn row_of(&self, strip: Strip, row: u16) -> u64 {
+        strip.0 * self.map.strip_rows() + u64::from(row)
+    }
+
+    /// True while a failure is not yet on the superblocks of the others.
+    fn has_unrecorded_failure(&self) -> bool {
+        !self.members.is_broken() && self.scribe.lacks(self.members.dead())
+    }
+
+    /// Asserts what must hold between events. For tests and simulation.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub fn check_invariants(&self) {
+        assert!(self.table.len() <= table::SLOTS_MAX);
+        let marked =
+            self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(table::Round::is_marked));
+        assert_eq!(marked.count(), self.scribe.writers(), "rounds that write");
+        for slot in self.table.iter() {
+            let Some(round) = &slot.round else { continue };
+            if round.is_marked() && round.phase() == table::Phase::Writing && round.pending > 0 {
+                assert!(self.scribe.is_ready() || self.members.is_broken(), "data without a dirty mark");
+                let is_durable =
+                    |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
+                assert!(round.regions.iter().all(is_durable), "data before their bit");
+            }
+        }
+        if self.table.is_empty() {
+            assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Answers of members, and what they change.
+
+use super::requests::Requests;
+use super::{Effects, InPlace, kind};
+use base::units::Lba;
+use block::device::{Completion, Status};
+use block::md::Role;
+
+/// Read that went straight to a member.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectRead {
+    /// Request.
+    pub request: u32,
+    /// First block.
+    pub lba: Lba,
+    /// Place of the first block in the request.
+    pub index: usize,
+    /// Blocks.
+    pub run: u64,
+}
+
+/// Command for pieces of a strip: rows of one piece, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct PieceCommand {
+    /// Slot of the strip.
+    pub slot: u32,
+    /// Piece.
+    pub piece: usize,
+    /// First row.
+    pub first: u16,
+    /// Rows.
+    pub count: u16,
+    /// It writes.
+    pub is_write: bool,
+}
+
+impl InPlace {
+    /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
+    pub fn on_completion(&mut self, member: Role, completion: Completion, fx: &mut Effects) {
+        let (kind, waiter) = completion.token.unpack();
+        let waiter = u32::try_from(waiter).expect("waiters are numbers of slabs");
+        match kind {
+            kind::DIRECT => self.on_direct(member, waiter, completion, fx),
+            kind::PIECE => self.on_piece(member, waiter, completion, fx),
+            kind::SCRIBE => self.on_written(member, completion.status),
+            kind::FLUSH => {
+                if completion.status != Status::Success {
+                    self.fail_member(member);
+                }
+                self.part_done(waiter, fx);
+            }
+            other => unreachable!("nobody waits for kind {other}"),
+        }
+    }
+
+    fn on_direct(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
+        let DirectRead { request, lba, index, run } = self.direct.remove(waiter);
+        Requests::put_frames(&mut self.requests, request, index, completion.frames);
+        match completion.status {
+            Status::Success => {}
+            Status::ReadError => self.read_through_strips(request, lba, (index, run)),
+            Status::OutOfRange | Status::WriteError | Status::DeviceGone => {
+                self.fail_member(member);
+                self.read_through_strips(request, lba, (index, run));
+            }
+        }
+        self.part_done(request, fx);
+    }
+
+    fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
+        let command = self.commands.remove(waiter);
+        let Completion { status, frames, .. } = completion;
+        let is_lost = !matches!(status, Status::Success | Status::ReadError);
+        if is_lost || (command.is_write && status != Status::Success) {
+            self.fail_member(member);
+        }
+        if command.is_write || is_lost {
+            frames.into_iter().for_each(|frame| self.stock.give(frame));
+        } else if status == Status::Success {
+            let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
+            for (row, frame) in (command.first..).zip(frames) {
+                let old = &mut rows.get_mut(&row).expect("rows stay until the round ends").old[command.piece];
+                assert!(old.is_none(), "row {row} was read twice");
+                *old = Some(frame);
+            }
+        } else {
+            frames.into_iter().for_each(|frame| self.stock.give(frame));
+            self.on_unreadable(command, fx);
+        }
+        let round = self.table.slot_mut(command.slot).round_mut();
+        round.pending -= 1;
+        if round.pending == 0 {
+            self.table.run(command.slot);
+        }
+    }
+
+    /// A read failed: of several rows each is read for itself, of one it is known now that it cannot be read.
+    fn on_unreadable(&mut self, command: PieceCommand, fx: &mut Effects) {
+        if command.count > 1 {
+            for row in command.first..command.first + command.count {
+                self.read_piece(PieceCommand { first: row, count: 1, ..command }, fx);
+            }
+            return;
+        }
+        let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
+        let row = rows.get_mut(&command.first).expect("rows stay until the round ends");
+        row.unreadable.insert(command.piece);
+    }
+}

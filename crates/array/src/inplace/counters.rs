@@ -1,0 +1,34 @@
+//! Counters of a served array since its start, in blocks of 4 KiB where nothing else is said.
+
+/// What members were asked, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks that clients read.
+    pub read: u64,
+    /// Blocks that clients wrote.
+    pub written: u64,
+    /// Blocks read from members before a write: old data, old parities, data of reconstructions.
+    pub read_for_writes: u64,
+    /// Data and parities written to members.
+    pub member_written: u64,
+    /// Blocks that were decoded, because their member is missing or could not return them.
+    pub decoded: u64,
+    /// Blocks that a member could not return and that were written anew.
+    pub corrected: u64,
+    /// Blocks that could not be read.
+    pub unreadable: u64,
+    /// Rows whose parities changed by differences.
+    pub modified: u64,
+    /// Rows whose parities were computed anew.
+    pub reconstructed: u64,
+    /// Writes that joined a round under way.
+    pub joined: u64,
+    /// Parities that a resync found wrong.
+    pub resynced: u64,
+    /// Writes of superblocks, over all members.
+    pub superblocks: u64,
+    /// Writes of bitmap pages, over all members.
+    pub bitmap_pages: u64,
+    /// Members that failed.
+    pub failures: u64,
+}

@@ -1,0 +1,224 @@
+//! Map of the volume: which strip, row and piece a block is, and where that lies on its member.
+//!
+//! ```text
+//! row     one block of 4 KiB of each member, at one place: what has parities of its own
+//! strip   up to 128 rows of one stripe, one behind the other: what is locked and written at once
+//! piece   a member's block of a row by its number in the erasure code: data by exponents, then P, then Q
+//! ```
+//! Strips count like rows do, over all stripes: row r lies at sector 8 r of every member's data.
+
+use base::erasure::ErasureCode;
+use base::units::Lba;
+use block::md::Role;
+use block::md::geometry::{Geometry, Stripe};
+use block::md::reader::ROW_SECTORS;
+use std::ops::Range;
+
+/// Most rows of a strip: larger chunks are cut, so that the memory of a strip has a bound.
+pub const STRIP_ROWS_MAX: u64 = 128;
+
+/// Strip by its place on the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Strip(pub u64);
+
+/// Place of a block within its strip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Strip.
+    pub strip: Strip,
+    /// Row within the strip.
+    pub row: u16,
+    /// Data chunk of the stripe, in the order of the volume.
+    pub chunk: u16,
+}
+
+/// Members of a strip in the order of its code.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Member of each piece.
+    pub members: Vec<Role>,
+    /// Piece of each data chunk.
+    pub pieces: Vec<usize>,
+    /// Code of data and parities.
+    pub code: ErasureCode,
+}
+
+/// Map of a volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Map {
+    geometry: Geometry,
+    chunk_rows: u64,
+    strip_rows: u64,
+}
+
+impl Map {
+    /// Map of a geometry; `None` where chunks are not whole rows of a power of two.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Option<Map> {
+        let sectors = geometry.chunk_sectors();
+        if !sectors.is_power_of_two() || sectors < ROW_SECTORS || geometry.sectors().is_none() {
+            return None;
+        }
+        let chunk_rows = sectors / ROW_SECTORS;
+        Some(Map { geometry, chunk_rows, strip_rows: chunk_rows.min(STRIP_ROWS_MAX) })
+    }
+
+    /// Geometry of the array.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Blocks of the volume.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.rows() * u64::from(self.geometry.data_chunks())
+    }
+
+    /// Rows of the array.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.geometry.stripes() * self.chunk_rows
+    }
+
+    /// Rows of a chunk.
+    #[must_use]
+    pub fn chunk_rows(&self) -> u64 {
+        self.chunk_rows
+    }
+
+    /// Rows of a strip.
+    #[must_use]
+    pub fn strip_rows(&self) -> u64 {
+        self.strip_rows
+    }
+
+    /// Strips of the array.
+    #[must_use]
+    pub fn strips(&self) -> u64 {
+        self.rows() / self.strip_rows
+    }
+
+    /// Data blocks of a strip.
+    #[must_use]
+    pub fn strip_blocks(&self) -> u64 {
+        self.strip_rows * u64::from(self.geometry.data_chunks())
+    }
+
+    /// Rows of one strip, by their places on the members.
+    #[must_use]
+    pub fn rows_of(&self, strip: Strip) -> Range<u64> {
+        strip.0 * self.strip_rows..(strip.0 + 1) * self.strip_rows
+    }
+
+    /// Strip of a row.
+    #[must_use]
+    pub fn strip_of(&self, row: u64) -> Strip {
+        Strip(row / self.strip_rows)
+    }
+
+    /// Stripe of a strip.
+    #[must_use]
+    pub fn stripe(&self, strip: Strip) -> Stripe {
+        Stripe(strip.0 * self.strip_rows / self.chunk_rows)
+    }
+
+    /// Place of a block.
+    ///
+    /// # Panics
+    /// When the volume has no such block.
+    #[must_use]
+    pub fn place(&self, lba: Lba) -> Place {
+        assert!(lba.0 < self.blocks(), "block {lba} of {}", self.blocks());
+        let per_row = u64::from(self.geometry.data_chunks());
+        let (chunk, within) = (lba.0 / self.chunk_rows, lba.0 % self.chunk_rows);
+        let row = chunk / per_row * self.chunk_rows + within;
+        Place {
+            strip: self.strip_of(row),
+            row: u16::try_from(row % self.strip_rows).expect("at most 128 rows of a strip"),
+            chunk: u16::try_from(chunk % per_row).expect("at most 31 data chunks"),
+        }
+    }
+
+    /// Member that holds a block, and the block's row.
+    ///
+    /// # Panics
+    /// When the volume has no such block.
+    #[must_use]
+    pub fn locate(&self, lba: Lba) -> (Role, u64) {
+        let place = self.place(lba);
+        let member = self.geometry.data_member(self.stripe(place.strip), place.chunk);
+        (member, place.strip.0 * self.strip_rows + u64::from(place.row))
+    }
+
+    /// Members of a strip in the order of its code.
+    ///
+    /// # Panics
+    /// Never: a geometry has 2 to 32 members.
+    #[must_use]
+    pub fn order(&self, strip: Strip) -> Order {
+        let stripe = self.stripe(strip);
+        let geometry = &self.geometry;
+        let chunks = geometry.data_chunks();
+        let mut data: Vec<(u8, Role, u16)> = (0..chunks)
+            .map(|chunk| {
+                let member = geometry.data_member(stripe, chunk);
+                (geometry.exponent(stripe, member), member, chunk)
+            })
+            .collect();
+        data.sort_by_key(|(exponent, _, _)| *exponent);
+        let mut pieces = vec![0; usize::from(chunks)];
+        for (piece, (_, _, chunk)) in data.iter().enumerate() {
+            pieces[usize::from(*chunk)] = piece;
+        }
+        let (p, q) = geometry.parity(stripe);
+        let code = match q {
+            None => ErasureCode::new(data.len(), 1),
+            Some(_) => {
+                let exponents = data.iter().map(|(exponent, _, _)| usize::from(*exponent));
+                ErasureCode::with_exponents(exponents.collect(), 2)
+            }
+        };
+        let members = data.iter().map(|(_, member, _)| *member).chain([p]).chain(q).collect();
+        Order { members, pieces, code: code.expect("2 to 32 members") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::md::geometry::Chunk;
+    use block::md::superblock::Shape;
+
+    fn map(level: i32, layout: u32, chunk: u32, members: u32) -> Map {
+        let shape = Shape { level, layout, size: u64::from(chunk) * 7, chunk, members };
+        Map::new(Geometry::of(&shape).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_block_lies_where_the_geometry_has_its_chunk() {
+        for (level, layout, chunk, members) in
+            [(5, 2, 8, 4), (5, 1, 128, 3), (6, 2, 4096, 5), (6, 10, 64, 6), (6, 19, 32, 4), (4, 0, 16, 2)]
+        {
+            let map = map(level, layout, chunk, members);
+            let chunk_rows = u64::from(chunk) / 8;
+            assert_eq!(map.blocks(), 7 * chunk_rows * u64::from(map.geometry().data_chunks()));
+            for lba in (0..map.blocks()).map(Lba) {
+                let located = map.geometry().locate(Chunk(lba.0 / chunk_rows));
+                let row = located.stripe.0 * chunk_rows + lba.0 % chunk_rows;
+                assert_eq!(map.locate(lba), (located.member, row));
+                let place = map.place(lba);
+                assert!(map.rows_of(place.strip).contains(&row) && map.stripe(place.strip) == located.stripe);
+                let order = map.order(place.strip);
+                assert_eq!(order.members[order.pieces[usize::from(place.chunk)]], located.member);
+            }
+        }
+    }
+
+    #[test]
+    fn strips_of_large_chunks_are_cut() {
+        let map = map(5, 2, 4096, 4);
+        assert_eq!((map.strip_rows(), map.strips()), (128, 28));
+        assert_eq!(map.stripe(Strip(5)), Stripe(1));
+    }
+}

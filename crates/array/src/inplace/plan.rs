@@ -1,0 +1,170 @@
+//! Plan of a row: what is read before data and parities of a row can be written, and what the parities are computed from.
+//!
+//! ```text
+//! modify (RMW)       old data of what is written, and old parities: they change by the differences
+//! reconstruct (RCW)  all data that are not written: parities are computed anew; md's choice where both read as much
+//! decode             what is not written and cannot be read is decoded from all the rest, then as reconstruct
+//! direct             no parity can be written: data alone
+//! ```
+//! A row whose parities are not known to be right is never decoded, and is reconstructed where that is possible. Where one of its
+//! data is lost, it is modified: parities that were right stay so, and the row stays in doubt.
+
+use base::erasure::ErasureCode;
+use base::pieces::PieceSet;
+
+/// Manner in which parities of a row are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// There are no parities to write.
+    Direct,
+    /// By what changed.
+    Modify,
+    /// From all data.
+    Reconstruct,
+    /// From all data, of which some is decoded.
+    Decode,
+}
+
+/// What is known of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct RowFacts<'a> {
+    /// Code of the row.
+    pub code: &'a ErasureCode,
+    /// Data pieces that are written as a whole.
+    pub written: PieceSet,
+    /// Pieces whose member is there: they can be written.
+    pub live: PieceSet,
+    /// Pieces whose present content can be read, or is held.
+    pub readable: PieceSet,
+    /// Pieces whose present content is held.
+    pub held: PieceSet,
+    /// Parities are known to be right.
+    pub is_right: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Manner.
+    pub method: Method,
+    /// Pieces to read before.
+    pub reads: PieceSet,
+}
+
+impl RowFacts<'_> {
+    fn data(&self) -> PieceSet {
+        PieceSet::first(self.code.data_count())
+    }
+
+    /// Parities that can be written.
+    #[must_use]
+    pub fn parities(&self) -> PieceSet {
+        self.live.and(self.code.pieces()).without(self.data())
+    }
+
+    /// Plan of a write; `None` when its parities cannot be computed.
+    ///
+    /// # Panics
+    /// When something is written that is no data.
+    #[must_use]
+    pub fn write(&self) -> Option<Plan> {
+        assert!(self.written.without(self.data()).is_empty() && !self.written.is_empty());
+        assert!(self.held.without(self.readable).is_empty(), "what is held counts as readable");
+        let plan = |method, needed: PieceSet| Plan { method, reads: needed.without(self.held) };
+        let parities = self.parities();
+        if parities.is_empty() {
+            return Some(plan(Method::Direct, PieceSet::EMPTY));
+        }
+        let others = self.data().without(self.written);
+        let all_of = |needed: PieceSet| needed.without(self.readable).is_empty().then_some(needed);
+        let reconstruct = all_of(others).map(|needed| plan(Method::Reconstruct, needed));
+        let touched: PieceSet = self.written.iter().chain(parities.iter()).collect();
+        let modify = all_of(touched).map(|needed| plan(Method::Modify, needed));
+        match (reconstruct, modify) {
+            (Some(reconstruct), Some(modify)) if self.is_right => {
+                let is_less = modify.reads.count() < reconstruct.reads.count();
+                Some(if is_less { modify } else { reconstruct })
+            }
+            (Some(reconstruct), _) => Some(reconstruct),
+            (None, Some(modify)) => Some(modify),
+            (None, None) if self.is_right && self.code.can_decode(self.readable) => {
+                Some(plan(Method::Decode, self.readable.and(self.code.pieces())))
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Pieces to read so that one can be had; `None` when it cannot.
+    #[must_use]
+    pub fn read(&self, piece: usize) -> Option<PieceSet> {
+        let own: PieceSet = [piece].into_iter().collect();
+        if self.readable.contains(piece) {
+            return Some(own.without(self.held));
+        }
+        let sources = self.code.sources(piece, self.readable.without(own)).filter(|_| self.is_right)?;
+        Some(sources.without(self.held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(pieces: &[usize]) -> PieceSet {
+        pieces.iter().copied().collect()
+    }
+
+    fn facts<'a>(code: &'a ErasureCode, written: &[usize], lost: &[usize]) -> RowFacts<'a> {
+        let live = code.pieces().without(set(lost));
+        RowFacts { code, written: set(written), live, readable: live, held: PieceSet::EMPTY, is_right: true }
+    }
+
+    #[test]
+    fn the_method_with_fewest_reads_is_taken_and_ties_go_to_reconstruction() {
+        let code = ErasureCode::new(4, 1).unwrap();
+        let plan = |written: &[usize]| facts(&code, written, &[]).write().unwrap();
+        assert_eq!(plan(&[2]), Plan { method: Method::Modify, reads: set(&[2, 4]) });
+        assert_eq!(plan(&[0, 1]), Plan { method: Method::Reconstruct, reads: set(&[2, 3]) });
+        assert_eq!(plan(&[0, 1, 2, 3]).reads, PieceSet::EMPTY);
+        let tie = ErasureCode::new(3, 1).unwrap();
+        let tie = facts(&tie, &[0], &[]).write().unwrap();
+        assert_eq!(tie, Plan { method: Method::Reconstruct, reads: set(&[1, 2]) });
+    }
+
+    #[test]
+    fn lost_members_leave_what_is_possible() {
+        let code = ErasureCode::new(3, 1).unwrap();
+        let plan = |written: &[usize], lost: &[usize]| facts(&code, written, lost).write();
+        assert_eq!(plan(&[0], &[3]).unwrap().method, Method::Direct);
+        assert_eq!(plan(&[0], &[1]).unwrap(), Plan { method: Method::Modify, reads: set(&[0, 3]) });
+        assert_eq!(plan(&[0], &[0]).unwrap(), Plan { method: Method::Reconstruct, reads: set(&[1, 2]) });
+        let code = ErasureCode::new(4, 2).unwrap();
+        let two = facts(&code, &[0], &[0, 1]).write().unwrap();
+        assert_eq!(two, Plan { method: Method::Decode, reads: set(&[2, 3, 4, 5]) });
+    }
+
+    #[test]
+    fn rows_in_doubt_are_reconstructed_and_never_decoded() {
+        let code = ErasureCode::new(4, 1).unwrap();
+        let doubt = RowFacts { is_right: false, ..facts(&code, &[2], &[]) };
+        assert_eq!(doubt.write().unwrap().method, Method::Reconstruct);
+        let lost = RowFacts { is_right: false, ..facts(&code, &[2], &[1]) };
+        assert_eq!(lost.write().unwrap().method, Method::Modify);
+        assert_eq!(lost.read(1), None);
+        assert_eq!(RowFacts { is_right: true, ..lost }.read(1), Some(set(&[0, 2, 3, 4])));
+        let code = ErasureCode::new(4, 2).unwrap();
+        let two = RowFacts { is_right: false, ..facts(&code, &[0], &[0, 1]) };
+        assert_eq!(two.write(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_decoded_where_it_is_not_overwritten() {
+        let code = ErasureCode::new(2, 1).unwrap();
+        let row = RowFacts { readable: set(&[0]), ..facts(&code, &[0], &[]) };
+        assert_eq!(row.write(), None, "of two unreadable pieces nothing can be decoded");
+        let row = RowFacts { readable: set(&[0, 2]), ..facts(&code, &[0], &[]) };
+        assert_eq!(row.write().unwrap().method, Method::Modify);
+        let row = RowFacts { readable: set(&[1]), ..facts(&code, &[0], &[]) };
+        assert_eq!(row.write().unwrap(), Plan { method: Method::Reconstruct, reads: set(&[1]) });
+    }
+}

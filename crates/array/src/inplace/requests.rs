@@ -1,0 +1,299 @@
+//! Requests of clients: cut at strips, and answered when all parts are through.
+//!
+//! Reads go straight to the members that hold them, one command for each run of a chunk; what a member cannot return goes
+//! through its strip. Writes and trims go through strips. A trim is issued stripe by stripe, so that a large one does not fill
+//! the table.
+
+use super::completions::DirectRead;
+use super::map::Strip;
+use super::table::{Cell, Job, Wanted, Work};
+use super::{Effects, InPlace, kind};
+use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
+use base::frame::Frame;
+use base::slab::Slab;
+use base::units::Lba;
+use block::device::Op;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Most blocks of a read command.
+const RUN_BLOCKS_MAX: u64 = 256;
+/// Most blocks of a trim that are made zeros by writes at a time.
+const TRIM_BLOCKS_MAX: u64 = 256;
+
+/// Kind of a request.
+#[derive(Clone, Debug)]
+enum Asked {
+    Read,
+    Write,
+    /// Blocks that are still to be issued.
+    Trim(Range<u64>),
+    Flush,
+}
+
+/// Request under way.
+#[derive(Debug)]
+struct Open {
+    id: RequestId,
+    asked: Asked,
+    /// Parts that are not through, and one more while parts are being issued.
+    parts: u32,
+    has_failed: bool,
+    frames: Vec<Option<Frame>>,
+    /// All members are flushed when the parts are through.
+    then_flush: bool,
+}
+
+/// Requests under way.
+#[derive(Debug, Default)]
+pub struct Requests {
+    open: Slab<Open>,
+    /// Requests that are through but for the record of a failure.
+    held: Vec<u32>,
+}
+
+impl Requests {
+    /// True when there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn add_part(&mut self, request: u32) {
+        self.open.get_mut(request).parts += 1;
+    }
+
+    /// A part of a request cannot be done.
+    pub(super) fn fail(&mut self, request: u32) {
+        self.open.get_mut(request).has_failed = true;
+    }
+
+    /// Frame of a block that is read.
+    pub(super) fn frame_mut(&mut self, request: u32, index: usize) -> &mut Frame {
+        self.open.get_mut(request).frames[index].as_mut().expect("the frame is not with a member")
+    }
+
+    /// Frames come home from a member.
+    pub(super) fn put_frames(&mut self, request: u32, index: usize, frames: Vec<Frame>) {
+        let slots = &mut self.open.get_mut(request).frames[index..];
+        for (slot, frame) in slots.iter_mut().zip(frames) {
+            assert!(slot.is_none(), "a frame came home twice");
+            *slot = Some(frame);
+        }
+    }
+}
+
+impl InPlace {
+    /// Accepts a request. It is answered by a later turn.
+    pub fn submit(&mut self, request: Request, fx: &mut Effects) {
+        let Request { id, op } = request;
+        let end = match &op {
+            RequestOp::Read { lba, blocks } => lba.0 + u64::from(*blocks),
+            RequestOp::Write { lba, frames, .. } => {
+                lba.0 + u64::try_from(frames.len()).unwrap_or(u64::MAX / 2)
+            }
+            RequestOp::Trim { lba, blocks, .. } => lba.0 + blocks,
+            RequestOp::Flush => 0,
+        };
+        assert!(end <= self.blocks(), "a request beyond the volume: front ends check that");
+        let open = |asked, then_flush| Open {
+            id,
+            asked,
+            parts: 1,
+            has_failed: false,
+            frames: Vec::new(),
+            then_flush,
+        };
+        match op {
+            RequestOp::Read { lba, blocks } => {
+                let request = self.requests.open.insert(open(Asked::Read, false));
+                self.read(request, lba, blocks, fx);
+                self.part_done(request, fx);
+            }
+            RequestOp::Write { lba, frames, force_unit_access } => {
+                let request = self.requests.open.insert(open(Asked::Write, false));
+                self.write(request, lba, frames, force_unit_access);
+                self.part_done(request, fx);
+            }
+            RequestOp::Trim { lba, blocks, force_unit_access } => {
+                let asked = Asked::Trim(lba.0..lba.0 + blocks);
+                let request = self.requests.open.insert(open(asked, force_unit_access));
+                self.part_done(request, fx);
+            }
+            RequestOp::Flush => {
+                let request = self.requests.open.insert(open(Asked::Flush, true));
+                self.part_done(request, fx);
+            }
+        }
+    }
+
+    fn read(&mut self, request: u32, lba: Lba, blocks: u32, fx: &mut Effects) {
+        let blocks = u64::from(blocks);
+        self.counters.read += blocks;
+        let count = usize::try_from(blocks).expect("a request fits memory");
+        let frames = (0..count).map(|_| Some(self.stock.pool().take())).collect();
+        self.requests.open.get_mut(request).frames = frames;
+        let mut done = 0;
+        while done < blocks {
+            let first = lba.plus(done);
+            let rest = self.map.chunk_rows() - first.0 % self.map.chunk_rows();
+            let run = rest.min(blocks - done).min(RUN_BLOCKS_MAX);
+            let index = usize::try_from(done).expect("a request fits memory");
+            self.read_run(request, first, (index, run), fx);
+            done += run;
+        }
+    }
+
+    /// Reads blocks of one chunk.
+    fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
+        let (member, row) = self.map.locate(lba);
+        if !self.members.is_live(member) {
+            return self.read_through_strips(request, lba, (index, run));
+        }
+        let count = usize::try_from(run).expect("at most 256");
+        let slots = &mut self.requests.open.get_mut(request).frames[index..index + count];
+        let frames: Vec<Frame> =
+            slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")).collect();
+        self.requests.add_part(request);
+        let number = self.direct.insert(DirectRead { request, lba, index, run });
+        let sector = self.sector(member, row);
+        fx.command(member, kind::DIRECT, number, Op::Read { sector, frames });
+    }
+
+    /// Reads blocks that their member cannot return.
+    pub(super) fn read_through_strips(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
+        let mut strips: BTreeMap<Strip, Vec<Wanted>> = BTreeMap::new();
+        for (offset, block) in (lba.0..lba.0 + run).enumerate() {
+            let place = self.map.place(Lba(block));
+            let piece = usize::from(place.chunk);
+            strips.entry(place.strip).or_default().push(Wanted {
+                row: place.row,
+                piece,
+                index: index + offset,
+            });
+        }
+        for (strip, mut wanted) in strips {
+            let pieces = self.map.order(strip).pieces;
+            wanted.iter_mut().for_each(|wanted| wanted.piece = pieces[wanted.piece]);
+            self.requests.add_part(request);
+            self.offer(strip, Job { request: Some(request), work: Work::Read(wanted) });
+        }
+    }
+
+    fn write(&mut self, request: u32, lba: Lba, frames: Vec<Frame>, durable: bool) {
+        self.counters.written += u64::try_from(frames.len()).unwrap_or(u64::MAX);
+        if self.members.is_broken() {
+            self.requests.fail(request);
+            frames.into_iter().for_each(|frame| self.stock.pool().give(frame));
+            return;
+        }
+        self.write_cells(request, lba, frames.into_iter().map(Some), durable);
+    }
+
+    /// Blocks from `lba` on, to their strips; those without a frame become zeros.
+    fn write_cells(
+        &mut self,
+        request: u32,
+        lba: Lba,
+        frames: impl Iterator<Item = Option<Frame>>,
+        durable: bool,
+    ) {
+        let mut strips: BTreeMap<Strip, Vec<Cell>> = BTreeMap::new();
+        for (block, frame) in (lba.0..).zip(frames) {
+            let place = self.map.place(Lba(block));
+            let cell = Cell { row: place.row, piece: usize::from(place.chunk), frame };
+            strips.entry(place.strip).or_default().push(cell);
+        }
+        for (strip, mut cells) in strips {
+            let pieces = self.map.order(strip).pieces;
+            cells.iter_mut().for_each(|cell| cell.piece = pieces[cell.piece]);
+            self.requests.add_part(request);
+            self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
+        }
+    }
+
+    /// The next blocks of a trim, and whether they are whole stripes; `None` when there are none.
+    fn next_of_trim(&mut self, request: u32, stripe_blocks: u64) -> Option<(Range<u64>, bool)> {
+        let open = self.requests.open.get_mut(request);
+        let Asked::Trim(rest) = &mut open.asked else { return None };
+        if rest.is_empty() || open.has_failed {
+            return None;
+        }
+        let start = rest.start;
+        let until = (start / stripe_blocks + 1) * stripe_blocks;
+        let is_whole = start.is_multiple_of(stripe_blocks) && until <= rest.end;
+        rest.start = if is_whole { until } else { until.min(rest.end).min(start + TRIM_BLOCKS_MAX) };
+        Some((start..rest.start, is_whole))
+    }
+
+    /// Issues the next piece of a trim; false when there is none.
+    fn trim_more(&mut self, request: u32) -> bool {
+        let stripe_blocks = self.map.chunk_rows() * u64::from(self.map.geometry().data_chunks());
+        let Some((blocks, is_whole)) = self.next_of_trim(request, stripe_blocks) else { return false };
+        if self.members.is_broken() {
+            self.requests.fail(request);
+            return false;
+        }
+        if is_whole {
+            let strips = self.map.chunk_rows() / self.map.strip_rows();
+            let first = blocks.start / stripe_blocks * strips;
+            for strip in (first..first + strips).map(Strip) {
+                self.requests.add_part(request);
+                self.offer(strip, Job { request: Some(request), work: Work::Zero });
+            }
+        } else {
+            self.write_cells(request, Lba(blocks.start), blocks.map(|_| None), false);
+        }
+        true
+    }
+
+    /// A part of a request is through.
+    pub(super) fn part_done(&mut self, request: u32, fx: &mut Effects) {
+        let open = self.requests.open.get_mut(request);
+        assert!(open.parts > 0, "a part of {:?} is through twice", open.id);
+        open.parts -= 1;
+        if open.parts > 0 || self.trim_more(request) {
+            return;
+        }
+        if std::mem::take(&mut self.requests.open.get_mut(request).then_flush) && self.flush(request, fx) {
+            return;
+        }
+        self.complete(request, fx);
+    }
+
+    /// Flushes all members that have to be; false when there is none.
+    fn flush(&mut self, request: u32, fx: &mut Effects) -> bool {
+        let volatile = self.members.volatile();
+        for index in volatile.iter() {
+            self.requests.add_part(request);
+            fx.command(super::members::role(index), kind::FLUSH, request, Op::Flush);
+        }
+        !volatile.is_empty()
+    }
+
+    /// Answers a request, or holds the answer until a failure is recorded.
+    fn complete(&mut self, request: u32, fx: &mut Effects) {
+        let is_read = matches!(self.requests.open.get(request).asked, Asked::Read);
+        if !is_read && self.has_unrecorded_failure() {
+            self.requests.held.push(request);
+            return;
+        }
+        if !is_read && self.members.is_broken() {
+            self.requests.fail(request);
+        }
+        let Open { id, has_failed, frames, .. } = self.requests.open.remove(request);
+        let mut frames: Vec<Frame> = frames.into_iter().flatten().collect();
+        let outcome = if has_failed { Outcome::IoError } else { Outcome::Done };
+        if has_failed {
+            self.stock.pool().give_many(&mut frames);
+        }
+        fx.replies.push(Reply { id, outcome, frames });
+    }
+
+    /// A failure was recorded, or nothing is recorded any more.
+    pub(super) fn release_held(&mut self, fx: &mut Effects) {
+        for request in std::mem::take(&mut self.requests.held) {
+            self.complete(request, fx);
+        }
+    }
+}

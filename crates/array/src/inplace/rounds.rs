@@ -1,0 +1,490 @@
+//! Rounds of strips: how work is admitted, what it reads, computes and writes, and how it ends.
+
+use super::completions::PieceCommand;
+use super::map::Strip;
+use super::plan::Method;
+use super::row::Row;
+use super::table::{Job, Kind, Phase, Round, Slot, Work};
+use super::{Effects, InPlace, kind, members};
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use base::time::Instant;
+use block::device::Op;
+use block::md::reader::ROW_SECTORS;
+use std::collections::BTreeSet;
+
+impl InPlace {
+    /// Hands work to its strip: it joins a round that still gathers, waits for the next, or for room in the table.
+    pub(super) fn offer(&mut self, strip: Strip, job: Job) {
+        let Some(number) = self.table.find(strip) else {
+            self.table.backlog.push_back((strip, job));
+            return;
+        };
+        let slot = self.table.slot(number);
+        let gathers = |round: &Round| round.kind == Kind::Write && round.phase() == Phase::Gathering;
+        let joins = job.work.kind() == Kind::Write
+            && slot.waiting.is_empty()
+            && slot.round.as_ref().is_some_and(gathers);
+        let left_over = if joins { self.admit(number, job).err() } else { Some(job) };
+        match left_over {
+            None => self.counters.joined += 1,
+            Some(job) => self.table.slot_mut(number).waiting.push_back(job),
+        }
+    }
+
+    /// Work that waits goes to strips, and strips that wait for frames try again; true when something moved.
+    pub(super) fn fill_table(&mut self) -> bool {
+        let mut moved = false;
+        while let Some((strip, _)) = self.table.backlog.front() {
+            let strip = *strip;
+            if self.table.find(strip).is_none() {
+                if !self.table.has_room() {
+                    break;
+                }
+                let number = self.table.open(strip, self.map.order(strip));
+                self.table.run(number);
+            }
+            let (strip, job) = self.table.backlog.pop_front().expect("there is one");
+            self.offer(strip, job);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Lets strips that wait for frames try again, for some came home.
+    fn feed_starved(&mut self) {
+        for number in std::mem::take(&mut self.table.starved) {
+            self.table.run(number);
+        }
+    }
+
+    /// Moves a strip on as far as it goes.
+    pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        let is_new = self.table.slot(number).round.is_none();
+        if is_new && !self.begin(number) {
+            return;
+        }
+        if self.table.slot(number).round.as_ref().is_some_and(|round| round.pending > 0) {
+            return;
+        }
+        // While the first reads are in flight later writes join; a round that reads nothing goes straight on.
+        if is_new && self.issue_reads(number, fx) {
+            return;
+        }
+        self.advance(now, number, fx);
+    }
+
+    /// Begins a round with the first work that waits, and writes behind it; false when there is none, or no frames.
+    fn begin(&mut self, number: u32) -> bool {
+        let slot = self.table.slot_mut(number);
+        let Some(job) = slot.waiting.pop_front() else {
+            self.table.close(number);
+            return false;
+        };
+        let kind = job.work.kind();
+        slot.round = Some(Round::new(kind));
+        if let Err(job) = self.admit(number, job) {
+            let slot = self.table.slot_mut(number);
+            slot.round = None;
+            slot.waiting.push_front(job);
+            self.table.starved.push_back(number);
+            return false;
+        }
+        if self.table.slot_mut(number).round_mut().is_marked() {
+            self.scribe.begin_writing();
+        }
+        if kind == Kind::Write {
+            self.admit_writes(number);
+        }
+        true
+    }
+
+    /// Adds the writes that wait first to a round.
+    fn admit_writes(&mut self, number: u32) {
+        loop {
+            let waiting = &mut self.table.slot_mut(number).waiting;
+            if waiting.front().is_none_or(|job| job.work.kind() != Kind::Write) {
+                return;
+            }
+            let job = waiting.pop_front().expect("there is one");
+            if let Err(job) = self.admit(number, job) {
+                self.table.slot_mut(number).waiting.push_front(job);
+                return;
+            }
+        }
+    }
+
+    /// Rows that work touches.
+    fn rows_touched(&self, strip: Strip, work: &Work) -> BTreeSet<u16> {
+        match work {
+            Work::Write { cells, .. } => cells.iter().map(|cell| cell.row).collect(),
+            Work::Read(wanted) => wanted.iter().map(|wanted| wanted.row).collect(),
+            Work::Zero => BTreeSet::new(),
+            Work::Resync => {
+                let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
+                rows.filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect()
+            }
+        }
+    }
+
+    /// Adds work to a round; gives it back when there are no frames for it.
+    fn admit(&mut self, number: u32, job: Job) -> Result<(), Job> {
+        let slot = self.table.slot(number);
+        let (strip, pieces) = (slot.strip, slot.order.members.len());
+        let touched = self.rows_touched(strip, &job.work);
+        let round = self.table.slot_mut(number).round_mut();
+        assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
+        let fresh = touched.iter().filter(|row| !round.rows.contains_key(row)).count();
+        let needed = 2 * pieces * fresh;
+        if !self.stock.reserve(needed) {
+            return Err(job);
+        }
+        round.reserved += needed;
+        touched.iter().for_each(|row| round.make_row(*row, pieces));
+        self.ask_regions(number, &touched);
+        let round = self.table.slot_mut(number).round_mut();
+        if let Some(request) = job.request {
+            round.jobs.push((request, touched.into_iter().collect()));
+        }
+        match job.work {
+            Work::Write { cells, durable } => {
+                round.durable |= durable;
+                for cell in cells {
+                    let frame = if let Some(frame) = cell.frame {
+                        self.stock.adopt();
+                        frame
+                    } else {
+                        self.stock.take_zeros()
+                    };
+                    round.row(cell.row, pieces).write(cell.piece, frame, &mut self.stock);
+                }
+            }
+            Work::Read(wanted) => {
+                let request = job.request.expect("somebody reads");
+                round.wanted.extend(wanted.into_iter().map(|wanted| (request, wanted)));
+            }
+            Work::Zero | Work::Resync => {}
+        }
+        Ok(())
+    }
+
+    /// Asks for the bits of the rows that a round is about to change.
+    fn ask_regions(&mut self, number: u32, touched: &BTreeSet<u16>) {
+        let slot = self.table.slot_mut(number);
+        let strip = slot.strip;
+        let round = slot.round.as_mut().expect("work is admitted to a round");
+        let Some(pages) = self.pages.as_mut().filter(|_| round.is_marked()) else { return };
+        let all = self.map.rows_of(strip);
+        let rows: Vec<u64> = match round.kind {
+            Kind::Zero => all.collect(),
+            Kind::Write | Kind::Read | Kind::Resync => {
+                touched.iter().map(|row| all.start + u64::from(*row)).collect()
+            }
+        };
+        for row in rows {
+            for region in pages.regions_of(&(row * ROW_SECTORS..(row + 1) * ROW_SECTORS)) {
+                if !round.regions.contains(&region) {
+                    pages.ask(region);
+                    round.regions.push(region);
+                }
+            }
+        }
+    }
+
+    /// Issues the reads that are missing; false when there are none.
+    fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
+        let slot = self.table.slot(number);
+        let round = slot.round.as_ref().expect("a round reads");
+        let live = slot.pieces_of(self.members.live());
+        let mut reads: BTreeSet<(usize, u16)> = BTreeSet::new();
+        for (place, row) in &round.rows {
+            let facts =
+                row.facts(&slot.order.code, live, self.sync.is_right(self.row_of(slot.strip, *place)));
+            let needed: PieceSet = match round.kind {
+                Kind::Write => facts.write().map_or(PieceSet::EMPTY, |plan| plan.reads),
+                Kind::Resync => facts.readable.without(facts.held),
+                Kind::Zero => PieceSet::EMPTY,
+                Kind::Read => {
+                    let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == *place);
+                    of_row
+                        .filter_map(|(_, wanted)| facts.read(wanted.piece))
+                        .flat_map(PieceSet::iter)
+                        .collect()
+                }
+            };
+            reads.extend(needed.iter().map(|piece| (piece, *place)));
+        }
+        if round.kind == Kind::Resync && self.members.is_degraded() {
+            return false;
+        }
+        let runs = runs_of(&reads);
+        for (piece, first, count) in &runs {
+            self.read_piece(
+                PieceCommand { slot: number, piece: *piece, first: *first, count: *count, is_write: false },
+                fx,
+            );
+        }
+        !runs.is_empty()
+    }
+
+    /// Reads rows of a piece.
+    pub(super) fn read_piece(&mut self, command: PieceCommand, fx: &mut Effects) {
+        assert!(!command.is_write && command.count > 0);
+        let frames: Vec<Frame> = (0..command.count).map(|_| self.stock.take()).collect();
+        let slot = self.table.slot_mut(command.slot);
+        slot.round_mut().pending += 1;
+        let (strip, member) = (slot.strip, slot.order.members[command.piece]);
+        let is_resync = slot.round_mut().kind == Kind::Resync;
+        if !is_resync {
+            self.counters.read_for_writes += u64::from(command.count);
+        }
+        let sector = self.sector(member, self.row_of(strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(member, kind::PIECE, waiter, Op::Read { sector, frames });
+    }
+
+    /// Moves a round on whose commands have all come back.
+    fn advance(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        loop {
+            let phase = self.table.slot_mut(number).round_mut().phase();
+            match phase {
+                Phase::Gathering => self.table.slot_mut(number).round_mut().advance(Phase::Frozen),
+                Phase::Frozen => {
+                    if self.issue_reads(number, fx) {
+                        return;
+                    }
+                    self.compute(number);
+                    self.table.slot_mut(number).round_mut().advance(Phase::Logging);
+                }
+                Phase::Logging => {
+                    if !self.may_write(number) {
+                        return;
+                    }
+                    self.table.slot_mut(number).round_mut().advance(Phase::Writing);
+                    if self.issue_writes(number, fx) {
+                        return;
+                    }
+                }
+                Phase::Writing => return self.finish(now, number, fx),
+            }
+        }
+    }
+
+    /// Computes what is written, and hands out what is read.
+    fn compute(&mut self, number: u32) {
+        let live = self.table.slot(number).pieces_of(self.members.live());
+        let is_whole = !self.members.is_degraded();
+        let slot = self.table.slot_mut(number);
+        let Slot { strip, order, round, .. } = slot;
+        let round = round.as_mut().expect("a round computes");
+        let kind = round.kind;
+        for (place, row) in &mut round.rows {
+            let row_number = strip.0 * self.map.strip_rows() + u64::from(*place);
+            let facts = row.facts(&order.code, live, self.sync.is_right(row_number));
+            match kind {
+                Kind::Write => {
+                    let Some(plan) = facts.write() else {
+                        row.is_lost = true;
+                        continue;
+                    };
+                    assert!(plan.reads.is_empty(), "what a plan reads is held: {plan:?}");
+                    match plan.method {
+                        Method::Direct => {}
+                        Method::Modify => self.counters.modified += 1,
+                        Method::Reconstruct | Method::Decode => self.counters.reconstructed += 1,
+                    }
+                    row.compute(&facts, plan.method, &mut self.stock);
+                }
+                Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
+                Kind::Read | Kind::Zero => {}
+            }
+        }
+        if kind == Kind::Read {
+            self.hand_out(number, live);
+        }
+    }
+
+    /// Gives readers their blocks, decoded where need be.
+    fn hand_out(&mut self, number: u32, live: PieceSet) {
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let round = round.as_mut().expect("a round of reads");
+        for (request, wanted) in std::mem::take(&mut round.wanted) {
+            let row_number = strip.0 * self.map.strip_rows() + u64::from(wanted.row);
+            let row: &mut Row = round.rows.get_mut(&wanted.row).expect("a row that was admitted");
+            let facts = row.facts(&order.code, live, self.sync.is_right(row_number));
+            if row.old[wanted.piece].is_none() {
+                if facts.read(wanted.piece).is_none() {
+                    self.counters.unreadable += 1;
+                    self.requests.fail(request);
+                    continue;
+                }
+                self.counters.decoded += 1;
+                row.decode(&facts, wanted.piece, &mut self.stock);
+            }
+            let held = row.old[wanted.piece].as_ref().expect("it was read or decoded");
+            self.requests.frame_mut(request, wanted.index).data = held.data;
+        }
+    }
+
+    /// True when a round may write: dirty mark and bits are durable.
+    fn may_write(&mut self, number: u32) -> bool {
+        let is_broken = self.members.is_broken();
+        let round = self.table.slot_mut(number).round.as_ref().expect("a round writes");
+        let is_durable = |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
+        !round.is_marked() || is_broken || (self.scribe.is_ready() && round.regions.iter().all(is_durable))
+    }
+
+    /// Issues the writes of a round; false when there are none.
+    fn issue_writes(&mut self, number: u32, fx: &mut Effects) -> bool {
+        if self.members.is_broken() {
+            return false;
+        }
+        let round = self.table.slot_mut(number).round_mut();
+        if round.kind == Kind::Zero {
+            self.write_zeroes(number, fx);
+            return true;
+        }
+        let durable = round.durable;
+        let mut writes: BTreeSet<(usize, u16)> = BTreeSet::new();
+        for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
+            let new = row.new.iter().enumerate().filter(|(_, frame)| frame.is_some());
+            writes.extend(new.map(|(piece, _)| (piece, *place)));
+        }
+        let slot = self.table.slot(number);
+        let live = slot.pieces_of(self.members.live());
+        writes.retain(|(piece, _)| live.contains(*piece));
+        let runs = runs_of(&writes);
+        for (piece, first, count) in &runs {
+            self.write_piece(
+                PieceCommand { slot: number, piece: *piece, first: *first, count: *count, is_write: true },
+                durable,
+                fx,
+            );
+        }
+        !runs.is_empty()
+    }
+
+    /// Writes rows of a piece.
+    fn write_piece(&mut self, command: PieceCommand, durable: bool, fx: &mut Effects) {
+        assert!(command.is_write && command.count > 0);
+        let slot = self.table.slot_mut(command.slot);
+        let (strip, member) = (slot.strip, slot.order.members[command.piece]);
+        let round = slot.round_mut();
+        assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
+        round.pending += 1;
+        let (is_resync, mut corrected) = (round.kind == Kind::Resync, 0);
+        let frames: Vec<Frame> = (command.first..command.first + command.count)
+            .map(|place| {
+                let row = round.rows.get_mut(&place).expect("a row that is written");
+                corrected += u64::from(row.unreadable.contains(command.piece));
+                row.new[command.piece].take().expect("content to write")
+            })
+            .collect();
+        let count = u64::from(command.count);
+        self.counters.member_written += count;
+        self.counters.corrected += corrected;
+        self.counters.resynced += if is_resync { count } else { 0 };
+        let sector = self.sector(member, self.row_of(strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(member, kind::PIECE, waiter, Op::Write { sector, frames, durable });
+    }
+
+    /// Makes a strip zeros on all members: parities of zeros are zeros.
+    fn write_zeroes(&mut self, number: u32, fx: &mut Effects) {
+        let strip = self.table.slot(number).strip;
+        let rows = self.map.rows_of(strip);
+        let sectors = (rows.end - rows.start) * ROW_SECTORS;
+        let count = u16::try_from(rows.end - rows.start).expect("at most 128");
+        let order = self.table.slot(number).order.members.clone();
+        for (piece, member) in
+            order.into_iter().enumerate().filter(|(_, member)| self.members.is_live(*member))
+        {
+            self.table.slot_mut(number).round_mut().pending += 1;
+            let sector = self.sector(member, rows.start);
+            let command = PieceCommand { slot: number, piece, first: 0, count, is_write: true };
+            let waiter = self.commands.insert(command);
+            fx.command(member, kind::PIECE, waiter, Op::WriteZeroes { sector, sectors, may_unmap: true });
+        }
+    }
+
+    /// Ends a round: notes what is right now, answers, and lets the next one begin.
+    fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
+        let slot = self.table.slot_mut(number);
+        let strip = slot.strip;
+        let round = slot.round.take().expect("a round ends");
+        assert!(round.phase() == Phase::Writing && round.pending == 0);
+        let is_marked = round.is_marked();
+        let Round { kind, jobs, rows, regions, reserved, .. } = round;
+        let is_broken = self.members.is_broken();
+        let lost: BTreeSet<u16> =
+            rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| *place).collect();
+        if !is_broken {
+            self.note_right(strip, kind, &rows, &lost);
+        }
+        if kind == Kind::Resync {
+            self.resync.in_flight -= 1;
+        }
+        rows.into_values().for_each(|row| row.give_back(&mut self.stock));
+        self.stock.unreserve(reserved);
+        if let Some(pages) = &mut self.pages {
+            regions.iter().for_each(|region| pages.release(*region));
+        }
+        if is_marked {
+            self.scribe.end_writing(now);
+        }
+        for (request, touched) in jobs {
+            if kind != Kind::Read && (is_broken || touched.iter().any(|row| lost.contains(row))) {
+                self.requests.fail(request);
+            }
+            self.part_done(request, fx);
+        }
+        self.table.run(number);
+        self.feed_starved();
+    }
+
+    /// Notes rows whose parities were computed from all of their data.
+    fn note_right(
+        &mut self,
+        strip: Strip,
+        kind: Kind,
+        rows: &std::collections::BTreeMap<u16, Row>,
+        lost: &BTreeSet<u16>,
+    ) {
+        let all = self.map.rows_of(strip);
+        match kind {
+            Kind::Zero => all.for_each(|row| self.sync.note_right(row)),
+            Kind::Resync if self.members.is_degraded() => {}
+            Kind::Resync => {
+                let stuck: Vec<u64> = lost.iter().map(|row| all.start + u64::from(*row)).collect();
+                self.sync.pass(all, &stuck);
+            }
+            Kind::Write => {
+                for (place, row) in rows.iter().filter(|(_, row)| !row.is_lost) {
+                    if matches!(row.method, Some(Method::Reconstruct | Method::Decode)) {
+                        self.sync.note_right(all.start + u64::from(*place));
+                    }
+                }
+            }
+            Kind::Read => {}
+        }
+    }
+
+    /// Members that a strip's pieces lie on, for messages.
+    #[must_use]
+    pub fn members_of(&self, strip: Strip) -> PieceSet {
+        assert!(strip.0 < self.map.strips(), "{strip:?} of {}", self.map.strips());
+        (0..self.members.count()).filter(|index| self.members.is_live(members::role(*index))).collect()
+    }
+}
+
+/// Runs of rows one behind the other, by piece: first row and count.
+fn runs_of(places: &BTreeSet<(usize, u16)>) -> Vec<(usize, u16, u16)> {
+    let mut runs: Vec<(usize, u16, u16)> = Vec::new();
+    for (piece, row) in places {
+        match runs.last_mut() {
+            Some((last, first, count)) if last == piece && *first + *count == *row => *count += 1,
+            _ => runs.push((*piece, *row, 1)),
+        }
+    }
+    runs
+}

@@ -1,0 +1,264 @@
+//! Row in work: old and new content of its pieces, and how one follows from the other.
+
+use super::plan::{Method, RowFacts};
+use super::stock::Stock;
+use base::erasure::ErasureCode;
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use base::units::BLOCK_BYTES;
+use base::xor::{Block, xor_blocks};
+
+/// Row in work.
+#[derive(Debug)]
+pub struct Row {
+    /// Content as the members have it, by piece.
+    pub old: Vec<Option<Frame>>,
+    /// Content that they get, by piece.
+    pub new: Vec<Option<Frame>>,
+    /// Data that are written whole.
+    pub written: PieceSet,
+    /// Pieces that were asked for.
+    pub asked: PieceSet,
+    /// Pieces that their member could not return.
+    pub unreadable: PieceSet,
+    /// Manner in which the parities were computed.
+    pub method: Option<Method>,
+    /// Parities cannot be computed, or the row cannot be made right.
+    pub is_lost: bool,
+}
+
+fn held(pieces: &[Option<Frame>]) -> PieceSet {
+    pieces.iter().enumerate().filter(|(_, frame)| frame.is_some()).map(|(piece, _)| piece).collect()
+}
+
+fn block(pieces: &[Option<Frame>], piece: usize) -> &Block {
+    &pieces[piece].as_ref().expect("a plan reads what it computes from").data
+}
+
+/// Gives all frames of a row back.
+fn give_all(pieces: &mut [Option<Frame>], stock: &mut Stock) {
+    pieces.iter_mut().filter_map(Option::take).for_each(|frame| stock.give(frame));
+}
+
+impl Row {
+    /// A row with so many pieces.
+    #[must_use]
+    pub fn new(pieces: usize) -> Row {
+        let none = || (0..pieces).map(|_| None).collect();
+        Row {
+            old: none(),
+            new: none(),
+            written: PieceSet::EMPTY,
+            asked: PieceSet::EMPTY,
+            unreadable: PieceSet::EMPTY,
+            method: None,
+            is_lost: false,
+        }
+    }
+
+    /// Data that a client writes; later ones win.
+    pub fn write(&mut self, piece: usize, frame: Frame, stock: &mut Stock) {
+        self.written.insert(piece);
+        if let Some(older) = self.new[piece].replace(frame) {
+            stock.give(older);
+        }
+    }
+
+    /// Facts for a plan; `live` has the pieces whose member is there.
+    #[must_use]
+    pub fn facts<'a>(&self, code: &'a ErasureCode, live: PieceSet, is_right: bool) -> RowFacts<'a> {
+        let held = held(&self.old);
+        let readable = live.without(self.unreadable).iter().chain(held.iter()).collect();
+        RowFacts { code, written: self.written, live, readable, held, is_right }
+    }
+
+    /// Computes what is written besides the data, when all that a plan reads is there.
+    pub fn compute(&mut self, facts: &RowFacts<'_>, method: Method, stock: &mut Stock) {
+        assert!(self.method.is_none(), "a row is computed once");
+        self.method = Some(method);
+        match method {
+            Method::Direct => {}
+            Method::Modify => self.modify(facts, stock),
+            Method::Reconstruct => self.reconstruct(facts, stock),
+            Method::Decode => {
+                let lost = PieceSet::first(facts.code.data_count()).without(facts.readable);
+                let lost = lost.without(facts.written);
+                for piece in lost.iter() {
+                    self.decode(facts, piece, stock);
+                }
+                self.reconstruct(facts, stock);
+            }
+        }
+    }
+
+    /// Parities change by the differences of what is written.
+    fn modify(&mut self, facts: &RowFacts<'_>, stock: &mut Stock) {
+        for piece in facts.written.iter() {
+            let new = block(&self.new, piece);
+            let old = self.old[piece].as_mut().expect("a plan reads what it computes from");
+            let before: Block = old.data;
+            xor_blocks(&mut old.data, &[&before, new]);
+        }
+        let deltas: Vec<(usize, &Block)> =
+            facts.written.iter().map(|piece| (piece, block(&self.old, piece))).collect();
+        for piece in facts.parities().iter() {
+            let mut frame = stock.take();
+            let parity = piece - facts.code.data_count();
+            facts.code.change(parity, block(&self.old, piece), &deltas, &mut frame.data);
+            self.new[piece] = Some(frame);
+        }
+        // What the old frames of data hold now are differences: nobody may take them for content.
+        for piece in facts.written.iter() {
+            self.old[piece].take().into_iter().for_each(|frame| stock.give(frame));
+        }
+    }
+
+    /// Parities are computed from all data.
+    fn reconstruct(&mut self, facts: &RowFacts<'_>, stock: &mut Stock) {
+        for piece in facts.parities().iter() {
+            let mut frame = stock.take();
+            self.encode(facts, piece, &mut frame.data);
+            self.new[piece] = Some(frame);
+        }
+    }
+
+    /// Parity of the data as they will be.
+    fn encode(&self, facts: &RowFacts<'_>, piece: usize, into: &mut Block) {
+        let count = facts.code.data_count();
+        let of = |data: usize| if facts.written.contains(data) { &self.new } else { &self.old };
+        let data: Vec<&Block> = (0..count).map(|data| block(of(data), data)).collect();
+        facts.code.encode(piece - count, &data, into);
+    }
+
+    /// Decodes a piece from what is held; where its member is there, it is written too.
+    pub fn decode(&mut self, facts: &RowFacts<'_>, piece: usize, stock: &mut Stock) {
+        assert!(self.old[piece].is_none() && facts.is_right, "a piece is decoded once, from what is right");
+        let mut decoded = [0; BLOCK_BYTES];
+        let present: Vec<(usize, &Block)> =
+            facts.held.iter().map(|held| (held, block(&self.old, held))).collect();
+        facts.code.decode(piece, &present, &mut decoded);
+        if facts.live.contains(piece) {
+            let mut frame = stock.take();
+            frame.data = decoded;
+            self.new[piece] = Some(frame);
+        }
+        let mut frame = stock.take();
+        frame.data = decoded;
+        self.old[piece] = Some(frame);
+    }
+
+    /// Parities that are not those of the data get new content; false when data are missing.
+    pub fn resync(&mut self, facts: &RowFacts<'_>, stock: &mut Stock) -> bool {
+        assert!(facts.written.is_empty() && !facts.is_right);
+        if !PieceSet::first(facts.code.data_count()).without(facts.held).is_empty() {
+            return false;
+        }
+        for piece in facts.parities().iter() {
+            let mut frame = stock.take();
+            self.encode(facts, piece, &mut frame.data);
+            if self.old[piece].as_ref().is_some_and(|old| old.data == frame.data) {
+                stock.give(frame);
+            } else {
+                self.new[piece] = Some(frame);
+            }
+        }
+        true
+    }
+
+    /// The row is through.
+    pub fn give_back(mut self, stock: &mut Stock) {
+        give_all(&mut self.old, stock);
+        give_all(&mut self.new, stock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::random::Random;
+
+    /// A row on six members, and what its members hold.
+    fn row(code: &ErasureCode, random: &mut Random) -> Vec<Block> {
+        let count = code.data_count();
+        let mut blocks = vec![[0; BLOCK_BYTES]; code.piece_count()];
+        blocks[..count].iter_mut().for_each(|block| random.fill(block));
+        let (data, parities) = blocks.split_at_mut(count);
+        let data: Vec<&Block> = data.iter().collect();
+        parities.iter_mut().enumerate().for_each(|(parity, into)| code.encode(parity, &data, into));
+        blocks
+    }
+
+    #[test]
+    fn every_method_leaves_parities_of_the_data() {
+        let exponents = [0, 1, 3, 4].into_iter().collect();
+        let mut random = Random::from_seed(5);
+        for code in [ErasureCode::new(4, 1).unwrap(), ErasureCode::with_exponents(exponents, 2).unwrap()] {
+            let pieces = code.piece_count();
+            for _ in 0..200 {
+                let mut media = row(&code, &mut random);
+                let lost: PieceSet =
+                    (0..random.index(code.parity_count() + 1)).map(|_| random.index(pieces)).collect();
+                let live = code.pieces().without(lost);
+                let mut stock = Stock::new(64, 64);
+                assert!(stock.reserve(2 * pieces));
+                let mut work = Row::new(pieces);
+                for piece in 0..4 {
+                    if piece != 2 && random.chance(2, 3) {
+                        continue;
+                    }
+                    let mut frame = stock.take();
+                    random.fill(&mut frame.data);
+                    work.write(piece, frame, &mut stock);
+                }
+                let plan = work.facts(&code, live, true).write().unwrap();
+                for piece in plan.reads.iter() {
+                    assert!(live.contains(piece));
+                    let mut frame = stock.take();
+                    frame.data = media[piece];
+                    work.old[piece] = Some(frame);
+                }
+                let facts = work.facts(&code, live, true);
+                assert_eq!(
+                    facts.write().unwrap(),
+                    super::super::plan::Plan { reads: PieceSet::EMPTY, ..plan }
+                );
+                work.compute(&facts, plan.method, &mut stock);
+                let mut expected = media.clone();
+                for (piece, frame) in work.new.iter().enumerate() {
+                    if let Some(frame) = frame {
+                        media[piece] = frame.data;
+                    }
+                }
+                for piece in work.written.iter() {
+                    expected[piece] = media[piece];
+                }
+                let data: Vec<&Block> = expected[..4].iter().collect();
+                let mut parity = [0; BLOCK_BYTES];
+                for piece in live.iter().filter(|piece| *piece >= 4) {
+                    code.encode(piece - 4, &data, &mut parity);
+                    assert!(parity == media[piece], "{plan:?}, {lost:?}");
+                }
+                work.give_back(&mut stock);
+                assert_eq!(stock.own_out(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_resync_writes_only_parities_that_are_wrong() {
+        let code = ErasureCode::new(3, 2).unwrap();
+        let mut media = row(&code, &mut Random::from_seed(6));
+        media[4][17] ^= 1;
+        let mut stock = Stock::new(16, 16);
+        assert!(stock.reserve(10));
+        let mut work = Row::new(5);
+        for (piece, content) in media.iter().enumerate() {
+            let mut frame = stock.take();
+            frame.data = *content;
+            work.old[piece] = Some(frame);
+        }
+        let facts = work.facts(&code, code.pieces(), false);
+        assert!(work.resync(&facts, &mut stock));
+        assert!(work.new[3].is_none() && work.new[4].as_ref().unwrap().data[17] == media[4][17] ^ 1);
+    }
+}

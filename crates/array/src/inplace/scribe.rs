@@ -1,0 +1,443 @@
+//! Scribe: writes superblocks and bitmap pages, one step at a time, each on all members at once.
+//!
+//! ```text
+//!   record   [void bitmap: its pages] ─> head with events + 1 ─> superblocks      dirty mark, failures, clean mark
+//!   pages    pages with new bits
+//!   clear    flush ─> head with events cleared ─> pages without the bits
+//!   clean    flush ─> record
+//! ```
+//! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
+//! leaves a bitmap which counts as old. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
+
+use super::pages::PAGE_BYTES;
+use super::{Effects, InPlace, kind, members};
+use base::bytes::put;
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use base::time::{Instant, Nanos};
+use block::device::{Op, Status};
+use block::md::Role;
+use block::md::reader::ROW_SECTORS;
+use block::md::superblock::{CLEAN, RoleEntry, Superblock};
+
+/// Time without writes after which the array is marked clean, as md's `safe_mode_delay`.
+const CLEAN_AFTER: Nanos = Nanos::from_micros(200_000);
+const SECOND: u64 = 1_000_000_000;
+/// Role of a device that failed.
+const FAULTY: u16 = 0xfffe;
+
+/// Dirty mark as the members have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// No data may be written.
+    Clean,
+    /// Data may be written.
+    Dirty,
+    /// One or the other.
+    Unsure,
+}
+
+/// Step under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Rest,
+    VoidPages,
+    Head,
+    Superblocks,
+    Pages,
+    FlushToClear,
+    ClearHead,
+    ClearPages,
+    FlushToClean,
+}
+
+/// Record under way.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    is_dirty: bool,
+    dead: PieceSet,
+}
+
+/// State of the superblocks.
+#[derive(Debug)]
+pub struct Scribe {
+    /// Superblock of each member that is there.
+    superblocks: Vec<Option<Superblock>>,
+    /// Events that were written last.
+    events: u64,
+    /// Time of the engine's zero in seconds since 1970.
+    began: u64,
+    mark: Mark,
+    /// Superblocks were written since the start: they say which members are missing.
+    is_owner: bool,
+    recorded: PieceSet,
+    step: Step,
+    record: Record,
+    pending: u32,
+    /// Rounds that write.
+    writers: usize,
+    /// Rounds that wrote since the start, those under way included.
+    begun: u64,
+    /// The same when the flush before a clean mark began: what came later is not flushed.
+    flushed: u64,
+    idle_since: Instant,
+    next_tick: Instant,
+    /// Regions whose bits are about to be cleared.
+    clearing: Vec<u64>,
+}
+
+impl Scribe {
+    /// Superblocks as the members have them; `began` is the time of the engine's zero in seconds since 1970.
+    #[must_use]
+    pub fn new(superblocks: Vec<Option<Superblock>>, events: u64, is_clean: bool, began: u64) -> Scribe {
+        Scribe {
+            superblocks,
+            events,
+            began,
+            mark: if is_clean { Mark::Clean } else { Mark::Dirty },
+            is_owner: false,
+            recorded: PieceSet::EMPTY,
+            step: Step::Rest,
+            record: Record { is_dirty: false, dead: PieceSet::EMPTY },
+            pending: 0,
+            writers: 0,
+            begun: 0,
+            flushed: 0,
+            idle_since: Instant(0),
+            next_tick: Instant(0),
+            clearing: Vec::new(),
+        }
+    }
+
+    /// Events that were written last.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Dirty mark.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// True when nothing is being written.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        self.step == Step::Rest
+    }
+
+    /// True when data may be written.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.is_owner && self.mark == Mark::Dirty
+    }
+
+    /// True when superblocks that were written by this engine do not say that these members are missing.
+    #[must_use]
+    pub fn lacks(&self, dead: PieceSet) -> bool {
+        self.is_owner && self.recorded != dead
+    }
+
+    /// Rounds that write.
+    #[must_use]
+    pub fn writers(&self) -> usize {
+        self.writers
+    }
+
+    /// A round is about to write.
+    pub fn begin_writing(&mut self) {
+        self.writers += 1;
+        self.begun += 1;
+    }
+
+    /// A round that wrote is through.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn end_writing(&mut self, now: Instant) {
+        assert!(self.writers > 0);
+        self.writers -= 1;
+        self.idle_since = now;
+    }
+}
+
+impl InPlace {
+    /// True when the array is dirty and nothing speaks for it any more.
+    pub(super) fn wants_clean_mark(&self) -> bool {
+        let is_stopped = self.is_stopping && self.scribe.mark == Mark::Dirty;
+        is_stopped || (self.scribe.mark == Mark::Dirty && self.sync.is_whole())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.scribe.writers == 0 && self.table.is_empty()
+    }
+
+    /// Time at which something is due.
+    pub(super) fn scribe_deadline(&self) -> Option<Instant> {
+        // A step under way ends with an answer.
+        if self.members.is_broken() || !self.scribe.is_resting() {
+            return None;
+        }
+        let clean = (self.wants_clean_mark() && self.is_idle()).then(|| self.scribe.idle_since + CLEAN_AFTER);
+        let tick = self.pages.as_ref().filter(|pages| self.scribe.is_owner && pages.set_count() > 0);
+        [clean, tick.map(|_| self.scribe.next_tick)].into_iter().flatten().min()
+    }
+
+    /// An answer to a step.
+    pub(super) fn on_written(&mut self, member: Role, status: Status) {
+        if status != Status::Success {
+            self.fail_member(member);
+        }
+        assert!(self.scribe.pending > 0, "an answer that nobody waits for");
+        self.scribe.pending -= 1;
+    }
+
+    /// Ends steps that are through and begins the next; true when something moved.
+    pub(super) fn advance_scribe(&mut self, now: Instant, fx: &mut Effects) -> bool {
+        if self.scribe.pending > 0 {
+            return false;
+        }
+        if self.members.is_broken() {
+            // Nothing is recorded any more: whoever waits is told that it failed.
+            let moves = !self.scribe.is_resting() || !self.table.logging().is_empty();
+            self.scribe.step = Step::Rest;
+            self.wake_rounds();
+            self.release_held(fx);
+            return moves;
+        }
+        match self.scribe.step {
+            Step::Rest => self.choose_step(now, fx),
+            Step::VoidPages => {
+                let pages = self.pages.as_mut().expect("a bitmap that is void");
+                pages.end();
+                pages.end_void();
+                self.write_head(fx);
+                true
+            }
+            Step::Head => {
+                self.end_pages();
+                self.write_superblocks(now, fx);
+                true
+            }
+            Step::Superblocks => {
+                self.end_record(fx);
+                true
+            }
+            Step::Pages | Step::ClearPages => {
+                self.end_pages();
+                self.scribe.step = Step::Rest;
+                self.wake_rounds();
+                true
+            }
+            Step::FlushToClear | Step::ClearHead => {
+                self.clear_bits(fx);
+                true
+            }
+            Step::FlushToClean => {
+                self.scribe.step = Step::Rest;
+                let is_flushed = self.scribe.flushed == self.scribe.begun;
+                if self.is_idle() && is_flushed && !self.scribe.lacks(self.members.dead()) {
+                    self.scribe.mark = Mark::Unsure;
+                    self.begin_record(false, fx);
+                }
+                true
+            }
+        }
+    }
+
+    fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
+        let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready();
+        if wants_dirty || self.scribe.lacks(self.members.dead()) {
+            let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
+            self.begin_record(is_dirty, fx);
+            return true;
+        }
+        let has_dirty_pages =
+            self.pages.as_ref().is_some_and(|pages| !pages.is_void() && !pages.dirty().is_empty());
+        if has_dirty_pages && self.scribe.is_owner {
+            self.scribe.step = Step::Pages;
+            self.write_pages(false, fx);
+            return true;
+        }
+        let is_over = self.is_stopping || now >= self.scribe.idle_since + CLEAN_AFTER;
+        if self.wants_clean_mark() && self.is_idle() && is_over {
+            self.scribe.step = Step::FlushToClean;
+            self.scribe.flushed = self.scribe.begun;
+            self.flush_members(fx);
+            return true;
+        }
+        self.tick_pages(now, fx)
+    }
+
+    /// Ages regions, and begins to clear the bits of those that were left alone.
+    fn tick_pages(&mut self, now: Instant, fx: &mut Effects) -> bool {
+        let Some(pages) =
+            self.pages.as_mut().filter(|_| self.scribe.is_owner && now >= self.scribe.next_tick)
+        else {
+            return false;
+        };
+        pages.tick();
+        self.scribe.next_tick = now + Nanos(pages.tick_seconds() * SECOND);
+        // What a missing member lacks is said by its bits: they stay until it is back.
+        if self.members.is_degraded() || pages.is_void() || self.is_stopping {
+            return false;
+        }
+        let is_synced = |region: &u64| {
+            let sectors = pages.sectors_of(*region);
+            !self.sync.touches(sectors.start / ROW_SECTORS..sectors.end.div_ceil(ROW_SECTORS))
+        };
+        self.scribe.clearing = pages.quiet().into_iter().filter(is_synced).collect();
+        if self.scribe.clearing.is_empty() {
+            return false;
+        }
+        self.scribe.step = Step::FlushToClear;
+        self.flush_members(fx);
+        true
+    }
+
+    /// Clears bits once what they stood for is durable: the events before the bits.
+    fn clear_bits(&mut self, fx: &mut Effects) {
+        let pages = self.pages.as_mut().expect("bits to clear");
+        let was_head = self.scribe.step == Step::ClearHead;
+        if was_head {
+            pages.end();
+        }
+        if self.members.is_degraded() {
+            self.scribe.step = Step::Rest;
+            return;
+        }
+        if !was_head && pages.events_cleared() != self.scribe.events {
+            pages.set_events(self.scribe.events, self.scribe.events);
+            self.scribe.step = Step::ClearHead;
+            return self.write_page(0, fx);
+        }
+        pages.clear(&std::mem::take(&mut self.scribe.clearing));
+        self.scribe.step = Step::ClearPages;
+        self.write_pages(false, fx);
+    }
+
+    fn begin_record(&mut self, is_dirty: bool, fx: &mut Effects) {
+        assert!(self.scribe.pending == 0 && self.scribe.step == Step::Rest);
+        self.scribe.record = Record { is_dirty, dead: self.members.dead() };
+        if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
+            self.scribe.step = Step::VoidPages;
+            return self.write_pages(true, fx);
+        }
+        self.write_head(fx);
+    }
+
+    /// Writes the head of the bitmap with the next events.
+    fn write_head(&mut self, fx: &mut Effects) {
+        self.scribe.step = Step::Head;
+        if let Some(pages) = &mut self.pages {
+            pages.set_events(self.scribe.events + 1, pages.events_cleared());
+            self.write_page(0, fx);
+        }
+    }
+
+    /// Writes all pages that the members have otherwise, or all but the first.
+    fn write_pages(&mut self, is_void: bool, fx: &mut Effects) {
+        let dirty = self.pages.as_ref().map_or(Vec::new(), |pages| pages.dirty());
+        for page in dirty.into_iter().filter(|page| !is_void || *page > 0) {
+            self.write_page(page, fx);
+        }
+    }
+
+    fn write_page(&mut self, page: usize, fx: &mut Effects) {
+        let pages = self.pages.as_mut().expect("a page of a bitmap");
+        let content = *pages.begin(page);
+        let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+        let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
+        self.broadcast(sector, |_| content, fx);
+        self.counters.bitmap_pages += u64::try_from(self.members.live().count()).expect("at most 32");
+    }
+
+    fn end_pages(&mut self) {
+        if let Some(pages) = &mut self.pages {
+            pages.end();
+        }
+    }
+
+    /// Writes the superblocks.
+    fn write_superblocks(&mut self, now: Instant, fx: &mut Effects) {
+        let Record { is_dirty, .. } = self.scribe.record;
+        self.scribe.step = Step::Superblocks;
+        self.scribe.events += 1;
+        let resync_offset = match (is_dirty, self.sync.first()) {
+            (true, _) => 0,
+            (false, None) => CLEAN,
+            // With a bitmap its bits say what is left.
+            (false, Some(_)) if self.pages.is_some() => 0,
+            (false, Some(row)) => row * ROW_SECTORS,
+        };
+        let live = self.members.live();
+        let numbers: Vec<u32> = live
+            .iter()
+            .filter_map(|role| Some(self.scribe.superblocks[role].as_ref()?.device.number.0))
+            .collect();
+        let updated = self.scribe.began + now.0 / SECOND;
+        let events = self.scribe.events;
+        for superblock in self.scribe.superblocks.iter_mut().flatten() {
+            superblock.state.events = events;
+            superblock.state.updated = updated;
+            superblock.state.resync_offset = resync_offset;
+            for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
+                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !numbers.contains(&number) {
+                    *entry = FAULTY;
+                }
+            }
+        }
+        let record = |superblock: &Superblock| {
+            let mut block = [0; PAGE_BYTES];
+            superblock.encode(&mut block);
+            block
+        };
+        self.broadcast(|superblock| Some(superblock.device.super_offset), record, fx);
+        self.counters.superblocks += u64::try_from(live.count()).expect("at most 32");
+    }
+
+    fn end_record(&mut self, fx: &mut Effects) {
+        let Record { is_dirty, dead } = self.scribe.record;
+        self.scribe.step = Step::Rest;
+        self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
+        self.scribe.is_owner = true;
+        self.scribe.recorded = dead;
+        self.wake_rounds();
+        if !self.scribe.lacks(self.members.dead()) {
+            self.release_held(fx);
+        }
+    }
+
+    /// Writes a block to all members, durable.
+    fn broadcast(
+        &mut self,
+        sector: impl Fn(&Superblock) -> Option<u64>,
+        content: impl Fn(&Superblock) -> [u8; PAGE_BYTES],
+        fx: &mut Effects,
+    ) {
+        for role in self.members.live().iter() {
+            let superblock = self.scribe.superblocks[role].as_ref().expect("a member that is there has one");
+            let sector = sector(superblock).expect("an array whose areas were judged");
+            let mut frame = Frame::zeroed();
+            put(&mut frame.data, 0, &content(superblock));
+            self.scribe.pending += 1;
+            let op = Op::Write { sector, frames: vec![frame], durable: true };
+            fx.command(members::role(role), kind::SCRIBE, 0, op);
+        }
+    }
+
+    fn flush_members(&mut self, fx: &mut Effects) {
+        for role in self.members.volatile().iter() {
+            self.scribe.pending += 1;
+            fx.command(members::role(role), kind::SCRIBE, 0, Op::Flush);
+        }
+    }
+
+    /// Rounds that wait for dirty mark or bits look again.
+    fn wake_rounds(&mut self) {
+        for slot in self.table.logging() {
+            self.table.run(slot);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Start of a served array: an engine of members that were judged together. Nothing is written.
+
+use super::map::{Map, STRIP_ROWS_MAX};
+use super::members::{Members, role};
+use super::pages::{PAGE_BYTES, Pages};
+use super::scribe::Scribe;
+use super::stock::Stock;
+use super::sync::Sync;
+use super::{Counters, InPlace};
+use base::slab::Slab;
+use block::md::SECTOR_BYTES_U64;
+use block::md::assembly::{Assembly, Part, Policy};
+use block::md::geometry::Geometry;
+use block::md::member::{Bitmap, Member};
+use block::md::reader::ROW_SECTORS;
+use block::md::superblock::{SUPERBLOCK_SECTORS, Superblock};
+use block::md::{MEMBERS_MAX, Role};
+use std::fmt;
+use std::ops::Range;
+
+/// Memory and time of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Frames that clients may have.
+    pub client_frames: usize,
+    /// Frames of strips in work.
+    pub strip_frames: usize,
+    /// Time of the engine's zero in seconds since 1970.
+    pub began: u64,
+}
+
+/// Frames that one round may need: all old and all new pieces of a strip.
+const ROUND_FRAMES_MAX: usize = 2 * 32 * 128;
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        assert!(u64::try_from(ROUND_FRAMES_MAX) == Ok(2 * u64::from(MEMBERS_MAX) * STRIP_ROWS_MAX));
+        Tuning { client_frames: 8192, strip_frames: 2 * ROUND_FRAMES_MAX, began: 0 }
+    }
+}
+
+/// Reason why an array that md would serve is not served here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotServed {
+    /// It is refused, in words.
+    Refused(String),
+    /// Partial parity log.
+    Ppl,
+    /// Journal.
+    Journal,
+    /// Member that is being recovered, or replaced.
+    Recovering(String),
+    /// Member with bad blocks, and how many entries.
+    BadBlocks(String, usize),
+    /// Member without a bitmap that others have.
+    NoBitmap(String),
+    /// Bitmap whose pages overlap something else.
+    BitmapRoom(String),
+    /// Chunk or size that cannot be.
+    Shape,
+}
+
+impl fmt::Display for NotServed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotServed::Refused(words) => write!(f, "the array {words}"),
+            NotServed::Ppl => f.write_str(
+                "the array has a partial parity log, which is not written here yet: \
+                 `mdadm --grow --consistency-policy=resync` takes it away, and `--bitmap=internal` adds a bitmap",
+            ),
+            NotServed::Journal => {
+                f.write_str("the array has a journal, which is not written here yet: assemble it with mdadm")
+            }
+            NotServed::Recovering(member) => write!(
+                f,
+                "{member} is being recovered: let md finish that, or leave the member out"
+            ),
+            NotServed::BadBlocks(member, count) => write!(
+                f,
+                "{member} lists {count} ranges of bad blocks, which are not served yet: replace the member with mdadm, or \
+                 leave it out"
+            ),
+            NotServed::NoBitmap(member) => {
+                write!(f, "{member} has no bitmap, though other members have one: leave the member out")
+            }
+            NotServed::BitmapRoom(member) => {
+                write!(f, "{member}: whole pages of its bitmap of 4 KiB do not fit where it lies")
+            }
+            NotServed::Shape => f.write_str("the array's chunk or size cannot be served"),
+        }
+    }
+}
+
+impl std::error::Error for NotServed {}
+
+/// Role and member of each device that serves.
+///
+/// # Errors
+/// When the array is not served here.
+pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>, NotServed> {
+    if !assembly.can_be_served() {
+        return Err(NotServed::Refused(assembly.in_words()));
+    }
+    match assembly.policy() {
+        Policy::Ppl => return Err(NotServed::Ppl),
+        Policy::Journal => return Err(NotServed::Journal),
+        Policy::Resync | Policy::Bitmap => {}
+    }
+    let mut found = Vec::new();
+    for (member, part) in &assembly.devices {
+        match part {
+            Part::Active(role) => found.push((*role, *member)),
+            Part::Recovering(..) | Part::Replacement(_) => {
+                return Err(NotServed::Recovering(member.name.clone()));
+            }
+            Part::Journal | Part::Spare | Part::Stale => continue,
+        }
+        if let Some(entries) = member.bad_blocks.as_ref().ok().filter(|entries| !entries.is_empty()) {
+            return Err(NotServed::BadBlocks(member.name.clone(), entries.len()));
+        }
+        if assembly.policy() == Policy::Bitmap {
+            let bitmap = member.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
+            let bitmap = bitmap.ok_or_else(|| NotServed::NoBitmap(member.name.clone()))?;
+            if !has_room(member.superblock(), bitmap) {
+                return Err(NotServed::BitmapRoom(member.name.clone()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// True when whole pages of the bitmap overlap nothing else.
+fn has_room(superblock: &Superblock, bitmap: &Bitmap) -> bool {
+    let Some(start) = superblock.bitmap_sector() else { return false };
+    let page_sectors = u64::try_from(PAGE_BYTES).expect("4096") / SECTOR_BYTES_U64;
+    let end = start + bitmap.head.bytes().div_ceil(page_sectors * SECTOR_BYTES_U64) * page_sectors;
+    let device = &superblock.device;
+    let mut others = vec![
+        device.super_offset..device.super_offset + SUPERBLOCK_SECTORS,
+        device.data_offset..device.data_offset + superblock.shape.size,
+    ];
+    others.extend(superblock.bad_block_place().map(|(start, sectors)| start..start + sectors));
+    others.iter().all(|other: &Range<u64>| end <= other.start || other.end <= start)
+}
+
+/// Rows whose parities may not be right.
+fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
+    let superblock = assembly.superblock();
+    if superblock.is_clean() {
+        return Sync::default();
+    }
+    let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
+    match bitmap.filter(|_| assembly.policy() == Policy::Bitmap) {
+        None => Sync::new(std::iter::once(superblock.state.resync_offset / ROW_SECTORS..map.rows())),
+        Some(bitmap) if bitmap.head.is_void(superblock.state.events) => {
+            Sync::new(std::iter::once(0..map.rows()))
+        }
+        Some(bitmap) => {
+            let sectors = bitmap.head.region_sectors();
+            let rows = |region: u64| {
+                let end = ((region + 1) * sectors).div_ceil(ROW_SECTORS);
+                region * sectors / ROW_SECTORS..end.min(map.rows())
+            };
+            Sync::new(bitmap.bits.set().map(rows))
+        }
+    }
+}
+
+/// Engine of an array; `is_volatile` says whether a member's writes are durable only with a flush.
+///
+/// # Errors
+/// When the array is not served here.
+pub fn start(
+    assembly: &Assembly<'_>,
+    is_volatile: impl Fn(Role) -> bool,
+    tuning: Tuning,
+) -> Result<InPlace, NotServed> {
+    let found = members_of(assembly)?;
+    let newest = assembly.superblock();
+    let map = Geometry::of(&newest.shape).and_then(Map::new).ok_or(NotServed::Shape)?;
+    let roles = usize::from(map.geometry().members());
+    assert!(tuning.strip_frames >= 2 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
+    let mut superblocks: Vec<Option<Superblock>> = vec![None; roles];
+    for (role, member) in &found {
+        // What all members agree on, and who belongs to the array, is what the newest says.
+        let own = member.superblock();
+        let superblock =
+            Superblock { device: own.device.clone(), features: own.features, log: own.log, ..newest.clone() };
+        let before = superblocks[role.index()].replace(superblock);
+        assert!(before.is_none(), "two members with role {role}");
+    }
+    let placed: Vec<Option<(u64, bool)>> = superblocks
+        .iter()
+        .enumerate()
+        .map(|(index, superblock)| {
+            let superblock = superblock.as_ref()?;
+            Some((superblock.device.data_offset, is_volatile(role(index))))
+        })
+        .collect();
+    let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
+    let pages = bitmap
+        .filter(|_| assembly.policy() == Policy::Bitmap)
+        .map(|bitmap| Pages::new(&bitmap.head, &bitmap.bits, bitmap.head.is_void(newest.state.events)));
+    Ok(InPlace {
+        sync: unsynced(assembly, &map),
+        members: Members::new(&placed, usize::from(map.geometry().parities())),
+        map,
+        stock: Stock::new(tuning.client_frames, tuning.strip_frames),
+        table: super::table::Table::default(),
+        requests: super::requests::Requests::default(),
+        direct: Slab::default(),
+        commands: Slab::default(),
+        scribe: Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began),
+        pages,
+        resync: super::resync::Resync::default(),
+        counters: Counters::default(),
+        is_stopping: false,
+    })
+}

@@ -1,0 +1,79 @@
+//! State of a served array, for operators.
+
+use super::InPlace;
+use super::counters::Counters;
+use super::members::role;
+use super::scribe::Mark;
+use block::md::Role;
+use block::md::reader::ROW_SECTORS;
+
+/// State of an array.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Roles without a member, those that failed since the start included.
+    pub missing: Vec<Role>,
+    /// More members are missing than there are parities: nothing can be written.
+    pub is_broken: bool,
+    /// Dirty mark.
+    pub mark: Mark,
+    /// Events of the superblocks.
+    pub events: u64,
+    /// A resync goes on.
+    pub is_resyncing: bool,
+    /// Sectors of each member that are left to resync.
+    pub resync_left: u64,
+    /// Sectors of each member that were to be resynced at the start.
+    pub resync_total: u64,
+    /// Rows that a resync could not make right.
+    pub rows_in_doubt: usize,
+    /// Regions whose bits are set, and all regions; `None` without a bitmap.
+    pub regions: Option<(usize, u64)>,
+    /// Strips in work.
+    pub strips: usize,
+    /// Counters.
+    pub counters: Counters,
+}
+
+impl InPlace {
+    /// State of the array.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            missing: self.members.dead().iter().map(role).collect(),
+            is_broken: self.members.is_broken(),
+            mark: self.scribe.mark(),
+            events: self.scribe.events(),
+            is_resyncing: self.is_resyncing(),
+            resync_left: self.sync.rows_left() * ROW_SECTORS,
+            resync_total: self.sync.rows_total() * ROW_SECTORS,
+            rows_in_doubt: self.sync.rows_stuck(),
+            regions: self.pages.as_ref().map(|pages| (pages.set_count(), pages.regions_count())),
+            strips: self.table.len(),
+            counters: self.counters,
+        }
+    }
+
+    /// Describes what is under way and what waits, in one line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let rounds = self.table.iter().map(|slot| {
+            let round = slot.round.as_ref();
+            let state = round.map(|round| (round.kind, round.phase(), round.pending, round.regions.len()));
+            format!("{:?} {state:?} +{}", slot.strip, slot.waiting.len())
+        });
+        format!(
+            "strips [{}], backlog {}, starved {}, scribe {:?} with {} writers",
+            rounds.collect::<Vec<_>>().join("; "),
+            self.table.backlog.len(),
+            self.table.starved.len(),
+            self.scribe.mark(),
+            self.scribe.writers()
+        )
+    }
+
+    /// True when the parities of a block's row are known to be right.
+    #[must_use]
+    pub fn is_in_sync(&self, lba: base::units::Lba) -> bool {
+        self.sync.is_right(self.map.locate(lba).1)
+    }
+}

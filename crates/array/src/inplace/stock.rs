@@ -1,0 +1,93 @@
+//! Frames of the engine: those that clients have, and those of strips in work.
+//!
+//! One pool, two limits. A round reserves what it may need at most before it begins, so that no round waits for frames which
+//! another one holds that waits as well.
+
+use base::frame::{Frame, FramePool};
+
+/// Frames by owner.
+#[derive(Debug)]
+pub struct Stock {
+    pool: FramePool,
+    clients_max: usize,
+    own_max: usize,
+    own_out: usize,
+    reserved: usize,
+}
+
+impl Stock {
+    /// A stock with a limit for clients, and one for strips in work.
+    #[must_use]
+    pub fn new(clients_max: usize, own_max: usize) -> Stock {
+        let pool = FramePool::new(clients_max + own_max);
+        Stock { pool, clients_max, own_max, own_out: 0, reserved: 0 }
+    }
+
+    /// Pool of all frames.
+    pub fn pool(&mut self) -> &mut FramePool {
+        &mut self.pool
+    }
+
+    /// Frames that clients may take now.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.clients_max.saturating_sub(self.pool.frames_out() - self.own_out)
+    }
+
+    /// Reserves frames for a round; false when there are not as many left.
+    ///
+    /// # Panics
+    /// When there never are.
+    pub fn reserve(&mut self, count: usize) -> bool {
+        assert!(count <= self.own_max, "{count} frames of {}", self.own_max);
+        let fits = self.reserved + count <= self.own_max;
+        if fits {
+            self.reserved += count;
+        }
+        fits
+    }
+
+    /// A round is over.
+    ///
+    /// # Panics
+    /// When more is given back than was reserved, or frames are still out.
+    pub fn unreserve(&mut self, count: usize) {
+        assert!(count <= self.reserved);
+        self.reserved -= count;
+        assert!(self.own_out <= self.reserved, "{} frames out, {} reserved", self.own_out, self.reserved);
+    }
+
+    /// A client's frame becomes one of a round.
+    pub fn adopt(&mut self) {
+        self.own_out += 1;
+        assert!(self.own_out <= self.reserved, "more frames than were reserved");
+    }
+
+    /// A frame for a round, with unspecified contents.
+    #[must_use]
+    pub fn take(&mut self) -> Frame {
+        self.adopt();
+        self.pool.take()
+    }
+
+    /// A frame for a round, full of zeros.
+    #[must_use]
+    pub fn take_zeros(&mut self) -> Frame {
+        let mut frame = self.take();
+        frame.data.fill(0);
+        frame
+    }
+
+    /// A frame of a round comes home.
+    pub fn give(&mut self, frame: Frame) {
+        assert!(self.own_out > 0);
+        self.own_out -= 1;
+        self.pool.give(frame);
+    }
+
+    /// Frames of strips in work.
+    #[must_use]
+    pub fn own_out(&self) -> usize {
+        self.own_out
+    }
+}

@@ -1,0 +1,197 @@
+//! Rows whose parities are not known to be right: after an unclean stop, until they were resynced or written anew.
+//!
+//! ```text
+//!            resynced          not yet           region whose bit is clear
+//! rows   |..............|=====#=#======|.........................|==###==|
+//!                             `- written since the start, as a whole or by reconstruction: right
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Rows in one word of [`Rows`].
+const WORD_ROWS: u64 = 64;
+
+/// Set of rows, 64 to a word.
+#[derive(Clone, Debug, Default)]
+struct Rows(BTreeMap<u64, u64>);
+
+impl Rows {
+    fn insert(&mut self, row: u64) {
+        *self.0.entry(row / WORD_ROWS).or_default() |= 1 << (row % WORD_ROWS);
+    }
+
+    fn contains(&self, row: u64) -> bool {
+        self.0.get(&(row / WORD_ROWS)).is_some_and(|word| word >> (row % WORD_ROWS) & 1 == 1)
+    }
+
+    fn remove(&mut self, row: u64) {
+        if let Some(word) = self.0.get_mut(&(row / WORD_ROWS)) {
+            *word &= !(1 << (row % WORD_ROWS));
+            if *word == 0 {
+                self.0.remove(&(row / WORD_ROWS));
+            }
+        }
+    }
+}
+
+/// What is not in sync.
+#[derive(Clone, Debug, Default)]
+pub struct Sync {
+    /// Ends of ranges by their starts; none touch.
+    ranges: BTreeMap<u64, u64>,
+    /// Rows of the ranges that are right nevertheless.
+    written: Rows,
+    /// Rows that a resync passed and could not make right.
+    stuck: BTreeSet<u64>,
+    /// Rows that were not in sync at the start.
+    total: u64,
+}
+
+impl Sync {
+    /// Nothing but these ranges is in sync no more.
+    #[must_use]
+    pub fn new(ranges: impl IntoIterator<Item = Range<u64>>) -> Sync {
+        let mut sync = Sync::default();
+        let mut sorted: Vec<Range<u64>> =
+            ranges.into_iter().filter(|range| range.start < range.end).collect();
+        sorted.sort_by_key(|range| range.start);
+        for range in sorted {
+            match sync.ranges.last_entry() {
+                Some(mut last) if *last.get() >= range.start => {
+                    let end = range.end.max(*last.get());
+                    last.insert(end);
+                }
+                _ => drop(sync.ranges.insert(range.start, range.end)),
+            }
+        }
+        sync.total = sync.rows_left();
+        sync
+    }
+
+    fn range_with(&self, row: u64) -> Option<Range<u64>> {
+        let (start, end) = self.ranges.range(..=row).next_back()?;
+        (row < *end).then_some(*start..*end)
+    }
+
+    /// True when the parities of a row are known to be right.
+    #[must_use]
+    pub fn is_right(&self, row: u64) -> bool {
+        !self.stuck.contains(&row) && (self.range_with(row).is_none() || self.written.contains(row))
+    }
+
+    /// True when every row is.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.ranges.is_empty() && self.stuck.is_empty()
+    }
+
+    /// True when a resync has something to do.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// True when a row of the range is not in sync.
+    #[must_use]
+    pub fn touches(&self, rows: Range<u64>) -> bool {
+        let before = self.ranges.range(..rows.end).next_back();
+        before.is_some_and(|(_, end)| *end > rows.start) || self.stuck.range(rows).next().is_some()
+    }
+
+    /// First row that is not in sync.
+    #[must_use]
+    pub fn first(&self) -> Option<u64> {
+        [self.ranges.keys().next(), self.stuck.first()].into_iter().flatten().min().copied()
+    }
+
+    /// First row from `row` on that a resync has to look at.
+    #[must_use]
+    pub fn next(&self, row: u64) -> Option<u64> {
+        if self.range_with(row).is_some() {
+            return Some(row);
+        }
+        self.ranges.range(row..).next().map(|(start, _)| *start)
+    }
+
+    /// A row's parities were computed from its data, and written.
+    pub fn note_right(&mut self, row: u64) {
+        self.stuck.remove(&row);
+        if self.range_with(row).is_some() {
+            self.written.insert(row);
+        }
+    }
+
+    /// A resync has passed these rows; of those in `stuck` parities are still not right.
+    ///
+    /// # Panics
+    /// When a stuck row is not among them.
+    pub fn pass(&mut self, rows: Range<u64>, stuck: &[u64]) {
+        let mut row = rows.start;
+        while let Some(next) = self.next(row).filter(|next| *next < rows.end) {
+            let range = self.range_with(next).expect("next returns rows of a range");
+            let end = range.end.min(rows.end);
+            self.ranges.remove(&range.start);
+            if range.start < next {
+                self.ranges.insert(range.start, next);
+            }
+            if end < range.end {
+                self.ranges.insert(end, range.end);
+            }
+            (next..end).for_each(|row| self.written.remove(row));
+            row = end;
+        }
+        for row in stuck {
+            assert!(rows.contains(row), "row {row} is none of {rows:?}");
+            self.stuck.insert(*row);
+        }
+    }
+
+    /// Rows that are left to resync, those written meanwhile included.
+    #[must_use]
+    pub fn rows_left(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Rows that were not in sync at the start.
+    #[must_use]
+    pub fn rows_total(&self) -> u64 {
+        self.total
+    }
+
+    /// Rows that a resync could not make right.
+    #[must_use]
+    pub fn rows_stuck(&self) -> usize {
+        self.stuck.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_shrink_as_they_are_passed() {
+        let mut sync = Sync::new([40..60, 0..16, 16..20]);
+        assert_eq!((sync.rows_total(), sync.first(), sync.next(20)), (40, Some(0), Some(40)));
+        assert!(!sync.is_right(19) && sync.is_right(20) && sync.touches(19..30) && !sync.touches(20..40));
+        sync.note_right(45);
+        sync.note_right(30);
+        assert!(sync.is_right(45) && !sync.is_right(44));
+        sync.pass(40..48, &[41]);
+        assert!(!sync.is_right(41) && sync.is_right(47) && !sync.is_right(48) && sync.touches(41..42));
+        sync.pass(0..40, &[]);
+        sync.pass(48..64, &[]);
+        assert!(!sync.has_work() && !sync.is_whole() && sync.first() == Some(41));
+        sync.note_right(41);
+        assert!(sync.is_whole() && sync.rows_left() == 0);
+    }
+
+    #[test]
+    fn rows_written_before_the_resync_came_by_are_forgotten_afterwards() {
+        let mut sync = Sync::new(std::iter::once(0..128));
+        (0..128).for_each(|row| sync.note_right(row));
+        sync.pass(0..128, &[]);
+        assert!(sync.written.0.is_empty() && sync.is_whole());
+    }
+}

@@ -1,0 +1,357 @@
+//! Stripe table: strips in work, a bounded number of them, and what waits for one.
+//!
+//! ```text
+//!   Gathering ──> Frozen ──> Logging ──> Writing ──> answered, next round
+//!      reads in      merged,     dirty mark    data and
+//!      flight, later missing     and bits      parities in
+//!      writes join   reads       durable       flight
+//! ```
+//! A strip is worked on in *rounds*, one at a time: all writes that came before the freeze, or a degraded read, or a piece of a
+//! resync. What comes later waits in order for the next round.
+
+use super::map::{Order, Strip};
+use super::row::Row;
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use base::slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Most strips in work.
+pub const SLOTS_MAX: usize = 256;
+
+/// Block that is written; without a frame it becomes zeros.
+#[derive(Debug)]
+pub struct Cell {
+    /// Row within the strip.
+    pub row: u16,
+    /// Piece of the row.
+    pub piece: usize,
+    /// Content.
+    pub frame: Option<Frame>,
+}
+
+/// Block that is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Row within the strip.
+    pub row: u16,
+    /// Piece of the row.
+    pub piece: usize,
+    /// Place among the blocks of the request.
+    pub index: usize,
+}
+
+/// Work on one strip.
+#[derive(Debug)]
+pub enum Work {
+    /// Writes blocks.
+    Write {
+        /// The blocks.
+        cells: Vec<Cell>,
+        /// Survives a power failure when it is answered.
+        durable: bool,
+    },
+    /// Makes the whole strip zeros.
+    Zero,
+    /// Reads blocks that their members cannot return.
+    Read(Vec<Wanted>),
+    /// Makes parities right.
+    Resync,
+}
+
+/// Work with the request that waits for it; a resync has none.
+#[derive(Debug)]
+pub struct Job {
+    /// Number of the request.
+    pub request: Option<u32>,
+    /// Work.
+    pub work: Work,
+}
+
+/// Kind of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Writes of clients.
+    Write,
+    /// Zeros of a whole strip.
+    Zero,
+    /// Degraded read.
+    Read,
+    /// Resync.
+    Resync,
+}
+
+impl Work {
+    /// Kind of the round that does it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Work::Write { .. } => Kind::Write,
+            Work::Zero => Kind::Zero,
+            Work::Read(_) => Kind::Read,
+            Work::Resync => Kind::Resync,
+        }
+    }
+}
+
+/// State of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// First reads are in flight; writes join.
+    Gathering,
+    /// Nothing joins any more; reads that are still missing are in flight.
+    Frozen,
+    /// Waits for dirty mark and bits.
+    Logging,
+    /// Writes are in flight.
+    Writing,
+}
+
+/// Round of a strip.
+#[derive(Debug)]
+pub struct Round {
+    /// Kind.
+    pub kind: Kind,
+    phase: Phase,
+    /// Requests that are answered by it, each with the rows it touches.
+    pub jobs: Vec<(u32, Vec<u16>)>,
+    /// Blocks that are read for requests.
+    pub wanted: Vec<(u32, Wanted)>,
+    /// Rows by their place in the strip.
+    pub rows: BTreeMap<u16, Row>,
+    /// Commands in flight.
+    pub pending: u32,
+    /// Regions of the bitmap that it uses.
+    pub regions: Vec<u64>,
+    /// Frames reserved.
+    pub reserved: usize,
+    /// Writes survive a power failure.
+    pub durable: bool,
+}
+
+impl Round {
+    /// A round without work yet.
+    #[must_use]
+    pub fn new(kind: Kind) -> Round {
+        Round {
+            kind,
+            phase: Phase::Gathering,
+            jobs: Vec::new(),
+            wanted: Vec::new(),
+            rows: BTreeMap::new(),
+            pending: 0,
+            regions: Vec::new(),
+            reserved: 0,
+            durable: false,
+        }
+    }
+
+    /// State.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The next state.
+    ///
+    /// # Panics
+    /// When it is not the next one, or commands are in flight.
+    pub fn advance(&mut self, to: Phase) {
+        let is_next = matches!(
+            (self.phase, to),
+            (Phase::Gathering, Phase::Frozen)
+                | (Phase::Frozen, Phase::Logging)
+                | (Phase::Logging, Phase::Writing)
+        );
+        assert!(is_next, "{:?} after {:?}", to, self.phase);
+        assert!(self.pending == 0, "{} commands in flight before {to:?}", self.pending);
+        self.phase = to;
+    }
+
+    /// Makes a row, if it is not there.
+    pub fn make_row(&mut self, row: u16, pieces: usize) {
+        self.rows.entry(row).or_insert_with(|| Row::new(pieces));
+    }
+
+    /// Row of the round, made if need be.
+    pub fn row(&mut self, row: u16, pieces: usize) -> &mut Row {
+        self.rows.entry(row).or_insert_with(|| Row::new(pieces))
+    }
+
+    /// True when it changes what parities vouch for: dirty mark and bits come first.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.kind != Kind::Read
+    }
+}
+
+/// Strip in work.
+#[derive(Debug)]
+pub struct Slot {
+    /// Strip.
+    pub strip: Strip,
+    /// Its members in the order of the code.
+    pub order: Order,
+    /// Round under way.
+    pub round: Option<Round>,
+    /// Work for later rounds.
+    pub waiting: VecDeque<Job>,
+    /// It is in the queue of those that can go on.
+    is_runnable: bool,
+}
+
+impl Slot {
+    /// Round under way.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn round_mut(&mut self) -> &mut Round {
+        self.round.as_mut().expect("a strip whose round is under way")
+    }
+
+    /// Pieces whose members are among these roles.
+    #[must_use]
+    pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
+        let is_among = |piece: &usize| roles.contains(self.order.members[*piece].index());
+        (0..self.order.members.len()).filter(is_among).collect()
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Table {
+    slots: Slab<Slot>,
+    by_strip: BTreeMap<Strip, u32>,
+    /// Work for strips that have no slot yet.
+    pub backlog: VecDeque<(Strip, Job)>,
+    /// Slots that can go on.
+    runnable: VecDeque<u32>,
+    /// Slots that wait for frames, in order.
+    pub starved: VecDeque<u32>,
+}
+
+impl Table {
+    /// Slot of a strip.
+    #[must_use]
+    pub fn find(&self, strip: Strip) -> Option<u32> {
+        self.by_strip.get(&strip).copied()
+    }
+
+    /// Slot by its number.
+    ///
+    /// # Panics
+    /// When it is not in use.
+    #[must_use]
+    pub fn slot(&self, slot: u32) -> &Slot {
+        self.slots.get(slot)
+    }
+
+    /// Slot by its number.
+    ///
+    /// # Panics
+    /// When it is not in use.
+    pub fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+        self.slots.get_mut(slot)
+    }
+
+    /// True when another strip can be worked on.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.slots.len() < SLOTS_MAX
+    }
+
+    /// A slot for a strip.
+    ///
+    /// # Panics
+    /// When the strip has one, or there is no room.
+    pub fn open(&mut self, strip: Strip, order: Order) -> u32 {
+        assert!(self.has_room());
+        let slot = Slot { strip, order, round: None, waiting: VecDeque::new(), is_runnable: false };
+        let number = self.slots.insert(slot);
+        let before = self.by_strip.insert(strip, number);
+        assert!(before.is_none(), "{strip:?} is in work");
+        number
+    }
+
+    /// A strip is no longer in work.
+    ///
+    /// # Panics
+    /// When something is left to do.
+    pub fn close(&mut self, slot: u32) {
+        let Slot { strip, round, waiting, is_runnable, .. } = self.slots.remove(slot);
+        assert!(round.is_none() && waiting.is_empty() && !is_runnable, "{strip:?} is not through");
+        self.by_strip.remove(&strip);
+    }
+
+    /// A slot can go on.
+    pub fn run(&mut self, slot: u32) {
+        let is_runnable = &mut self.slots.get_mut(slot).is_runnable;
+        if !std::mem::replace(is_runnable, true) {
+            self.runnable.push_back(slot);
+        }
+    }
+
+    /// The next slot that can go on.
+    pub fn next_runnable(&mut self) -> Option<u32> {
+        let slot = self.runnable.pop_front()?;
+        self.slots.get_mut(slot).is_runnable = false;
+        Some(slot)
+    }
+
+    /// Slots in use.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True when nothing is in work and nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.backlog.is_empty()
+    }
+
+    /// Strips in work.
+    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter()
+    }
+
+    /// Slots whose rounds wait for dirty mark or bits.
+    #[must_use]
+    pub fn logging(&self) -> Vec<u32> {
+        let is_logging = |slot: &u32| {
+            let round = self.slots.get(*slot).round.as_ref();
+            round.is_some_and(|round| round.phase() == Phase::Logging)
+        };
+        self.by_strip.values().copied().filter(is_logging).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_follow_one_another() {
+        let mut round = Round::new(Kind::Write);
+        for phase in [Phase::Frozen, Phase::Logging, Phase::Writing] {
+            round.advance(phase);
+            assert_eq!(round.phase(), phase);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "Writing after Frozen")]
+    fn nothing_is_written_before_it_is_logged() {
+        let mut round = Round::new(Kind::Write);
+        round.advance(Phase::Frozen);
+        round.advance(Phase::Writing);
+    }
+
+    #[test]
+    #[should_panic(expected = "commands in flight")]
+    fn nothing_is_frozen_while_reads_are_in_flight() {
+        let mut round = Round::new(Kind::Write);
+        round.pending = 1;
+        round.advance(Phase::Frozen);
+    }
+}

@@ -1,0 +1,118 @@
+//! Acts of a run: what clients ask, and what goes wrong.
+
+use super::plan::Plan;
+use base::random::Random;
+
+/// An act. Members are roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// A client writes.
+    Write {
+        /// First block.
+        lba: u64,
+        /// Blocks.
+        blocks: u64,
+        /// Survives a power failure once it is answered.
+        durable: bool,
+    },
+    /// A client reads.
+    Read {
+        /// First block.
+        lba: u64,
+        /// Blocks.
+        blocks: u64,
+    },
+    /// A client trims.
+    Trim {
+        /// First block.
+        lba: u64,
+        /// Blocks.
+        blocks: u64,
+        /// Survives a power failure once it is answered.
+        durable: bool,
+    },
+    /// A client flushes.
+    Flush,
+    /// Time passes, in nanoseconds, or until so many events have happened.
+    Wait {
+        /// Nanoseconds.
+        nanos: u64,
+        /// Events.
+        events: u64,
+    },
+    /// All requests are answered.
+    Drain,
+    /// A resync comes to its end.
+    Resync,
+    /// Every block is read.
+    ReadAll,
+    /// The power fails, and the array is started anew.
+    Crash,
+    /// The array is stopped, looked at, and started anew.
+    Stop,
+    /// A member dies.
+    Die(usize),
+    /// The next write of a member fails.
+    WriteFault(usize),
+    /// A row of a member cannot be read.
+    Spoil {
+        /// Member.
+        member: usize,
+        /// Row.
+        row: u64,
+    },
+    /// Members that died are there again at the next start, with what they had.
+    Revive,
+}
+
+fn range(random: &mut Random, blocks: u64) -> (u64, u64) {
+    let lba = random.below(blocks);
+    let most = (blocks - lba).min(1 << random.below(7));
+    (lba, 1 + random.below(most))
+}
+
+/// Acts of a plan.
+pub(super) fn draw(plan: &Plan) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0xac75);
+    let mut acts = Vec::new();
+    let blocks = plan.blocks();
+    let rows = plan.stripes * u64::from(plan.chunk) / 8;
+    let members = usize::try_from(plan.members).expect("few");
+    for _ in 0..1 + random.below(4) {
+        let faults = random.below(4);
+        // Some runs keep to a few places, so that writes meet.
+        let hot = if random.chance(1, 2) { blocks } else { (1 + random.below(40)).min(blocks) };
+        if random.chance(1, 4) {
+            acts.push(Act::Resync);
+        }
+        for _ in 0..10 + random.below(110) {
+            let (lba, count) = range(&mut random, hot);
+            acts.push(match random.below(100) {
+                0..45 => Act::Write { lba, blocks: count, durable: random.chance(1, 6) },
+                45..65 => Act::Read { lba, blocks: count },
+                65..71 => {
+                    let (lba, _) = range(&mut random, blocks);
+                    Act::Trim { lba, blocks: 1 + random.below(blocks - lba), durable: random.chance(1, 4) }
+                }
+                71..76 => Act::Flush,
+                76..94 => Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(60) },
+                94..96 => Act::Drain,
+                96 => Act::Wait { nanos: 30_000_000_000, events: 2000 },
+                97 if faults == 1 => Act::Die(random.index(members)),
+                98 if faults == 2 => Act::WriteFault(random.index(members)),
+                97..100 if faults == 3 => {
+                    Act::Spoil { member: random.index(members), row: random.below(rows) }
+                }
+                _ => Act::Wait { nanos: 100_000, events: 3 },
+            });
+        }
+        if random.chance(1, 8) {
+            acts.push(Act::Revive);
+        }
+        acts.push(if random.chance(3, 5) { Act::Crash } else { Act::Stop });
+        if random.chance(1, 2) {
+            acts.push(Act::ReadAll);
+        }
+    }
+    acts
+}

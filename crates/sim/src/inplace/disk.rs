@@ -1,0 +1,311 @@
+//! Disk of a simulated member: a volatile cache, commands that take time and have no order, sectors that tear and go bad.
+
+use base::frame::Frame;
+use base::random::Random;
+use base::time::{Instant, Nanos};
+use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Geometry, Op, Status};
+use block::md::{Media, ReadFailed, SECTOR_BYTES};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Content of a sector.
+type Sector = [u8; SECTOR_BYTES];
+
+/// Command in flight.
+struct Flight {
+    due: Instant,
+    command: Command,
+    /// Of a flush: writes completed before it was submitted.
+    covers: u64,
+}
+
+/// State of a disk.
+pub struct Disk {
+    geometry: Geometry,
+    /// Content that survives a power failure.
+    stable: Vec<u8>,
+    /// Writes since, by sector, oldest first, each with its number.
+    cached: BTreeMap<u64, VecDeque<(u64, Sector)>>,
+    writes: u64,
+    bad: BTreeSet<u64>,
+    in_flight: Vec<Flight>,
+    random: Random,
+    latency: u64,
+    is_dead: bool,
+    fails_next_write: bool,
+    /// Commands that were carried out.
+    pub commands: u64,
+}
+
+fn offset(sector: u64) -> usize {
+    usize::try_from(sector).expect("simulated disks are small") * SECTOR_BYTES
+}
+
+fn sector_of(frames: &[Frame], index: usize) -> Sector {
+    let per_frame = usize::try_from(FRAME_SECTORS).expect("8");
+    let start = index % per_frame * SECTOR_BYTES;
+    *frames[index / per_frame].data[start..].first_chunk().expect("a frame has 8 sectors")
+}
+
+impl Disk {
+    fn visible(&self, sector: u64) -> Sector {
+        match self.cached.get(&sector).and_then(VecDeque::back) {
+            Some((_, newest)) => *newest,
+            None => *self.stable[offset(sector)..].first_chunk().expect("a sector of the disk"),
+        }
+    }
+
+    fn settle(&mut self, sector: u64, content: &Sector) {
+        self.stable[offset(sector)..][..SECTOR_BYTES].copy_from_slice(content);
+    }
+
+    fn put(&mut self, sector: u64, content: Sector, is_durable: bool) {
+        self.bad.remove(&sector);
+        if is_durable || !self.geometry.volatile_cache {
+            self.cached.remove(&sector);
+            self.settle(sector, &content);
+        } else {
+            let number = self.writes;
+            self.cached.entry(sector).or_default().push_back((number, content));
+        }
+    }
+
+    /// Content that a command writes, by sector.
+    fn contents(op: &Op) -> Vec<(u64, Sector)> {
+        let Some((first, count)) = op.range() else { return Vec::new() };
+        let count = usize::try_from(count).expect("simulated disks are small");
+        match op {
+            Op::Write { frames, .. } => {
+                (first..).zip((0..count).map(|index| sector_of(frames, index))).collect()
+            }
+            Op::WriteZeroes { .. } => (first..).zip(std::iter::repeat_n([0; SECTOR_BYTES], count)).collect(),
+            // What a discard leaves is nobody's business: it may well be nonsense.
+            Op::Discard { .. } => (first..).zip(std::iter::repeat_n([0xdb; SECTOR_BYTES], count)).collect(),
+            Op::Read { .. } | Op::Flush => Vec::new(),
+        }
+    }
+
+    /// Some of the sectors of a command arrive, in part as they were before.
+    fn tear(&mut self, op: &Op) {
+        let mode = self.random.below(3);
+        for (sector, content) in Disk::contents(op) {
+            if mode == 0 || (mode == 1 && self.random.chance(1, 2)) {
+                self.put(sector, content, false);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, Flight { command, covers, .. }: Flight) -> Completion {
+        let Command { token, mut op } = command;
+        self.commands += 1;
+        let mut status =
+            if op.is_within(self.geometry.sectors) { Status::Success } else { Status::OutOfRange };
+        if self.is_dead {
+            status = Status::DeviceGone;
+        }
+        if status == Status::Success {
+            self.writes += 1;
+            let is_write = matches!(op, Op::Write { .. } | Op::WriteZeroes { .. });
+            if is_write && std::mem::take(&mut self.fails_next_write) {
+                self.tear(&op);
+                status = Status::WriteError;
+            } else if let Op::Read { sector, frames } = &mut op {
+                status = self.fill(*sector, frames);
+            } else if matches!(op, Op::Flush) {
+                self.commit(covers);
+            } else {
+                let is_durable = matches!(op, Op::Write { durable: true, .. });
+                Disk::contents(&op)
+                    .into_iter()
+                    .for_each(|(sector, content)| self.put(sector, content, is_durable));
+            }
+        }
+        Completion { token, status, frames: op.into_frames() }
+    }
+
+    fn fill(&mut self, sector: u64, frames: &mut [Frame]) -> Status {
+        let mut at = sector;
+        for frame in frames {
+            for bytes in frame.data.chunks_exact_mut(SECTOR_BYTES) {
+                if self.bad.contains(&at) {
+                    bytes.fill(0xbd);
+                } else {
+                    bytes.copy_from_slice(&self.visible(at));
+                }
+                at += 1;
+            }
+        }
+        if self.bad.range(sector..at).next().is_some() { Status::ReadError } else { Status::Success }
+    }
+
+    /// Writes up to a number become durable.
+    fn commit(&mut self, covers: u64) {
+        let sectors: Vec<u64> = self.cached.keys().copied().collect();
+        for sector in sectors {
+            let versions = self.cached.get_mut(&sector).expect("a cached sector");
+            let mut newest = None;
+            while versions.front().is_some_and(|(number, _)| *number <= covers) {
+                newest = versions.pop_front();
+            }
+            if versions.is_empty() {
+                self.cached.remove(&sector);
+            }
+            if let Some((_, content)) = newest {
+                self.settle(sector, &content);
+            }
+        }
+    }
+
+    /// The power fails: of what was in flight any sectors arrive, of what was cached any state that was there.
+    fn crash(&mut self) {
+        self.fails_next_write = false;
+        for flight in std::mem::take(&mut self.in_flight) {
+            if !self.is_dead {
+                self.writes += 1;
+                self.tear(&flight.command.op);
+            }
+        }
+        for (sector, versions) in std::mem::take(&mut self.cached) {
+            let kept = self.random.index(versions.len() + 1);
+            if let Some((_, content)) = kept.checked_sub(1).map(|index| versions[index]) {
+                self.settle(sector, &content);
+            }
+        }
+    }
+}
+
+/// Handle of a disk: the engine has one, the world another.
+#[derive(Clone)]
+pub struct DiskHandle {
+    geometry: Geometry,
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl DiskHandle {
+    /// A disk with this content.
+    pub fn new(content: Vec<u8>, is_volatile: bool, latency: u64, seed: u64) -> DiskHandle {
+        let sectors = u64::try_from(content.len() / SECTOR_BYTES).expect("small");
+        let geometry = Geometry { sectors, atomic_sectors: 1, volatile_cache: is_volatile };
+        let disk = Disk {
+            geometry,
+            stable: content,
+            cached: BTreeMap::new(),
+            writes: 0,
+            bad: BTreeSet::new(),
+            in_flight: Vec::new(),
+            random: Random::from_seed(seed),
+            latency,
+            is_dead: false,
+            fails_next_write: false,
+            commands: 0,
+        };
+        DiskHandle { geometry, disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The power fails.
+    pub fn crash(&self) {
+        self.lock().crash();
+    }
+
+    /// The disk answers nothing any more but that it is gone.
+    pub fn die(&self) {
+        let mut disk = self.lock();
+        let mut flights = std::mem::take(&mut disk.in_flight);
+        flights.iter().for_each(|flight| disk.tear(&flight.command.op));
+        disk.in_flight.append(&mut flights);
+        disk.is_dead = true;
+    }
+
+    /// The disk works again, with what it had.
+    pub fn revive(&self) {
+        self.lock().is_dead = false;
+    }
+
+    /// True when the disk is gone.
+    pub fn is_dead(&self) -> bool {
+        self.lock().is_dead
+    }
+
+    /// The next write fails, and leaves some of its sectors.
+    pub fn fail_next_write(&self) {
+        self.lock().fails_next_write = true;
+    }
+
+    /// No write fails any more but for what else happens.
+    pub fn forget_fault(&self) {
+        self.lock().fails_next_write = false;
+    }
+
+    /// A sector cannot be read until it is written.
+    pub fn spoil(&self, sector: u64) {
+        self.lock().bad.insert(sector);
+    }
+
+    /// True when a sector of the range cannot be read.
+    pub fn is_bad(&self, sectors: std::ops::Range<u64>) -> bool {
+        self.lock().bad.range(sectors).next().is_some()
+    }
+
+    /// Commands that were carried out.
+    pub fn commands(&self) -> u64 {
+        self.lock().commands
+    }
+}
+
+impl BlockDevice for DiskHandle {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        let mut disk = self.lock();
+        let latency = disk.latency;
+        let mut took = 1_000 + disk.random.below(latency);
+        if disk.random.chance(1, 20) {
+            took *= 20;
+        }
+        let covers = disk.writes;
+        disk.in_flight.push(Flight { due: now + Nanos(took), command, covers });
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        let mut disk = self.lock();
+        while let Some(next) = (0..disk.in_flight.len()).min_by_key(|index| disk.in_flight[*index].due) {
+            if disk.in_flight[next].due > now {
+                return;
+            }
+            let flight = disk.in_flight.swap_remove(next);
+            completions.push(disk.carry_out(flight));
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.lock().in_flight.iter().map(|flight| flight.due).min()
+    }
+}
+
+impl Media for DiskHandle {
+    fn sectors(&self) -> u64 {
+        self.geometry.sectors
+    }
+
+    fn read(&self, sector: u64, into: &mut [u8]) -> Result<(), ReadFailed> {
+        let disk = self.lock();
+        let count = u64::try_from(into.len() / SECTOR_BYTES).expect("small");
+        let failed = |reason: &str| ReadFailed { sector, reason: reason.to_owned() };
+        if sector.checked_add(count).is_none_or(|end| end > disk.geometry.sectors) {
+            return Err(failed("beyond the end"));
+        }
+        if disk.bad.range(sector..sector + count).next().is_some() {
+            return Err(failed("bad sector"));
+        }
+        for (sector, bytes) in (sector..).zip(into.chunks_exact_mut(SECTOR_BYTES)) {
+            bytes.copy_from_slice(&disk.visible(sector));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! Oracle: what each block may hold, by its sectors, from what clients were told.
+//!
+//! Writes have no order while they overlap in time: a block may hold any of those that no completed write has certainly replaced.
+//! After a crash each sector holds one of the values that no durable write has certainly replaced.
+
+use base::frame::Frame;
+use base::random::Random;
+use base::units::BLOCK_BYTES;
+use block::md::SECTOR_BYTES;
+use std::collections::BTreeSet;
+
+/// Sectors of a block.
+pub const SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
+
+/// Writes by number; zero are zeros.
+pub type Stamps = [u64; SECTORS];
+
+/// Value that a block may have.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    stamps: Stamps,
+    submitted: u64,
+    /// Time at which it was no longer in flight.
+    completed: Option<u64>,
+    /// It was answered as done: what it replaced is gone.
+    is_done: bool,
+}
+
+/// Block of the volume.
+#[derive(Clone, Debug)]
+struct Block {
+    /// Values that it may have now.
+    now: Vec<Value>,
+    /// Values that it may have after a crash.
+    after: Vec<Value>,
+    /// Writes in flight.
+    writes: u32,
+    /// Number of writes that were begun.
+    begun: u64,
+    /// Number of writes that were answered as done.
+    done: u64,
+    /// Nothing was written since the last crash.
+    is_fresh: bool,
+}
+
+/// See the module.
+pub struct Oracle {
+    blocks: Vec<Block>,
+    clock: u64,
+}
+
+/// Read in flight: what was allowed when it began, and since.
+pub struct Reading {
+    lba: u64,
+    allowed: Vec<Vec<Value>>,
+    /// Writes begun, and writes in flight, as it began.
+    begun: Vec<(u64, u32)>,
+    /// Writes done as it began.
+    done: Vec<u64>,
+}
+
+impl Reading {
+    /// First block.
+    pub fn first(&self) -> u64 {
+        self.lba
+    }
+
+    /// Its blocks, with the writes of each that were done as it began.
+    pub fn done(&self) -> impl Iterator<Item = (u64, u64)> {
+        (self.lba..).zip(self.done.iter().copied())
+    }
+}
+
+/// Fills a block with a write's content.
+pub fn fill(frame: &mut [u8], lba: u64, stamp: u64) {
+    for (index, sector) in frame.chunks_exact_mut(SECTOR_BYTES).enumerate() {
+        sector.fill(0);
+        if stamp != 0 {
+            let mut random = Random::from_seed(lba.rotate_left(40) ^ stamp.rotate_left(8) ^ index as u64);
+            random.fill(sector);
+            sector[..8].copy_from_slice(&lba.to_le_bytes());
+            sector[8..16].copy_from_slice(&stamp.to_le_bytes());
+        }
+    }
+}
+
+/// Writes that the sectors of a block come from; `None` when one comes from none.
+fn stamps_of(bytes: &[u8], lba: u64) -> Option<Stamps> {
+    let mut stamps = [0; SECTORS];
+    for (index, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
+        if sector.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let stamp = u64::from_le_bytes(*sector[8..].first_chunk()?);
+        let mut expected = vec![0; BLOCK_BYTES];
+        fill(&mut expected, lba, stamp);
+        if stamp == 0 || expected[index * SECTOR_BYTES..][..SECTOR_BYTES] != *sector {
+            return None;
+        }
+        stamps[index] = stamp;
+    }
+    Some(stamps)
+}
+
+fn replaces(newer: &Value, older: &Value) -> bool {
+    older.completed.is_some_and(|completed| completed < newer.submitted)
+}
+
+fn is_within(stamps: &Stamps, values: &[Value]) -> bool {
+    (0..SECTORS).all(|sector| values.iter().any(|value| value.stamps[sector] == stamps[sector]))
+}
+
+fn describe(values: &[Value]) -> String {
+    let stamps: BTreeSet<&[u64]> = values.iter().map(|value| &value.stamps[..]).collect();
+    format!("{stamps:?}")
+}
+
+impl Oracle {
+    /// A volume whose blocks hold these writes.
+    pub fn new(stamps: &[u64]) -> Oracle {
+        let block = |stamp: &u64| {
+            let value = Value { stamps: [*stamp; SECTORS], submitted: 0, completed: Some(0), is_done: true };
+            Block { now: vec![value], after: vec![value], writes: 0, begun: 0, done: 0, is_fresh: true }
+        };
+        Oracle { blocks: stamps.iter().map(block).collect(), clock: 1 }
+    }
+
+    fn block(&mut self, lba: u64) -> &mut Block {
+        &mut self.blocks[usize::try_from(lba).expect("small volumes")]
+    }
+
+    /// A write begins.
+    pub fn begin_write(&mut self, lba: u64, stamp: u64, readings: &mut [&mut Reading]) {
+        self.clock += 1;
+        let value =
+            Value { stamps: [stamp; SECTORS], submitted: self.clock, completed: None, is_done: false };
+        let block = self.block(lba);
+        block.now.push(value);
+        block.after.push(value);
+        block.writes += 1;
+        block.begun += 1;
+        block.is_fresh = false;
+        for reading in readings {
+            let index = lba.checked_sub(reading.lba).and_then(|index| usize::try_from(index).ok());
+            if let Some(allowed) = index.and_then(|index| reading.allowed.get_mut(index)) {
+                allowed.push(value);
+            }
+        }
+    }
+
+    /// A write ends; one that failed may be there or not.
+    pub fn end_write(&mut self, lba: u64, stamp: u64, is_done: bool, is_durable: bool) {
+        self.clock += 1;
+        let clock = self.clock;
+        let block = self.block(lba);
+        block.writes -= 1;
+        for values in [&mut block.now, &mut block.after] {
+            for value in
+                values.iter_mut().filter(|value| value.stamps[0] == stamp && value.completed.is_none())
+            {
+                value.completed = Some(clock);
+                value.is_done = is_done;
+            }
+        }
+        if is_done {
+            block.done += 1;
+            retain(&mut block.now, stamp);
+            if is_durable {
+                retain(&mut block.after, stamp);
+            }
+        }
+    }
+
+    /// A flush that began at `since` ended: what was completed then is durable.
+    pub fn flushed(&mut self, since: u64) {
+        for block in &mut self.blocks {
+            let is_durable = |value: &&Value| value.is_done && value.completed.is_some_and(|at| at <= since);
+            let durable: Vec<Value> = block.after.iter().filter(is_durable).copied().collect();
+            for newer in &durable {
+                block.after.retain(|older| older.stamps == newer.stamps || !replaces(newer, older));
+            }
+        }
+    }
+
+    /// Time, for [`Oracle::flushed`].
+    pub fn now(&self) -> u64 {
+        self.clock
+    }
+
+    /// A read begins.
+    pub fn begin_read(&mut self, lba: u64, blocks: u64) -> Reading {
+        let of = (lba..lba + blocks).map(|lba| self.block(lba).clone()).collect::<Vec<Block>>();
+        let begun = of.iter().map(|block| (block.begun, block.writes)).collect();
+        let done = of.iter().map(|block| block.done).collect();
+        Reading { lba, done, allowed: of.into_iter().map(|block| block.now).collect(), begun }
+    }
+
+    /// A read ends with these blocks.
+    pub fn end_read(&mut self, reading: Reading, frames: &[Frame], is_volatile: bool) -> Result<(), String> {
+        for (index, frame) in frames.iter().enumerate() {
+            let lba = reading.lba + index as u64;
+            let stamps = stamps_of(&frame.data, lba).ok_or_else(|| {
+                format!("block {lba} holds what nobody wrote there: {:02x?}", &frame.data[..16])
+            })?;
+            let allowed = &reading.allowed[index];
+            let block = self.block(lba);
+            let was_quiet = reading.begun[index] == (block.begun, 0);
+            let is_right = if was_quiet {
+                block.now.iter().any(|value| value.stamps == stamps) || is_torn(&block.now, &stamps)
+            } else {
+                is_within(&stamps, allowed)
+            };
+            if !is_right {
+                return Err(format!("block {lba} reads as {stamps:?}; it may be {}", describe(allowed)));
+            }
+            if was_quiet {
+                let completed = block.now.iter().filter_map(|value| value.completed).max();
+                let submitted = block.now.iter().map(|value| value.submitted).min().unwrap_or(0);
+                let value = Value { stamps, submitted, completed, is_done: true };
+                block.now = vec![value];
+                if !is_volatile || block.is_fresh {
+                    block.after = vec![value];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block at rest may hold this.
+    pub fn judge(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
+        let block = &self.blocks[usize::try_from(lba).expect("small volumes")];
+        let stamps =
+            stamps_of(bytes, lba).ok_or_else(|| format!("block {lba} holds what nobody wrote there"))?;
+        let is_right = block.now.iter().any(|value| value.stamps == stamps) || is_torn(&block.now, &stamps);
+        if is_right {
+            Ok(())
+        } else {
+            Err(format!("block {lba} holds {stamps:?}; it may be {}", describe(&block.now)))
+        }
+    }
+
+    /// The power failed.
+    pub fn crash(&mut self) {
+        self.clock += 1;
+        let clock = self.clock;
+        for block in &mut self.blocks {
+            for value in &mut block.after {
+                value.completed = Some(value.completed.unwrap_or(clock));
+                // Which of them survived nobody knows until they are read.
+                value.is_done = false;
+            }
+            block.now.clone_from(&block.after);
+            block.writes = 0;
+            block.is_fresh = true;
+        }
+    }
+
+    /// Writes of a block that were done.
+    pub fn done(&self, lba: u64) -> u64 {
+        self.blocks[usize::try_from(lba).expect("small volumes")].done
+    }
+}
+
+/// Writes that a crash, or a failed command, left in parts.
+fn is_torn(values: &[Value], stamps: &Stamps) -> bool {
+    values.len() > 1 && is_within(stamps, values)
+}
+
+/// A write is certainly there: what it replaced is not.
+fn retain(values: &mut Vec<Value>, stamp: u64) {
+    let Some(newer) = values.iter().find(|value| value.stamps == [stamp; SECTORS]).copied() else { return };
+    values.retain(|older| older.stamps == newer.stamps || !replaces(&newer, older));
+}

@@ -1,0 +1,94 @@
+//! Plan of a run: the array and its disks.
+
+use base::random::Random;
+use block::md::superblock::Version;
+
+/// Consistency policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// No bitmap.
+    Resync,
+    /// Bitmap with regions of so many bytes.
+    Bitmap(u32),
+}
+
+/// Plan of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Seed of everything that is drawn while it runs.
+    pub seed: u64,
+    /// RAID level.
+    pub level: i32,
+    /// Layout.
+    pub layout: u32,
+    /// Members.
+    pub members: u32,
+    /// Sectors of a chunk.
+    pub chunk: u32,
+    /// Chunks of a member.
+    pub stripes: u64,
+    /// Version of the superblocks.
+    pub version: Version,
+    /// First sector of the data; zero with version 1.0.
+    pub data_offset: u64,
+    /// Policy.
+    pub policy: Policy,
+    /// Disks have a volatile cache.
+    pub is_volatile: bool,
+    /// Longest time of most commands, in nanoseconds.
+    pub latency: u64,
+    /// Parities are right at the beginning.
+    pub is_clean: bool,
+}
+
+impl Plan {
+    /// Plan of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Plan {
+        let mut random = Random::from_seed(seed ^ 0x1a9e_71ce);
+        let level = [4, 5, 5, 6, 6][random.index(5)];
+        let layout = match level {
+            4 => 0,
+            5 => random.below(6),
+            _ => [0, 1, 2, 3, 4, 5, 8, 9, 10, 16, 17, 18, 19, 20][random.index(14)],
+        };
+        let least = if level == 6 { 4 } else { 2 };
+        let version = [Version::V1_2, Version::V1_2, Version::V1_1, Version::V1_0][random.index(4)];
+        let sizes = if random.chance(1, 12) { 9 } else { 4 };
+        let chunk = 8 << random.below(sizes);
+        // A member has 16 to 128 rows, and at least two chunks.
+        let stripes = (2 + random.below(3)).max((16 + random.below(113)) * 8 / chunk);
+        Plan {
+            seed,
+            level,
+            layout: u32::try_from(layout).expect("less than 21"),
+            members: u32::try_from(least + random.below(5)).expect("less than 9"),
+            chunk: u32::try_from(chunk).expect("at most 2^12"),
+            stripes,
+            version,
+            // Where it need not be a multiple of a frame, it sometimes is not.
+            data_offset: if version == Version::V1_0 { 0 } else { 64 + random.below(3) * 5 },
+            policy: if random.chance(1, 2) {
+                Policy::Bitmap(4096 << random.below(4))
+            } else {
+                Policy::Resync
+            },
+            is_volatile: random.chance(2, 3),
+            latency: 20_000 << random.below(5),
+            is_clean: random.chance(2, 3),
+        }
+    }
+
+    /// Parities.
+    #[must_use]
+    pub fn parities(&self) -> usize {
+        if self.level == 6 { 2 } else { 1 }
+    }
+
+    /// Blocks of the volume.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        let data = u64::from(self.members) - if self.level == 6 { 2 } else { 1 };
+        self.stripes * u64::from(self.chunk) / 8 * data
+    }
+}

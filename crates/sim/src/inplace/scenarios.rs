@@ -1,0 +1,161 @@
+//! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
+
+use super::{Act, Plan, Policy, Run};
+use block::md::superblock::Version;
+
+/// Array of a scenario: RAID-5 of four members, with chunks of two rows.
+fn plan() -> Plan {
+    Plan {
+        seed: 1,
+        level: 5,
+        layout: 2,
+        members: 4,
+        chunk: 16,
+        stripes: 8,
+        version: Version::V1_2,
+        data_offset: 64,
+        policy: Policy::Resync,
+        is_volatile: true,
+        latency: 50_000,
+        is_clean: true,
+    }
+}
+
+fn write(lba: u64, blocks: u64) -> Act {
+    Act::Write { lba, blocks, durable: false }
+}
+
+/// All scenarios with their names.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Run)> {
+    of_writes().into_iter().chain(of_members()).collect()
+}
+
+/// Scenarios of writes and crashes.
+fn of_writes() -> Vec<(&'static str, Run)> {
+    // A write that came while the flush before the clean mark was under way was not flushed, and the mark was set.
+    let meets_the_flush = |nanos: u64| {
+        vec![
+            write(0, 3),
+            Act::Wait { nanos: 200_000_000 + nanos, events: 4000 },
+            write(20, 1),
+            Act::Wait { nanos: 3_000_000, events: 8 },
+            Act::Stop,
+            Act::ReadAll,
+        ]
+    };
+    vec![
+        (
+            "a-write-meets-the-flush-before-the-clean-mark",
+            Run {
+                plan: Plan { latency: 600_000, ..plan() },
+                acts: (0..24).flat_map(|step| meets_the_flush(step * 100_000)).collect(),
+            },
+        ),
+        (
+            "a-write-over-several-stripes",
+            Run { plan: plan(), acts: vec![write(1, 30), Act::Drain, Act::ReadAll, Act::Stop, Act::ReadAll] },
+        ),
+        (
+            "writes-to-one-stripe-at-once",
+            Run {
+                plan: plan(),
+                acts: (0..60)
+                    .map(|index| write(index % 6, 1))
+                    .chain([Act::Drain, Act::Stop, Act::ReadAll])
+                    .collect(),
+            },
+        ),
+        (
+            "a-member-dies-during-the-first-resync",
+            Run {
+                plan: Plan { is_clean: false, latency: 200_000, ..plan() },
+                acts: vec![write(40, 2), Act::Drain, Act::Die(1), Act::ReadAll],
+            },
+        ),
+        (
+            "a-crash-in-the-middle-of-writes-with-a-bitmap",
+            Run {
+                plan: Plan { policy: Policy::Bitmap(4096), ..plan() },
+                acts: vec![
+                    write(0, 20),
+                    Act::Wait { nanos: 10_000_000, events: 12 },
+                    Act::Crash,
+                    Act::Resync,
+                    Act::Stop,
+                    Act::ReadAll,
+                ],
+            },
+        ),
+    ]
+}
+
+/// Scenarios with bits, and with members that fail.
+fn of_members() -> Vec<(&'static str, Run)> {
+    vec![
+        (
+            "bits-are-cleared-after-a-while-and-not-too-early",
+            Run {
+                plan: Plan { policy: Policy::Bitmap(4096), ..plan() },
+                acts: vec![
+                    write(0, 20),
+                    Act::Wait { nanos: 30_000_000_000, events: 4000 },
+                    write(7, 3),
+                    Act::Wait { nanos: 1_000_000, events: 6 },
+                    Act::Crash,
+                    Act::Resync,
+                    Act::Stop,
+                ],
+            },
+        ),
+        (
+            "a-member-that-failed-a-write-comes-back",
+            Run {
+                plan: plan(),
+                acts: vec![
+                    write(0, 9),
+                    Act::Drain,
+                    Act::WriteFault(2),
+                    write(0, 30),
+                    Act::Drain,
+                    Act::Stop,
+                    Act::ReadAll,
+                ],
+            },
+        ),
+        (
+            "unreadable-rows-are-rebuilt",
+            Run {
+                plan: Plan { level: 6, members: 5, ..plan() },
+                acts: vec![
+                    write(0, 30),
+                    Act::Drain,
+                    Act::Spoil { member: 0, row: 3 },
+                    Act::Spoil { member: 1, row: 3 },
+                    Act::Spoil { member: 3, row: 4 },
+                    write(9, 1),
+                    Act::ReadAll,
+                    Act::Die(4),
+                    write(8, 2),
+                    Act::ReadAll,
+                ],
+            },
+        ),
+        (
+            "trims-of-whole-stripes-and-parts",
+            Run {
+                plan: plan(),
+                acts: vec![
+                    write(0, 48),
+                    Act::Drain,
+                    Act::Trim { lba: 3, blocks: 40, durable: true },
+                    Act::Drain,
+                    Act::Crash,
+                    Act::ReadAll,
+                    Act::Resync,
+                    Act::Stop,
+                ],
+            },
+        ),
+    ]
+}

@@ -1,0 +1,600 @@
+//! World of a run: disks, engine, clients, and what is checked when everything is at rest.
+
+use super::act::Act;
+use super::disk::DiskHandle;
+use super::oracle::{Oracle, Reading, fill};
+use super::plan::{Plan, Policy};
+use crate::world::Failure;
+use array::inplace::start::{Tuning, start};
+use array::inplace::volume::InPlaceVolume;
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
+use base::random::Random;
+use base::time::{Instant, Nanos};
+use base::units::{BLOCK_BYTES, Lba};
+use block::device::BlockDevice;
+use block::devices::DeviceSet;
+use block::md::assembly::judge;
+use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
+use block::md::member::Member;
+use block::md::reader::Reader;
+use block::md::superblock::{Identity, Shape};
+use block::md::{Role, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Frames of the engine: few, so that strips wait for them.
+const CLIENT_FRAMES: usize = 700;
+/// Events after which a run is stuck.
+const EVENTS_MAX: u64 = 300_000;
+
+/// Counts of what a run did.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests that failed, as they may.
+    pub requests_failed: u64,
+    /// Blocks held against the oracle.
+    pub blocks_verified: u64,
+    /// Power failures.
+    pub crashes: u64,
+    /// Starts that succeeded.
+    pub starts: u64,
+    /// Starts that were refused, as they must be.
+    pub refusals: u64,
+    /// Checks of all parities at rest.
+    pub checks: u64,
+    /// Members that failed.
+    pub failures: u64,
+    /// Commands of members.
+    pub commands: u64,
+}
+
+/// Request under way.
+enum Open {
+    Read(Reading, u64),
+    Write { lba: u64, blocks: u64, stamp: u64, durable: bool },
+    Flush(u64),
+}
+
+/// What may be lost, kept apart from what the engine believes.
+#[derive(Default)]
+struct Doubts {
+    /// The array was dirty at the start, and its resync has not ended.
+    is_resyncing: bool,
+    /// A member went while it was so: blocks not written since may be lost.
+    all: bool,
+    /// Rows of which the same holds, for a piece could not be read.
+    rows: BTreeSet<u64>,
+    /// Members that could not return a row, by row.
+    spoiled: BTreeMap<u64, BTreeSet<usize>>,
+    /// Writes of each block that were done before the start.
+    done: Vec<u64>,
+}
+
+/// See the module.
+pub struct World {
+    plan: Plan,
+    disks: Vec<DiskHandle>,
+    data_offset: u64,
+    volume: Option<InPlaceVolume>,
+    /// Members that the engine was started without, or that died since.
+    gone: BTreeSet<usize>,
+    oracle: Oracle,
+    doubts: Doubts,
+    open: BTreeMap<u64, Open>,
+    next_id: u64,
+    now: Instant,
+    events: u64,
+    random: Random,
+    tally: Tally,
+    replies: Vec<Reply>,
+}
+
+impl World {
+    /// Makes the array and starts it.
+    pub fn new(plan: &Plan) -> Result<World, Failure> {
+        let mut random = Random::from_seed(plan.seed ^ 0x0077_0a1d);
+        let (contents, stamps) = contents(plan, &mut random)?;
+        let disks: Vec<DiskHandle> = contents
+            .into_iter()
+            .map(|content| DiskHandle::new(content, plan.is_volatile, plan.latency, random.bits()))
+            .collect();
+        let mut world = World {
+            plan: plan.clone(),
+            disks,
+            data_offset: plan.data_offset,
+            volume: None,
+            gone: BTreeSet::new(),
+            oracle: Oracle::new(&stamps),
+            doubts: Doubts::default(),
+            open: BTreeMap::new(),
+            next_id: 1,
+            now: Instant(0),
+            events: 0,
+            random,
+            tally: Tally::default(),
+            replies: Vec::new(),
+        };
+        world.start()?;
+        Ok(world)
+    }
+
+    /// Counts of what was done.
+    pub fn tally(&self) -> Tally {
+        let commands = self.disks.iter().map(DiskHandle::commands).sum();
+        Tally { commands, ..self.tally.clone() }
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.gone.len() > self.plan.parities()
+    }
+
+    /// Starts the engine; false when the array is refused, as promised.
+    fn start(&mut self) -> Result<bool, Failure> {
+        let alive: Vec<&DiskHandle> = self.disks.iter().filter(|disk| !disk.is_dead()).collect();
+        let members: Result<Vec<Member>, _> = alive.iter().map(|disk| Member::read("disk", *disk)).collect();
+        let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
+        let mut arrays = judge(&members);
+        let Some(assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
+            return Ok(false);
+        };
+        let missing: BTreeSet<usize> = assembly.missing.iter().map(|role| role.index()).collect();
+        let is_clean = assembly.superblock().is_clean();
+        let tuning = Tuning { client_frames: CLIENT_FRAMES, strip_frames: 4096, began: 1_700_000_000 };
+        let is_volatile = self.plan.is_volatile;
+        let engine = match start(&assembly, |_| is_volatile, tuning) {
+            Ok(engine) => engine,
+            Err(error) => {
+                let must_be = !missing.is_empty() && (!is_clean || missing.len() > self.plan.parities());
+                self.tally.refusals += 1;
+                let refused =
+                    if must_be { Ok(false) } else { Err(Failure::new(format!("refused: {error}"))) };
+                return refused;
+            }
+        };
+        if !is_clean && !missing.is_empty() {
+            return Err(Failure::new("a dirty array is served without a member"));
+        }
+        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = Vec::new();
+        for (role, disk) in self.disks.iter().enumerate() {
+            let disk: Box<dyn BlockDevice> = Box::new(disk.clone());
+            devices.push((!missing.contains(&role)).then_some(disk));
+        }
+        self.gone = missing;
+        self.begin_doubts(!is_clean);
+        self.volume = Some(InPlaceVolume::new(engine, DeviceSet::new(devices)));
+        self.tally.starts += 1;
+        Ok(true)
+    }
+
+    fn begin_doubts(&mut self, is_dirty: bool) {
+        let blocks = self.plan.blocks();
+        self.doubts.done = (0..blocks).map(|lba| self.oracle.done(lba)).collect();
+        self.doubts.is_resyncing = is_dirty;
+        self.doubts.all = false;
+        let rows = self.plan.stripes * u64::from(self.plan.chunk) / 8;
+        let mut spoiled = BTreeMap::new();
+        for row in 0..rows {
+            let sector = self.data_offset + row * 8;
+            let is_bad = |member: &usize| self.disks[*member].is_bad(sector..sector + 8);
+            let bad: BTreeSet<usize> = (0..self.disks.len()).filter(is_bad).collect();
+            if !bad.is_empty() {
+                spoiled.insert(row, bad);
+            }
+        }
+        self.doubts.spoiled = spoiled;
+        if is_dirty {
+            self.doubts.rows.extend(self.doubts.spoiled.keys());
+        }
+    }
+
+    fn volume(&mut self) -> &mut InPlaceVolume {
+        self.volume.as_mut().expect("a started array")
+    }
+
+    /// Does an act; false when nothing can follow.
+    pub fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        match *act {
+            Act::Write { lba, blocks, durable } => self.write(lba, blocks, durable)?,
+            Act::Read { lba, blocks } => self.read(lba, blocks)?,
+            Act::Trim { lba, blocks, durable } => self.trim(lba, blocks, durable),
+            Act::Flush => {
+                let id = self.open(Open::Flush(self.oracle.now()));
+                self.submit(id, RequestOp::Flush);
+            }
+            Act::Wait { nanos, events } => self.wait(nanos, events)?,
+            Act::Drain => self.drain()?,
+            Act::Resync => self.resync()?,
+            Act::ReadAll => self.read_all()?,
+            Act::Crash => return self.crash(),
+            Act::Stop => return self.stop(),
+            Act::Die(member) => self.die(member),
+            Act::WriteFault(member) => {
+                if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                    self.disks[member].fail_next_write();
+                    self.lose(member);
+                }
+            }
+            Act::Spoil { member, row } => self.spoil(member, row),
+            Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
+        }
+        self.turn()?;
+        Ok(true)
+    }
+
+    /// A member is no longer to be counted on.
+    fn lose(&mut self, member: usize) {
+        self.look_at_resync();
+        self.gone.insert(member);
+        self.tally.failures += 1;
+        self.doubts.all |= self.doubts.is_resyncing;
+    }
+
+    fn die(&mut self, member: usize) {
+        if !self.gone.contains(&member) {
+            self.disks[member].die();
+            self.lose(member);
+        }
+    }
+
+    fn spoil(&mut self, member: usize, row: u64) {
+        self.look_at_resync();
+        let lost = self.doubts.spoiled.entry(row).or_default();
+        let all = lost.iter().chain(&self.gone).chain([&member]).collect::<BTreeSet<_>>().len();
+        if all > self.plan.parities() || self.doubts.is_resyncing || self.doubts.all {
+            return;
+        }
+        lost.insert(member);
+        let sector = self.data_offset + row * 8 + self.random.below(8);
+        self.disks[member].spoil(sector);
+    }
+
+    fn look_at_resync(&mut self) {
+        let has_gone = !self.gone.is_empty();
+        let Some(volume) = &self.volume else { return };
+        let status = volume.engine.status();
+        if status.resync_left == 0 && !has_gone {
+            self.doubts.is_resyncing = false;
+        }
+    }
+
+    fn open(&mut self, open: Open) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.open.insert(id, open);
+        id
+    }
+
+    fn submit(&mut self, id: u64, op: RequestOp) {
+        let now = self.now;
+        self.volume().submit(now, Request { id: RequestId(id), op });
+    }
+
+    /// Waits until clients may take frames.
+    fn expect_frames(&mut self, count: u64) -> Result<(), Failure> {
+        let count = usize::try_from(count).expect("small");
+        while self.volume().client_frames_available() < count {
+            self.step("frames for clients")?;
+        }
+        Ok(())
+    }
+
+    fn begin_write(&mut self, lba: u64, blocks: u64, stamp: u64) {
+        let mut readings: Vec<&mut Reading> = Vec::new();
+        for open in self.open.values_mut() {
+            if let Open::Read(reading, _) = open {
+                readings.push(reading);
+            }
+        }
+        (lba..lba + blocks).for_each(|lba| self.oracle.begin_write(lba, stamp, &mut readings));
+    }
+
+    fn write(&mut self, lba: u64, blocks: u64, durable: bool) -> Result<(), Failure> {
+        self.expect_frames(blocks)?;
+        let stamp = self.next_id;
+        self.begin_write(lba, blocks, stamp);
+        let mut frames = Vec::new();
+        for lba in lba..lba + blocks {
+            let mut frame = self.volume().frames().take();
+            fill(&mut frame.data, lba, stamp);
+            frames.push(frame);
+        }
+        let id = self.open(Open::Write { lba, blocks, stamp, durable });
+        self.submit(id, RequestOp::Write { lba: Lba(lba), frames, force_unit_access: durable });
+        Ok(())
+    }
+
+    /// Zeros have the stamp of zeros: trims of one block overlap like writes do.
+    fn trim(&mut self, lba: u64, blocks: u64, durable: bool) {
+        self.begin_write(lba, blocks, 0);
+        let id = self.open(Open::Write { lba, blocks, stamp: 0, durable });
+        self.submit(id, RequestOp::Trim { lba: Lba(lba), blocks, force_unit_access: durable });
+    }
+
+    fn read(&mut self, lba: u64, blocks: u64) -> Result<(), Failure> {
+        self.expect_frames(blocks)?;
+        let reading = self.oracle.begin_read(lba, blocks);
+        let id = self.open(Open::Read(reading, blocks));
+        let blocks = u32::try_from(blocks).expect("small");
+        self.submit(id, RequestOp::Read { lba: Lba(lba), blocks });
+        Ok(())
+    }
+
+    /// Lets the engine do what it can at this moment.
+    fn turn(&mut self) -> Result<(), Failure> {
+        let now = self.now;
+        let mut replies = std::mem::take(&mut self.replies);
+        let volume = self.volume();
+        while volume.turn(now, &mut replies) {}
+        volume.engine.check_invariants();
+        for reply in replies.drain(..) {
+            self.take(reply)?;
+        }
+        self.replies = replies;
+        Ok(())
+    }
+
+    /// Lets time pass until something happens.
+    fn step(&mut self, awaited: &str) -> Result<(), Failure> {
+        self.events += 1;
+        if self.events > EVENTS_MAX {
+            let state = self.volume().engine.describe();
+            return Err(Failure::new(format!("no end of waiting for {awaited}: {state}")));
+        }
+        let next = self.volume().next_deadline();
+        let next =
+            next.ok_or_else(|| Failure::new(format!("nothing happens any more; waiting for {awaited}")))?;
+        self.now = self.now.max(next);
+        self.turn()
+    }
+
+    fn wait(&mut self, nanos: u64, events: u64) -> Result<(), Failure> {
+        let until = self.now + Nanos(nanos);
+        for _ in 0..events {
+            match self.volume().next_deadline().filter(|next| *next <= until) {
+                Some(_) => self.step("time")?,
+                None => {
+                    self.now = until;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.turn()?;
+        while !self.open.is_empty() {
+            self.step("answers")?;
+        }
+        Ok(())
+    }
+
+    fn resync(&mut self) -> Result<(), Failure> {
+        self.turn()?;
+        while self.volume().engine.is_resyncing() && self.gone.is_empty() {
+            self.step("the resync")?;
+        }
+        self.look_at_resync();
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Result<(), Failure> {
+        let blocks = self.plan.blocks();
+        let mut lba = 0;
+        while lba < blocks {
+            let count = (blocks - lba).min(100);
+            self.read(lba, count)?;
+            lba += count;
+        }
+        self.drain()
+    }
+
+    /// A request is answered.
+    fn take(&mut self, reply: Reply) -> Result<(), Failure> {
+        let Reply { id, outcome, mut frames } = reply;
+        let open = self.open.remove(&id.0).ok_or_else(|| Failure::new("an answer that nobody waits for"))?;
+        self.tally.requests += 1;
+        let is_done = outcome == Outcome::Done;
+        self.tally.requests_failed += u64::from(!is_done);
+        match open {
+            Open::Read(reading, blocks) => {
+                let lba = reading.first();
+                let may_fail = reading.done().any(|(lba, done)| self.may_be_lost(lba, Some(done)));
+                if is_done {
+                    self.tally.blocks_verified += blocks;
+                    let is_volatile = self.plan.is_volatile;
+                    let judged = self.oracle.end_read(reading, &frames, is_volatile);
+                    judged.map_err(|what| Failure::at(lba, what))?;
+                } else if !may_fail {
+                    return Err(Failure::at(lba, format!("{blocks} blocks from {lba} on cannot be read")));
+                }
+            }
+            Open::Write { lba, blocks, stamp, durable } => {
+                let is_durable = durable || !self.plan.is_volatile;
+                (lba..lba + blocks).for_each(|lba| self.oracle.end_write(lba, stamp, is_done, is_durable));
+                if !is_done && !(lba..lba + blocks).any(|lba| self.may_be_lost(lba, None)) {
+                    return Err(Failure::at(lba, format!("{blocks} blocks from {lba} on cannot be written")));
+                }
+            }
+            Open::Flush(since) if is_done => self.oracle.flushed(since),
+            Open::Flush(_) if self.is_too_much() => {}
+            Open::Flush(_) => return Err(Failure::new("a flush failed")),
+        }
+        self.volume().frames().give_many(&mut frames);
+        Ok(())
+    }
+
+    /// Row of a block, by the geometry alone.
+    fn row_of(&self, lba: u64) -> u64 {
+        let chunk = u64::from(self.plan.chunk) / 8;
+        let data = self.plan.blocks() / (self.plan.stripes * chunk);
+        lba / chunk / data * chunk + lba % chunk
+    }
+
+    /// Whether a request may fail because of a block: a read, after so many writes of the block were done, or a write.
+    fn may_be_lost(&self, lba: u64, done: Option<u64>) -> bool {
+        let row = self.row_of(lba);
+        let spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
+        let lost = spoiled.union(&self.gone).count();
+        let before = self.doubts.done[usize::try_from(lba).expect("small")];
+        let is_old = done.is_none_or(|done| done == before);
+        let in_doubt = lost > 0 && is_old && (self.doubts.all || self.doubts.rows.contains(&row));
+        lost > self.plan.parities() || in_doubt
+    }
+
+    /// The power fails, and the array is started anew.
+    fn crash(&mut self) -> Result<bool, Failure> {
+        self.volume = None;
+        self.disks.iter().for_each(DiskHandle::crash);
+        self.open.clear();
+        self.oracle.crash();
+        self.tally.crashes += 1;
+        if !self.start()? {
+            return Ok(false);
+        }
+        self.turn()?;
+        Ok(true)
+    }
+
+    fn stop(&mut self) -> Result<bool, Failure> {
+        self.shut()?;
+        if !self.start()? {
+            return Ok(false);
+        }
+        self.turn()?;
+        Ok(true)
+    }
+
+    /// Stops the engine and looks at what lies on the media.
+    fn shut(&mut self) -> Result<(), Failure> {
+        self.drain()?;
+        self.look_at_resync();
+        self.volume().engine.stop();
+        self.turn()?;
+        while !self.volume().engine.has_stopped() {
+            self.step("the stop")?;
+        }
+        let status = self.volume().engine.status();
+        self.volume = None;
+        self.disks.iter().for_each(DiskHandle::forget_fault);
+        // The power may fail right after a stop: what was marked clean is.
+        if self.random.chance(1, 2) && !self.is_too_much() {
+            self.disks.iter().for_each(DiskHandle::crash);
+        }
+        if self.is_too_much() || status.is_broken {
+            return Ok(());
+        }
+        self.look_at_media()
+    }
+
+    /// Parities of all stripes and contents of all blocks, from the media.
+    fn look_at_media(&mut self) -> Result<(), Failure> {
+        let is_there = |role: &usize| !self.gone.contains(role) && !self.disks[*role].is_dead();
+        let alive: Vec<&DiskHandle> =
+            (0..self.disks.len()).filter(is_there).map(|role| &self.disks[role]).collect();
+        let members: Result<Vec<Member>, _> = alive.iter().map(|disk| Member::read("disk", *disk)).collect();
+        let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
+        let arrays = judge(&members);
+        let assembly = &arrays[0];
+        let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
+        if !assembly.superblock().is_clean() && !has_doubts {
+            return Err(Failure::new(format!("stopped, and not clean: {}", assembly.in_words())));
+        }
+        if !assembly.can_be_served() {
+            let said = assembly.in_words();
+            return if has_doubts { Ok(()) } else { Err(Failure::new(format!("stopped: {said}"))) };
+        }
+        let reader = Reader::new(assembly, &alive).map_err(|error| Failure::new(error.to_string()))?;
+        self.tally.checks += 1;
+        let found = reader.check();
+        if assembly.superblock().is_clean() && found.sectors > 0 {
+            return Err(Failure::new(format!(
+                "parities of a clean array are wrong in stripes {:?}",
+                found.stripes
+            )));
+        }
+        let mut bytes = [0; BLOCK_BYTES];
+        for lba in 0..reader.blocks() {
+            match reader.read(lba, &mut bytes) {
+                Ok(()) => self
+                    .oracle
+                    .judge(lba, &bytes)
+                    .map_err(|what| Failure::at(lba, format!("at rest {what}")))?,
+                Err(_) if self.may_be_lost(lba, Some(self.oracle.done(lba))) => continue,
+                Err(error) => return Err(Failure::at(lba, format!("at rest: {error}"))),
+            }
+            self.tally.blocks_verified += 1;
+        }
+        Ok(())
+    }
+
+    /// The end: the array is stopped and looked at.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        self.shut()
+    }
+}
+
+/// Contents of new members, and the writes that the blocks of the volume come from.
+fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>), Failure> {
+    // Superblocks of any version are looked for outside of the data.
+    let sectors = plan.data_offset + plan.stripes * u64::from(plan.chunk) + 64;
+    let wish = Wish {
+        version: plan.version,
+        array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
+        shape: Shape {
+            level: plan.level,
+            layout: plan.layout,
+            size: plan.stripes * u64::from(plan.chunk),
+            chunk: plan.chunk,
+            members: plan.members,
+        },
+        data_offset: (plan.data_offset > 0).then_some(plan.data_offset),
+        bitmap: match plan.policy {
+            Policy::Resync => BitmapWish::None,
+            Policy::Bitmap(region) => BitmapWish::Internal(Some(region)),
+        },
+        clean: plan.is_clean,
+    };
+    let blank = |role: u32| Some(Blank { sectors, uuid: Uuid([u8::try_from(role + 1).expect("few"); 16]) });
+    let blanks: Vec<Option<Blank>> = (0..plan.members).map(blank).collect();
+    let plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
+    let bytes = usize::try_from(sectors).expect("small") * 512;
+    let mut contents = vec![vec![0; bytes]; blanks.len()];
+    for (content, member) in contents.iter_mut().zip(plans.iter().flatten()) {
+        for (sector, bytes) in &member.before {
+            base::bytes::put(content, usize::try_from(sector * 512).expect("small"), bytes);
+        }
+        let start = usize::try_from(member.superblock.device.super_offset * 512).expect("small");
+        base::bytes::put(content, start, &member.record());
+    }
+    let mut stamps = vec![0; usize::try_from(plan.blocks()).expect("small")];
+    if !plan.is_clean {
+        dirty(plan, random, &mut contents, &mut stamps);
+    }
+    Ok((contents, stamps))
+}
+
+/// Data with parities that are nonsense, as what lay on drives before.
+fn dirty(plan: &Plan, random: &mut Random, contents: &mut [Vec<u8>], stamps: &mut [u64]) {
+    let start = usize::try_from(plan.data_offset * 512).expect("small");
+    let size = usize::try_from(plan.stripes * u64::from(plan.chunk) * 512).expect("small");
+    contents.iter_mut().for_each(|content| random.fill(&mut content[start..start + size]));
+    let shape = Shape {
+        level: plan.level,
+        layout: plan.layout,
+        size: plan.stripes * u64::from(plan.chunk),
+        chunk: plan.chunk,
+        members: plan.members,
+    };
+    let geometry = block::md::geometry::Geometry::of(&shape).expect("a plan of an array");
+    let rows = u64::from(plan.chunk) / 8;
+    for (lba, stamp) in (0_u64..).zip(stamps.iter_mut()) {
+        let located = geometry.locate(block::md::geometry::Chunk(lba / rows));
+        let row = located.stripe.0 * rows + lba % rows;
+        let Role(member) = located.member;
+        let at = start + usize::try_from(row).expect("small") * BLOCK_BYTES;
+        *stamp = 1 << 60;
+        fill(&mut contents[usize::from(member)][at..at + BLOCK_BYTES], lba, *stamp);
+    }
+}
