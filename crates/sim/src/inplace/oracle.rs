@@ -19,6 +19,8 @@ pub type Stamps = [u64; SECTORS];
 #[derive(Clone, Copy, Debug)]
 struct Value {
     stamps: Stamps,
+    /// Request that wrote it: trims all write zeros.
+    id: u64,
     submitted: u64,
     /// Time at which it was no longer in flight.
     completed: Option<u64>,
@@ -119,7 +121,8 @@ impl Oracle {
     /// A volume whose blocks hold these writes.
     pub fn new(stamps: &[u64]) -> Oracle {
         let block = |stamp: &u64| {
-            let value = Value { stamps: [*stamp; SECTORS], submitted: 0, completed: Some(0), is_done: true };
+            let value =
+                Value { stamps: [*stamp; SECTORS], id: 0, submitted: 0, completed: Some(0), is_done: true };
             Block { now: vec![value], after: vec![value], writes: 0, begun: 0, done: 0, is_fresh: true }
         };
         Oracle { blocks: stamps.iter().map(block).collect(), clock: 1 }
@@ -130,10 +133,10 @@ impl Oracle {
     }
 
     /// A write begins.
-    pub fn begin_write(&mut self, lba: u64, stamp: u64, readings: &mut [&mut Reading]) {
+    pub fn begin_write(&mut self, lba: u64, (id, stamp): (u64, u64), readings: &mut [&mut Reading]) {
         self.clock += 1;
         let value =
-            Value { stamps: [stamp; SECTORS], submitted: self.clock, completed: None, is_done: false };
+            Value { stamps: [stamp; SECTORS], id, submitted: self.clock, completed: None, is_done: false };
         let block = self.block(lba);
         block.now.push(value);
         block.after.push(value);
@@ -149,24 +152,22 @@ impl Oracle {
     }
 
     /// A write ends; one that failed may be there or not.
-    pub fn end_write(&mut self, lba: u64, stamp: u64, is_done: bool, is_durable: bool) {
+    pub fn end_write(&mut self, lba: u64, id: u64, is_done: bool, is_durable: bool) {
         self.clock += 1;
         let clock = self.clock;
         let block = self.block(lba);
         block.writes -= 1;
         for values in [&mut block.now, &mut block.after] {
-            for value in
-                values.iter_mut().filter(|value| value.stamps[0] == stamp && value.completed.is_none())
-            {
+            for value in values.iter_mut().filter(|value| value.id == id && value.completed.is_none()) {
                 value.completed = Some(clock);
                 value.is_done = is_done;
             }
         }
         if is_done {
             block.done += 1;
-            retain(&mut block.now, stamp);
+            retain(&mut block.now, id);
             if is_durable {
-                retain(&mut block.after, stamp);
+                retain(&mut block.after, id);
             }
         }
     }
@@ -177,7 +178,7 @@ impl Oracle {
             let is_durable = |value: &&Value| value.is_done && value.completed.is_some_and(|at| at <= since);
             let durable: Vec<Value> = block.after.iter().filter(is_durable).copied().collect();
             for newer in &durable {
-                block.after.retain(|older| older.stamps == newer.stamps || !replaces(newer, older));
+                block.after.retain(|older| older.id == newer.id || !replaces(newer, older));
             }
         }
     }
@@ -216,7 +217,7 @@ impl Oracle {
             if was_quiet {
                 let completed = block.now.iter().filter_map(|value| value.completed).max();
                 let submitted = block.now.iter().map(|value| value.submitted).min().unwrap_or(0);
-                let value = Value { stamps, submitted, completed, is_done: true };
+                let value = Value { stamps, id: 0, submitted, completed, is_done: true };
                 block.now = vec![value];
                 if !is_volatile || block.is_fresh {
                     block.after = vec![value];
@@ -267,7 +268,7 @@ fn is_torn(values: &[Value], stamps: &Stamps) -> bool {
 }
 
 /// A write is certainly there: what it replaced is not.
-fn retain(values: &mut Vec<Value>, stamp: u64) {
-    let Some(newer) = values.iter().find(|value| value.stamps == [stamp; SECTORS]).copied() else { return };
-    values.retain(|older| older.stamps == newer.stamps || !replaces(&newer, older));
+fn retain(values: &mut Vec<Value>, id: u64) {
+    let Some(newer) = values.iter().find(|value| value.id == id).copied() else { return };
+    values.retain(|older| older.id == newer.id || !replaces(&newer, older));
 }
