@@ -70,7 +70,10 @@ impl World {
                 Mounted::Done => return self.on_mounted(),
                 Mounted::Again => self.fail_drives(),
                 Mounted::Dark => {
+                    // Others may have been told who was not there, and those are not there yet.
+                    let away = self.away.clone();
                     self.blame_the_absent();
+                    self.away = away;
                     self.ledger.count("power fails in recovery", 1);
                     self.fail_drives();
                     return Ok(());

@@ -117,6 +117,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "raid6-loses-two-at-once",
     "raid6-second-failure-recorded",
     "read-awaits-no-table",
+    "readd-after-a-cut-mount",
     "readd-behind-checkpoint",
     "readd-condemned-segment",
     "readd-open-segments",
