@@ -49,7 +49,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "check",
         line: "formatting, lints and tidy",
-        help: "cargo fmt --check; cargo clippy --workspace --all-targets, warnings are errors; tidy.",
+        help: "cargo fmt --check; cargo clippy --workspace --all-targets, warnings are errors; the lock file of fuzz/; tidy.",
         run: Run::Plain(check),
     },
     Command {
@@ -197,6 +197,8 @@ fn check() -> Result<()> {
     phase::run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     phase::run(cargo().args(lints))?;
+    // The targets are built with their own lock file as it is.
+    phase::run(cargo().args(["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))?;
     tidy::run()
 }
 
