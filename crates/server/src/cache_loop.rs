@@ -19,7 +19,8 @@ mod traffic;
 
 use crate::config::WallClock;
 use crate::core_loop::question::Question;
-use crate::core_loop::{Door, RunError, Service};
+use crate::core_loop::{RunError, Service};
+use crate::doors::{Doors, Token};
 use crate::resp::front::{Backend, Front};
 use crate::resp::settings::Settings;
 use crate::ring::{Completion, Event, Ring};
@@ -29,8 +30,6 @@ use cache::request::{Reply, WallMillis};
 use connection::Connection;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stopping::Phase;
 
@@ -84,27 +83,13 @@ pub fn run(
     Server::new(config, service, cache)?.run()
 }
 
-/// Waiter of an operation of the ring.
-#[derive(Clone, Copy, Debug)]
-enum Token {
-    Door(usize),
-    ControlDoor,
-    Wake(usize),
-    Stop,
-    Client(Key),
-    Question(Key),
-}
-
 struct Server<'a> {
     config: &'a CacheServerConfig,
     clock: WallClock,
     ring: Ring<Token>,
     cache: &'a mut dyn ServedCache,
     front: Front,
-    doors: Vec<Door>,
-    control: Option<Door>,
-    wake_fds: Vec<Rc<OwnedFd>>,
-    stop: Rc<OwnedFd>,
+    doors: Doors,
     phase: Phase,
     is_stop_asked: bool,
     connections: Slab<Connection>,
@@ -142,10 +127,7 @@ impl<'a> Server<'a> {
             ring: Ring::new()?,
             cache,
             front,
-            doors: service.listeners.into_iter().map(Door::new).collect(),
-            control: service.control.map(Door::new),
-            wake_fds: service.wake_fds.into_iter().map(Rc::new).collect(),
-            stop: Rc::new(service.stop.into_fd()),
+            doors: Doors::of(service),
             phase: Phase::Serving,
             is_stop_asked: false,
             connections: Slab::new(),
@@ -164,28 +146,13 @@ impl<'a> Server<'a> {
     }
 
     fn run(mut self) -> Result<(), RunError> {
-        self.open_doors()?;
+        self.doors.open(&mut self.ring)?;
         while self.phase != Phase::Done {
             self.turn()?;
             let timeout = self.time_to_wait();
             self.ring.wait(timeout)?;
         }
         self.leave()
-    }
-
-    fn open_doors(&mut self) -> io::Result<()> {
-        for index in 0..self.doors.len() {
-            log::info!("serving on {}", self.doors[index].listener.place());
-            self.accept_at(Token::Door(index))?;
-        }
-        if self.control.is_some() {
-            self.accept_at(Token::ControlDoor)?;
-        }
-        for (index, fd) in self.wake_fds.iter().enumerate() {
-            self.ring.poll(fd, Token::Wake(index))?;
-        }
-        self.ring.poll(&self.stop, Token::Stop)?;
-        Ok(())
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -229,12 +196,7 @@ impl<'a> Server<'a> {
                 self.on_accepted(token, result, more)
             }
             (Token::Wake(index), Event::Readable(result)) => {
-                if let Err(error) = result {
-                    log::error!("wake descriptor {index} cannot be polled: {error}");
-                } else if !more && self.phase != Phase::Done {
-                    self.ring.poll(&self.wake_fds[index], Token::Wake(index))?;
-                }
-                Ok(())
+                self.doors.on_wake(&mut self.ring, index, result, more || self.phase == Phase::Done)
             }
             (Token::Stop, Event::Readable(_)) => {
                 self.is_stop_asked = true;
@@ -316,7 +278,9 @@ impl<'a> Server<'a> {
             return Ok(());
         }
         self.next_sweep = None;
-        self.reopen_doors(now)?;
+        if let Some(due) = self.doors.reopen(&mut self.ring, now)? {
+            self.look_again(due);
+        }
         let mut keys = Vec::new();
         self.questions.keys(&mut keys);
         for key in keys.drain(..) {

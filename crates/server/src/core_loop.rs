@@ -37,8 +37,9 @@ mod write_gate;
 mod memory_volume;
 
 use crate::config::{ConfigError, ServerConfig, WallClock};
+use crate::doors::{Doors, Token};
 use crate::listen::Listener;
-use crate::ring::{Completion, Event, OperationId, Ring};
+use crate::ring::{Completion, Event, Ring};
 use crate::slab::{Key, Slab};
 use crate::stop::Stop;
 use array::request::{Controlled, Reply};
@@ -51,7 +52,6 @@ use question::Question;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use stopping::Phase;
 use thiserror::Error;
 use write_gate::{Gated, MERGES_ACTIVE_MAX};
@@ -59,9 +59,6 @@ use write_gate::{Gated, MERGES_ACTIVE_MAX};
 /// Turns of the volume within one turn of the loop, so that a volume with a lot to do does not
 /// keep its clients waiting.
 const VOLUME_TURNS_MAX: u32 = 64;
-
-/// Pause after a failed accept, usually for lack of descriptors.
-pub(crate) const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
 
 /// Sockets, descriptors and clock that the server needs besides its configuration and the volume.
 #[derive(Debug)]
@@ -118,43 +115,13 @@ pub fn run(config: &ServerConfig, service: Service, volume: &mut dyn Controlled)
     Server::new(config, service, &mut gated, Role::First(Vec::new()))?.run()
 }
 
-/// Waiter of an operation of the ring.
-#[derive(Clone, Copy, Debug)]
-enum Token {
-    Door(usize),
-    ControlDoor,
-    Wake(usize),
-    Stop,
-    Client(Key),
-    Question(Key),
-}
-
-/// A listener and its accept operation.
-#[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) listener: Listener,
-    pub(crate) fd: Rc<OwnedFd>,
-    pub(crate) accepting: Option<OperationId>,
-    pub(crate) retry_due: Option<Instant>,
-}
-
-impl Door {
-    pub(crate) fn new(mut listener: Listener) -> Door {
-        let fd = Rc::new(listener.take_fd());
-        Door { listener, fd, accepting: None, retry_due: None }
-    }
-}
-
 struct Server<'a> {
     config: &'a ServerConfig,
     role: Role,
     clock: WallClock,
     ring: Ring<Token>,
     desk: Desk<'a>,
-    doors: Vec<Door>,
-    control: Option<Door>,
-    wake_fds: Vec<Rc<OwnedFd>>,
-    stop: Rc<OwnedFd>,
+    doors: Doors,
     phase: Phase,
     is_stop_asked: bool,
     clients: Slab<Client>,
@@ -188,10 +155,7 @@ impl<'a> Server<'a> {
             clock: service.clock,
             ring: Ring::new()?,
             desk: Desk::new(volume, now).ok_or(RunError::NoFrames)?,
-            doors: service.listeners.into_iter().map(Door::new).collect(),
-            control: service.control.map(Door::new),
-            wake_fds: service.wake_fds.into_iter().map(Rc::new).collect(),
-            stop: Rc::new(service.stop.into_fd()),
+            doors: Doors::of(service),
             phase: Phase::Serving,
             is_stop_asked: false,
             clients: Slab::new(),
@@ -210,28 +174,13 @@ impl<'a> Server<'a> {
     }
 
     fn run(mut self) -> Result<(), RunError> {
-        self.open_doors()?;
+        self.doors.open(&mut self.ring)?;
         while self.phase != Phase::Done {
             self.turn()?;
             let timeout = self.time_to_wait();
             self.ring.wait(timeout)?;
         }
         self.leave()
-    }
-
-    fn open_doors(&mut self) -> io::Result<()> {
-        for index in 0..self.doors.len() {
-            log::info!("serving on {}", self.doors[index].listener.place());
-            self.accept_at(Token::Door(index))?;
-        }
-        if self.control.is_some() {
-            self.accept_at(Token::ControlDoor)?;
-        }
-        for (index, fd) in self.wake_fds.iter().enumerate() {
-            self.ring.poll(fd, Token::Wake(index))?;
-        }
-        self.ring.poll(&self.stop, Token::Stop)?;
-        Ok(())
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -294,12 +243,7 @@ impl<'a> Server<'a> {
     /// The volume has something to do, and gets its turn anyway; or clients were handed over.
     fn on_wake(&mut self, index: usize, result: io::Result<()>, more: bool) -> io::Result<()> {
         self.take_arrivals()?;
-        if let Err(error) = result {
-            log::error!("wake descriptor {index} cannot be polled: {error}");
-        } else if !more && self.phase != Phase::Done {
-            self.ring.poll(&self.wake_fds[index], Token::Wake(index))?;
-        }
-        Ok(())
+        self.doors.on_wake(&mut self.ring, index, result, more || self.phase == Phase::Done)
     }
 
     /// Parses what clients have sent.
@@ -383,7 +327,8 @@ impl<'a> Server<'a> {
             return Ok(());
         }
         self.next_sweep = None;
-        self.reopen_doors(now)?;
+        let retry_due = self.doors.reopen(&mut self.ring, now)?;
+        self.look_again(retry_due);
         let mut keys = std::mem::take(&mut self.keys);
         self.clients.keys(&mut keys);
         for key in keys.drain(..) {

@@ -15,6 +15,7 @@ pub mod cache_loop;
 pub mod config;
 pub mod control;
 pub mod core_loop;
+mod doors;
 pub mod listen;
 pub mod nbd;
 pub mod resp;

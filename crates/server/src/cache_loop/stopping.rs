@@ -50,11 +50,7 @@ impl Server<'_> {
         match self.phase {
             Phase::Serving if self.phase_is_over() => {
                 log::info!("stopping: {} clients are connected", self.connections.len());
-                for door in self.doors.drain(..).chain(self.control.take()) {
-                    if let Some(id) = door.accepting {
-                        self.ring.cancel(id)?;
-                    }
-                }
+                self.doors.close(&mut self.ring)?;
                 self.phase = Phase::Draining { due };
                 let mut keys = Vec::new();
                 self.connections.keys(&mut keys);

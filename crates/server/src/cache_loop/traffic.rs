@@ -4,14 +4,12 @@ use super::connection::Connection;
 use super::stopping::Phase;
 use super::{Server, Token};
 use crate::control::CONTROL_CONNECTIONS_MAX;
-use crate::core_loop::ACCEPT_RETRY;
 use crate::core_loop::question::{Next, Question};
 use crate::listen::Listen;
 use crate::resp::session::{Facts, Pause, Session};
 use crate::ring::Event;
 use crate::slab::Key;
 use crate::transfer::Transfer;
-use base::time::Instant;
 use cache::request::Namespace;
 use rustix::net::{SendFlags, Shutdown};
 use std::io;
@@ -22,35 +20,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
 impl Server<'_> {
-    /// Begins to accept.
-    pub(super) fn accept_at(&mut self, token: Token) -> io::Result<()> {
-        let door = match token {
-            Token::Door(index) => self.doors.get_mut(index),
-            _ => self.control.as_mut(),
-        };
-        if let Some(door) = door {
-            door.retry_due = None;
-            door.accepting = Some(self.ring.accept(&door.fd, token)?);
-        }
-        Ok(())
-    }
-
-    /// Accepts again where it failed a while ago.
-    pub(super) fn reopen_doors(&mut self, now: Instant) -> io::Result<()> {
-        let doors = self.doors.iter().enumerate().map(|(index, door)| (Token::Door(index), door));
-        let control = self.control.iter().map(|door| (Token::ControlDoor, door));
-        let waiting: Vec<_> =
-            doors.chain(control).filter_map(|(token, door)| Some((token, door.retry_due?))).collect();
-        for (token, due) in waiting {
-            if due <= now {
-                self.accept_at(token)?;
-            } else {
-                self.look_again(due);
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn on_accepted(
         &mut self,
         token: Token,
@@ -70,16 +39,9 @@ impl Server<'_> {
             return Ok(());
         }
         if !has_failed {
-            return self.accept_at(token);
+            return self.doors.accept_at(&mut self.ring, token);
         }
-        let due = self.front.now + ACCEPT_RETRY;
-        let door = match token {
-            Token::Door(index) => self.doors.get_mut(index),
-            _ => self.control.as_mut(),
-        };
-        if let Some(door) = door {
-            (door.accepting, door.retry_due) = (None, Some(due));
-        }
+        let due = self.doors.pause_at(token, self.front.now);
         self.look_again(due);
         Ok(())
     }
@@ -92,8 +54,8 @@ impl Server<'_> {
             let _told = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             return Ok(());
         }
-        let place = self.doors[index].listener.place().clone();
-        if self.doors[index].listener.is_tcp()
+        let place = self.doors.listener(index).place().clone();
+        if self.doors.listener(index).is_tcp()
             && let Err(error) = rustix::net::sockopt::set_tcp_nodelay(&socket, true)
         {
             log::warn!("cannot set TCP_NODELAY: {error}");

@@ -91,12 +91,7 @@ impl Server<'_> {
 
     fn close_doors(&mut self) -> io::Result<()> {
         log::info!("stopping: {} clients are connected", self.clients.len());
-        for door in self.doors.drain(..).chain(self.control.take()) {
-            if let Some(id) = door.accepting {
-                self.ring.cancel(id)?;
-            }
-        }
-        Ok(())
+        self.doors.close(&mut self.ring)
     }
 
     /// Tells all clients to finish: those between requests have only answers to wait for.

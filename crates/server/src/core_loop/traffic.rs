@@ -5,48 +5,17 @@ use super::client::{Client, HangUp, Pause};
 use super::cores::Newcomer;
 use super::question::{Next, Question};
 use super::stopping::Phase;
-use super::{ACCEPT_RETRY, Server, Token};
+use super::{Server, Token};
 use crate::control::CONTROL_CONNECTIONS_MAX;
 use crate::ring::Event;
 use crate::slab::Key;
 use crate::transfer::Transfer;
 use array::request::Reply;
-use base::time::Instant;
 use rustix::net::Shutdown;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 impl Server<'_> {
-    /// Begins to accept.
-    pub(super) fn accept_at(&mut self, token: Token) -> io::Result<()> {
-        let door = match token {
-            Token::Door(index) => self.doors.get_mut(index),
-            _ => self.control.as_mut(),
-        };
-        if let Some(door) = door {
-            door.retry_due = None;
-            door.accepting = Some(self.ring.accept(&door.fd, token)?);
-        }
-        Ok(())
-    }
-
-    /// Accepts again where it failed a while ago.
-    pub(super) fn reopen_doors(&mut self, now: Instant) -> io::Result<()> {
-        for index in 0..self.doors.len() {
-            let retry_due = self.doors[index].retry_due;
-            self.look_again(retry_due.filter(|due| *due > now));
-            if retry_due.is_some_and(|due| due <= now) {
-                self.accept_at(Token::Door(index))?;
-            }
-        }
-        let retry_due = self.control.as_ref().and_then(|door| door.retry_due);
-        self.look_again(retry_due.filter(|due| *due > now));
-        if retry_due.is_some_and(|due| due <= now) {
-            self.accept_at(Token::ControlDoor)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn on_accepted(
         &mut self,
         token: Token,
@@ -65,18 +34,10 @@ impl Server<'_> {
             return Ok(());
         }
         if !has_failed {
-            return self.accept_at(token);
+            return self.doors.accept_at(&mut self.ring, token);
         }
-        let retry_due = Some(self.desk.now + ACCEPT_RETRY);
-        let door = match token {
-            Token::Door(index) => self.doors.get_mut(index),
-            _ => self.control.as_mut(),
-        };
-        if let Some(door) = door {
-            door.accepting = None;
-            door.retry_due = retry_due;
-        }
-        self.look_again(retry_due);
+        let due = self.doors.pause_at(token, self.desk.now);
+        self.look_again(Some(due));
         Ok(())
     }
 
@@ -86,14 +47,14 @@ impl Server<'_> {
             log::warn!("more than {} clients: a connection is closed", self.config.connections_max);
             return Ok(());
         }
-        if self.doors[index].listener.is_tcp()
+        if self.doors.listener(index).is_tcp()
             && let Err(error) = rustix::net::sockopt::set_tcp_nodelay(&socket, true)
         {
             log::warn!("cannot set TCP_NODELAY: {error}");
         }
         self.clients_seen += 1;
         let newcomer = Newcomer { socket, number: self.clients_seen };
-        log::debug!("client {}: connected on {}", newcomer.number, self.doors[index].listener.place());
+        log::debug!("client {}: connected on {}", newcomer.number, self.doors.listener(index).place());
         match self.role.hand_over(newcomer, self.clients.len()) {
             Some(newcomer) => self.seat(newcomer),
             None => Ok(()),

@@ -1,0 +1,147 @@
+//! Doors of a loop: where clients and questions come in, and the descriptors that wake it.
+//!
+//! Each door has one accept operation in the ring. After a failure, usually for lack of descriptors, it pauses.
+
+use crate::core_loop::Service;
+use crate::listen::Listener;
+use crate::ring::{OperationId, Ring};
+use crate::slab::Key;
+use base::time::{Instant, Nanos};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// Pause after a failed accept.
+const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
+
+/// Waiter of an operation of the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    Door(usize),
+    ControlDoor,
+    Wake(usize),
+    Stop,
+    Client(Key),
+    Question(Key),
+}
+
+/// A listener and its accept operation.
+#[derive(Debug)]
+struct Door {
+    listener: Listener,
+    fd: Rc<OwnedFd>,
+    accepting: Option<OperationId>,
+    retry_due: Option<Instant>,
+}
+
+impl Door {
+    fn new(mut listener: Listener) -> Door {
+        let fd = Rc::new(listener.take_fd());
+        Door { listener, fd, accepting: None, retry_due: None }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    clients: Vec<Door>,
+    control: Option<Door>,
+    wake_fds: Vec<Rc<OwnedFd>>,
+    stop: Rc<OwnedFd>,
+}
+
+impl Doors {
+    /// Takes the sockets and descriptors of a service. Nothing is accepted yet.
+    pub(crate) fn of(service: Service) -> Doors {
+        Doors {
+            clients: service.listeners.into_iter().map(Door::new).collect(),
+            control: service.control.map(Door::new),
+            wake_fds: service.wake_fds.into_iter().map(Rc::new).collect(),
+            stop: Rc::new(service.stop.into_fd()),
+        }
+    }
+
+    /// Begins to accept, and to wait for what wakes the loop.
+    pub(crate) fn open(&mut self, ring: &mut Ring<Token>) -> io::Result<()> {
+        for index in 0..self.clients.len() {
+            log::info!("serving on {}", self.clients[index].listener.place());
+            self.accept_at(ring, Token::Door(index))?;
+        }
+        self.accept_at(ring, Token::ControlDoor)?;
+        for (index, fd) in self.wake_fds.iter().enumerate() {
+            ring.poll(fd, Token::Wake(index))?;
+        }
+        ring.poll(&self.stop, Token::Stop)?;
+        Ok(())
+    }
+
+    /// Stops to accept.
+    pub(crate) fn close(&mut self, ring: &mut Ring<Token>) -> io::Result<()> {
+        for door in self.clients.drain(..).chain(self.control.take()) {
+            if let Some(id) = door.accepting {
+                ring.cancel(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Listener of a door for clients.
+    pub(crate) fn listener(&self, index: usize) -> &Listener {
+        &self.clients[index].listener
+    }
+
+    fn at(&mut self, token: Token) -> Option<&mut Door> {
+        match token {
+            Token::Door(index) => self.clients.get_mut(index),
+            _ => self.control.as_mut(),
+        }
+    }
+
+    /// Begins to accept at a door, if it is there.
+    pub(crate) fn accept_at(&mut self, ring: &mut Ring<Token>, token: Token) -> io::Result<()> {
+        if let Some(door) = self.at(token) {
+            door.retry_due = None;
+            door.accepting = Some(ring.accept(&door.fd, token)?);
+        }
+        Ok(())
+    }
+
+    /// A door has failed to accept. Returns when it does so again.
+    pub(crate) fn pause_at(&mut self, token: Token, now: Instant) -> Instant {
+        let due = now + ACCEPT_RETRY;
+        if let Some(door) = self.at(token) {
+            (door.accepting, door.retry_due) = (None, Some(due));
+        }
+        due
+    }
+
+    /// Accepts again where it failed a while ago. Returns when the next door is due.
+    pub(crate) fn reopen(&mut self, ring: &mut Ring<Token>, now: Instant) -> io::Result<Option<Instant>> {
+        let mut next = None;
+        for token in (0..self.clients.len()).map(Token::Door).chain([Token::ControlDoor]) {
+            let Some(due) = self.at(token).and_then(|door| door.retry_due) else { continue };
+            if due <= now {
+                self.accept_at(ring, token)?;
+            } else {
+                next = Some(next.map_or(due, |next: Instant| next.min(due)));
+            }
+        }
+        Ok(next)
+    }
+
+    /// A wake descriptor was readable; the kernel goes on to watch it if there is `more`.
+    pub(crate) fn on_wake(
+        &self,
+        ring: &mut Ring<Token>,
+        index: usize,
+        result: io::Result<()>,
+        more: bool,
+    ) -> io::Result<()> {
+        if let Err(error) = result {
+            log::error!("wake descriptor {index} cannot be polled: {error}");
+        } else if !more {
+            ring.poll(&self.wake_fds[index], Token::Wake(index))?;
+        }
+        Ok(())
+    }
+}
