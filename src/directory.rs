@@ -65,7 +65,7 @@ impl Directory {
         if crate::md::description::is_md(&text) {
             let dir = path.display();
             return Err(Exit::Failed.error(format!(
-                "{dir}: holds an array of Linux md, which is not served yet; `zoneweave md examine {dir}` says what it is"
+                "{dir}: holds an array of Linux md, for which this command is not made; see `zoneweave md --help`"
             )));
         }
         let file = ArrayFile::parse(&text).map_err(|error| nonsense(&crate::exit::in_words(&error)))?;
@@ -97,11 +97,6 @@ impl Directory {
     /// Path of the socket at which a server answers questions.
     pub fn control_path(&self) -> PathBuf {
         self.path.join("control.sock")
-    }
-
-    /// Path of the socket at which NBD clients connect unless told otherwise.
-    pub fn nbd_path(&self) -> PathBuf {
-        self.path.join("nbd.sock")
     }
 
     /// Path of the file in which counters survive the server.

@@ -45,6 +45,7 @@ use clap::Parser;
 use cli::{Cli, Command, DriveCommand};
 use exit::Exit;
 use lines::Lines;
+use md::description::is_in as is_md;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -130,9 +131,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Cache { command } => cache::run(&command)?,
         Command::Up(options) => serve::up(&options)?,
         Command::Create(options) => create::run(&options)?,
+        Command::Serve(options) if is_md(&options.dir) => md::serve::run(&options.dir, &options.service)?,
         Command::Serve(options) => serve::run(&options)?,
         Command::Stop(options) => stop::run(&options)?,
+        Command::Status(options) if is_md(&options.dir) => md::status::run(&options)?,
         Command::Status(options) => status::run(&options)?,
+        Command::Check(options) if is_md(&options.dir) => md::check::of_directory(&options)?,
         Command::Check(options) => check::run(&options)?,
         Command::Examine(options) => examine::run(&options)?,
         Command::Scan(options) => scan::run(&options)?,

@@ -1,13 +1,21 @@
-//! `zoneweave md`: arrays of Linux md. Only `create` and `zero-superblock` write to a member.
+//! Arrays of Linux md: `zoneweave md`, and what the commands for all arrays do with them. Of the commands, `create` and
+//! `zero-superblock` alone write to a member; a server does (`serve`).
 
 mod array;
-mod check;
+mod assemble;
+pub mod check;
 mod create;
 pub mod description;
 mod device;
 mod examine;
+mod fail;
 mod read;
+mod report;
+pub mod serve;
+mod served;
+pub mod status;
 mod target;
+mod watch;
 mod words;
 mod zero;
 
@@ -28,8 +36,15 @@ pub enum MdCommand {
     /// Make an array that Linux md assembles, on files or block devices that are there
     ///
     /// Words, units and defaults are those of `mdadm --create`, but for two: the policy is `bitmap` unless told otherwise, and
-    /// RAID-5 begins with a resync, as after `mdadm --create --force`. The array is not served yet: assemble it with mdadm.
+    /// RAID-5 begins with a resync, as after `mdadm --create --force`. Serve the array with `zoneweave serve`, or assemble it with mdadm.
     Create(Create),
+    /// Describe an array that lies on members, so that it can be served; nothing is written to them
+    ///
+    /// Members come in any order. Exit code 3 when some are missing, 4 when the array cannot be served, 5 when somebody uses a
+    /// member.
+    Assemble(Assemble),
+    /// Take a member out of an array that is served, as if it had failed
+    Fail(Fail),
     /// Take the superblocks of md from devices, so that they are members no more
     ZeroSuperblock(Zero),
     /// Compare the parities of an array that is not in use with its data; nothing is written
@@ -112,6 +127,29 @@ pub enum PolicyWord {
 }
 
 #[derive(Debug, Args)]
+pub struct Assemble {
+    /// Directory for the description of the array (array.toml)
+    pub dir: PathBuf,
+    /// Devices, partitions or files
+    #[arg(required = true, value_name = "MEMBER")]
+    pub members: Vec<PathBuf>,
+    /// Take the array although members are missing
+    #[arg(long, short = 'R')]
+    pub run: bool,
+    /// Identity that the array has to have
+    #[arg(long, short, value_parser = words::uuid)]
+    pub uuid: Option<Uuid>,
+}
+
+#[derive(Debug, Args)]
+pub struct Fail {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Path of the member, or its role
+    pub member: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub struct Zero {
     /// Devices, partitions or files
     #[arg(required = true, value_name = "MEMBER")]
@@ -165,6 +203,8 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
     match command {
         MdCommand::Examine(options) => examine::run(options),
         MdCommand::Create(options) => create::run(options),
+        MdCommand::Assemble(options) => assemble::run(options),
+        MdCommand::Fail(options) => fail::run(options),
         MdCommand::ZeroSuperblock(options) => zero::run(options),
         MdCommand::Check(options) => check::run(options),
         MdCommand::Read(options) => read::run(options),

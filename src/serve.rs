@@ -96,7 +96,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let hosting = Hosting::new(profile)?;
     let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
-    let (listener, control) = listen(&directory, options)?;
+    let (listener, control) = listen(&directory.path, options.listen.as_ref())?;
     let place = listener.place().clone();
     let tuning = tuning_of(options, directory.file.engine);
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
@@ -162,12 +162,12 @@ fn open_drives(directory: &mut Directory, degraded: bool, hosting: &Hosting) -> 
 }
 
 /// Begins to listen for clients and for questions. Who comes before the array is mounted, waits.
-fn listen(directory: &Directory, options: &ServiceOptions) -> Result<(Listener, Listener)> {
-    let listen = match &options.listen {
+pub fn listen(dir: &Path, at: Option<&Listen>) -> Result<(Listener, Listener)> {
+    let listen = match at {
         Some(listen) => listen.clone(),
-        None => Listen::Unix(std::path::absolute(directory.nbd_path()).context("the array's directory")?),
+        None => Listen::Unix(std::path::absolute(dir.join("nbd.sock")).context("the array's directory")?),
     };
-    let control = control::bind(&directory.control_path())?;
+    let control = control::bind(&dir.join("control.sock"))?;
     Ok((listen.bind()?, control))
 }
 
@@ -263,7 +263,7 @@ fn warn_of_missing_cores(asked: usize) {
 }
 
 /// Says where clients find the volume; nobody waits for a reader of that.
-fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
+pub fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     let uri = listen.uri(export);
     let mut text = format!("serving {} at {uri}\n", human_bytes(bytes));
     if let Listen::Unix(path) = listen

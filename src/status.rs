@@ -394,7 +394,12 @@ pub fn expect_unserved(directory: &Directory) -> Result<()> {
 
 /// Asks the server one question; returns `None` when there is no server.
 pub fn ask(directory: &Directory, line: &str) -> Result<Option<String>> {
-    let answer = match control::ask(&directory.control_path(), line) {
+    ask_at(&directory.control_path(), line)
+}
+
+/// The same of the server that listens at a socket.
+pub fn ask_at(control_path: &Path, line: &str) -> Result<Option<String>> {
+    let answer = match control::ask(control_path, line) {
         Ok(answer) => answer,
         Err(AskError::NoServer { source, .. })
             if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>

@@ -3,6 +3,7 @@
 use crate::cli::StopServer;
 use crate::directory::Directory;
 use crate::exit::Exit;
+use crate::md::{self, description::is_in as is_md};
 use crate::status;
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
@@ -11,9 +12,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Stops the server of an array: what is in flight is finished, and everything is flushed.
 pub fn run(options: &StopServer) -> Result<Exit> {
-    let directory = Directory::open(&options.dir)?;
+    let control = if is_md(&options.dir) {
+        md::status::control_path(&options.dir)
+    } else {
+        Directory::open(&options.dir)?.control_path()
+    };
     let dir = options.dir.display();
-    let Some(answer) = status::ask(&directory, "stop")? else {
+    let Some(answer) = status::ask_at(&control, "stop")? else {
         return Err(Exit::Absent.error(format!("{dir}: nobody serves the array")));
     };
     let answer: serde_json::Value = serde_json::from_str(&answer).context("the server's answer")?;

@@ -1,45 +1,94 @@
-//! Array of closed members, for commands that read it.
+//! Members of one array with their devices: for commands that read it, and for its server.
 
 use super::description;
 use super::device::Device;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use anyhow::Result;
 use block::md::assembly::{Assembly, judge};
 use block::md::member::Member;
 use block::md::reader::Reader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Members of one array with their devices, in the same order.
+#[derive(Default)]
 pub struct Array {
     devices: Vec<Device>,
     members: Vec<Member>,
+    /// Members that cannot be had: why, in words.
+    pub absent: Vec<String>,
 }
 
 impl Array {
-    /// Opens the members of an array.
+    /// Opens the members of an array for reading. All of them have to be there.
     pub fn open(paths: &[PathBuf]) -> Result<Array> {
-        let mut array = Array { devices: Vec::new(), members: Vec::new() };
-        for path in &description::members(paths)? {
-            let device = Device::open(path)?;
-            let member = Member::read(&path.display().to_string(), &device);
-            array
-                .members
-                .push(member.map_err(|error| Exit::Failed.error(format!("{}: {error}", path.display())))?);
-            array.devices.push(device);
+        Array::open_all(&description::members(paths)?, Device::open)
+    }
+
+    /// The same, and nobody else may use them meanwhile.
+    pub fn open_exclusively(paths: &[PathBuf]) -> Result<Array> {
+        Array::open_all(&description::members(paths)?, Device::open_to_write)
+    }
+
+    fn open_all(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Device>) -> Result<Array> {
+        let mut array = Array::default();
+        for path in paths {
+            let device = open(path)?;
+            let member = member_on(path, &device).map_err(|why| Exit::Failed.error(why))?;
+            array.push(member, device);
         }
         Ok(array)
     }
 
+    /// Opens those members of an array that can be had. With `exclusive`, one that somebody else uses ends it.
+    pub fn open_those_there(uuid: &str, paths: &[PathBuf], exclusive: bool) -> Result<Array> {
+        let mut array = Array::default();
+        for path in paths {
+            let device = match if exclusive { Device::open_to_write(path) } else { Device::open(path) } {
+                Ok(device) => device,
+                Err(error) if Exit::of(&error) == Exit::Busy => return Err(error),
+                Err(error) => {
+                    array.absent.push(exit::in_words(&error));
+                    continue;
+                }
+            };
+            match member_on(path, &device) {
+                Ok(member) if member.superblock().array.uuid.to_string() == uuid => {
+                    array.push(member, device)
+                }
+                Ok(member) => {
+                    let other = member.superblock().array.uuid;
+                    let path = path.display();
+                    array.absent.push(format!("{path} is a member of another array, {other}"));
+                }
+                Err(why) => array.absent.push(why),
+            }
+        }
+        Ok(array)
+    }
+
+    fn push(&mut self, member: Member, device: Device) {
+        self.members.push(member);
+        self.devices.push(device);
+    }
+
+    /// The members judged as one array, whatever the judgement.
+    pub fn judge(&self) -> Result<Assembly<'_>> {
+        let mut arrays = judge(&self.members);
+        match arrays.pop().filter(|_| arrays.is_empty()) {
+            Some(assembly) => Ok(assembly),
+            None if self.members.is_empty() => Err(Exit::Absent.error(self.absent_in_words())),
+            None => {
+                let uuids: Vec<String> = arrays.iter().map(|array| array.array.to_string()).collect();
+                let others = uuids.join(", ");
+                let said = format!("members of more than one array: {others} too; give those of one");
+                Err(Exit::Usage.error(said))
+            }
+        }
+    }
+
     /// Judges the members, and reads the array for `with` when it can be served.
     pub fn read<T>(&self, with: impl FnOnce(&Assembly<'_>, &Reader<'_, Device>) -> Result<T>) -> Result<T> {
-        let mut arrays = judge(&self.members);
-        let Some(assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
-            let uuids: Vec<String> = arrays.iter().map(|array| array.array.to_string()).collect();
-            let others = uuids.join(", ");
-            return Err(
-                Exit::Usage.error(format!("members of more than one array: {others} too; give those of one"))
-            );
-        };
+        let assembly = self.judge()?;
         if !assembly.can_be_served() {
             return Err(Exit::Failed.error(format!("the array {}", assembly.in_words())));
         }
@@ -47,4 +96,23 @@ impl Array {
         let reader = Reader::new(&assembly, &media).map_err(|failed| Exit::Failed.because(failed))?;
         with(&assembly, &reader)
     }
+
+    /// The devices, for work on all of them.
+    pub fn devices_mut(&mut self) -> &mut [Device] {
+        &mut self.devices
+    }
+
+    /// Members and devices.
+    pub fn into_parts(self) -> (Vec<Member>, Vec<Device>) {
+        (self.members, self.devices)
+    }
+
+    /// Members that cannot be had, in words.
+    pub fn absent_in_words(&self) -> String {
+        self.absent.join("; ")
+    }
+}
+
+fn member_on(path: &Path, device: &Device) -> Result<Member, String> {
+    Member::read(&path.display().to_string(), device).map_err(|error| format!("{}: {error}", path.display()))
 }

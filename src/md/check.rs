@@ -2,12 +2,18 @@
 
 use super::Check;
 use super::array::Array;
+use crate::cli::Query;
 use crate::exit::Exit;
 use anyhow::Result;
 use block::md::refusal;
 
 /// Most stripes that are named one by one.
 const STRIPES_SHOWN_MAX: usize = 16;
+
+/// `zoneweave check` of an array of md.
+pub fn of_directory(options: &Query) -> Result<Exit> {
+    run(&Check { members: vec![options.dir.clone()], json: options.json })
+}
 
 /// Compares all stripes; nothing is written.
 pub fn run(options: &Check) -> Result<Exit> {

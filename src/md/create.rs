@@ -178,10 +178,10 @@ fn say(options: &Create, members: &[(&Target, &MemberPlan)], missing: usize) {
     if options.assume_clean {
         println!("  parities are taken for right: what is not written later may have no redundancy");
     } else if missing == 0 {
-        println!("  parities are made right by md's resync when it is assembled");
+        println!("  parities are made right by a resync when it is served, or assembled with mdadm");
     }
     println!(
-        "assemble it with `mdadm --assemble`; look at it with `zoneweave md examine {}`",
+        "serve it with `zoneweave serve {}`, or assemble it with `mdadm --assemble`",
         options.dir.display()
     );
 }

@@ -46,6 +46,11 @@ impl Description {
         Description { version: VERSION, format: Format::Md, uuid, member }
     }
 
+    /// Paths of the members, from the directory of the array where they are not absolute.
+    pub fn paths(&self, dir: &Path) -> Vec<PathBuf> {
+        self.member.iter().map(|member| dir.join(&member.path)).collect()
+    }
+
     /// Refuses a directory that describes an array.
     pub fn expect_none(dir: &Path) -> Result<()> {
         if dir.join(FILE).exists() {
@@ -90,12 +95,17 @@ pub fn is_md(text: &str) -> bool {
     table.is_some_and(|table| table.get("format").and_then(toml::Value::as_str) == Some("md"))
 }
 
+/// True of a directory that describes an array of md, whatever else it says.
+pub fn is_in(dir: &Path) -> bool {
+    std::fs::read_to_string(dir.join(FILE)).is_ok_and(|text| is_md(&text))
+}
+
 /// Devices that are meant: a directory with a description stands for its members.
 pub fn members(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut members = Vec::new();
     for path in paths {
         if path.join(FILE).is_file() {
-            members.extend(Description::open(path)?.member.into_iter().map(|member| path.join(member.path)));
+            members.extend(Description::open(path)?.paths(path));
         } else {
             members.push(path.clone());
         }

@@ -134,6 +134,7 @@ impl InPlace {
     pub fn fail_member(&mut self, member: Role) {
         if self.members.fail(member) {
             self.counters.failures += 1;
+            self.scribe.note_failure();
         }
     }
 
@@ -154,7 +155,8 @@ impl InPlace {
     /// True when a stop is through: what could be made clean is marked so.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
-        self.is_stopping && self.is_quiet() && (self.members.is_broken() || !self.wants_clean_mark())
+        let is_recorded = !self.has_unrecorded_failure() && !self.wants_clean_mark();
+        self.is_stopping && self.is_quiet() && (self.members.is_broken() || is_recorded)
     }
 
     /// Time at which the engine has something to do even if nothing happens.

@@ -10,6 +10,7 @@ pub mod erasure;
 pub mod fields;
 pub mod frame;
 pub mod galois;
+pub mod loss;
 pub mod pieces;
 pub mod random;
 pub mod slab;

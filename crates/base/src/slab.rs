@@ -57,6 +57,11 @@ impl<T> Slab<T> {
         value
     }
 
+    /// The values in use, in the order of their slots.
+    pub fn into_values(self) -> impl Iterator<Item = T> {
+        self.slots.into_iter().flatten()
+    }
+
     /// Values in use, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten()

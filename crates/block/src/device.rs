@@ -7,6 +7,7 @@
 //! Commands have no order among each other but for completion: a write is begun before an earlier one ends only where both may
 //! land in either order. A write is atomic by [`Geometry::atomic_sectors`] when the power fails.
 
+use crate::condition::Condition;
 use crate::md::SECTOR_BYTES_U64;
 use base::frame::Frame;
 use base::time::Instant;
@@ -173,6 +174,15 @@ pub trait BlockDevice: Send {
     fn next_event(&self) -> Option<Instant> {
         None
     }
+
+    /// Condition of the device, for those who watch over it; may look at its file.
+    fn condition(&mut self, _now: Instant) -> Condition {
+        Condition::default()
+    }
+
+    /// Gives the device up: everything is answered with [`Status::DeviceGone`], what is in flight too. What the device does with
+    /// that later is heard by nobody.
+    fn abandon(&mut self) {}
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The devices of one array: where commands go by member.
 
+use crate::condition::Condition;
 use crate::device::{BlockDevice, Command, Completion, Geometry, Status};
 use crate::md::Role;
 use base::time::Instant;
@@ -80,6 +81,18 @@ impl DeviceSet {
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {
         self.devices.iter().flatten().filter_map(|device| device.next_event()).min()
+    }
+
+    /// Condition of a member; `None` when it is missing.
+    pub fn condition(&mut self, now: Instant, member: Role) -> Option<Condition> {
+        self.devices[member.index()].as_mut().map(|device| device.condition(now))
+    }
+
+    /// Gives a member up: all of its commands are answered with [`Status::DeviceGone`].
+    pub fn abandon(&mut self, member: Role) {
+        if let Some(device) = &mut self.devices[member.index()] {
+            device.abandon();
+        }
     }
 
     /// The devices, by role.

@@ -2,6 +2,7 @@
 //!
 //! [`emulated`] is a zoned drive in ordinary memory or in an ordinary file, [`null`] a drive that
 //! checks the rules and keeps nothing, which is what the engine's own cost is measured against.
+//! [`ordinary`] drives are files, partitions and whole drives that are written in place.
 //! [`timing`] knows how long the commands of real drives take, and [`TimedDrive`] makes an emulated
 //! drive take as long.
 //! The rules themselves live in [`zone::rules`]; nothing here decides what a command may do.
@@ -10,6 +11,7 @@ mod answer;
 pub mod emulated;
 mod hosted;
 pub mod null;
+pub mod ordinary;
 
 pub use emulated::{TimedDrive, timing};
 pub use hosted::{Bell, HostedDrive, Room, Works};

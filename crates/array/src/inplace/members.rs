@@ -38,6 +38,12 @@ impl Members {
         self.data_offsets.len()
     }
 
+    /// Members that the array can do without.
+    #[must_use]
+    pub fn parities(&self) -> usize {
+        self.parities
+    }
+
     /// Roles whose member is there.
     #[must_use]
     pub fn live(&self) -> PieceSet {

@@ -70,6 +70,8 @@ pub struct Scribe {
     mark: Mark,
     /// Superblocks were written since the start: they say which members are missing.
     is_owner: bool,
+    /// A member failed since the start.
+    has_failure: bool,
     recorded: PieceSet,
     step: Step,
     record: Record,
@@ -96,6 +98,7 @@ impl Scribe {
             began,
             mark: if is_clean { Mark::Clean } else { Mark::Dirty },
             is_owner: false,
+            has_failure: false,
             recorded: PieceSet::EMPTY,
             step: Step::Rest,
             record: Record { is_dirty: false, dead: PieceSet::EMPTY },
@@ -133,10 +136,15 @@ impl Scribe {
         self.is_owner && self.mark == Mark::Dirty
     }
 
-    /// True when superblocks that were written by this engine do not say that these members are missing.
+    /// True when these members are missing and superblocks have to say so: once this engine wrote any, or since one failed.
     #[must_use]
     pub fn lacks(&self, dead: PieceSet) -> bool {
-        self.is_owner && self.recorded != dead
+        (self.is_owner || self.has_failure) && self.recorded != dead
+    }
+
+    /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
+    pub fn note_failure(&mut self) {
+        self.has_failure = true;
     }
 
     /// Rounds that write.

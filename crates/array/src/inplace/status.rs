@@ -53,6 +53,12 @@ impl InPlace {
         }
     }
 
+    /// True when the array goes on without so many more members.
+    #[must_use]
+    pub fn can_lose(&self, members: usize) -> bool {
+        self.members.dead().count() + members <= self.members.parities()
+    }
+
     /// Describes what is under way and what waits, in one line.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -34,6 +34,12 @@ impl InPlaceVolume {
         self.engine.is_quiet() && self.effects.commands.is_empty() && self.devices.is_idle()
     }
 
+    /// Gives a member up: it counts as failed, and whatever it was asked is answered in its stead.
+    pub fn give_up_member(&mut self, member: Role) {
+        self.engine.fail_member(member);
+        self.devices.abandon(member);
+    }
+
     fn round(&mut self, now: Instant) -> bool {
         self.engine.settle(now, &mut self.effects);
         let mut moved = !self.effects.commands.is_empty();

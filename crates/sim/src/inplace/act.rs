@@ -52,6 +52,8 @@ pub enum Act {
     Stop,
     /// A member dies.
     Die(usize),
+    /// An operator takes a member out.
+    Fail(usize),
     /// The next write of a member fails.
     WriteFault(usize),
     /// A row of a member cannot be read.

@@ -123,6 +123,11 @@ fn of_members() -> Vec<(&'static str, Run)> {
                 ],
             },
         ),
+        // The failure was on no superblock until something was written: the next start believed the member again.
+        (
+            "a-member-is-taken-out-while-nothing-is-written",
+            Run { plan: plan(), acts: vec![Act::Fail(1), Act::Stop, Act::ReadAll, write(0, 9), Act::Stop] },
+        ),
         (
             "unreadable-rows-are-rebuilt",
             Run {

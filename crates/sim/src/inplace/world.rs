@@ -17,7 +17,7 @@ use block::md::assembly::judge;
 use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
 use block::md::member::Member;
 use block::md::reader::Reader;
-use block::md::superblock::{Identity, Shape};
+use block::md::superblock::{Identity, RoleEntry, Shape};
 use block::md::{Role, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -209,6 +209,12 @@ impl World {
             Act::Crash => return self.crash(),
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
+            Act::Fail(member) => {
+                if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                    self.lose(member);
+                    self.volume().engine.fail_member(array::inplace::members::role(member));
+                }
+            }
             Act::WriteFault(member) => {
                 if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
                     self.disks[member].fail_next_write();
@@ -493,11 +499,13 @@ impl World {
         if self.is_too_much() || status.is_broken {
             return Ok(());
         }
-        self.look_at_media()
+        // Who was missing at the start is named with the first write, who failed in service at once.
+        let failed = if status.counters.failures > 0 { status.missing } else { Vec::new() };
+        self.look_at_media(&failed)
     }
 
-    /// Parities of all stripes and contents of all blocks, from the media.
-    fn look_at_media(&mut self) -> Result<(), Failure> {
+    /// Parities of all stripes and contents of all blocks, from the media; and who is said to be missing.
+    fn look_at_media(&mut self, failed: &[Role]) -> Result<(), Failure> {
         let is_there = |role: &usize| !self.gone.contains(role) && !self.disks[*role].is_dead();
         let alive: Vec<&DiskHandle> =
             (0..self.disks.len()).filter(is_there).map(|role| &self.disks[role]).collect();
@@ -505,6 +513,12 @@ impl World {
         let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
         let arrays = judge(&members);
         let assembly = &arrays[0];
+        let roles = &assembly.superblock().roles;
+        let is_counted =
+            |role: &&Role| roles.iter().any(|entry| RoleEntry::of(*entry) == RoleEntry::Member(**role));
+        if let Some(role) = failed.iter().find(is_counted) {
+            return Err(Failure::new(format!("member {role} failed, and the superblocks count on it")));
+        }
         let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
         if !assembly.superblock().is_clean() && !has_doubts {
             return Err(Failure::new(format!("stopped, and not clean: {}", assembly.in_words())));

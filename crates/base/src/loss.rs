@@ -1,0 +1,27 @@
+//! Reasons why a drive is lost to its host, whatever kind of drive it is.
+
+use std::fmt;
+
+/// Why a drive is lost to its host. Every command is answered with `DeviceGone` from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// No name leads to its file any more: what is written is gone with the process.
+    Unlinked,
+    /// The drive's file is shorter than it was.
+    CutShort,
+    /// The drive's file cannot be read any more, not even the header.
+    Unreadable,
+    /// The drive's owner has given it up.
+    Abandoned,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Loss::Unlinked => "its file was removed while in use",
+            Loss::CutShort => "its file was cut short while in use",
+            Loss::Unreadable => "its file cannot be read any more: the device below it has failed or is gone",
+            Loss::Abandoned => "it did not answer and was given up",
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Ordinary drives: files, partitions and whole drives that are written in place.
+//!
+//! ```text
+//!   submit ──> a drive on a disk:  io_uring, past the page cache where the device allows ──> bell ──> poll
+//!         └──> a file in memory:   done at once ──────────────────────────────────────────────────────> poll
+//! ```
+//! [`open`] opens a device and tells what it is, [`OrdinaryDrive`] carries out the commands of an array on it. What the kernel
+//! works on belongs to `ring` until it is answered.
+//!
+//! A write that finds no room on its file system waits, and is tried again; it is not an error of the drive. After a flush has
+//! failed all later ones fail: the kernel forgets which pages it could not write.
+
+mod commands;
+mod memory;
+pub mod open;
+mod page;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use base::slab::Slab;
+use base::time::{Instant, Nanos};
+use block::condition::{Condition, Loss};
+use block::device::{BlockDevice, Command, Completion, Geometry, Op, Status, Token};
+use commands::{Answer, Step, Task};
+use open::Opened;
+use ring::FileRing;
+use rustix::fd::OwnedFd;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// Time after which a write that found no room is tried again.
+const TRY_AGAIN_AFTER: Nanos = Nanos(100_000_000);
+
+/// Way in which commands are carried out.
+#[derive(Debug)]
+enum Way {
+    /// A file in memory: nothing waits.
+    Memory,
+    /// A disk.
+    Ring(Box<FileRing>),
+}
+
+/// Command that is not answered.
+#[derive(Debug)]
+struct Pending {
+    token: Token,
+    task: Task,
+    since: Instant,
+    /// Found no room on the file system, and is to be tried again.
+    lacks_room: bool,
+}
+
+/// Commands that found no room on the file system.
+#[derive(Debug, Default)]
+struct Room {
+    waiting: Vec<u32>,
+    since: Option<Instant>,
+    try_again: Option<Instant>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct OrdinaryDrive {
+    geometry: Geometry,
+    /// File of the drive, for what is asked of it beside commands.
+    file: File,
+    /// True for a regular file, which can be removed or cut short.
+    is_file: bool,
+    way: Way,
+    pending: Slab<Pending>,
+    room: Room,
+    done: Vec<Completion>,
+    answers: Vec<Answer>,
+    flush_failed: bool,
+    loss: Option<Loss>,
+}
+
+impl OrdinaryDrive {
+    /// A drive of what was opened for writing; answers of a disk make `bell`, an eventfd, readable.
+    ///
+    /// # Errors
+    /// When the kernel has no io_uring, or forbids it.
+    pub fn new(opened: Opened, bell: &OwnedFd) -> io::Result<OrdinaryDrive> {
+        let geometry = Geometry {
+            sectors: opened.sectors(),
+            atomic_sectors: opened.logical_sectors(),
+            volatile_cache: opened.has_volatile_cache(),
+        };
+        let way = if opened.is_in_memory() {
+            Way::Memory
+        } else {
+            Way::Ring(Box::new(FileRing::new(opened.file().try_clone()?, bell)?))
+        };
+        Ok(OrdinaryDrive {
+            geometry,
+            is_file: opened.is_file(),
+            file: opened.into_file(),
+            way,
+            pending: Slab::default(),
+            room: Room::default(),
+            done: Vec::new(),
+            answers: Vec::new(),
+            flush_failed: false,
+            loss: None,
+        })
+    }
+
+    /// Begins a command, or the rest of one.
+    fn begin(&mut self, slot: u32) {
+        let task = &mut self.pending.get_mut(slot).task;
+        match &mut self.way {
+            Way::Memory => self.answers.push(Answer { slot, result: memory::carry_out(&self.file, task) }),
+            Way::Ring(ring) => ring.begin(slot, task),
+        }
+    }
+
+    fn take_answers(&mut self, now: Instant) {
+        if let Way::Ring(ring) = &mut self.way {
+            let pending = &mut self.pending;
+            ring.poll(&mut self.answers, |slot, pages, bytes| {
+                page::copy_out(pages, bytes, pending.get_mut(slot).task.frames_mut());
+            });
+        }
+        while let Some(Answer { slot, result }) = self.answers.pop() {
+            let pending = self.pending.get_mut(slot);
+            match pending.task.advance(result) {
+                Step::Again => self.begin(slot),
+                Step::Done(status) => self.end(slot, status),
+                Step::NoRoom => {
+                    pending.lacks_room = true;
+                    self.room.waiting.push(slot);
+                    self.room.since.get_or_insert(now);
+                    self.room.try_again.get_or_insert(now + TRY_AGAIN_AFTER);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, slot: u32, status: Status) {
+        let Pending { token, task, .. } = self.pending.remove(slot);
+        let status = match (task.is_flush(), self.flush_failed) {
+            (true, true) => Status::WriteError,
+            (true, false) => {
+                self.flush_failed = status != Status::Success;
+                status
+            }
+            (false, _) => status,
+        };
+        self.done.push(Completion { token, status, frames: task.into_frames() });
+    }
+
+    /// Tries again what found no room, if it is time to.
+    fn retry(&mut self, now: Instant) {
+        if self.room.try_again.is_none_or(|due| due > now) {
+            return;
+        }
+        self.room.try_again = None;
+        for slot in std::mem::take(&mut self.room.waiting) {
+            self.pending.get_mut(slot).lacks_room = false;
+            self.pending.get_mut(slot).since = now;
+            self.begin(slot);
+        }
+    }
+
+    /// A file that was removed or cut short answers as if nothing had happened for as long as it is open.
+    fn look(&self) -> Option<Loss> {
+        if !self.is_file {
+            return None;
+        }
+        let Ok(metadata) = self.file.metadata() else { return Some(Loss::Unreadable) };
+        let is_short = metadata.len() / block::md::SECTOR_BYTES_U64 < self.geometry.sectors;
+        match (metadata.nlink(), is_short) {
+            (0, _) => Some(Loss::Unlinked),
+            (_, true) => Some(Loss::CutShort),
+            (_, false) => None,
+        }
+    }
+}
+
+impl BlockDevice for OrdinaryDrive {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Instant, Command { token, op }: Command) {
+        let refusal = match self.loss {
+            Some(_) => Some(Status::DeviceGone),
+            None if !op.is_within(self.geometry.sectors) => Some(Status::OutOfRange),
+            None => None,
+        };
+        if let Some(status) = refusal {
+            return self.done.push(Completion { token, status, frames: op.into_frames() });
+        }
+        if matches!(op, Op::Flush) && self.flush_failed {
+            return self.done.push(Completion { token, status: Status::WriteError, frames: Vec::new() });
+        }
+        let slot = self.pending.insert(Pending { token, task: Task::new(op), since: now, lacks_room: false });
+        self.begin(slot);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.retry(now);
+        self.take_answers(now);
+        completions.append(&mut self.done);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.room.try_again
+    }
+
+    fn condition(&mut self, _: Instant) -> Condition {
+        self.loss = self.loss.or_else(|| self.look());
+        let unanswered = self.pending.iter().filter(|command| !command.lacks_room);
+        Condition {
+            loss: self.loss,
+            waits_for_room_since: self.room.since.filter(|_| !self.room.waiting.is_empty()),
+            oldest: unanswered.map(|command| command.since).min(),
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.loss.get_or_insert(Loss::Abandoned);
+        if let Way::Ring(ring) = &mut self.way {
+            ring.abandon();
+        }
+        self.room = Room::default();
+        self.answers.clear();
+        for Pending { token, task, .. } in std::mem::take(&mut self.pending).into_values() {
+            self.done.push(Completion { token, status: Status::DeviceGone, frames: task.into_frames() });
+        }
+    }
+}

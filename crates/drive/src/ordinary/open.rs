@@ -1,0 +1,212 @@
+//! Opening of files and block devices: for reading, or by nobody else for writing; and what they are.
+
+use super::page::Page;
+use base::units::BLOCK_BYTES;
+use block::md::SECTOR_BYTES_U64;
+use rustix::fs::OFlags;
+use rustix::io::ReadWriteFlags;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, IoSliceMut, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Magic numbers of file systems in memory.
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58f6;
+
+/// Fault of a device that cannot be opened.
+#[derive(Debug)]
+pub struct OpenError {
+    /// Path as it was given.
+    pub path: PathBuf,
+    /// Reason.
+    pub problem: OpenProblem,
+}
+
+/// Reason why a device cannot be opened.
+#[derive(Debug)]
+pub enum OpenProblem {
+    /// Nothing is there.
+    Absent(io::Error),
+    /// Somebody else uses it, in words.
+    InUse(String),
+    /// Neither a file nor a block device.
+    WrongKind,
+    /// The system refuses.
+    Io(io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.problem {
+            OpenProblem::Absent(error) | OpenProblem::Io(error) => write!(f, "cannot open {path}: {error}"),
+            OpenProblem::InUse(why) => write!(f, "{path} is in use: {why}"),
+            OpenProblem::WrongKind => write!(f, "{path} is neither a file nor a block device"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// File or block device that is open.
+#[derive(Debug)]
+pub struct Opened {
+    file: File,
+    sectors: u64,
+    is_file: bool,
+    is_in_memory: bool,
+    /// Reads and writes go past the page cache.
+    is_direct: bool,
+}
+
+impl Opened {
+    /// Opens for reading.
+    ///
+    /// # Errors
+    /// When there is no file or block device that can be read.
+    pub fn to_read(path: &Path) -> Result<Opened, OpenError> {
+        open(path, File::options().read(true).custom_flags(flags(OFlags::NONBLOCK)))
+    }
+
+    /// Opens what nobody else uses for writing, and keeps others from it while it is open.
+    ///
+    /// # Errors
+    /// When there is no file or block device that can be written, or somebody uses it.
+    pub fn to_write(path: &Path) -> Result<Opened, OpenError> {
+        let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+        // The kernel refuses what is mounted, a member of md or held by device mapper; of files this flag says nothing.
+        let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
+        let options = flags(OFlags::NONBLOCK | exclusive);
+        let opened = open(path, File::options().read(true).write(true).custom_flags(options))?;
+        let in_use = |why: String| OpenError { path: path.to_owned(), problem: OpenProblem::InUse(why) };
+        opened
+            .file
+            .try_lock()
+            .map_err(|_| in_use("another program has locked it, or it is given twice".to_owned()))?;
+        if let Some(device) = loop_over(path) {
+            return Err(in_use(format!("it is the file behind {device}")));
+        }
+        Ok(opened)
+    }
+
+    /// Makes reads and writes go past the page cache, where the device takes them at any sector. A file in memory has no other
+    /// place, and a device with larger sectors is written through the page cache.
+    ///
+    /// # Errors
+    /// When the device cannot be read.
+    pub fn make_direct(&mut self) -> io::Result<()> {
+        let before = rustix::fs::fcntl_getfl(&self.file)?;
+        if self.is_in_memory || rustix::fs::fcntl_setfl(&self.file, before | OFlags::DIRECT).is_err() {
+            return Ok(());
+        }
+        let mut page = Box::new(Page([0; BLOCK_BYTES]));
+        let mut sector = [IoSliceMut::new(&mut page.0[..512])];
+        match rustix::io::preadv2(&self.file, &mut sector, SECTOR_BYTES_U64, ReadWriteFlags::empty()) {
+            Ok(_) => self.is_direct = true,
+            Err(_) => rustix::fs::fcntl_setfl(&self.file, before)?,
+        }
+        Ok(())
+    }
+
+    /// File.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// File, which stays locked.
+    #[must_use]
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
+    /// Sectors of 512 bytes.
+    #[must_use]
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// True of a regular file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.is_file
+    }
+
+    /// True of a file whose file system lies in memory.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.is_in_memory
+    }
+
+    /// True when reads and writes go past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// Sectors of 512 bytes that the device writes all or none.
+    #[must_use]
+    pub fn logical_sectors(&self) -> u32 {
+        if self.is_file {
+            return 1;
+        }
+        rustix::fs::ioctl_blksszget(&self.file).map_or(1, |bytes| (bytes / 512).max(1))
+    }
+
+    /// True when a write that is complete may be lost on power failure until a flush.
+    #[must_use]
+    pub fn has_volatile_cache(&self) -> bool {
+        if self.is_file || !self.is_direct {
+            return true;
+        }
+        let Ok(metadata) = self.file.metadata() else { return true };
+        let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+        let device = format!("/sys/dev/block/{major}:{minor}");
+        // A partition's queue is that of its drive.
+        let cache = ["queue", "../queue"]
+            .into_iter()
+            .find_map(|queue| std::fs::read_to_string(format!("{device}/{queue}/write_cache")).ok());
+        cache.is_none_or(|cache| cache.trim() != "write through")
+    }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
+}
+
+/// Opening must not wait: for the other end of a pipe, or for a medium.
+fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
+    let because = |problem| OpenError { path: path.to_owned(), problem };
+    let mut file = options.open(path).map_err(|error| {
+        because(match error.kind() {
+            ErrorKind::NotFound => OpenProblem::Absent(error),
+            ErrorKind::ResourceBusy => OpenProblem::InUse(error.to_string()),
+            _ => OpenProblem::Io(error),
+        })
+    })?;
+    let io = |error| because(OpenProblem::Io(error));
+    let kind = file.metadata().map_err(io)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(because(OpenProblem::WrongKind));
+    }
+    // Of a block device the metadata have no size.
+    let bytes = file.seek(SeekFrom::End(0)).map_err(io)?;
+    let file_system = rustix::fs::fstatfs(&file).map_or(0, |system| system.f_type);
+    let is_in_memory =
+        kind.is_file() && [TMPFS, RAMFS].iter().any(|magic| u64::try_from(file_system) == Ok(*magic));
+    let sectors = bytes / SECTOR_BYTES_U64;
+    Ok(Opened { file, sectors, is_file: kind.is_file(), is_in_memory, is_direct: false })
+}
+
+/// Loop device over a file.
+fn loop_over(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let mut devices = std::fs::read_dir("/sys/block").ok()?.filter_map(Result::ok);
+    let found = devices.find(|device| {
+        let backing = std::fs::read_to_string(device.path().join("loop/backing_file"));
+        backing.is_ok_and(|backing| Path::new(backing.trim_end()) == path)
+    })?;
+    Some(format!("/dev/{}", found.file_name().display()))
+}

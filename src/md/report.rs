@@ -1,0 +1,315 @@
+//! State of an array of md, for people and as JSON.
+
+use crate::exit::Exit;
+use crate::progress::Progress;
+use array::inplace::scribe::Mark;
+use array::inplace::status::Status;
+use base::units::human_bytes;
+use block::md::assembly::{Assembly, Part, Policy};
+use block::md::examine::array_bytes;
+use block::md::superblock::RoleEntry;
+use block::md::{Role, SECTOR_BYTES_U64, names};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The JSON object of `zoneweave status --json` of an array of md.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Report {
+    /// Always `md`.
+    pub format: String,
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// True when a server answers for it.
+    pub served: bool,
+    /// `clean`, `active`, `resyncing`, `degraded` or `failed`.
+    pub state: String,
+    /// Reason why it cannot be served; null when it can.
+    #[serde(default)]
+    pub refused: Option<String>,
+    /// Members by role.
+    pub members: Vec<MemberReport>,
+    /// Events of the superblocks.
+    pub events: u64,
+    /// The dirty mark is on the superblocks.
+    pub dirty: bool,
+    /// Regions of the bitmap; null without one.
+    pub bitmap: Option<BitmapReport>,
+    /// The resync that goes on, of one member's sectors.
+    pub resync: Option<Progress>,
+    /// Rows of 4 KiB whose parities nobody could make right.
+    pub rows_in_doubt: u64,
+    /// Work since the server started; null without one.
+    pub counters: Option<CountersReport>,
+}
+
+/// What an array is, which does not change while it is served.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Identity {
+    /// Array UUID.
+    pub array: String,
+    /// Name with the host that made it.
+    pub name: String,
+    /// `raid4`, `raid5` or `raid6`.
+    pub level: String,
+    /// Layout by md's name; null of RAID-4.
+    pub layout: Option<String>,
+    pub chunk_bytes: u64,
+    /// Size of the volume.
+    pub capacity_bytes: u64,
+    /// `resync`, `bitmap`, `ppl` or `journal`.
+    pub policy: String,
+}
+
+/// Member.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct MemberReport {
+    pub role: u16,
+    /// Path; null where none is known.
+    pub path: Option<String>,
+    /// `active` or `missing`.
+    pub state: String,
+    /// What is wrong with it at present; null when nothing is.
+    #[serde(default)]
+    pub trouble: Option<String>,
+}
+
+/// Regions of a bitmap.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct BitmapReport {
+    pub regions: u64,
+    pub regions_set: u64,
+}
+
+/// Blocks of 4 KiB and others, since the server started.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct CountersReport {
+    /// Blocks that clients read and wrote.
+    pub blocks_read: u64,
+    pub blocks_written: u64,
+    /// Blocks read for writes, and written: data and parities.
+    pub member_blocks_read: u64,
+    pub member_blocks_written: u64,
+    /// Rows whose parities changed by differences, and were computed anew.
+    pub rows_modified: u64,
+    pub rows_reconstructed: u64,
+    /// Blocks decoded because their member could not return them.
+    pub blocks_decoded: u64,
+    pub blocks_unreadable: u64,
+    /// Parities that a resync found wrong.
+    pub parities_resynced: u64,
+    /// Writes over all members.
+    pub superblock_writes: u64,
+    pub bitmap_writes: u64,
+}
+
+impl Identity {
+    /// Identity as the members' superblocks say.
+    pub fn of(assembly: &Assembly<'_>) -> Identity {
+        let superblock = assembly.superblock();
+        let shape = superblock.shape;
+        let policy = match assembly.policy() {
+            Policy::Resync => "resync",
+            Policy::Bitmap => "bitmap",
+            Policy::Ppl => "ppl",
+            Policy::Journal => "journal",
+        };
+        Identity {
+            array: assembly.array.to_string(),
+            name: superblock.name(),
+            level: names::level(shape.level).unwrap_or("unknown").to_owned(),
+            layout: names::layout(shape.level, shape.layout).map(str::to_owned),
+            chunk_bytes: u64::from(shape.chunk) * SECTOR_BYTES_U64,
+            capacity_bytes: array_bytes(superblock).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0),
+            policy: policy.to_owned(),
+        }
+    }
+}
+
+impl Report {
+    /// State of an array that is not served, as its members say.
+    pub fn of_assembly(assembly: &Assembly<'_>, paths: &[Option<String>]) -> Report {
+        let superblock = assembly.superblock();
+        let missing = |role: u16| assembly.missing.contains(&Role(role));
+        let state = match (assembly.can_be_served(), assembly.is_degraded(), superblock.is_clean()) {
+            (false, ..) => "failed",
+            (true, true, _) => "degraded",
+            (true, false, true) => "clean",
+            (true, false, false) => "active",
+        };
+        let regions =
+            assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|found| found.as_ref().ok());
+        let bitmap = regions.map(|bitmap| BitmapReport {
+            regions: bitmap.bits.regions(),
+            regions_set: u64::try_from(bitmap.bits.set().count()).unwrap_or(u64::MAX),
+        });
+        Report {
+            format: "md".to_owned(),
+            identity: Identity::of(assembly),
+            served: false,
+            state: state.to_owned(),
+            refused: (!assembly.can_be_served()).then(|| assembly.in_words()),
+            members: members(paths, missing),
+            events: superblock.state.events,
+            dirty: !superblock.is_clean(),
+            bitmap,
+            resync: None,
+            rows_in_doubt: 0,
+            counters: None,
+        }
+    }
+
+    /// State of an array that is served.
+    pub fn of_service(
+        identity: &Identity,
+        status: &Status,
+        paths: &[Option<String>],
+        resync_bytes_per_second: Option<u64>,
+    ) -> Report {
+        let missing = |role: u16| status.missing.contains(&Role(role));
+        let state = match status {
+            Status { is_broken: true, .. } => "failed",
+            Status { missing, .. } if !missing.is_empty() => "degraded",
+            Status { is_resyncing: true, .. } => "resyncing",
+            Status { mark: Mark::Dirty | Mark::Unsure, .. } => "active",
+            Status { mark: Mark::Clean, .. } => "clean",
+        };
+        let counters = status.counters;
+        let total = status.resync_total * SECTOR_BYTES_U64;
+        let left = status.resync_left * SECTOR_BYTES_U64;
+        let resync = status
+            .is_resyncing
+            .then(|| Progress::new(total - left.min(total), total, resync_bytes_per_second));
+        Report {
+            format: "md".to_owned(),
+            identity: identity.clone(),
+            served: true,
+            state: state.to_owned(),
+            refused: None,
+            members: members(paths, missing),
+            events: status.events,
+            dirty: status.mark != Mark::Clean,
+            bitmap: status.regions.map(|(set, regions)| BitmapReport {
+                regions,
+                regions_set: u64::try_from(set).unwrap_or(u64::MAX),
+            }),
+            resync,
+            rows_in_doubt: u64::try_from(status.rows_in_doubt).unwrap_or(u64::MAX),
+            counters: Some(CountersReport {
+                blocks_read: counters.read,
+                blocks_written: counters.written,
+                member_blocks_read: counters.read_for_writes,
+                member_blocks_written: counters.member_written,
+                rows_modified: counters.modified,
+                rows_reconstructed: counters.reconstructed,
+                blocks_decoded: counters.decoded,
+                blocks_unreadable: counters.unreadable,
+                parities_resynced: counters.resynced,
+                superblock_writes: counters.superblocks,
+                bitmap_writes: counters.bitmap_pages,
+            }),
+        }
+    }
+
+    /// Exit code that tells the state.
+    pub fn exit(&self) -> Exit {
+        match self.state.as_str() {
+            "clean" | "active" | "resyncing" => Exit::Well,
+            "degraded" => Exit::Degraded,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+fn members(paths: &[Option<String>], is_missing: impl Fn(u16) -> bool) -> Vec<MemberReport> {
+    (0_u16..)
+        .zip(paths)
+        .map(|(role, path)| MemberReport {
+            role,
+            path: path.clone(),
+            state: if is_missing(role) { "missing" } else { "active" }.to_owned(),
+            trouble: None,
+        })
+        .collect()
+}
+
+/// Path of the member that has, or had last, each role.
+pub fn paths_by_role(assembly: &Assembly<'_>) -> Vec<Option<String>> {
+    let roles = usize::try_from(assembly.superblock().shape.members).unwrap_or(0);
+    let mut paths = vec![None; roles];
+    let mut put = |role: Role, path: &str| {
+        if let Some(place) = paths.get_mut(role.index()).filter(|place: &&mut Option<String>| place.is_none())
+        {
+            *place = Some(path.to_owned());
+        }
+    };
+    for (member, part) in &assembly.devices {
+        if let Part::Active(role) | Part::Recovering(role, _) = part {
+            put(*role, &member.name);
+        }
+    }
+    for (member, part) in &assembly.devices {
+        if let (Part::Stale, RoleEntry::Member(role)) = (part, member.superblock().role()) {
+            put(role, &member.name);
+        }
+    }
+    paths
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Identity { array, name, level, layout, chunk_bytes, capacity_bytes, policy } = &self.identity;
+        let layout = layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
+        writeln!(f, "array     {array} ({name}), Linux md")?;
+        let served = if self.served { "served" } else { "not served" };
+        writeln!(f, "state     {}, {served}", self.state)?;
+        if let Some(refused) = &self.refused {
+            writeln!(f, "          {refused}")?;
+        }
+        let chunk = human_bytes(*chunk_bytes);
+        writeln!(f, "level     {level}{layout}, {} members, chunks of {chunk}", self.members.len())?;
+        writeln!(f, "capacity  {}", human_bytes(*capacity_bytes))?;
+        let bitmap = self
+            .bitmap
+            .map(|BitmapReport { regions, regions_set }| format!(", {regions_set} of {regions} regions set"));
+        let dirty = if self.dirty { "dirty" } else { "clean" };
+        writeln!(
+            f,
+            "parities  {dirty}, policy {policy}{}; events {}",
+            bitmap.unwrap_or_default(),
+            self.events
+        )?;
+        if let Some(resync) = &self.resync {
+            writeln!(f, "resync    {resync}")?;
+        }
+        if self.rows_in_doubt > 0 {
+            writeln!(
+                f,
+                "doubt     the parities of {} rows of 4 KiB could not be made right",
+                self.rows_in_doubt
+            )?;
+        }
+        for MemberReport { role, path, state, trouble } in &self.members {
+            let path = path.as_deref().unwrap_or("-");
+            let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
+            writeln!(f, "member {role:<2} {state} {path}{trouble}")?;
+        }
+        if let Some(counters) = &self.counters {
+            writeln!(
+                f,
+                "blocks    {} read, {} written; of members {} read for that and {} written",
+                counters.blocks_read,
+                counters.blocks_written,
+                counters.member_blocks_read,
+                counters.member_blocks_written
+            )?;
+            if counters.blocks_decoded + counters.blocks_unreadable > 0 {
+                writeln!(
+                    f,
+                    "          {} decoded, {} unreadable",
+                    counters.blocks_decoded, counters.blocks_unreadable
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! `zoneweave serve` of an array of md: members are opened, judged, and served in place until told to stop.
+//!
+//! Nothing is written to a member before the first write, or the resync of an array that was not stopped clean.
+
+use super::array::Array;
+use super::description::Description;
+use super::report::{Identity, paths_by_role};
+use super::served::{ResyncLog, ServedMd};
+use super::watch::Watch;
+use crate::cli::ServiceOptions;
+use crate::exit::Exit;
+use crate::serve::{announce, listen};
+use crate::signals::Impatience;
+use anyhow::{Context, Result};
+use array::inplace::start::{Tuning, members_of, start};
+use array::inplace::volume::InPlaceVolume;
+use array::request::Volume;
+use base::time::Nanos;
+use base::units::BLOCK_BYTES_U64;
+use block::device::BlockDevice;
+use block::devices::DeviceSet;
+use block::md::assembly::Assembly;
+use block::md::superblock::RoleEntry;
+use block::md::{Role, refusal};
+use drive::Bell;
+use drive::ordinary::OrdinaryDrive;
+use server::{ExportConfig, ServerConfig, Service, Stop, WallClock};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Longest time that the clean mark may take when the service ends.
+const STOP_MAX: Nanos = Nanos(60_000_000_000);
+
+/// Name of the volume for clients.
+const EXPORT: &str = "zoneweave";
+
+/// Serves an array.
+pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
+    expect_options(options)?;
+    let impatience = Impatience::begin().context("signal handling")?;
+    let clock = WallClock::start();
+    let description = Description::open(dir)?;
+    let mut array = Array::open_those_there(&description.uuid, &description.paths(dir), true)?;
+    for device in array.devices_mut() {
+        device.make_direct().context("reading a member")?;
+    }
+    let assembly = array.judge()?;
+    expect_served(&assembly, &array)?;
+    expect_members(&assembly, &array, options.degraded)?;
+    let (listener, control) = listen(dir, options.listen.as_ref())?;
+    let place = listener.place().clone();
+    log::info!("the array {}", assembly.in_words());
+    let identity = Identity::of(&assembly);
+    let paths = paths_by_role(&assembly);
+    let bell = Bell::new().context("event descriptor of the members")?;
+    let volume = open_volume(array, &bell)?;
+    let (stop, handle) = Stop::new().context("signal handling")?;
+    handle.on_signals().context("signal handling")?;
+    drop(impatience);
+    let announced = announce(&place, EXPORT, volume.blocks() * BLOCK_BYTES_U64)?;
+    let config = ServerConfig {
+        exports: vec![ExportConfig {
+            name: EXPORT.to_owned(),
+            description: format!("Linux md array {}", identity.array),
+        }],
+        cores: options.cores,
+        ..ServerConfig::default()
+    };
+    let wake_fds = vec![bell.descriptor().context("event descriptor of the members")?];
+    let service = Service { listeners: vec![listener], control: Some(control), wake_fds, stop, clock };
+    let missing = volume.engine.status().missing;
+    let mut served = ServedMd {
+        watch: Watch::new(options.drive_timeout, paths.len(), &missing, clock.now()),
+        volume,
+        identity,
+        paths,
+        stop: handle,
+        resync: ResyncLog::default(),
+    };
+    let result = server::run(&config, service, &mut served);
+    let is_marked = stop_clean(&mut served.volume, clock);
+    result?;
+    if is_marked {
+        log::info!("stopped; everything written is on the members, and their superblocks say so");
+    } else {
+        log::warn!("stopped; the superblocks do not say clean: the next start resyncs what they name");
+    }
+    announced.finish();
+    Ok(Exit::Well)
+}
+
+/// Refuses what means nothing to an array of md.
+fn expect_options(options: &ServiceOptions) -> Result<()> {
+    let foreign = [
+        ("--profile", options.profile.is_some()),
+        ("--index-memory", options.index_memory.is_some()),
+        ("--stripe-tables-memory", options.stripe_tables_memory.is_some()),
+        ("--rebuild-rate", options.rebuild_rate.is_some()),
+    ];
+    match foreign.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            Err(Exit::Usage.error(format!("{option} is for arrays of zoned drives; this one is of Linux md")))
+        }
+    }
+}
+
+fn expect_served(assembly: &Assembly<'_>, array: &Array) -> Result<()> {
+    let Err(refused) = members_of(assembly) else { return Ok(()) };
+    let mut said = refused.to_string();
+    if !array.absent.is_empty() {
+        said = format!("{said}; {}", array.absent_in_words());
+    }
+    Err(Exit::Failed.error(said))
+}
+
+/// Refuses to go on without members that the superblocks count on, unless that is allowed: they may be back in a moment.
+fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Result<()> {
+    let counted: Vec<RoleEntry> =
+        assembly.superblock().roles.iter().map(|entry| RoleEntry::of(*entry)).collect();
+    let is_counted = |role: &Role| counted.contains(&RoleEntry::Member(*role));
+    let lacking: Vec<Role> = assembly.missing.iter().copied().filter(is_counted).collect();
+    if lacking.is_empty() || degraded {
+        return Ok(());
+    }
+    let why = match array.absent.is_empty() {
+        true => String::new(),
+        false => format!(": {}", array.absent_in_words()),
+    };
+    Err(Exit::Degraded.error(format!(
+        "the array counts on {}, and it is not there{why}; nothing was written. --degraded starts without it",
+        refusal::members(&lacking)
+    )))
+}
+
+/// Couples an engine with the devices of its members; others are closed.
+fn open_volume(array: Array, bell: &Bell) -> Result<InPlaceVolume> {
+    let (members, devices) = array.into_parts();
+    let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
+    let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
+    let mut volatile = vec![true; usize::try_from(assembly.superblock().shape.members)?];
+    let mut drives: Vec<Option<Box<dyn BlockDevice>>> = volatile.iter().map(|_| None).collect();
+    let descriptor = bell.descriptor().context("event descriptor of the members")?;
+    for (member, device) in members.iter().zip(devices) {
+        let own = |(_, other): &&(Role, &_)| std::ptr::eq(*other, member);
+        let Some((role, _)) = roles.iter().find(own) else { continue };
+        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
+        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        volatile[role.index()] = drive.geometry().volatile_cache;
+        drives[role.index()] = Some(Box::new(drive));
+    }
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let engine = start(&assembly, |role| volatile[role.index()], Tuning { began, ..Tuning::default() });
+    let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
+    bell.listen();
+    Ok(InPlaceVolume::new(engine, DeviceSet::new(drives)))
+}
+
+/// Marks the array clean; false when that cannot be, or takes too long.
+fn stop_clean(volume: &mut InPlaceVolume, clock: WallClock) -> bool {
+    volume.engine.stop();
+    let due = clock.now() + STOP_MAX;
+    let mut replies = Vec::new();
+    while !volume.engine.has_stopped() && clock.now() < due {
+        if !volume.turn(clock.now(), &mut replies) {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+    }
+    let status = volume.engine.status();
+    volume.engine.has_stopped() && !status.is_broken && status.mark == array::inplace::scribe::Mark::Clean
+}

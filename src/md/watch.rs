@@ -1,0 +1,130 @@
+//! Watching over the members of a served array: what failed, what is lost, what is not answered, what waits for room.
+//!
+//! A member whose oldest command is older than the limit is named; after twice the limit it is given up, unless the array cannot
+//! do without it: then what it lies on is in trouble, and its commands wait until that is over.
+
+use array::inplace::volume::InPlaceVolume;
+use base::time::{Instant, Nanos};
+use block::condition::Condition;
+use block::md::Role;
+
+/// Time between two looks.
+const LOOK_EVERY: Nanos = Nanos(1_000_000_000);
+
+/// See the module.
+pub struct Watch {
+    limit: Nanos,
+    looked_at: Instant,
+    members: Vec<Seen>,
+}
+
+/// What is known of a member.
+#[derive(Clone, Default)]
+struct Seen {
+    is_missing: bool,
+    condition: Condition,
+    is_overdue: bool,
+    lacks_room: bool,
+}
+
+impl Watch {
+    /// A watch that reports what is not answered within `limit`; zero is for ever. `missing` members are known to be.
+    pub fn new(limit: Nanos, roles: usize, missing: &[Role], now: Instant) -> Watch {
+        let mut members = vec![Seen::default(); roles];
+        missing.iter().for_each(|role| members[role.index()].is_missing = true);
+        Watch { limit, looked_at: now, members }
+    }
+
+    /// Time of the next look.
+    pub fn next_look(&self) -> Instant {
+        self.looked_at + LOOK_EVERY
+    }
+
+    /// Looks, if it is time to, and says what has changed.
+    pub fn look(&mut self, now: Instant, volume: &mut InPlaceVolume, name: impl Fn(Role) -> String) {
+        if now < self.next_look() {
+            return;
+        }
+        self.looked_at = now;
+        let roles = (0_u16..).map(Role).take(self.members.len());
+        let mut lost: Vec<Role> = Vec::new();
+        let mut overdue: Vec<Role> = Vec::new();
+        for role in roles {
+            let seen = &mut self.members[role.index()];
+            if seen.is_missing {
+                continue;
+            }
+            seen.condition = volume.devices.condition(now, role).unwrap_or_default();
+            note_room(seen, &name(role));
+            if let Some(loss) = seen.condition.loss {
+                log::error!("{}: {loss}; it is handled as a failed member", name(role));
+                lost.push(role);
+            } else if note_overdue(seen, now, self.limit, &name(role)) {
+                overdue.push(role);
+            }
+        }
+        lost.iter().for_each(|role| volume.give_up_member(*role));
+        if !overdue.is_empty() && volume.engine.can_lose(overdue.len()) {
+            for role in overdue {
+                log::error!("{}: does not answer, is given up and handled as a failed member", name(role));
+                volume.give_up_member(role);
+            }
+        }
+        self.note_failures(volume, name);
+    }
+
+    fn note_failures(&mut self, volume: &InPlaceVolume, name: impl Fn(Role) -> String) {
+        let status = volume.engine.status();
+        for role in &status.missing {
+            if !std::mem::replace(&mut self.members[role.index()].is_missing, true) {
+                let state = if status.is_broken {
+                    "nothing can be written any more"
+                } else {
+                    "the array is degraded"
+                };
+                log::error!("{} has failed: {state}", name(*role));
+            }
+        }
+    }
+
+    /// Present trouble of a member, in words.
+    pub fn trouble(&self, now: Instant, role: Role) -> Option<String> {
+        let Seen { condition, is_overdue, .. } = self.members.get(role.index())?;
+        let seconds = |since: Instant| now.since(since).0 / 1_000_000_000;
+        if let Some(loss) = condition.loss {
+            return Some(loss.to_string());
+        }
+        if let Some(since) = condition.waits_for_room_since {
+            return Some(format!("its file system is full; writes have waited for {} s", seconds(since)));
+        }
+        let oldest = condition.oldest.filter(|_| *is_overdue)?;
+        Some(format!("a command has not been answered for {} s", seconds(oldest)))
+    }
+}
+
+fn note_room(seen: &mut Seen, name: &str) {
+    let lacks_room = seen.condition.waits_for_room_since.is_some();
+    match (std::mem::replace(&mut seen.lacks_room, lacks_room), lacks_room) {
+        (false, true) => {
+            log::error!(
+                "{name}: its file system is full; writes wait, and go on by themselves when there is room"
+            );
+        }
+        (true, false) => log::warn!("{name}: there is room again, writes go on"),
+        (true, true) | (false, false) => {}
+    }
+}
+
+/// True when the member's time is over.
+fn note_overdue(seen: &mut Seen, now: Instant, limit: Nanos, name: &str) -> bool {
+    let age = seen.condition.oldest.map_or(Nanos(0), |oldest| now.since(oldest));
+    let is_overdue = limit > Nanos(0) && age >= limit;
+    match (std::mem::replace(&mut seen.is_overdue, is_overdue), is_overdue) {
+        (false, true) => {
+            log::error!("{name}: a command has not been answered for {} s", age.0 / 1_000_000_000)
+        }
+        (true, false) => log::warn!("{name}: answers again"),
+        (true, true) | (false, false) => {}
+    }
+    is_overdue && age.0 >= 2 * limit.0
+}

@@ -1,0 +1,245 @@
+//! Arrays of Linux md, served in place: made here or by mdadm, whole, degraded and after a `kill -9`; what lies on the members is
+//! read by `md read` and `md check`, which share no code with the engine.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../crates/block/tests/support/golden.rs"]
+mod golden;
+mod support;
+
+use std::path::{Path, PathBuf};
+use support::run::{Finished, SOON, run_for};
+use support::scratch::Scratch;
+use support::server::{Server, ask, status, zoneweave};
+use support::text;
+
+/// Members of a golden array as files in a directory of their own.
+fn unpacked(scratch: &Scratch, array: &str) -> Vec<PathBuf> {
+    let dir = scratch.join(&format!("{array}-members"));
+    std::fs::create_dir(&dir).unwrap();
+    let members = golden::members(array).into_iter().map(|(name, bytes)| {
+        let path = dir.join(&name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    });
+    members.collect()
+}
+
+fn blanks(scratch: &Scratch, count: usize) -> Vec<PathBuf> {
+    let blank = |index: usize| {
+        let path = scratch.join(&format!("m{index}"));
+        std::fs::File::create(&path).unwrap().set_len(24 << 20).unwrap();
+        path
+    };
+    (0..count).map(blank).collect()
+}
+
+fn create(scratch: &Scratch, level: &str, members: &[PathBuf]) -> PathBuf {
+    let dir = scratch.join("a");
+    let count = members.len().to_string();
+    let fixed = ["--level", level, "--chunk", "64", "--raid-devices", &count];
+    let made = run_for(SOON, zoneweave().args(["md", "create"]).arg(&dir).args(fixed).args(members));
+    assert_eq!(made.code(), Some(0), "{made}");
+    dir
+}
+
+fn assemble(dir: &Path, options: &[&str], members: &[PathBuf]) -> Finished {
+    run_for(SOON, zoneweave().args(["md", "assemble"]).arg(dir).args(options).args(members))
+}
+
+/// The volume as the independent reader of closed members sees it.
+fn volume(scratch: &Scratch, name: &str, what: &[&Path]) -> Vec<u8> {
+    let copy = scratch.join(name);
+    let done = run_for(SOON, zoneweave().args(["md", "read", "--output"]).arg(&copy).args(what));
+    assert!(matches!(done.code(), Some(0 | 3)), "{done}");
+    std::fs::read(copy).unwrap()
+}
+
+/// Writes here and there: whole stripes, single blocks, and less than a block. Returns what the volume holds then.
+fn write_here_and_there(server: &Server, mut content: Vec<u8>) -> Vec<u8> {
+    let mut random = support::random(23);
+    let mut client = server.client();
+    for round in 0..60_usize {
+        let bytes = [512, 4096, 12_288, 65_536, 400_000][round % 5];
+        let sectors = u64::try_from((content.len() - bytes) / 512).unwrap();
+        let offset = usize::try_from(random.below(sectors)).unwrap() * 512;
+        let data = support::random_bytes(&mut random, bytes);
+        client.write(offset.try_into().unwrap(), &data).unwrap();
+        content[offset..offset + bytes].copy_from_slice(&data);
+    }
+    client.flush().unwrap();
+    content
+}
+
+/// The volume as clients read it.
+fn read_all(server: &Server, bytes: usize) -> Vec<u8> {
+    let mut client = server.client();
+    let mut content = Vec::with_capacity(bytes);
+    while content.len() < bytes {
+        let length = (bytes - content.len()).min(1 << 20);
+        content.extend(client.read(content.len().try_into().unwrap(), length.try_into().unwrap()).unwrap());
+    }
+    content
+}
+
+#[test]
+fn what_is_written_is_there_after_a_kill_and_parities_are_right() {
+    for (level, count) in [("4", 3), ("5", 4), ("6", 5)] {
+        let scratch = Scratch::new("md-serve");
+        let members = blanks(&scratch, count);
+        let dir = create(&scratch, level, &members);
+        let server = Server::serve(&dir);
+        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        let content = write_here_and_there(&server, vec![0; bytes]);
+        server.kill_9();
+        let server = Server::serve(&dir);
+        assert!(read_all(&server, bytes) == content, "RAID-{level} after a kill");
+        let content = write_here_and_there(&server, content);
+        server.stop();
+        let state = status(&dir);
+        assert_eq!(
+            (&state["state"], &state["served"], &state["dirty"]),
+            (&"clean".into(), &false.into(), &false.into())
+        );
+        let checked = ask(&["check", text(&dir)]);
+        assert!(checked.code() == Some(0) && checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
+        assert!(volume(&scratch, "copy", &[&dir]) == content, "RAID-{level} on the media");
+    }
+}
+
+#[test]
+fn an_array_goes_on_without_as_many_members_as_it_has_parities() {
+    let scratch = Scratch::new("md-degraded");
+    let members = blanks(&scratch, 5);
+    let dir = create(&scratch, "6", &members);
+    let server = Server::serve(&dir);
+    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    let content = write_here_and_there(&server, vec![0; bytes]);
+    let failed = ask(&["md", "fail", text(&dir), text(&members[1])]);
+    assert_eq!(failed.code(), Some(0), "{failed}");
+    let again = ask(&["md", "fail", text(&dir), "1"]);
+    assert!(again.code() == Some(2) && again.stderr.contains("failed already"), "{again}");
+    assert_eq!(ask(&["status", text(&dir)]).code(), Some(3));
+    let content = write_here_and_there(&server, content);
+    assert_eq!(ask(&["md", "fail", text(&dir), "4"]).code(), Some(0));
+    let refused = ask(&["md", "fail", text(&dir), "0"]);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("cannot do without"), "{refused}");
+    let content = write_here_and_there(&server, content);
+    assert!(read_all(&server, bytes) == content, "without two members");
+    server.stop();
+    // The superblocks say who is missing: nothing has to be allowed.
+    let server = Server::serve(&dir);
+    assert!(read_all(&server, bytes) == content, "started without two members");
+    assert_eq!(status(&dir)["state"], "degraded");
+    server.stop();
+    assert!(volume(&scratch, "copy", &[&dir]) == content, "on the media");
+}
+
+#[test]
+fn a_member_that_is_not_there_is_missed() {
+    let scratch = Scratch::new("md-missed");
+    let members = blanks(&scratch, 4);
+    let dir = create(&scratch, "5", &members);
+    let server = Server::serve(&dir);
+    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    let content = write_here_and_there(&server, vec![0; bytes]);
+    let busy = ask(&["serve", text(&dir), "--listen", "tcp:127.0.0.1:0"]);
+    assert!(busy.code() == Some(5) && busy.stderr.contains("is in use"), "{busy}");
+    server.stop();
+    let away = scratch.join("away");
+    std::fs::rename(&members[2], &away).unwrap();
+    let before: Vec<_> = [0, 1, 3].map(|index: usize| std::fs::read(&members[index]).unwrap()).into();
+    let refused = ask(&["serve", text(&dir)]);
+    assert!(refused.code() == Some(3) && refused.stderr.contains("counts on member 2"), "{refused}");
+    assert!(refused.stderr.contains(text(&members[2])) && refused.stderr.contains("--degraded"), "{refused}");
+    let after: Vec<_> = [0, 1, 3].map(|index: usize| std::fs::read(&members[index]).unwrap()).into();
+    assert!(before == after, "a refused start writes nothing");
+    let server = Server::serve_degraded(&dir);
+    assert!(read_all(&server, bytes) == content, "without member 2");
+    let content = write_here_and_there(&server, content);
+    server.stop();
+    // What comes back missed writes: it is left out, and named.
+    std::fs::rename(&away, &members[2]).unwrap();
+    let server = Server::serve(&dir);
+    assert!(server.log().contains("left out"), "{}", server.log());
+    assert!(read_all(&server, bytes) == content, "with a stale member");
+    server.stop();
+    let foreign = ask(&["serve", text(&dir), "--profile", "zn540-1tb"]);
+    assert!(
+        foreign.code() == Some(2) && foreign.stderr.contains("--profile is for arrays of zoned drives"),
+        "{foreign}"
+    );
+}
+
+#[test]
+fn arrays_that_md_made_are_served() {
+    for (array, is_degraded) in [
+        ("r4", false),
+        ("r5-left-asymmetric", false),
+        ("r5-parity-first", false),
+        ("r5-v1.1", false),
+        ("r5-offset", false),
+        ("r5-crash-bitmap", false),
+        ("r5-crash-nobitmap", false),
+        ("r5-mid-resync", false),
+        ("r5-stale-bitmap", true),
+        ("r6-right-symmetric", false),
+        ("r6-ddf-N-continue", false),
+        ("r6-left-symmetric-6", false),
+        ("r6-two-lost", true),
+    ] {
+        let scratch = Scratch::new("md-golden");
+        let members = unpacked(&scratch, array);
+        let paths: Vec<&Path> = members.iter().map(PathBuf::as_path).collect();
+        let content = volume(&scratch, "before", &paths);
+        let before: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        let dir = scratch.join(array);
+        if is_degraded {
+            let refused = assemble(&dir, &[], &members);
+            assert!(refused.code() == Some(3) && refused.stderr.contains("--run"), "{array}: {refused}");
+        }
+        let made = assemble(&dir, &["--run"], &members);
+        assert_eq!(made.code(), Some(if is_degraded { 3 } else { 0 }), "{array}: {made}");
+        let after: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert!(before == after, "{array}: assembling writes nothing");
+        let server = Server::serve_degraded(&dir);
+        assert!(read_all(&server, content.len()) == content, "{array}: as md returned it");
+        let content = write_here_and_there(&server, content);
+        // Dirty and degraded, it would be refused.
+        if is_degraded {
+            server.stop()
+        } else {
+            server.kill_9()
+        }
+        let server = Server::serve(&dir);
+        assert!(read_all(&server, content.len()) == content, "{array}: after a restart");
+        assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{array}: {}", server.log());
+        server.stop();
+        let checked = ask(&["check", text(&dir)]);
+        assert!(checked.stdout.contains("mismatches: 0 sectors"), "{array}: {checked}");
+        assert!(volume(&scratch, "after", &[&dir]) == content, "{array}: on the media");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_by_name() {
+    for (array, why) in [
+        ("r5-ppl-clean", "partial parity log"),
+        ("r5-journal-clean", "journal"),
+        ("r5-mid-recovery", "is being recovered"),
+        ("r5-badblocks", "bad blocks"),
+        ("r5-reshape-grow", "reshape"),
+        ("r1", "level"),
+    ] {
+        let scratch = Scratch::new("md-refused");
+        let members = unpacked(&scratch, array);
+        let before: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        let dir = scratch.join(array);
+        let refused = assemble(&dir, &["--run"], &members);
+        assert!(refused.code() == Some(4) && refused.stderr.contains(why), "{array}: {refused}");
+        let after: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert!(before == after && !dir.exists(), "{array}: nothing is written");
+    }
+}
