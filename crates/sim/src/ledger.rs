@@ -16,6 +16,8 @@ pub struct Ledger {
     damaged: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
+    /// A scrub with repair began when all was at rest, and nothing broke since: no damage may be left.
+    scrubbed: bool,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -24,7 +26,8 @@ impl Ledger {
     #[must_use]
     pub fn new(code: ErasureCode) -> Ledger {
         let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
-        Ledger { code, blamed, damaged: BTreeSet::new(), lacking_zones, counts: BTreeMap::new() }
+        let (damaged, counts) = (BTreeSet::new(), BTreeMap::new());
+        Ledger { code, blamed, damaged, lacking_zones, scrubbed: false, counts }
     }
 
     /// A fault happened to a member.
@@ -51,9 +54,24 @@ impl Ledger {
         }
     }
 
-    /// True when something may break, or a read be wrong, without another step.
+    /// A scrub begins: one that repairs what it finds, with all at rest, leaves no damage behind.
+    pub fn begin_scrub(&mut self, repairs_all: bool) {
+        self.scrubbed = repairs_all && !self.may_break_later();
+    }
+
+    /// Something broke, or the scrub ended early: it says nothing any more.
+    pub fn end_scrub(&mut self) {
+        self.scrubbed = false;
+    }
+
+    /// True when the last scrub leaves no damage behind once it is done.
     #[must_use]
-    pub fn may_break_later(&self) -> bool {
+    pub fn is_scrubbed(&self) -> bool {
+        self.scrubbed
+    }
+
+    /// True when something may break, or a read be wrong, without another step.
+    fn may_break_later(&self) -> bool {
         let armed = [
             "misdirected reads",
             "stale reads",

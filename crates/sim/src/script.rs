@@ -5,7 +5,6 @@
 //! more.
 
 use crate::plan::{Plan, pick};
-use crate::re_add::spoils_media;
 use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
 use base::erasure::{ErasureCode, PieceSet};
 use base::random::Random;
@@ -300,13 +299,13 @@ impl Author<'_> {
         let mut gone = None;
         let steps = std::mem::take(&mut self.steps);
         // Another member may stay out, should the culprit fail meanwhile: then nobody can tell what a damaged drive lacks.
-        let is_spoilt = steps.iter().any(spoils_media);
+        let is_spoilt = steps.iter().any(Step::spoils_media);
         // Nobody can tell that a drive went back while another is out, if the array can lose one.
         let calm_from =
             steps.iter().rposition(|step| matches!(step, Step::Rollback { .. })).map_or(0, |at| at + 1);
         let mut steps = steps.into_iter().enumerate().peekable();
         while let Some((at, step)) = steps.next() {
-            if !matches!(step, Step::Hang { .. }) && !spoils_media(&step) {
+            if !matches!(step, Step::Hang { .. }) && !step.spoils_media() {
                 gone = step.member().or(gone);
             }
             if let Step::Away { member } | Step::Lose { member } = step {
