@@ -93,6 +93,7 @@ pub(crate) fn replace(service: &mut Service, bays: &mut Bays, member: usize) -> 
     // Half of it may be there: then it is not believed.
     bays.unplug(member);
     bays.away.remove(&member);
+    assert!(bays.drive_of[member] != drive, "the drive is a new one");
     bays.shelf.insert(member, bays.drive_of[member]);
     bays.drive_of[member] = drive;
     bays.plug_in(member);
@@ -211,6 +212,7 @@ fn read_at_once(
     for _ in 0..TURNS_MAX {
         volume.turn(now, &mut replies);
         let Some(mut reply) = replies.pop() else { continue };
+        assert!(replies.is_empty(), "one request has one answer");
         if reply.outcome != Outcome::Done {
             return Err(Failure::at(lba, format!("a read of {lba}+{blocks} fails on a copy of the drives")));
         }

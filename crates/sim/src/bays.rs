@@ -98,6 +98,7 @@ impl Bays {
 
     pub(crate) fn unplug_foreign(&mut self) {
         for (place, drive) in std::mem::take(&mut self.foreign) {
+            assert!(place < self.places.len(), "place {place} of {}", self.places.len());
             self.places[place] = drive;
         }
     }
@@ -117,12 +118,14 @@ impl Bays {
         for (member, place) in self.places.iter_mut().enumerate() {
             *place = Some(self.drive_of[member]).filter(|drive| plugged.contains(drive));
         }
+        assert!(self.places.iter().flatten().count() <= plugged.len(), "no drive appears");
         self.places != before
     }
 
     /// The drive that a member had before it was replaced is plugged in instead of the new one.
     pub(crate) fn bring_back_replaced(&mut self, member: usize, ledger: &mut Ledger) {
         let Some(old) = self.shelf.get(&member).copied() else { return };
+        assert!(old != self.drive_of[member], "another drive is on the shelf");
         if self.unplug(member) {
             self.shelf.insert(member, self.drive_of[member]);
             self.drive_of[member] = old;
@@ -159,6 +162,7 @@ impl Bays {
             self.blame_the_absent(ledger);
         }
         let away = std::mem::take(&mut self.away);
+        assert!(away.iter().all(|member| *member < self.drive_of.len()), "members of the array");
         if ledger.is_tolerable_without(&away) {
             return Err(Failure::new(format!("the array does not mount: {error}")));
         }
@@ -174,6 +178,7 @@ impl Bays {
     /// The drive was taken in.
     pub(crate) fn on_re_added(&mut self, re_added: &ReAdded, ledger: &mut Ledger) {
         let ReAdded { member, segments_whole, segments_to_rebuild } = *re_added;
+        assert!(member < self.drive_of.len(), "member {member} of {}", self.drive_of.len());
         self.outdated.remove(&member);
         ledger.end_scrub();
         ledger.blame(member, "drive re-added");

@@ -83,6 +83,7 @@ impl AtRest<'_> {
     /// Nobody is out whom no fault has touched.
     fn check_members(&mut self) -> Result<(), Failure> {
         let members = self.service.engine().members();
+        assert!(members.len() == self.service.plan.members, "each member has a state");
         for (member, state) in members.iter().enumerate() {
             if *state == MemberState::Failed && !self.service.ledger.is_blamed(member) {
                 return Err(Failure::new(format!("member {member} was failed without cause")));
@@ -119,8 +120,10 @@ impl AtRest<'_> {
                 Err(error) => return Err(Failure::new(format!("an array at rest does not mount: {error}"))),
             };
         self.check_index(&shard, &mut drives)?;
+        assert!(drives.len() == self.service.plan.members, "a copy of each drive, or none");
         let report = check(&shard, &mut drives, &report, self.service.now, |_| {});
         let served = self.service.engine().members();
+        assert!(served.len() == self.service.plan.members, "each member has a state");
         for problem in &report.problems {
             if !self.may_be(problem) || is_repaired && is_damage(problem, &served) {
                 return Err(Failure::new(format!("check finds {problem:?}")));

@@ -102,6 +102,12 @@ impl Clients {
     pub(crate) fn begin(&mut self, now: Instant, what: What) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
+        if let What::Write { lba, blocks, .. } | What::Observe { lba, blocks } = &what {
+            assert!(
+                *blocks > 0 && lba + blocks <= self.oracle.blocks(),
+                "block {lba}+{blocks} of the volume"
+            );
+        }
         self.rack.lock().trace.note(now, &Event::Asks(id));
         let before = self.pending.insert(id, Pending { since: now, what });
         assert!(before.is_none(), "request {id} is asked twice");

@@ -32,6 +32,7 @@ impl Ledger {
 
     /// A fault happened to a member.
     pub fn blame(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.blamed.insert(member);
         self.damaged.remove(&member);
         self.count(fault, 1);
@@ -39,6 +40,7 @@ impl Ledger {
 
     /// Blocks of a member are damaged, which a scrub can repair.
     pub fn blame_damage(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         if self.blamed.insert(member) {
             self.damaged.insert(member);
         }
@@ -47,6 +49,7 @@ impl Ledger {
 
     /// A scrub has repaired what there was: a member that alone was to blame, for damage alone, is as good as new.
     pub fn heal(&mut self) {
+        assert!(self.damaged.is_subset(&self.blamed), "who holds damaged blocks is to blame");
         if self.blamed.len() == 1 && self.blamed == self.damaged {
             self.blamed.clear();
             self.damaged.clear();
@@ -85,6 +88,7 @@ impl Ledger {
 
     /// A fault costs a member a zone, and nothing else: it may not fail for it.
     pub fn cost_zone(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.lacking_zones.insert(member);
         self.count(fault, 1);
     }
@@ -125,6 +129,7 @@ impl Ledger {
     #[must_use]
     pub fn is_tolerable_without(&self, away: &BTreeSet<usize>) -> bool {
         let lost: PieceSet = self.blamed.union(away).copied().collect();
+        assert!(lost.count() <= self.code.piece_count(), "members of the array");
         // Members are lost like pieces: those of mirrors do not rotate.
         self.code.can_decode(self.code.pieces().without(lost))
     }

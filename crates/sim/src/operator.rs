@@ -38,6 +38,7 @@ impl World {
         if self.service.is_dark() {
             return Ok(());
         }
+        assert!(self.service.clients.waiting() == 0, "clients are answered before a server stops");
         self.service.volume = None;
         self.service.ledger.end_scrub();
         self.service.rack.lock().drives.iter_mut().for_each(Drive::forget_flight);
@@ -113,6 +114,7 @@ impl World {
             self.bays.unplug(member);
             self.bays.away.remove(&member);
             self.bays.drive_of[member] = drive;
+            assert!(self.bays.spoilt.is_disjoint(&[member].into()), "a new drive is whole");
             self.bays.plug_in(member);
             let mut rack = self.service.rack.lock();
             rack.drives[drive].learn();

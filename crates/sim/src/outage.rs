@@ -25,6 +25,7 @@ impl World {
     }
 
     fn fail_drives(&mut self) {
+        assert!(self.service.volume.is_none(), "no engine is left when the power fails");
         self.service.clients.oracle.power_failed();
         self.service.tally.power_failures += 1;
         let mut rack = self.service.rack.lock();
@@ -44,6 +45,7 @@ impl World {
                     rack.power.arm(at, None, Blow::PowerOff);
                 }
             }
+            assert!(self.service.volume.is_none(), "an array is mounted once at a time");
             let devices = self
                 .bays
                 .places
@@ -105,6 +107,7 @@ impl World {
             }
             Err(MountError::NotReAdded { .. }) => {
                 self.re_adding = None;
+                assert!(self.service.volume.is_none(), "a mount that is refused serves nothing");
                 self.service.ledger.count("re-adds refused", 1);
                 Ok(Mounted::Again)
             }
@@ -120,6 +123,8 @@ impl World {
     }
 
     fn on_mounted(&mut self) -> Result<(), Failure> {
+        assert!(self.service.volume.is_some(), "an engine is there");
+        assert!(self.service.clients.waiting() == 0, "nobody waits before the mount");
         self.bays.blame_the_absent(&mut self.service.ledger);
         if !self.bays.foreign.is_empty() {
             return Err(Failure::new("a drive of another array was accepted"));

@@ -34,7 +34,9 @@ impl World {
             // In order: no other drive loses what it holds in its cache.
             self.service.volume = None;
         }
+        assert!(self.service.volume.is_none(), "engine and drives have parted");
         self.bring_back(member);
+        assert!(self.re_adding.is_none(), "one drive is re-added at a time");
         self.re_adding = Some(member);
         let mounted = self.mount(cut);
         if self.re_adding.take().is_some() {
@@ -48,6 +50,7 @@ impl World {
     fn bring_back(&mut self, member: usize) {
         self.bays.plug_in(member);
         let drive = self.bays.drive_of[member];
+        assert!(!self.bays.blank.contains(&drive), "only a drive of the array comes back");
         // A drive of another array may be in the last place.
         if self.bays.places.contains(&Some(drive)) {
             self.bays.away.remove(&member);

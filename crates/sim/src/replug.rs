@@ -13,6 +13,7 @@ const FOREIGN: usize = 100;
 impl Bays {
     /// Drives are unplugged, exchanged and replaced.
     pub(crate) fn replug(&mut self, step: &Step, service: &mut Service) {
+        assert!(service.is_dark(), "drives are plugged while the power is off");
         let members = service.plan.members;
         match *step {
             Step::Lose { member } if self.unplug(member) => {
@@ -30,6 +31,7 @@ impl Bays {
             }
             Step::Blank { member } if member < members && self.unplug(member) => {
                 let blank = self.empty_drive(member, service);
+                assert!(!self.places.contains(&Some(blank)), "a new drive is in no place yet");
                 self.drive_of[member] = blank;
                 self.plug_in(member);
                 self.blank.insert(blank);
@@ -51,6 +53,8 @@ impl Bays {
     /// A drive is as it was at an earlier moment, unless the member has another one since.
     fn go_back(&mut self, member: usize, service: &mut Service) {
         let Some(Taken { drive, snapshot, mounts }) = self.rollbacks.due(&self.drive_of) else { return };
+        assert!(service.is_dark(), "media go back while the power is off");
+        assert!(mounts <= service.tally.mounts, "a moment that was");
         // With too few others that know better, nobody can tell (TESTING.md).
         let others_gone = self.away.iter().copied();
         if !service.ledger.is_tolerable_without(&others_gone.chain([member]).collect()) {
@@ -89,6 +93,10 @@ impl Bays {
         drop(rack);
         let devices = (0..ids.len()).map(|member| Some(service.rack.device(first + member))).collect();
         let made = array.format(&mut DriveSet::new(devices), &ids);
+        assert!(
+            service.rack.lock().drives.len() == first + ids.len(),
+            "the other array has drives of its own"
+        );
         service.rack.lock().power.fail();
         if made.is_ok() && self.places.iter().flatten().count() > 1 {
             self.foreign.insert(place, self.places[place]);
@@ -101,8 +109,10 @@ impl Bays {
     pub(crate) fn empty_drive(&self, member: usize, service: &Service) -> usize {
         let drives = &mut service.rack.lock().drives;
         let mut id = uuid(member);
+        assert!(member < service.plan.members, "member {member} of {}", service.plan.members);
         id[8..].copy_from_slice(&(drives.len() as u64).to_le_bytes());
         drives.push(Drive::new(&service.plan, service.array.geometry(), id, member));
+        assert!(drives.len() > service.plan.members, "a new drive beside the first ones");
         drives.len() - 1
     }
 }

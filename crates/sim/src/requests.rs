@@ -20,6 +20,7 @@ impl Service {
         let arrival = self.clients.oracle.arrive();
         let mut frames = Vec::new();
         self.volume().clients_view().frames().take_many(Lba(blocks).index(), &mut frames);
+        assert!(frames.len() as u64 == blocks, "a frame for each block");
         for (lba, frame) in (lba..).zip(&mut frames) {
             fill(&mut frame.data, lba, arrival);
             self.clients.oracle.begin(lba, arrival, arrival);
@@ -99,9 +100,11 @@ impl Service {
             let Some(volume) = self.volume().raizn() else { return Ok(Some((lba, blocks))) };
             let engine = &volume.engine;
             let zones = engine.config().logical_zones();
+            assert!(wanted < zones, "logical zone {wanted} of {zones}");
             let mut possible = (0..zones).map(|more| (wanted + more) % zones);
             if let Some(zone) = possible.find(|zone| engine.accepts_writes(*zone)) {
                 let pointer = u64::from(engine.write_pointer(zone));
+                assert!(pointer < zone_blocks, "a zone that takes writes has room");
                 let first = u64::from(zone) * zone_blocks + pointer;
                 return Ok(Some((first, blocks.min(zone_blocks - pointer))));
             }

@@ -64,6 +64,7 @@ impl Service {
     pub(crate) fn has_lost_power_in_recovery(&self) -> bool {
         let power = &mut self.rack.lock().power;
         power.recovering = false;
+        assert!(self.volume.is_none(), "recovery proper is over before the engine serves");
         power.is_off()
     }
 
@@ -113,6 +114,7 @@ impl Service {
     pub(crate) fn turn(&mut self) -> Result<(), Failure> {
         let now = self.now;
         for _ in 0..TURNS_AT_ONCE_MAX {
+            assert!(self.now == now, "time stands still within a turn");
             let mut replies = Vec::new();
             let more = self.volume().clients_view().turn(now, &mut replies);
             for reply in replies {
@@ -148,6 +150,8 @@ impl Service {
     }
 
     pub(crate) fn ask_read(&mut self, lba: u64, blocks: u64, what: What) -> Result<(), Failure> {
+        assert!(blocks > 0, "a read is about blocks");
+        assert!(lba + blocks <= self.clients.oracle.blocks(), "block {lba}+{blocks} of the volume");
         let count = u32::try_from(blocks).expect("bounded by the frames of clients");
         self.ask(RequestOp::Read { lba: Lba(lba), blocks: count }, what)
     }
@@ -162,6 +166,7 @@ impl Service {
     /// Waits until another request may be in flight and its payload in memory; false when the power failed.
     pub(crate) fn make_room(&mut self, frames: u64) -> Result<bool, Failure> {
         let frames = Lba(frames).index();
+        assert!(frames <= self.plan.client_frames, "a payload fits the frames of clients");
         while !self.is_dark() {
             let crowded = self.clients.waiting() >= self.plan.depth;
             if !crowded && self.engine().client_frames_available() >= frames {
@@ -199,6 +204,7 @@ impl Service {
     /// Every request is answered, and the engine has nothing left to do.
     pub(crate) fn come_to_rest(&mut self) -> Result<(), Failure> {
         self.drain()?;
+        assert!(self.is_dark() || self.clients.waiting() == 0, "every request is answered");
         let since = self.now;
         while !self.is_dark() && !self.engine().is_quiet() {
             if !self.advance()? && !self.is_dark() {

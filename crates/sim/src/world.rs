@@ -51,6 +51,10 @@ impl World {
         let rack = SharedRack::new(Rack { drives, power, trace: Trace::new(keep) });
         let devices = (0..plan.members).map(|member| Some(rack.device(member))).collect();
         let members: Vec<[u8; 16]> = (0..plan.members).map(uuid).collect();
+        assert!(
+            members.iter().collect::<std::collections::BTreeSet<_>>().len() == plan.members,
+            "drives differ"
+        );
         array
             .format(&mut DriveSet::new(devices), &members)
             .map_err(|error| Failure::new(format!("a new array cannot be made: {error}")))?;
@@ -147,6 +151,10 @@ impl World {
             self.step(&step)?;
         }
         self.service.tally.virtual_ns = self.service.now.0;
+        assert!(
+            self.service.is_dark() || self.service.clients.waiting() == 0,
+            "every request is answered at the end"
+        );
         Ok(())
     }
 
@@ -193,6 +201,7 @@ impl World {
             let Rack { drives, power, trace } = &mut *self.service.rack.lock();
             drives[self.bays.drive_of[member]].suffer(step, self.service.now, &layout, power, trace)
         };
+        assert!(!fault.is_empty(), "a fault has a name");
         match *step {
             Step::Fail { .. } => return self.fail_member(member),
             // A drive that hangs loses nothing, and nobody may lose patience.
