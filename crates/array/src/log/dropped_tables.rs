@@ -153,6 +153,7 @@ impl Reader {
         }
         let layout = segment.layout;
         let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
+        assert!(stripes.end <= layout.stripes, "stripes {stripes:?} of {}", layout.stripes);
         for group in first..=last {
             match core.segments.get_mut(slot).group_tables.get_mut(&group) {
                 Some(table) => table.asked_in = self.dropped_tables.round,
@@ -170,7 +171,8 @@ impl Reader {
         let table = GroupTable { table, asked_in };
         let bytes = table.memory_bytes();
         let id = segment.id;
-        segment.group_tables.insert(group, table);
+        let before = segment.group_tables.insert(group, table);
+        assert!(before.is_none(), "the table of a group is read once");
         self.dropped_tables.bytes += bytes as u64;
         self.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
         self.dropped_tables.has_news = true;
@@ -214,6 +216,7 @@ impl Reader {
             }
             segment.group_tables.remove(&first.group);
         }
+        assert!(self.dropped_tables.bytes >= first.bytes as u64, "tables in memory are counted");
         self.dropped_tables.bytes -= first.bytes as u64;
     }
 }

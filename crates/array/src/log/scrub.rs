@@ -392,7 +392,7 @@ impl Shard {
                 let mut frames = self.core.frames.take_vec(0);
                 frames.push(frame);
                 self.scrub.reads += 1;
-                self.core.segments.get_mut(slot).readers += 1;
+                self.core.segments.get_mut(slot).pin();
                 fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
                 continue;
             }
@@ -406,8 +406,9 @@ impl Shard {
             }
         }
         self.core.frames.give_vec(frames);
+        assert!(self.scrub.reads > 0, "a read of records is answered once");
         self.scrub.reads -= 1;
-        self.core.segments.get_mut(slot).readers -= 1;
+        self.core.segments.get_mut(slot).unpin();
     }
 
     /// Reads stripes, but for those that hold nothing, those in flight, and those that a crash tore, whose blocks
@@ -443,6 +444,8 @@ impl Shard {
 
     /// All of a segment is read. A damaged one is to be collected, if that was asked for.
     fn end_segment(&mut self, current: Current, fx: &mut Effects) {
+        assert!(current.id > self.scrub.done_to, "segments are scrubbed in their order");
+        assert!(current.id < self.scrub.end, "segments that are newer than the scrub are left alone");
         self.scrub.done_to = current.id;
         self.scrub.stage = Stage::Choosing;
         if !std::mem::take(&mut self.scrub.is_damaged) {
@@ -485,6 +488,7 @@ impl Scrub {
     }
 
     fn end_scrub(&mut self, state: ScrubState) {
+        assert!(self.stage != Stage::Idle, "a scrub ends once");
         self.stage = Stage::Idle;
         self.ended = Some(state);
         self.pacer.forget_waiting();
@@ -501,6 +505,8 @@ impl Scrub {
     ) {
         let segment = core.segments.get_mut(current.slot);
         let layout = segment.layout;
+        assert!(segment.id == current.id, "segment {} is being scrubbed", current.id);
+        assert!(drive < core.config.members, "drive {drive} of {}", core.config.members);
         let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
         let records = HEADER_BLOCKS + footers;
         if !core.membership.has_zone(segment, drive) || record_next >= records {
@@ -512,7 +518,7 @@ impl Scrub {
             None => (record_next, HEADER_BLOCKS - record_next),
             Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
         };
-        segment.readers += 1;
+        segment.pin();
         self.stage = Stage::Records { current, drive, record_next: record_next + blocks };
         self.reads += 1;
         self.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
@@ -524,6 +530,7 @@ impl Scrub {
 
     /// Stripes have been read.
     pub(super) fn stripes_swept(&mut self, core: &mut Core, sweep: &Sweep) {
+        assert!(self.reads > 0, "a sweep is answered once");
         self.reads -= 1;
         for (index, stripe) in sweep.stripes.iter().enumerate() {
             self.judge_stripe(core, sweep, index, *stripe);

@@ -171,7 +171,7 @@ impl Reader {
             return;
         }
         let segment = core.segments.get_mut(slot);
-        segment.readers += 1;
+        segment.pin();
         let members = segment.layout.members();
         let zones = (0..members).map(|_| ZoneRead::default()).collect();
         // One more than there are, so that the load cannot end before all are asked.
@@ -219,13 +219,14 @@ impl Reader {
     /// Notes that a table has one zone less to wait for.
     fn table_told(&mut self, core: &mut Core, slot: u32) {
         let load = self.dropped_tables.loads.get_mut(slot);
+        assert!(load.zones_pending > 0, "a zone tells its table once");
         load.zones_pending -= 1;
         if load.zones_pending > 0 {
             return;
         }
         let load = self.dropped_tables.loads.remove(slot);
         let table = table_from(core, &load);
-        core.segments.get_mut(load.segment).readers -= 1;
+        core.segments.get_mut(load.segment).unpin();
         self.keep_table(core, load.segment, load.group, table);
     }
 }

@@ -44,6 +44,7 @@ enum Step {
 impl Shard {
     /// A drive has answered.
     pub(in crate::log) fn on_look(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
+        assert!(self.scrub.reads > 0, "a drive answers once");
         self.scrub.reads -= 1;
         if completion.status == Status::DeviceGone {
             self.core.fail_member(drive, fx);
