@@ -15,7 +15,7 @@
 //! The image's blocks are named and moved like others, and are the first to go when space gets short: a mount that
 //! misses one of them reads all segments. No checkpoint is ever needed.
 
-mod compare;
+pub(in crate::log) mod compare;
 pub mod image;
 
 use crate::log::config::{ArrayConfig, CheckpointEvery};

@@ -128,6 +128,15 @@ impl Shard {
         self.clients.answer_read_if_done(&mut self.core, slot, fx);
     }
 
+    /// Client reads that waited for a table go on.
+    pub(super) fn resume_reads(&mut self, fx: &mut Effects) {
+        if self.reader.dropped_tables.take_news() {
+            for read in self.reader.dropped_tables.take_waiting() {
+                self.advance_read(read, fx);
+            }
+        }
+    }
+
     /// Continues a read: what its next block waited for has come, or not.
     pub(super) fn read_goes_on(&mut self, slot: u32, fx: &mut Effects) {
         let read = self.clients.reads.get_mut(slot);

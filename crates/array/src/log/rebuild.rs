@@ -335,17 +335,6 @@ impl Shard {
         self.flush_for_lane(lane, fx);
     }
 
-    /// The drive has answered a lane.
-    pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
-        self.member_rebuild.rebuild_answered(lane as usize);
-        if !completion.frames.is_empty() {
-            self.core.frames.give_vec(completion.frames);
-        }
-        if completion.status != Status::Success {
-            self.core.fail_member(drive, fx);
-        }
-    }
-
     /// Loads stripes ahead, in the order of their slots, as the throttle allows.
     fn load_chunks(&mut self, now: Instant, lane: usize, fx: &mut Effects) {
         let member = self.member_rebuild.member;
@@ -417,6 +406,24 @@ impl Shard {
 }
 
 impl MemberRebuild {
+    /// The drive has answered a lane.
+    pub(super) fn on_rebuild(
+        &mut self,
+        core: &mut Core,
+        lane: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        self.rebuild_answered(lane as usize);
+        if !completion.frames.is_empty() {
+            core.frames.give_vec(completion.frames);
+        }
+        if completion.status != Status::Success {
+            core.fail_member(drive, fx);
+        }
+    }
+
     /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
     pub(super) fn rebuild_is_over(&self) -> bool {
         self.stage == Stage::Idle && self.lanes_are_free()

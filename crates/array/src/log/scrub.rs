@@ -372,45 +372,6 @@ impl Shard {
         }
     }
 
-    /// A drive has answered with records: the first try, or with `part` 1 the second.
-    pub(super) fn on_scrub(
-        &mut self,
-        slot: SegmentSlot,
-        part: u32,
-        drive: usize,
-        completion: Completion,
-        fx: &mut Effects,
-    ) {
-        let Completion { status, mut frames, zone, offset, .. } = completion;
-        if status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
-        }
-        let is_there = self.core.membership.has_zone(self.core.segments.get(slot), drive);
-        for (offset, frame) in (offset..).zip(frames.drain(..)) {
-            let whole = status == Status::Success && record_is_whole(&self.core, slot, drive, offset, &frame);
-            if !whole && is_there && part == 0 {
-                let mut frames = self.core.frames.take_vec(0);
-                frames.push(frame);
-                self.scrub.reads += 1;
-                self.core.segments.get_mut(slot).pin();
-                fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
-                continue;
-            }
-            self.core.frames.give(frame);
-            self.scrub.findings.blocks_read += u64::from(is_there);
-            if !whole && is_there {
-                self.core
-                    .note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
-                self.scrub.findings.records_damaged += 1;
-                self.scrub.is_damaged = true;
-            }
-        }
-        self.core.frames.give_vec(frames);
-        assert!(self.scrub.reads > 0, "a read of records is answered once");
-        self.scrub.reads -= 1;
-        self.core.segments.get_mut(slot).unpin();
-    }
-
     /// Reads stripes, but for those that hold nothing, those in flight, and those that a crash tore, whose blocks
     /// recovery has moved.
     fn sweep_to_scrub(
@@ -467,6 +428,44 @@ impl Shard {
 }
 
 impl Scrub {
+    /// A drive has answered with records: the first try, or with `part` 1 the second.
+    pub(super) fn on_scrub(
+        &mut self,
+        core: &mut Core,
+        (slot, part): (SegmentSlot, u32),
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        let Completion { status, mut frames, zone, offset, .. } = completion;
+        if status == Status::DeviceGone {
+            core.fail_member(drive, fx);
+        }
+        let is_there = core.membership.has_zone(core.segments.get(slot), drive);
+        for (offset, frame) in (offset..).zip(frames.drain(..)) {
+            let whole = status == Status::Success && record_is_whole(core, slot, drive, offset, &frame);
+            if !whole && is_there && part == 0 {
+                let mut frames = core.frames.take_vec(0);
+                frames.push(frame);
+                self.reads += 1;
+                core.segments.get_mut(slot).pin();
+                fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
+                continue;
+            }
+            core.frames.give(frame);
+            self.findings.blocks_read += u64::from(is_there);
+            if !whole && is_there {
+                core.note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
+                self.findings.records_damaged += 1;
+                self.is_damaged = true;
+            }
+        }
+        core.frames.give_vec(frames);
+        assert!(self.reads > 0, "a read of records is answered once");
+        self.reads -= 1;
+        core.segments.get_mut(slot).unpin();
+    }
+
     /// Bytes of the current segment that are read.
     fn scrub_bytes_of_current(&self, core: &Core) -> u64 {
         let Stage::Stripes { current, stripe_next, .. } = self.stage else { return 0 };
