@@ -24,14 +24,14 @@ pub fn run(options: &Rebuild) -> Result<Exit> {
     };
     let report = status::current(&mut directory)?;
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&report.rebuild)?);
+        println!("{}", serde_json::to_string_pretty(&report.upkeep.rebuild)?);
         return Ok(exit);
     }
-    match &report.rebuild {
+    match &report.upkeep.rebuild {
         Some(rebuild) => println!("drive {} is being rebuilt: {}", rebuild.drive, rebuild.progress),
         None => println!("no drive is being rebuilt; the array is {}", report.state),
     }
-    if report.rebuild.is_some() && !report.served {
+    if report.upkeep.rebuild.is_some() && !report.served {
         println!(
             "nobody serves the array: the rebuild goes on with `zoneweave serve {}`",
             options.dir.display()
@@ -61,7 +61,7 @@ pub fn follow(directory: &Directory, begun: Option<usize>, is_quiet: bool) -> Re
     let mut shown: Option<(usize, Display)> = None;
     loop {
         let report = ask(directory)?;
-        let drive = report.rebuild.as_ref().map(|rebuild| rebuild.drive);
+        let drive = report.upkeep.rebuild.as_ref().map(|rebuild| rebuild.drive);
         if let Some((before, display)) = shown.take_if(|(before, _)| drive != Some(*before)) {
             display.end();
             let state = &report.members[before].state;
@@ -70,14 +70,14 @@ pub fn follow(directory: &Directory, begun: Option<usize>, is_quiet: bool) -> Re
             }
         }
         note_rebuilt(&report, &mut lacking, is_quiet);
-        match &report.rebuild {
+        match &report.upkeep.rebuild {
             Some(rebuild) => {
                 let what = format!("rebuilding drive {}", rebuild.drive);
                 let new = || (rebuild.drive, Display::new(&what, is_quiet));
                 shown.get_or_insert_with(new).1.show(&rebuild.progress);
             }
             // A spare is about to be taken, or the end of a rebuild is being recorded.
-            None if report.rebuild_due || report.state == "rebuilding" => {}
+            None if report.upkeep.rebuild_due || report.state == "rebuilding" => {}
             None => return Ok(status::exit_of(&report)),
         }
         if report.state == "failed" {

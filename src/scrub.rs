@@ -247,7 +247,7 @@ pub fn run(options: &Scrub) -> Result<Exit> {
 fn ask(directory: &Directory) -> Result<ScrubReport> {
     let answer = status::ask(directory, "status")?.context("the server has gone, and the scrub with it")?;
     let report: StatusReport = serde_json::from_str(&answer).context("the server's answer")?;
-    report.scrub.context("no scrub was begun since the server started")
+    report.upkeep.scrub.context("no scrub was begun since the server started")
 }
 
 fn follow(directory: &Directory, is_quiet: bool) -> Result<ScrubReport> {

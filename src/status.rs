@@ -1,6 +1,10 @@
 //! `zoneweave status`: what an operator wants to know, from the server if there is one, else from
 //! the drives.
 
+mod lifetime;
+
+pub use lifetime::{DamageCounts, LifetimeCounters};
+
 use crate::cli::Query;
 use crate::directory::{Directory, DriveTable};
 use crate::drive_watch::Trouble;
@@ -11,9 +15,8 @@ use crate::roster::{Absence, Place, Roster};
 use crate::scrub::ScrubReport;
 use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
-use array::log::rot::DriveDamage;
 use array::log::status::{Health, Status};
-use array::log::{Counters, MountReport, OlderCopy, mount_read_only};
+use array::log::{MountReport, OlderCopy, mount_read_only};
 use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
@@ -33,6 +36,37 @@ pub struct StatusReport {
     pub served: bool,
     /// clean, degraded, rebuilding or failed.
     pub state: String,
+    #[serde(flatten)]
+    pub upkeep: UpkeepReport,
+    /// As `--level` takes it.
+    pub level: String,
+    /// The drives.
+    pub members: Vec<MemberReport>,
+    /// Blank drives that take the place of the next that fails.
+    #[serde(default)]
+    pub spares: Vec<SpareReport>,
+    #[serde(flatten)]
+    pub space: SpaceReport,
+    #[serde(flatten)]
+    pub layout: LayoutReport,
+    #[serde(flatten)]
+    pub blocks: BlocksReport,
+    /// Bytes of memory that the engine's structures take; of a server's, if there is one.
+    #[serde(default)]
+    pub memory: MemoryReport,
+    /// State of an index that is only partly in memory; null when all of it is.
+    #[serde(default)]
+    pub index: Option<IndexReport>,
+    /// Lines of the server's log that nobody took.
+    #[serde(default)]
+    pub log_lines_lost: u64,
+    /// Counters since the array was created.
+    pub counters: LifetimeCounters,
+}
+
+/// Work on the array as a whole.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct UpkeepReport {
     /// While a drive is being rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<RebuildReport>,
@@ -42,13 +76,11 @@ pub struct StatusReport {
     /// The scrub that is running, or the last one since the server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubReport>,
-    /// As `--level` takes it.
-    pub level: String,
-    /// The drives.
-    pub members: Vec<MemberReport>,
-    /// Blank drives that take the place of the next that fails.
-    #[serde(default)]
-    pub spares: Vec<SpareReport>,
+}
+
+/// Space of the volume and of its drives.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct SpaceReport {
     /// Size of the volume.
     pub capacity_bytes: u64,
     /// Bytes of the volume that hold data.
@@ -61,6 +93,11 @@ pub struct StatusReport {
     pub open_segments: u64,
     /// Segments only read.
     pub sealed_segments: u64,
+}
+
+/// Chunks, groups and open segments.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct LayoutReport {
     /// Chunk size.
     pub chunk_bytes: u64,
     /// Stripes of a group.
@@ -71,6 +108,11 @@ pub struct StatusReport {
     pub large_segments: u32,
     /// Chunk size of those; zero without.
     pub large_chunk_bytes: u64,
+}
+
+/// Blocks that were written beyond those of clients, rebuilt, or lost.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BlocksReport {
     /// Blocks written to drives per block written by clients, parity not counted; null before the
     /// first write.
     pub write_amplification: Option<f64>,
@@ -82,17 +124,6 @@ pub struct StatusReport {
     pub unreadable_blocks: u64,
     /// Blocks written off: lost for good until they are written or trimmed.
     pub lost_blocks: u64,
-    /// Bytes of memory that the engine's structures take; of a server's, if there is one.
-    #[serde(default)]
-    pub memory: MemoryReport,
-    /// State of an index that is only partly in memory; null when all of it is.
-    #[serde(default)]
-    pub index: Option<IndexReport>,
-    /// Lines of the server's log that nobody took.
-    #[serde(default)]
-    pub log_lines_lost: u64,
-    /// Counters since the array was created.
-    pub counters: LifetimeCounters,
 }
 
 /// An index of which only some is in memory.
@@ -168,142 +199,6 @@ pub struct MemberReport {
     /// Blocks of it that were found damaged since it was created.
     #[serde(default)]
     pub damage: DamageCounts,
-}
-
-/// Blocks of a drive that were found damaged, and rebuilt where that was possible.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct DamageCounts {
-    /// The drive could not return them.
-    pub unreadable: u64,
-    /// Their data failed the checksum.
-    pub data: u64,
-    /// Their metadata did; headers and footers.
-    pub metadata: u64,
-}
-
-impl DamageCounts {
-    /// All of them.
-    pub fn blocks(&self) -> u64 {
-        self.unreadable + self.data + self.metadata
-    }
-
-    fn in_words(&self) -> Option<String> {
-        let blocks = self.blocks();
-        (blocks > 0).then(|| {
-            let DamageCounts { unreadable, data, metadata } = self;
-            format!(
-                "{blocks} blocks were damaged ({data} data, {metadata} metadata, {unreadable} unreadable)"
-            )
-        })
-    }
-
-    fn plus(self, now: &DriveDamage) -> DamageCounts {
-        DamageCounts {
-            unreadable: self.unreadable + now.unreadable,
-            data: self.data + now.data,
-            metadata: self.metadata + now.metadata,
-        }
-    }
-}
-
-/// Counters over the life of an array, in 4-KiB blocks. Saved every ten seconds and at the end of
-/// service.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct LifetimeCounters {
-    user_blocks_written: u64,
-    user_blocks_read: u64,
-    tombstone_blocks_written: u64,
-    moved_blocks_written: u64,
-    cold_blocks_written: u64,
-    padding_blocks_written: u64,
-    parity_blocks_written: u64,
-    metadata_blocks_written: u64,
-    checkpoint_blocks_written: u64,
-    mapping_blocks_written: u64,
-    groups_used: u64,
-    groups_loaded: u64,
-    summary_blocks_written: u64,
-    stripe_tables_read: u64,
-    segments_collected: u64,
-    blocks_corrected: u64,
-    blocks_read_degraded: u64,
-    blocks_unreadable: u64,
-    blocks_lost: u64,
-    /// Damage of each drive there ever was, by its UUID.
-    drives: BTreeMap<String, DamageCounts>,
-}
-
-impl LifetimeCounters {
-    /// The counters saved last; zeros when there are none.
-    pub fn load(path: &Path) -> LifetimeCounters {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
-    }
-
-    /// Saves them, all at once.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let temporary = path.with_extension("json.new");
-        std::fs::write(&temporary, serde_json::to_string(self)?)?;
-        std::fs::rename(&temporary, path)?;
-        Ok(())
-    }
-
-    /// Returns the sum of these counters and those of the current service.
-    #[must_use]
-    pub fn plus(&self, now: &Counters, damage: &[DriveDamage]) -> LifetimeCounters {
-        let mut drives = self.drives.clone();
-        for damage in damage.iter().filter(|damage| damage.blocks() > 0) {
-            let counts = drives.entry(uuid_of(damage)).or_default();
-            *counts = counts.plus(damage);
-        }
-        LifetimeCounters {
-            user_blocks_written: self.user_blocks_written + now.user_blocks_written,
-            user_blocks_read: self.user_blocks_read + now.user_blocks_read,
-            tombstone_blocks_written: self.tombstone_blocks_written + now.tombstone_blocks_written,
-            moved_blocks_written: self.moved_blocks_written + now.moved_blocks_written,
-            cold_blocks_written: self.cold_blocks_written + now.cold_blocks_written,
-            padding_blocks_written: self.padding_blocks_written + now.padding_blocks_written,
-            parity_blocks_written: self.parity_blocks_written + now.parity_blocks_written,
-            metadata_blocks_written: self.metadata_blocks_written + now.metadata_blocks_written,
-            checkpoint_blocks_written: self.checkpoint_blocks_written + now.checkpoint_blocks_written,
-            mapping_blocks_written: self.mapping_blocks_written + now.mapping_blocks_written,
-            groups_used: self.groups_used + now.groups_used,
-            groups_loaded: self.groups_loaded + now.groups_loaded,
-            summary_blocks_written: self.summary_blocks_written + now.summary_blocks_written,
-            stripe_tables_read: self.stripe_tables_read + now.stripe_tables_read,
-            segments_collected: self.segments_collected + now.segments_collected,
-            blocks_corrected: self.blocks_corrected + now.blocks_corrected,
-            blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
-            blocks_unreadable: self.blocks_unreadable + now.blocks_unreadable,
-            blocks_lost: self.blocks_lost + now.blocks_lost,
-            drives,
-        }
-    }
-
-    fn damage_of(&self, drive: Option<&DriveDamage>) -> DamageCounts {
-        drive.and_then(|drive| self.drives.get(&uuid_of(drive))).copied().unwrap_or_default()
-    }
-
-    fn write_amplification(&self) -> Option<f64> {
-        let counters = Counters {
-            user_blocks_written: self.user_blocks_written,
-            tombstone_blocks_written: self.tombstone_blocks_written,
-            moved_blocks_written: self.moved_blocks_written,
-            padding_blocks_written: self.padding_blocks_written,
-            metadata_blocks_written: self.metadata_blocks_written,
-            checkpoint_blocks_written: self.checkpoint_blocks_written,
-            mapping_blocks_written: self.mapping_blocks_written,
-            summary_blocks_written: self.summary_blocks_written,
-            ..Counters::default()
-        };
-        counters.write_amplification()
-    }
-}
-
-fn uuid_of(drive: &DriveDamage) -> String {
-    uuid::Uuid::from_bytes(drive.uuid).to_string()
 }
 
 /// Prints the status of an array, or why it cannot be had.
@@ -476,6 +371,62 @@ pub struct Served {
     pub scrub: Option<ScrubReport>,
 }
 
+impl UpkeepReport {
+    fn of(status: &Status, served: Option<Served>) -> UpkeepReport {
+        UpkeepReport {
+            rebuild: status.rebuild.map(|rebuild| RebuildReport {
+                drive: rebuild.member.index(),
+                progress: Progress::new(
+                    rebuild.bytes_done,
+                    rebuild.bytes_total,
+                    served.as_ref().and_then(|served| served.rebuild_bytes_per_second),
+                ),
+                bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_bytes_per_second_max),
+            }),
+            rebuild_due: served.as_ref().is_some_and(|served| served.rebuild_due),
+            scrub: served.and_then(|served| served.scrub),
+        }
+    }
+}
+
+impl SpaceReport {
+    fn of(status: &Status) -> SpaceReport {
+        SpaceReport {
+            capacity_bytes: status.capacity_bytes,
+            used_bytes: status.used_bytes,
+            free_zones: status.zones_free,
+            total_zones: status.zones_total,
+            open_segments: status.segments_open,
+            sealed_segments: status.segments_sealed,
+        }
+    }
+}
+
+impl LayoutReport {
+    fn of(status: &Status) -> LayoutReport {
+        LayoutReport {
+            chunk_bytes: status.chunk_bytes,
+            group_stripes: status.group_stripes,
+            small_segments: status.small_segments,
+            large_segments: status.large_segments,
+            large_chunk_bytes: status.large_chunk_bytes,
+        }
+    }
+}
+
+impl BlocksReport {
+    fn of(counters: &LifetimeCounters) -> BlocksReport {
+        let errors = counters.errors();
+        BlocksReport {
+            write_amplification: counters.write_amplification(),
+            corrected_errors: errors.blocks_corrected,
+            degraded_reads: errors.blocks_read_degraded,
+            unreadable_blocks: errors.blocks_unreadable,
+            lost_blocks: errors.blocks_lost,
+        }
+    }
+}
+
 /// Puts a status into words.
 pub fn report(
     directory: &Directory,
@@ -499,6 +450,7 @@ pub fn report(
         path: spare.path.display().to_string(),
         state: if directory.path.join(&spare.path).exists() { "spare" } else { "missing" }.to_owned(),
     };
+    let (hits, misses) = counters.group_uses();
     StatusReport {
         array: uuid::Uuid::from_bytes(status.array).to_string(),
         served: served.is_some(),
@@ -508,44 +460,21 @@ pub fn report(
             Health::Rebuilding { .. } => "rebuilding".to_owned(),
             Health::Failed => "failed".to_owned(),
         },
-        rebuild: status.rebuild.map(|rebuild| RebuildReport {
-            drive: rebuild.member.index(),
-            progress: Progress::new(
-                rebuild.bytes_done,
-                rebuild.bytes_total,
-                served.as_ref().and_then(|served| served.rebuild_bytes_per_second),
-            ),
-            bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_bytes_per_second_max),
-        }),
-        rebuild_due: served.as_ref().is_some_and(|served| served.rebuild_due),
-        scrub: served.and_then(|served| served.scrub),
+        upkeep: UpkeepReport::of(status, served),
         level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
         spares: directory.file.spare.iter().map(spare).collect(),
-        capacity_bytes: status.capacity_bytes,
-        used_bytes: status.used_bytes,
-        free_zones: status.zones_free,
-        total_zones: status.zones_total,
-        open_segments: status.segments_open,
-        sealed_segments: status.segments_sealed,
-        chunk_bytes: status.chunk_bytes,
-        group_stripes: status.group_stripes,
-        small_segments: status.small_segments,
-        large_segments: status.large_segments,
-        large_chunk_bytes: status.large_chunk_bytes,
-        write_amplification: counters.write_amplification(),
-        corrected_errors: counters.blocks_corrected,
-        degraded_reads: counters.blocks_read_degraded,
-        unreadable_blocks: counters.blocks_unreadable,
-        lost_blocks: counters.blocks_lost,
+        space: SpaceReport::of(status),
+        layout: LayoutReport::of(status),
+        blocks: BlocksReport::of(counters),
         memory: status.memory.into(),
         index: status.index.map(|index| IndexReport {
             limit_bytes: index.limit_bytes,
             resident_bytes: index.resident_bytes,
             groups: index.groups,
             mapping_blocks: index.mapping_blocks,
-            hits: counters.groups_used.saturating_sub(counters.groups_loaded),
-            misses: counters.groups_loaded,
+            hits,
+            misses,
         }),
         log_lines_lost: 0,
         counters: counters.clone(),
@@ -555,27 +484,31 @@ pub fn report(
 fn print(report: &StatusReport) {
     println!("array            {}", report.array);
     println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
-    if let Some(RebuildReport { drive, progress, .. }) = &report.rebuild {
+    if let Some(RebuildReport { drive, progress, .. }) = &report.upkeep.rebuild {
         println!("rebuild          drive {drive}, {progress}");
     }
-    if let Some(scrub) = &report.scrub {
+    if let Some(scrub) = &report.upkeep.scrub {
         println!("scrub            {scrub}");
     }
     println!("level            {} over {} drives", report.level, report.members.len());
-    println!("chunk, group     {}, {} stripes", human_bytes(report.chunk_bytes), report.group_stripes);
-    if report.large_segments > 0 {
+    println!(
+        "chunk, group     {}, {} stripes",
+        human_bytes(report.layout.chunk_bytes),
+        report.layout.group_stripes
+    );
+    if report.layout.large_segments > 0 {
         println!(
             "open at once     {} segments of {} chunks, {} of {} chunks",
-            report.small_segments,
-            human_bytes(report.chunk_bytes),
-            report.large_segments,
-            human_bytes(report.large_chunk_bytes)
+            report.layout.small_segments,
+            human_bytes(report.layout.chunk_bytes),
+            report.layout.large_segments,
+            human_bytes(report.layout.large_chunk_bytes)
         );
     }
-    println!("capacity         {}", human_bytes(report.capacity_bytes));
-    println!("used             {}", human_bytes(report.used_bytes));
-    println!("zones            {} free of {}", report.free_zones, report.total_zones);
-    println!("segments         {} open, {} sealed", report.open_segments, report.sealed_segments);
+    println!("capacity         {}", human_bytes(report.space.capacity_bytes));
+    println!("used             {}", human_bytes(report.space.used_bytes));
+    println!("zones            {} free of {}", report.space.free_zones, report.space.total_zones);
+    println!("segments         {} open, {} sealed", report.space.open_segments, report.space.sealed_segments);
     let MemoryReport { total, structures } = &report.memory;
     let structures: Vec<String> =
         structures.iter().map(|(name, bytes)| format!("{name} {}", human_bytes(*bytes))).collect();
@@ -591,14 +524,14 @@ fn print(report: &StatusReport) {
             index.misses
         );
     }
-    match report.write_amplification {
+    match report.blocks.write_amplification {
         Some(amplification) => println!("write amplif.    {amplification:.2}"),
         None => println!("write amplif.    -"),
     }
-    println!("corrected errors {}", report.corrected_errors);
-    println!("degraded reads   {}", report.degraded_reads);
-    println!("unreadable       {}", report.unreadable_blocks);
-    println!("lost for good    {}", report.lost_blocks);
+    println!("corrected errors {}", report.blocks.corrected_errors);
+    println!("degraded reads   {}", report.blocks.degraded_reads);
+    println!("unreadable       {}", report.blocks.unreadable_blocks);
+    println!("lost for good    {}", report.blocks.lost_blocks);
     for member in &report.members {
         let mut notes = member.problem.iter().map(|problem| format!(": {problem}")).collect::<String>();
         if let Some(found) = member.damage.in_words() {

@@ -167,7 +167,7 @@ const LAST_PROCESSES: [Process; 4] = [
     Shard::flush_recovery,
     |shard, _, fx| shard.appender().seal_what_waited(fx),
     Shard::advance_groups,
-    |shard, _, _| shard.drop_tables(),
+    |shard, _, _| shard.reader.drop_tables(&mut shard.core, shard.checkpoints.is_over()),
 ];
 
 impl Engine for Shard {
@@ -202,10 +202,16 @@ impl Engine for Shard {
             Waiter::Load { slot, part } => self.on_load(slot, part, drive.index(), completion, fx),
             Waiter::Flush { slot, .. } => self.on_device_flush(slot, drive.index(), &completion, fx),
             Waiter::Sweep { slot, part } => self.on_sweep(slot, part, drive.index(), completion, fx),
-            Waiter::Scrub { slot, part } => self.on_scrub(slot, part, drive.index(), completion, fx),
-            Waiter::Table { slot, .. } => self.on_table(slot, drive.index(), completion, fx),
-            Waiter::Look { .. } => self.on_look(drive.index(), completion, fx),
-            Waiter::Rebuild { slot, .. } => self.on_rebuild(slot, drive.index(), completion, fx),
+            Waiter::Scrub { slot, part } => {
+                self.scrub.on_scrub(&mut self.core, (slot, part), drive.index(), completion, fx)
+            }
+            Waiter::Table { slot, .. } => {
+                self.reader.on_table(&mut self.core, slot, drive.index(), completion, fx)
+            }
+            Waiter::Look { .. } => self.scrub.on_look(&mut self.core, drive.index(), completion, fx),
+            Waiter::Rebuild { slot, .. } => {
+                self.member_rebuild.on_rebuild(&mut self.core, slot, drive.index(), completion, fx)
+            }
             Waiter::Superblock { .. } => self.core.on_superblock(drive.index(), completion, fx),
         }
         self.route(fx);

@@ -15,29 +15,32 @@ impl Raizn {
     pub(super) fn work_in_words(&self) -> String {
         let pending: usize = self.zones.iter().map(|zone| zone.pending.len()).sum();
         let stale = self.zones.iter().flat_map(|zone| &zone.stripes).filter(|stripe| stripe.is_stale).count();
+        let (writes, flushes) = self.answers.waiting();
         format!(
             "{} writes, {} reads, {} flushes; {pending} requests wait in zones, {} zones for room in a log; {stale} \
              stripes to be checkpointed; failed {:?}, broken {:?}, fence {}; {} appends",
-            self.writes.len(),
+            writes,
             self.reads.len(),
-            self.flushes.len(),
+            flushes,
             self.zones_waiting.len(),
-            self.failed,
-            self.broken,
-            self.fence,
-            self.appends.len(),
+            self.members.failed,
+            self.members.broken,
+            self.members.fence,
+            self.logs.appends.len(),
         )
     }
 
     /// Difference between the zones of a member's drive and what the engine believes, if there is one. Only at rest.
     pub(super) fn mistaken_zone(&self, member: usize, states: &[Zone]) -> Option<String> {
-        if self.is_failed(member) {
+        if self.members.is_failed(member) {
             return None;
         }
         (0_u32..).zip(states).find_map(|(zone, state)| {
             let expected = match zone.checked_sub(self.config.logical_zones()) {
                 None => self.written_of(member, zone),
-                Some(place) if place as usize == self.logs[member].place => self.logs[member].appended,
+                Some(place) if place as usize == self.logs.drives[member].place => {
+                    self.logs.drives[member].appended
+                }
                 Some(_) => 0,
             };
             let found = state.write_pointer;

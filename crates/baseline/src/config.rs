@@ -1,6 +1,7 @@
 //! Configuration: what an array is made of, how it is run, and where everything lies.
 
 use base::erasure::{ErasureCode, PIECES_MAX};
+use base::units::Lba;
 use std::fmt;
 use zone::device::Geometry;
 use zone::stripe::{Layout, Level};
@@ -234,6 +235,17 @@ pub struct Map {
 }
 
 impl Map {
+    /// Returns the logical zone and the position in it of a block.
+    ///
+    /// # Panics
+    /// When the block lies far beyond any volume.
+    #[must_use]
+    pub fn position_of(&self, lba: Lba) -> (u32, u32) {
+        let zone_blocks = u64::from(self.zone_blocks());
+        let narrow = |value: u64| u32::try_from(value).expect("requests lie within the volume");
+        (narrow(lba.0 / zone_blocks), narrow(lba.0 % zone_blocks))
+    }
+
     /// k.
     #[must_use]
     pub fn data_count(&self) -> usize {

@@ -6,7 +6,7 @@
 //! ```
 //! An [`Raizn`] owns all state and performs no I/O, like the log-structured engine: methods take requests and
 //! completions, and the [`Effects`] they wish for. The reader's path: `config` (where blocks lie), `logical_zone` (what
-//! is in memory), `write`, `parity_log`; then `read`, `reset`, `member`, `rebuild`, `mount`, `audit`. docs/adr/0016 has the decisions.
+//! is in memory), `write`, `parity_log`; then `answers`, `route`, `read`, `reset`, `member`, `rebuild`, `mount`, `audit`. docs/adr/0016 has the decisions.
 //!
 //! A volume is addressed by block; logical zones follow one another without gaps. A write must begin at the write
 //! pointer of its logical zone and stay within it, many may be in flight. A trim of exactly one logical zone resets
@@ -18,6 +18,7 @@
 //! Bad at: drives with volatile caches, which it refuses; replacing a drive, for which clients have to wait; zones that
 //! fail and blocks that rot, which it reads around and never repairs.
 
+mod answers;
 mod audit;
 pub mod config;
 mod logical_zone;
@@ -28,6 +29,7 @@ mod read;
 mod rebuild;
 pub mod record;
 mod reset;
+mod route;
 mod token;
 pub mod volume;
 mod write;
@@ -35,20 +37,20 @@ mod write;
 pub use mount::{MountError, format, mount};
 pub use rebuild::{RebuildError, replace_member};
 
+use answers::Answers;
 use array::engine::{Effects, Engine};
-use array::request::{Outcome, Reply, Request, RequestId, RequestOp};
-use base::erasure::PIECES_MAX;
-use base::frame::{Frame, FramePool};
+use array::request::{Outcome, Reply, Request, RequestOp};
+use base::frame::FramePool;
 use base::slab::Slab;
 use base::time::Instant;
 use base::units::{DriveIndex, Lba};
 use config::{Map, RaiznConfig, Tuning};
 use logical_zone::LogicalZone;
-use parity_log::{Append, ParityLog};
+use member::Members;
+use parity_log::Logs;
 use read::{Decode, ReadRequest};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use token::Waiter;
-use write::WriteRequest;
 use zone::device::Completion;
 use zone::format::superblock::MemberState;
 use zone::rules::Zone;
@@ -97,29 +99,14 @@ pub struct Raizn {
     tuning: Tuning,
     map: Map,
     tag: u64,
-    epoch: u32,
-    superblock_sequence: u32,
+    members: Members,
     zones: Vec<LogicalZone>,
-    logs: Vec<ParityLog>,
-    appends: Slab<Append>,
+    /// Resets of logical zones, counted for their generations.
+    generations: u64,
     /// Logical zones with partial parity that found no room in a log.
     zones_waiting: BTreeSet<u32>,
-    /// Parity that recovery could not put in its place, by (logical zone, stripe, row).
-    relocated: BTreeMap<(u32, u32, u32), Frame>,
-    failed: Option<usize>,
-    /// Since when each member's drive is one.
-    since: [u64; PIECES_MAX],
-    broken: Option<usize>,
-    /// Records of a failure on their way; nothing is acknowledged meanwhile.
-    fence: u32,
-    writes: Slab<WriteRequest>,
-    /// Writes that have ended and are not answered.
-    ended: Vec<u32>,
-    /// Arrivals of writes that are not answered.
-    outstanding: BTreeSet<u64>,
-    flushes: VecDeque<(u64, RequestId)>,
-    arrivals: u64,
-    generations: u64,
+    logs: Logs,
+    answers: Answers,
     reads: Slab<ReadRequest>,
     decodes: Slab<Decode>,
     frames: FramePool,
@@ -133,9 +120,10 @@ impl Engine for Raizn {
             RequestOp::Read { lba, blocks } => self.start_read(id, lba, blocks, fx),
             RequestOp::Write { lba, frames, .. } => self.start_write(id, lba, frames, fx),
             RequestOp::Trim { lba, blocks, .. } => {
-                let (zone, position) = self.position_of(lba);
+                let (zone, position) = self.map.position_of(lba);
                 if position == 0 && blocks == u64::from(self.map.zone_blocks()) && !self.is_broken() {
-                    self.queue_reset(zone, id, fx);
+                    self.queue_reset(zone, id);
+                    self.advance_zone(zone, fx);
                 } else {
                     fx.replies.push(Reply { id, outcome: Outcome::IoError, frames: Vec::new() });
                 }
@@ -160,7 +148,11 @@ impl Engine for Raizn {
                 }
             }
             Waiter::LogReset => self.on_log_reset(drive, &completion, fx),
-            Waiter::ZoneReset(zone) => self.on_zone_reset(zone, drive, &completion, fx),
+            Waiter::ZoneReset(zone) => {
+                if self.on_zone_reset(zone, drive, &completion, fx) {
+                    self.advance_zone(zone, fx);
+                }
+            }
             Waiter::Read { slot, part } => self.on_read(slot, part, drive, completion, fx),
             Waiter::Source { slot, part } => self.on_source(slot, part, drive, completion, fx),
         }
@@ -185,16 +177,15 @@ impl Engine for Raizn {
     }
 
     fn members(&self) -> Vec<MemberState> {
-        let is_lost = |member: usize| self.is_failed(member) || self.broken == Some(member);
+        let is_lost = |member: usize| self.members.is_failed(member) || self.members.broken == Some(member);
         let state = |member| if is_lost(member) { MemberState::Failed } else { MemberState::Active };
         (0..self.config.members).map(state).collect()
     }
 
     fn is_quiet(&self) -> bool {
-        self.writes.is_empty()
+        self.answers.is_empty()
             && self.reads.is_empty()
-            && self.flushes.is_empty()
-            && self.fence == 0
+            && self.members.fence == 0
             && !self.logs_are_busy()
             && self.zones.iter().all(|zone| zone.pending.is_empty() && zone.is_quiet(&self.map))
     }
@@ -221,7 +212,7 @@ impl Engine for Raizn {
         }
         if self.is_quiet() {
             let out = self.frames.frames_out();
-            assert!(out == held + self.relocated.len(), "{out} frames are out, {held} are held");
+            assert!(out == held + self.logs.relocated.len(), "{out} frames are out, {held} are held");
         }
     }
 }
@@ -235,27 +226,16 @@ impl Raizn {
         let open =
             (config.open_logical_zones_max() * tuning.stripes_in_flight * map.stripe_blocks()) as usize;
         Raizn {
+            tag: record::array_tag(&config),
             config,
             tuning,
             map,
-            tag: record::array_tag(&config),
-            epoch,
-            superblock_sequence: 1,
+            members: Members::new(epoch),
             zones: (0..config.logical_zones()).map(|_| LogicalZone::new(members)).collect(),
-            logs: (0..members).map(|_| ParityLog::default()).collect(),
-            appends: Slab::default(),
-            zones_waiting: BTreeSet::new(),
-            relocated: BTreeMap::new(),
-            failed: None,
-            since: [0; PIECES_MAX],
-            broken: None,
-            fence: 0,
-            writes: Slab::default(),
-            ended: Vec::new(),
-            outstanding: BTreeSet::new(),
-            flushes: VecDeque::new(),
-            arrivals: 0,
             generations: 0,
+            zones_waiting: BTreeSet::new(),
+            logs: Logs::new(members),
+            answers: Answers::default(),
             reads: Slab::default(),
             decodes: Slab::default(),
             frames: FramePool::new(4 * open + (1 << 20)),
@@ -273,13 +253,6 @@ impl Raizn {
         // What a member that failed no longer holds up may be what an old log zone waits for.
         self.settle_logs(fx);
         self.answer_writes(fx);
-    }
-
-    /// Logical zone and position in it of a block.
-    fn position_of(&self, lba: Lba) -> (u32, u32) {
-        let zone_blocks = u64::from(self.map.zone_blocks());
-        let narrow = |value: u64| u32::try_from(value).expect("requests lie within the volume");
-        (narrow(lba.0 / zone_blocks), narrow(lba.0 % zone_blocks))
     }
 
     /// First block of a logical zone.
@@ -315,6 +288,6 @@ impl Raizn {
     /// Rows of parity that live in a log because recovery could not put them in their place.
     #[must_use]
     pub fn relocated_rows(&self) -> usize {
-        self.relocated.len()
+        self.logs.relocated.len()
     }
 }

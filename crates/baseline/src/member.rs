@@ -3,42 +3,81 @@
 use crate::Raizn;
 use crate::parity_log::Purpose;
 use array::engine::Effects;
+use base::erasure::PIECES_MAX;
 
-impl Raizn {
+/// Members, and what they were told of one another.
+#[derive(Debug)]
+pub struct Members {
+    /// The member that failed, if one has.
+    pub failed: Option<usize>,
+    /// Since when each member's drive is one.
+    pub since: [u64; PIECES_MAX],
+    /// The second member that failed: more than the array can lose.
+    pub broken: Option<usize>,
+    /// Records of a failure on their way; nothing is acknowledged meanwhile.
+    pub fence: u32,
+    /// Number of the mount.
+    pub epoch: u32,
+    /// Number of the newest superblock; 0 before a mount has changed anything.
+    pub superblock_sequence: u32,
+}
+
+impl Members {
+    /// Returns members that are all there, at a mount.
+    #[must_use]
+    pub fn new(epoch: u32) -> Members {
+        let since = [0; PIECES_MAX];
+        Members { failed: None, since, broken: None, fence: 0, epoch, superblock_sequence: 1 }
+    }
+
     /// True for the member that failed.
-    pub(super) fn is_failed(&self, drive: usize) -> bool {
+    #[must_use]
+    pub fn is_failed(&self, drive: usize) -> bool {
         self.failed == Some(drive)
     }
 
+    /// Members that failed, one bit each.
+    #[must_use]
+    pub fn failed_mask(&self) -> u32 {
+        self.failed.map_or(0, |drive| 1 << drive)
+    }
+
+    /// One of the members has recorded a failure.
+    ///
+    /// # Panics
+    /// When nothing was to be recorded.
+    pub fn on_recorded(&mut self) {
+        assert!(self.fence > 0, "a record that nobody waits for");
+        self.fence -= 1;
+    }
+}
+
+impl Raizn {
     /// The member that failed, if one has.
     #[must_use]
     pub fn failed_member(&self) -> Option<usize> {
-        self.failed
+        self.members.failed
     }
 
     /// True when more members failed than the array can lose.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.broken.is_some()
-    }
-
-    /// Members that failed, one bit each.
-    pub(super) fn failed_mask(&self) -> u32 {
-        self.failed.map_or(0, |drive| 1 << drive)
+        self.members.broken.is_some()
     }
 
     /// A member is not believed any more. What was on its way to it counts as written: its completions still come.
     pub(super) fn lose_member(&mut self, drive: usize, fx: &mut Effects) {
-        if self.is_broken() || self.is_failed(drive) {
+        assert!(drive < self.config.members, "a member of the array");
+        if self.is_broken() || self.members.is_failed(drive) {
             return;
         }
-        if self.failed.is_some() {
-            self.broken = Some(drive);
+        if self.members.failed.is_some() {
+            self.members.broken = Some(drive);
             return;
         }
-        self.failed = Some(drive);
+        self.members.failed = Some(drive);
         self.drop_log(drive);
-        if self.superblock_sequence == 0 {
+        if self.members.superblock_sequence == 0 {
             // A mount that has changed nothing yet: it fails, and can be repeated.
             return;
         }
@@ -48,18 +87,12 @@ impl Raizn {
 
     /// All members that are believed are told who that is; nothing is acknowledged meanwhile.
     pub(super) fn record_members(&mut self, fx: &mut Effects) {
-        self.superblock_sequence += 1;
+        self.members.superblock_sequence += 1;
         for member in 0..self.config.members {
-            if !self.is_failed(member) {
+            if !self.members.is_failed(member) {
                 self.append_superblock(member, Purpose::Members, fx);
-                self.fence += 1;
+                self.members.fence += 1;
             }
         }
-    }
-
-    /// Notes that one of the members knows.
-    pub(super) fn on_members_recorded(&mut self, fx: &mut Effects) {
-        self.fence -= 1;
-        self.answer_writes(fx);
     }
 }

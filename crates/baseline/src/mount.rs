@@ -142,15 +142,15 @@ pub fn mount(
     agree::agree(&mut drives, &mut scan, &resets, now)?;
     finish_resets(&mut drives, &mut scan, &due, now)?;
     let mut engine = Raizn::new(config, tuning, scan.epoch_max + 1);
-    engine.failed = scan.missing;
-    engine.since = scan.newest.since;
+    engine.members.failed = scan.missing;
+    engine.members.since = scan.newest.since;
     for zone in 0..config.logical_zones() {
         let decided = Decided::of(&mut drives, &scan, zone, now)?;
         load(&mut engine, zone, decided);
     }
     for member in 0..config.members {
         let is_its = |key: &&(u32, u32, u32)| engine.map.parity_drive(key.0, key.1) == member;
-        let rows = engine.relocated.keys().filter(is_its).count();
+        let rows = engine.logs.relocated.keys().filter(is_its).count();
         if rows > config.relocated_rows_max(&tuning) {
             return Err(MountError::TooManyRelocated { rows });
         }
@@ -219,7 +219,7 @@ fn load(engine: &mut Raizn, zone: u32, decided: Decided) {
     logical.placed = decided.write_pointer;
     for (key, data) in decided.relocated {
         engine.frames.adopt(1);
-        engine.relocated.insert(key, data);
+        engine.logs.relocated.insert(key, data);
     }
     for mut stripe in decided.stripes {
         engine.frames.adopt(stripe.data.len());
@@ -243,14 +243,14 @@ impl Recovery {
                 let zone = self.volume.engine.log_zone(place);
                 execute(&mut self.volume.drives, member, zone, Op::Reset, self.now)?;
             }
-            self.volume.engine.logs[member].place = place;
+            self.volume.engine.logs.drives[member].place = place;
         }
         // Not complete yet; but the old log zones may be gone before this one is.
         self.append_superblocks(0);
         let engine = &mut self.volume.engine;
         let fx = &mut self.volume.effects;
         let map = engine.map;
-        let keys: Vec<(u32, u32, u32)> = engine.relocated.keys().copied().collect();
+        let keys: Vec<(u32, u32, u32)> = engine.logs.relocated.keys().copied().collect();
         for key in keys {
             let drive = map.parity_drive(key.0, key.1);
             engine.append_relocated(drive, key, fx);
@@ -260,7 +260,7 @@ impl Recovery {
                 let stripe = &engine.zones[zone as usize].stripes[index];
                 let (number, rows) = (stripe.number, 0..stripe.issued.min(map.chunk_blocks()));
                 let is_needed = !stripe.is_whole(&map) && stripe.issued > 0;
-                if is_needed && !engine.is_failed(map.parity_drive(zone, number)) {
+                if is_needed && !engine.members.is_failed(map.parity_drive(zone, number)) {
                     engine.append_parity(zone, number, rows, Purpose::Moved, fx);
                 }
             }
@@ -276,9 +276,9 @@ impl Recovery {
 
     fn append_superblocks(&mut self, sequence: u32) {
         let engine = &mut self.volume.engine;
-        engine.superblock_sequence = sequence;
+        engine.members.superblock_sequence = sequence;
         for member in 0..engine.config.members {
-            if !engine.is_failed(member) {
+            if !engine.members.is_failed(member) {
                 engine.append_superblock(member, Purpose::Moved, &mut self.volume.effects);
             }
         }
@@ -308,7 +308,7 @@ impl Recovery {
     fn reset_old_logs(&mut self, scan: &Scan) -> Result<(), MountError> {
         for member in scan.present() {
             for place in
-                (0..LOG_ZONES as usize).filter(|place| *place != self.volume.engine.logs[member].place)
+                (0..LOG_ZONES as usize).filter(|place| *place != self.volume.engine.logs.drives[member].place)
             {
                 let zone = self.volume.engine.log_zone(place);
                 if scan.pointers[member][zone.index()] > 0 {
@@ -321,7 +321,7 @@ impl Recovery {
 
     /// Runs until nothing is under way. A drive that fails meanwhile ends the mount, which can be repeated without it.
     fn run(&mut self) -> Result<(), MountError> {
-        let failed = self.volume.engine.failed;
+        let failed = self.volume.engine.members.failed;
         let mut replies = Vec::new();
         while self.volume.turn(self.now, &mut replies) || !self.volume.drives_are_idle() {
             if let Some(next) = self.volume.next_deadline() {
@@ -329,9 +329,9 @@ impl Recovery {
             }
         }
         let engine = &self.volume.engine;
-        let of_today = engine.failed.filter(|_| engine.failed != failed);
+        let of_today = engine.members.failed.filter(|_| engine.members.failed != failed);
         // One was missing, and another fails: what the old logs say is nowhere else yet.
-        let second = engine.broken;
+        let second = engine.members.broken;
         match of_today.or(second) {
             None => Ok(()),
             Some(member) => Err(MountError::Drive { member, status: Status::DeviceGone }),

@@ -15,10 +15,12 @@ use crate::record::{Kind, Record, Superblock};
 use crate::token::Waiter;
 use array::engine::Effects;
 use base::frame::Frame;
+use base::slab::Slab;
 use base::units::{OOB_BYTES, ZoneIndex};
 use base::xor::xor_blocks;
+use std::collections::BTreeMap;
 use std::ops::Range;
-use zone::device::{Completion, Op, Status};
+use zone::device::Op;
 
 /// Appends in flight to one log zone; as in the log-structured engine.
 const APPENDS_IN_FLIGHT_MAX: u32 = 32;
@@ -88,6 +90,26 @@ pub struct ParityLog {
     old: Option<Old>,
 }
 
+/// The logs of all drives.
+#[derive(Debug)]
+pub struct Logs {
+    /// Log of each drive.
+    pub drives: Vec<ParityLog>,
+    /// Appends under way.
+    pub appends: Slab<Append>,
+    /// Parity that recovery could not put in its place, by (logical zone, stripe, row).
+    pub relocated: BTreeMap<(u32, u32, u32), Frame>,
+}
+
+impl Logs {
+    /// Returns empty logs.
+    #[must_use]
+    pub fn new(members: usize) -> Logs {
+        let drives = (0..members).map(|_| ParityLog::default()).collect();
+        Logs { drives, appends: Slab::default(), relocated: BTreeMap::new() }
+    }
+}
+
 impl Raizn {
     /// The physical zone of a place in a log.
     pub(super) fn log_zone(&self, place: usize) -> ZoneIndex {
@@ -97,7 +119,7 @@ impl Raizn {
     /// True when partial parity of a stripe can be handed to a drive's log now.
     pub(super) fn log_has_room(&mut self, drive: usize, fx: &mut Effects) -> bool {
         let limit = self.config.geometry.zone_capacity_blocks - self.config.log_reserve(&self.tuning);
-        let log = &self.logs[drive];
+        let log = &self.logs.drives[drive];
         if log.in_flight[log.place] >= APPENDS_IN_FLIGHT_MAX {
             return false;
         }
@@ -113,7 +135,7 @@ impl Raizn {
 
     /// The next zone takes over; whatever lives in the old one becomes its debt.
     fn replace_log_zone(&mut self, drive: usize, fx: &mut Effects) {
-        let log = &mut self.logs[drive];
+        let log = &mut self.logs.drives[drive];
         log.old = Some(Old { place: log.place, debts: 0, is_resetting: false });
         log.place = (log.place + 1) % LOG_ZONES as usize;
         log.appended = 0;
@@ -121,6 +143,7 @@ impl Raizn {
         self.append_superblock(drive, Purpose::Moved, fx);
         let mut debts = 1;
         let moved: Vec<(u32, u32, u32)> = self
+            .logs
             .relocated
             .keys()
             .copied()
@@ -138,21 +161,21 @@ impl Raizn {
                 }
             }
         }
-        self.logs[drive].old.as_mut().expect("set above").debts += debts;
+        self.logs.drives[drive].old.as_mut().expect("set above").debts += debts;
     }
 
     /// Appends a row of parity that could not be put in its place; returns how many appends it takes.
     pub(super) fn append_relocated(&mut self, drive: usize, key: (u32, u32, u32), fx: &mut Effects) -> u32 {
         let (zone, stripe, row) = key;
         let mut frame = self.frames.take();
-        frame.data = self.relocated[&key].data;
+        frame.data = self.logs.relocated[&key].data;
         let record = Record {
             zone,
             stripe,
             generation: self.zones[zone as usize].generation,
             row: u16::try_from(row).expect("validated: at most 64 rows"),
             coverage: self.map.stripe_blocks(),
-            ..Record::of_array(Kind::Settled, self.epoch)
+            ..Record::of_array(Kind::Settled, self.members.epoch)
         };
         self.append_rows(drive, Purpose::Moved, vec![frame], record, fx)
     }
@@ -166,7 +189,7 @@ impl Raizn {
             }
             let (number, coverage) = (stripe.number, stripe.issued);
             let drive = self.map.parity_drive(zone, number);
-            if self.is_failed(drive) {
+            if self.members.is_failed(drive) {
                 let stripe = &mut self.zones[zone as usize].stripes[index];
                 stripe.changed = 0..0;
                 stripe.partials.push_back(crate::logical_zone::Partial { coverage, pending: 0 });
@@ -219,7 +242,7 @@ impl Raizn {
                 generation,
                 row: u16::try_from(first).expect("validated: at most 64 rows"),
                 coverage: stripe.issued,
-                ..Record::of_array(kind, self.epoch)
+                ..Record::of_array(kind, self.members.epoch)
             };
             appends += self.append_rows(drive, purpose, frames, record, fx);
         }
@@ -253,7 +276,7 @@ impl Raizn {
                     let record = Record { data_crc, ..row_of(at) };
                     record.encode(self.tag, &mut header.data[at * OOB_BYTES..]);
                 }
-                Record { coverage: rows, ..Record::of_array(Kind::Header, self.epoch) }
+                Record { coverage: rows, ..Record::of_array(Kind::Header, self.members.epoch) }
                     .seal(self.tag, &mut header);
                 frames.insert(0, header);
                 self.counters.log_headers += 1;
@@ -264,12 +287,12 @@ impl Raizn {
     }
 
     fn append(&mut self, drive: usize, purpose: Purpose, frames: Vec<Frame>, fx: &mut Effects) {
-        let log = &mut self.logs[drive];
+        let log = &mut self.logs.drives[drive];
         log.appended += count(frames.len());
         log.in_flight[log.place] += 1;
         assert!(log.appended <= self.config.geometry.zone_capacity_blocks, "the log's reserve was too small");
         let place = log.place;
-        let slot = self.appends.insert(Append { purpose, place });
+        let slot = self.logs.appends.insert(Append { purpose, place });
         fx.command(drive, self.log_zone(place), Waiter::Log(slot), Op::Append { frames });
     }
 
@@ -278,10 +301,10 @@ impl Raizn {
         let superblock = Superblock {
             config: self.config,
             member: u8::try_from(drive).expect("at most 32 members"),
-            epoch: self.epoch,
-            sequence: self.superblock_sequence,
-            failed: self.failed_mask(),
-            since: self.since,
+            epoch: self.members.epoch,
+            sequence: self.members.superblock_sequence,
+            failed: self.members.failed_mask(),
+            since: self.members.since,
         };
         let mut frame = self.frames.take();
         superblock.seal(&mut frame);
@@ -294,50 +317,37 @@ impl Raizn {
         let mut frame = self.frames.take();
         frame.data.fill(0);
         let generation = self.zones[zone as usize].generation;
-        Record::of_reset(self.epoch, zone, generation).seal(self.tag, &mut frame);
+        Record::of_reset(self.members.epoch, zone, generation).seal(self.tag, &mut frame);
         self.counters.log_others += 1;
         self.append(drive, Purpose::Reset(zone), vec![frame], fx);
     }
 
     /// True when a drive's log has room for a record of a reset.
     pub(super) fn log_has_room_for_reset(&mut self, drive: usize, fx: &mut Effects) -> bool {
-        self.is_failed(drive) || self.log_has_room(drive, fx)
+        self.members.is_failed(drive) || self.log_has_room(drive, fx)
     }
 
-    /// An append is over.
-    pub(super) fn on_log(&mut self, slot: u32, drive: usize, completion: Completion, fx: &mut Effects) {
-        let Append { purpose, place } = self.appends.remove(slot);
-        self.logs[drive].in_flight[place] -= 1;
-        self.frames.give_vec(completion.frames);
-        if completion.status != Status::Success {
-            self.lose_member(drive, fx);
-        }
-        match purpose {
-            Purpose::Partial { zone, stripe, coverage } => {
-                let found = self.zones[zone as usize].open_stripe(stripe);
-                let partial = found.partials.iter_mut().find(|partial| partial.coverage == coverage);
-                partial.expect("kept until it is durable").pending -= 1;
-                self.advance_stripes(zone, stripe, fx);
-            }
-            Purpose::Checkpoint { zone, stripe, coverage } => {
-                let found = self.zones[zone as usize].open_stripe(stripe);
-                found.checkpoint_pending -= 1;
-                if found.checkpoint_pending == 0 {
-                    found.is_stale = false;
-                    found.acked = found.acked.max(coverage);
-                    self.pay_debt(drive);
-                }
-                self.advance_stripes(zone, stripe, fx);
-            }
-            Purpose::Moved => self.pay_debt(drive),
-            Purpose::Members => self.on_members_recorded(fx),
-            Purpose::Reset(zone) => self.on_reset_recorded(zone, fx),
-        }
+    /// An append is over; returns what it was for.
+    pub(super) fn end_append(&mut self, slot: u32, drive: usize) -> Purpose {
+        let Append { purpose, place } = self.logs.appends.remove(slot);
+        let in_flight = &mut self.logs.drives[drive].in_flight[place];
+        assert!(*in_flight > 0, "an append is over once");
+        *in_flight -= 1;
+        purpose
+    }
+
+    /// An old log zone was reset.
+    pub(super) fn end_log_reset(&mut self, drive: usize) {
+        let old = self.logs.drives[drive].old.take();
+        assert!(
+            old.is_none_or(|old| old.is_resetting && old.debts == 0),
+            "a log zone is reset when nothing needs it"
+        );
     }
 
     /// Something that lived in the old log zone does so no longer.
     pub(super) fn pay_debt(&mut self, drive: usize) {
-        if let Some(old) = &mut self.logs[drive].old {
+        if let Some(old) = &mut self.logs.drives[drive].old {
             assert!(old.debts > 0);
             old.debts -= 1;
         }
@@ -346,21 +356,21 @@ impl Raizn {
     /// Goes on with replacing log zones.
     pub(super) fn settle_logs(&mut self, fx: &mut Effects) {
         for drive in 0..self.config.members {
-            let Some(old) = self.logs[drive].old else { continue };
-            if old.is_resetting || self.is_failed(drive) {
+            let Some(old) = self.logs.drives[drive].old else { continue };
+            if old.is_resetting || self.members.is_failed(drive) {
                 continue;
             }
             if old.debts > 0 {
                 self.checkpoint_stripes(drive, fx);
             }
-            let log = &self.logs[drive];
+            let log = &self.logs.drives[drive];
             // A reset of a logical zone is known by its record until its zones are empty.
             let is_needed = old.debts > 0
                 || log.in_flight[old.place] > 0
-                || self.fence > 0
+                || self.members.fence > 0
                 || self.zones.iter().any(|zone| zone.reset.is_some());
             if !is_needed {
-                self.logs[drive].old = Some(Old { is_resetting: true, ..old });
+                self.logs.drives[drive].old = Some(Old { is_resetting: true, ..old });
                 fx.command(drive, self.log_zone(old.place), Waiter::LogReset, Op::Reset);
             }
         }
@@ -389,17 +399,9 @@ impl Raizn {
         }
     }
 
-    /// An old log zone was reset.
-    pub(super) fn on_log_reset(&mut self, drive: usize, completion: &Completion, fx: &mut Effects) {
-        self.logs[drive].old = None;
-        if completion.status != Status::Success {
-            self.lose_member(drive, fx);
-        }
-    }
-
     /// The log of a member that failed is no more, and nothing is to move there.
     pub(super) fn drop_log(&mut self, drive: usize) {
-        self.logs[drive].old = None;
+        self.logs.drives[drive].old = None;
         let map = self.map;
         for (zone, logical) in (0..).zip(&mut self.zones) {
             for stripe in logical.stripes.iter_mut().filter(|stripe| stripe.is_stale) {
@@ -410,6 +412,6 @@ impl Raizn {
 
     /// True while a log zone is being replaced or an append is under way.
     pub(super) fn logs_are_busy(&self) -> bool {
-        !self.appends.is_empty() || self.logs.iter().any(|log| log.old.is_some())
+        !self.logs.appends.is_empty() || self.logs.drives.iter().any(|log| log.old.is_some())
     }
 }

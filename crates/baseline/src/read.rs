@@ -58,7 +58,7 @@ impl Raizn {
 
     /// Fills in a block that needs no drive: one never written, or of an open stripe.
     fn fill_from_memory(&self, lba: Lba, frame: &mut Frame) -> bool {
-        let (zone, position) = self.position_of(lba);
+        let (zone, position) = self.map.position_of(lba);
         let logical = &self.zones[zone as usize];
         let erasing = logical
             .reset
@@ -75,19 +75,19 @@ impl Raizn {
 
     /// True when a block lies behind the `length` blocks from `first` on the same drive.
     fn continues(&self, lba: Lba, first: u32, length: u32, block: u32) -> bool {
-        let (zone, position) = self.position_of(lba.plus(u64::from(first)));
+        let (zone, position) = self.map.position_of(lba.plus(u64::from(first)));
         let spot = self.map.spot(position);
         first + length == block
             && spot.row + length < self.map.chunk_blocks()
-            && !self.is_failed(self.map.drive_of(zone, spot.stripe, spot.piece))
+            && !self.members.is_failed(self.map.drive_of(zone, spot.stripe, spot.piece))
     }
 
     fn read_run(&mut self, slot: u32, first: u32, length: u32, fx: &mut Effects) {
         let lba = self.reads.get(slot).lba.plus(u64::from(first));
-        let (zone, position) = self.position_of(lba);
+        let (zone, position) = self.map.position_of(lba);
         let spot = self.map.spot(position);
         let drive = self.map.drive_of(zone, spot.stripe, spot.piece);
-        if self.is_failed(drive) {
+        if self.members.is_failed(drive) {
             self.decode(slot, first, fx);
             return;
         }
@@ -112,7 +112,7 @@ impl Raizn {
             self.lose_member(drive, fx);
         }
         for (block, frame) in (part..).zip(&frames) {
-            let (_, position) = self.position_of(self.reads.get(slot).lba.plus(u64::from(block)));
+            let (_, position) = self.map.position_of(self.reads.get(slot).lba.plus(u64::from(block)));
             let Spot { stripe, piece, row } = self.map.spot(position);
             let place = self.place_at(zone, stripe, piece, row);
             if status == Status::Success && block_is_whole(frame, &place) {
@@ -128,10 +128,10 @@ impl Raizn {
 
     /// Computes a block from the others of its row.
     fn decode(&mut self, read: u32, block: u32, fx: &mut Effects) {
-        let (zone, position) = self.position_of(self.reads.get(read).lba.plus(u64::from(block)));
+        let (zone, position) = self.map.position_of(self.reads.get(read).lba.plus(u64::from(block)));
         let spot = self.map.spot(position);
         let (data_count, members) = (self.map.data_count(), self.config.members);
-        let relocated = self.relocated.get(&(zone, spot.stripe, spot.row)).map(|frame| frame.data);
+        let relocated = self.logs.relocated.get(&(zone, spot.stripe, spot.row)).map(|frame| frame.data);
         let mut sources = Vec::new();
         if let Some(data) = relocated {
             let mut frame = self.frames.take();
@@ -141,7 +141,8 @@ impl Raizn {
         let wanted: Vec<usize> = (0..members)
             .filter(|piece| *piece != spot.piece && !(*piece == data_count && relocated.is_some()))
             .collect();
-        let failed = wanted.iter().any(|piece| self.is_failed(self.map.drive_of(zone, spot.stripe, *piece)));
+        let failed =
+            wanted.iter().any(|piece| self.members.is_failed(self.map.drive_of(zone, spot.stripe, *piece)));
         let decode = Decode { read, block, zone, spot, sources, pending: 1, failed };
         let slot = self.decodes.insert(decode);
         self.zones[zone as usize].readers += 1;

@@ -106,7 +106,7 @@ impl Rebuild<'_> {
         if self.volume.engine.is_broken() {
             return Err(ReplaceError::Broken);
         }
-        if !self.volume.engine.is_failed(member) {
+        if !self.volume.engine.members.is_failed(member) {
             return Err(ReplaceError::NotFailed);
         }
         // What is recorded of members goes beyond what logs otherwise keep free: that room must not run out.
@@ -155,7 +155,7 @@ impl Rebuild<'_> {
             rebuilt.push(frame);
             // The right parity has a place again.
             if piece == map.data_count()
-                && let Some(moved) = self.volume.engine.relocated.remove(&(zone, stripe, row))
+                && let Some(moved) = self.volume.engine.logs.relocated.remove(&(zone, stripe, row))
             {
                 self.volume.engine.frames.give(moved);
             }
@@ -177,7 +177,7 @@ impl Rebuild<'_> {
         let op = Op::Read { offset: first, frames };
         let mut frames = execute(&mut self.volume.drives, member, ZoneIndex(zone), op, now)?.frames;
         for (row, frame) in (0..).zip(&mut frames) {
-            let relocated = self.volume.engine.relocated.get(&(zone, stripe, row));
+            let relocated = self.volume.engine.logs.relocated.get(&(zone, stripe, row));
             if let Some(right) = relocated.filter(|_| piece == map.data_count()) {
                 frame.data = right.data;
             } else if !block_is_whole(frame, &self.volume.engine.place_at(zone, stripe, piece, row)) {
@@ -221,12 +221,12 @@ impl Rebuild<'_> {
     fn begin_log(&mut self, member: usize, now: Instant) -> Result<(), MountError> {
         let map = self.volume.engine.map;
         let engine = &mut self.volume.engine;
-        engine.logs[member] = ParityLog::default();
-        engine.failed = None;
+        engine.logs.drives[member] = ParityLog::default();
+        engine.members.failed = None;
         // One for each attempt: a drive that was given up half way must not be taken for its successor.
-        let sequence = engine.superblock_sequence + 1;
-        engine.since[member] = u64::from(engine.epoch) << 32 | u64::from(sequence);
-        engine.superblock_sequence = 0;
+        let sequence = engine.members.superblock_sequence + 1;
+        engine.members.since[member] = u64::from(engine.members.epoch) << 32 | u64::from(sequence);
+        engine.members.superblock_sequence = 0;
         engine.append_superblock(member, Purpose::Moved, &mut self.volume.effects);
         for zone in 0..engine.config.logical_zones() {
             for index in 0..engine.zones[zone as usize].stripes.len() {
@@ -241,11 +241,11 @@ impl Rebuild<'_> {
         }
         self.finish(now);
         let engine = &mut self.volume.engine;
-        engine.superblock_sequence = sequence;
-        match engine.failed {
+        engine.members.superblock_sequence = sequence;
+        match engine.members.failed {
             None => Ok(()),
             Some(lost) => {
-                engine.failed = Some(member);
+                engine.members.failed = Some(member);
                 Err(MountError::Drive { member: lost, status: Status::DeviceGone })
             }
         }

@@ -23,20 +23,10 @@ use std::collections::VecDeque;
 use zone::device::{Completion, Op, Status};
 use zone::format::oob::{self, Kind, Place, Protected, Role};
 
-/// A write on its way.
-#[derive(Debug)]
-pub struct WriteRequest {
-    id: RequestId,
-    arrival: u64,
-    /// Spans that wait, and one more until all of it is placed.
-    pending: u32,
-    outcome: Outcome,
-}
-
 impl Raizn {
     /// A write has arrived.
     pub(super) fn start_write(&mut self, id: RequestId, lba: Lba, frames: Vec<Frame>, fx: &mut Effects) {
-        let (zone, position) = self.position_of(lba);
+        let (zone, position) = self.map.position_of(lba);
         let blocks = count(frames.len());
         let logical = &self.zones[zone as usize];
         let fits = position + blocks <= self.map.zone_blocks();
@@ -47,19 +37,11 @@ impl Raizn {
             return;
         }
         self.counters.user_blocks += u64::from(blocks);
-        let arrival = self.arrive();
-        self.outstanding.insert(arrival);
-        let write = self.writes.insert(WriteRequest { id, arrival, pending: 1, outcome: Outcome::Done });
+        let write = self.answers.begin_write(id);
         let logical = &mut self.zones[zone as usize];
         logical.write_pointer += blocks;
         logical.pending.push_back(Pending::Write { write, frames: VecDeque::from(frames) });
         self.advance_zone(zone, fx);
-    }
-
-    /// The number of a request that has arrived.
-    pub(super) fn arrive(&mut self) -> u64 {
-        self.arrivals += 1;
-        self.arrivals
     }
 
     /// True when one more logical zone may be open.
@@ -105,7 +87,7 @@ impl Raizn {
             };
             self.place_in_stripe(zone, number, write, &mut frames);
         }
-        self.end_part(write);
+        self.answers.end_part(write, self.members.broken.is_some());
         true
     }
 
@@ -120,7 +102,7 @@ impl Raizn {
             }
             if logical.generation == 0 {
                 self.generations += 1;
-                logical.generation = u64::from(self.epoch) << 32 | self.generations;
+                logical.generation = u64::from(self.members.epoch) << 32 | self.generations;
             }
             logical.stripes.push_back(Stripe::new(number, &map));
         }
@@ -144,7 +126,7 @@ impl Raizn {
             stripe.changed = 0..0;
         }
         logical.placed += taken;
-        self.writes.get_mut(write).pending += 1;
+        self.answers.begin_part(write);
         let mut at = begin;
         while at < end {
             let spot = map.spot(at);
@@ -181,11 +163,11 @@ impl Raizn {
             for drive in 0..self.config.members {
                 let has_moved = self.pump_drive(zone, drive, fx);
                 moved |= has_moved;
-                skipped |= has_moved && self.is_failed(drive);
+                skipped |= has_moved && self.members.is_failed(drive);
             }
         }
         self.append_partials(zone, fx);
-        if self.failed.is_some() {
+        if self.members.failed.is_some() {
             self.advance_all_stripes(zone, fx);
         }
         skipped
@@ -196,7 +178,7 @@ impl Raizn {
         if parts.is_empty() {
             return false;
         }
-        if self.is_failed(drive) {
+        if self.members.is_failed(drive) {
             for part in parts {
                 let stripe = self.zones[zone as usize].open_stripe(part.stripe);
                 stripe.done[part.piece] += part.rows;
@@ -306,7 +288,7 @@ impl Raizn {
             stripe.spans.pop_front();
         }
         for write in ended {
-            self.end_part(write);
+            self.answers.end_part(write, self.members.broken.is_some());
         }
         while let Some(first) = self.zones[zone as usize].stripes.front()
             && first.is_finished(&map)
@@ -329,42 +311,14 @@ impl Raizn {
         }
     }
 
-    /// A part of a write has ended.
-    fn end_part(&mut self, write: u32) {
-        let request = self.writes.get_mut(write);
-        request.pending -= 1;
-        if request.pending == 0 {
-            if self.is_broken() {
-                self.writes.get_mut(write).outcome = Outcome::IoError;
-            }
-            self.ended.push(write);
-        }
-    }
-
-    /// Answers writes that have ended, unless a failure is being recorded: until then a drive that missed them
-    /// could be believed.
+    /// Answers what has ended, unless a failure is being recorded.
     pub(super) fn answer_writes(&mut self, fx: &mut Effects) {
-        if self.fence > 0 {
-            return;
-        }
-        for write in std::mem::take(&mut self.ended) {
-            let WriteRequest { id, arrival, outcome, .. } = self.writes.remove(write);
-            self.outstanding.remove(&arrival);
-            fx.replies.push(Reply { id, outcome, frames: Vec::new() });
-        }
-        let first = self.outstanding.first().copied().unwrap_or(u64::MAX);
-        while let Some((arrival, id)) = self.flushes.front().copied()
-            && arrival < first
-        {
-            self.flushes.pop_front();
-            let outcome = if self.is_broken() { Outcome::IoError } else { Outcome::Done };
-            fx.replies.push(Reply { id, outcome, frames: Vec::new() });
-        }
+        self.answers.settle(&self.members, fx);
     }
 
     /// Everything that has arrived will be durable before this is answered; drives have no volatile caches.
     pub(super) fn start_flush(&mut self, id: RequestId, fx: &mut Effects) {
-        self.flushes.push_back((self.arrivals, id));
+        self.answers.flush(id);
         self.answer_writes(fx);
     }
 }

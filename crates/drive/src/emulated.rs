@@ -69,6 +69,7 @@ mod timed;
 pub mod timing;
 mod watch;
 mod windows;
+mod zone_state;
 
 pub use entry::EntryError;
 pub use error::{DriveError, DriveProblem, GeometryError, ZONES_MIN, check_geometry};
@@ -238,20 +239,6 @@ impl EmulatedDrive {
         self.held.waiting_for_room()
     }
 
-    /// True when the last look found the header of the drive's file damaged.
-    #[must_use]
-    pub fn header_is_damaged(&self) -> bool {
-        self.watch.as_ref().is_some_and(|watch| watch.header_is_damaged())
-    }
-
-    /// Looks whether the drive's file is still there, which may wait for a disk. A drive that is lost stays lost.
-    pub fn look(&mut self) -> Option<Loss> {
-        if self.loss.is_none() {
-            self.loss = self.watch.as_mut().and_then(|watch| watch.look());
-        }
-        self.loss
-    }
-
     fn new(header: Header, mut zones: Vec<Zone>, mut media: Media) -> Result<EmulatedDrive, DriveProblem> {
         let Header { geometry, uuid } = header;
         let windows = match &geometry.areas {
@@ -358,13 +345,6 @@ impl EmulatedDrive {
     fn on_torn(&mut self, completions: &mut [Completion]) {
         self.loss = self.look().or(Some(Loss::Unreadable));
         completions.iter_mut().for_each(|completion| completion.status = Status::DeviceGone);
-    }
-
-    fn store(&mut self, zone: ZoneIndex) {
-        self.media.store(zone, self.table.zone(zone));
-        if self.windows.is_some() {
-            self.release_window(zone);
-        }
     }
 
     fn is_dead(&self) -> bool {

@@ -74,6 +74,7 @@ impl Totals {
     pub fn add_seed(&mut self, seed: u64, outcome: Outcome) {
         self.runs += 1;
         self.count(&outcome, seed);
+        assert!(!self.failures.contains_key(&seed), "a seed is run once");
         if outcome.failure.is_some() {
             self.failures.insert(seed, outcome);
         }
@@ -82,6 +83,7 @@ impl Totals {
     fn count(&mut self, outcome: &Outcome, salt: u64) {
         self.hash ^= outcome.hash.wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let tally = &outcome.tally;
+        assert!(tally.requests_failed <= tally.requests, "requests that failed were answered");
         self.events += outcome.events;
         self.requests += tally.requests;
         self.requests_failed += tally.requests_failed;
@@ -128,6 +130,7 @@ impl Campaign<'_> {
     /// When a thread cannot be started.
     #[must_use]
     pub fn run_after(&self, totals: Totals) -> Totals {
+        assert!(self.jobs > 0, "somebody runs the seeds");
         let next = AtomicU64::new(0);
         let enough = AtomicBool::new(totals.failed() >= self.failures_max);
         let totals = Mutex::new(totals);

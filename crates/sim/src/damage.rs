@@ -90,6 +90,10 @@ impl Drive {
             };
             self.media_mut().corrupt(ZoneIndex(*zone), *offset, byte, 1 << random.below(8));
         }
+        debug_assert!(
+            blocks.iter().all(|(zone, _)| *zone < self.media().geometry().zones),
+            "zones of the drive"
+        );
         blocks.len() as u64
     }
 
@@ -105,6 +109,7 @@ impl Drive {
     fn fail_zone(&mut self, offline: bool, seed: u64) -> ZoneIndex {
         let zones = self.media().geometry().zones;
         let span = u64::from(zones - SUPERBLOCK_ZONES);
+        assert!(span > 0, "a drive has zones for data");
         let at = Random::from_seed(seed).below(span);
         let zone = ZoneIndex(SUPERBLOCK_ZONES + u32::try_from(at).expect("a zone"));
         let state = if offline { ZoneState::Offline } else { ZoneState::ReadOnly };
@@ -125,6 +130,10 @@ impl Drive {
                 Scope::Open => !is_superblock && found.state.is_active(),
                 Scope::All | Scope::Headers | Scope::Footers => !is_superblock,
             };
+            assert!(
+                found.write_pointer <= self.media().geometry().zone_capacity_blocks,
+                "a zone holds its capacity"
+            );
             if !in_scope || found.state == ZoneState::Offline {
                 continue;
             }

@@ -147,6 +147,7 @@ impl Drive {
     /// When the plan's geometry is impossible.
     #[must_use]
     pub fn new(plan: &Plan, geometry: Geometry, uuid: [u8; 16], member: usize) -> Drive {
+        assert!(geometry.zones > SUPERBLOCK_ZONES, "superblocks leave zones for data");
         let media = EmulatedDrive::on_heap(geometry, uuid).expect("plans are validated");
         let pace = match &plan.latency {
             Latency::Random { typical_ns, slow_ns, slow_per_mille } => {
@@ -213,6 +214,7 @@ impl Drive {
         assert!(self.flight.is_empty());
         self.media = EmulatedDrive::from_heap(snapshot.media).expect("media of a drive");
         self.moves = snapshot.moves;
+        assert!(self.moves.len() == self.media.geometry().zones as usize, "a moment of this drive");
         // What it held later, no read of it can return.
         if let Some(zones) = &mut self.before_reset {
             zones.clear();
@@ -270,6 +272,7 @@ impl Drive {
             _ => Vec::new(),
         };
         let covers_windows = (!covers.is_empty()).then(|| self.history.mark(&self.media));
+        assert!(now <= effect_at && effect_at <= due, "a command takes effect before it is done");
         let command = Some(command);
         let completion = None;
         self.flight.push(InFlight {
@@ -346,11 +349,14 @@ impl Drive {
     fn next_effect(&self, now: Instant) -> Option<usize> {
         let waiting = self.flight.iter().enumerate().filter(|(_, flight)| flight.command.is_some());
         let (index, next) = waiting.min_by_key(|(_, flight)| (flight.effect_at, flight.number))?;
+        debug_assert!(next.completion.is_none(), "a command takes effect once");
         (next.effect_at <= now).then_some(index)
     }
 
     fn take_effect(&mut self, index: usize, now: Instant, power: &mut Power, trace: &mut Trace) {
         let kind = self.flight[index].kind;
+        assert!(self.flight[index].command.is_some(), "a command takes effect once");
+        assert!(!self.dead, "a drive that is dead does nothing");
         match power.burn(self.member, kind) {
             Some(Blow::PowerOff) => trace.remark(|| format!("the power fails at a {kind:?} of a drive")),
             Some(Blow::Die) => {
@@ -387,6 +393,7 @@ impl Drive {
             for (zone, (flushed, covered)) in (0..).zip(self.flushed.iter_mut().zip(covers)) {
                 let written = end_of(self.media.zone(ZoneIndex(zone)));
                 *flushed = (*flushed).max(covered).min(written);
+                assert!(*flushed <= written, "no more is flushed than was written");
             }
             if let Some(mark) = self.flight[index].covers_windows.take() {
                 self.history.flushed(mark);
@@ -499,6 +506,7 @@ impl Drive {
             && let Some(other) = self.peek(zone, offset)
         {
             self.faults.misreads -= 1;
+            assert!(blocks.len() == completion.frames.len(), "a frame for each block");
             let index = self.random.index(completion.frames.len());
             self.faults.read_wrong.extend(blocks.clone().nth(index).map(|block| (completion.zone.0, block)));
             completion.frames[index] = other;
@@ -526,6 +534,7 @@ impl Drive {
             return;
         }
         let (zone, offset) = (completion.zone, completion.offset);
+        assert!(zone.0 < self.media.geometry().zones, "zone {zone} of the drive");
         let Some(written) = self.peek(zone, offset) else { return };
         self.media.overwrite(zone, offset, &Frame::zeroed());
         match self.any_block() {
@@ -557,6 +566,7 @@ impl Drive {
     fn deliver(&mut self, now: Instant, trace: &mut Trace, completions: &mut Vec<Completion>) {
         self.flight.sort_by_key(|flight| (flight.due, flight.number));
         let due = self.flight.partition_point(|flight| flight.due <= now);
+        assert!(!self.dead, "a drive that is dead answers nothing");
         for flight in self.flight.drain(..due) {
             let completion = flight.completion.expect("a command takes effect before it is done");
             trace.note(now, &(Delivered { member: self.member, number: flight.number }));
@@ -620,6 +630,7 @@ impl Drive {
     fn strand_flight(&mut self) {
         let flight = std::mem::take(&mut self.flight);
         let mut waiting: Vec<Command> = Vec::new();
+        let stranded = flight.len();
         for flight in flight {
             match flight.command {
                 Some(command) => waiting.push(command),
@@ -645,6 +656,7 @@ impl Drive {
                 self.apply_stranded(stub, fate == 1);
             }
         }
+        assert!(self.flight.len() == stranded, "every command in flight is answered");
     }
 
     fn apply_stranded(&mut self, mut command: Command, torn: bool) {
@@ -709,6 +721,7 @@ impl Drive {
         self.strand_flight();
         self.flight.clear();
         self.faults.hangs_until = Instant(0);
+        assert!(self.flushed.is_empty() || self.flushed.len() == self.moves.len(), "caches cover every zone");
         self.lose_cache();
         self.media.lose_power_with_areas(self.area_fate).expect("media in memory take everything");
         if !self.flushed.is_empty() {
@@ -739,6 +752,7 @@ impl Drive {
                 _ => self.random.below(span + 1),
             };
             let keep = flushed + u32::try_from(kept).expect("below a u32");
+            assert!(flushed <= keep && keep <= written, "a cache loses only what was not flushed");
             if keep < written {
                 self.media.lose_tail(zone, keep);
             }

@@ -75,6 +75,7 @@ impl Array {
     /// # Errors
     /// Why that cannot be.
     pub fn format(&self, drives: &mut DriveSet, members: &[[u8; 16]]) -> Result<(), String> {
+        assert!(drives.len() == members.len(), "a drive for each member");
         match self {
             Array::Log(config) => {
                 log::format(drives, config, members).map(|_| ()).map_err(|error| error.to_string())

@@ -16,6 +16,8 @@ pub struct Ledger {
     damaged: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
+    /// A scrub with repair began when all was at rest, and nothing broke since: no damage may be left.
+    scrubbed: bool,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -24,11 +26,13 @@ impl Ledger {
     #[must_use]
     pub fn new(code: ErasureCode) -> Ledger {
         let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
-        Ledger { code, blamed, damaged: BTreeSet::new(), lacking_zones, counts: BTreeMap::new() }
+        let (damaged, counts) = (BTreeSet::new(), BTreeMap::new());
+        Ledger { code, blamed, damaged, lacking_zones, scrubbed: false, counts }
     }
 
     /// A fault happened to a member.
     pub fn blame(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.blamed.insert(member);
         self.damaged.remove(&member);
         self.count(fault, 1);
@@ -36,6 +40,7 @@ impl Ledger {
 
     /// Blocks of a member are damaged, which a scrub can repair.
     pub fn blame_damage(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         if self.blamed.insert(member) {
             self.damaged.insert(member);
         }
@@ -44,6 +49,7 @@ impl Ledger {
 
     /// A scrub has repaired what there was: a member that alone was to blame, for damage alone, is as good as new.
     pub fn heal(&mut self) {
+        assert!(self.damaged.is_subset(&self.blamed), "who holds damaged blocks is to blame");
         if self.blamed.len() == 1 && self.blamed == self.damaged {
             self.blamed.clear();
             self.damaged.clear();
@@ -51,9 +57,24 @@ impl Ledger {
         }
     }
 
-    /// True when something may break, or a read be wrong, without another step.
+    /// A scrub begins: one that repairs what it finds, with all at rest, leaves no damage behind.
+    pub fn begin_scrub(&mut self, repairs_all: bool) {
+        self.scrubbed = repairs_all && !self.may_break_later();
+    }
+
+    /// Something broke, or the scrub ended early: it says nothing any more.
+    pub fn end_scrub(&mut self) {
+        self.scrubbed = false;
+    }
+
+    /// True when the last scrub leaves no damage behind once it is done.
     #[must_use]
-    pub fn may_break_later(&self) -> bool {
+    pub fn is_scrubbed(&self) -> bool {
+        self.scrubbed
+    }
+
+    /// True when something may break, or a read be wrong, without another step.
+    fn may_break_later(&self) -> bool {
         let armed = [
             "misdirected reads",
             "stale reads",
@@ -67,6 +88,7 @@ impl Ledger {
 
     /// A fault costs a member a zone, and nothing else: it may not fail for it.
     pub fn cost_zone(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.lacking_zones.insert(member);
         self.count(fault, 1);
     }
@@ -107,6 +129,7 @@ impl Ledger {
     #[must_use]
     pub fn is_tolerable_without(&self, away: &BTreeSet<usize>) -> bool {
         let lost: PieceSet = self.blamed.union(away).copied().collect();
+        assert!(lost.count() <= self.code.piece_count(), "members of the array");
         // Members are lost like pieces: those of mirrors do not rotate.
         self.code.can_decode(self.code.pieces().without(lost))
     }

@@ -13,6 +13,7 @@
 //! Everything is drawn from the seed; a seed and a commit give the same event log to the bit.
 
 mod baseline;
+mod bays;
 pub mod campaign;
 mod checkers;
 mod clients;
@@ -29,16 +30,20 @@ mod plan;
 mod power;
 mod rack;
 mod re_add;
+mod replug;
+mod requests;
 mod rollback;
 pub mod run;
 pub mod scenarios;
 mod script;
+mod service;
 mod step;
+mod tally;
 mod trace;
 mod world;
 
 pub use plan::{Baseline, Latency, Plan, Tearing};
 pub use run::{Outcome, SEED_MAX, Scenario, ScenarioError, catch_panics, run};
 pub use step::{Damage, Scope, Step, StepError};
+pub use tally::{Failure, Tally};
 pub use trace::Keep;
-pub use world::{Failure, Tally};

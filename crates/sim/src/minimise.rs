@@ -66,6 +66,8 @@ pub fn minimise(scenario: &Scenario, executions_max: u64, fails: impl FnMut(&Sce
         search.drop_steps();
         search.shrink_steps();
         search.shrink_plan();
+        assert!(search.best.steps.len() <= before.steps.len(), "a scenario shrinks");
+        assert!(search.left <= executions_max, "runs are counted down");
         if search.best == before || search.left == 0 {
             return search.best;
         }
@@ -183,6 +185,7 @@ fn smaller(step: &Step) -> Vec<Step> {
     }
     for range in numbers(&line) {
         let Ok(number) = line[range.clone()].parse::<u64>() else { continue };
+        assert!(!range.is_empty(), "a number has digits");
         let one_less = if number <= COUNTED_DOWN_MAX { number.saturating_sub(1) } else { 0 };
         let mut less = vec![0, 1, number / 2, one_less];
         less.retain(|less| *less < number);

@@ -43,6 +43,7 @@ impl Oracle {
     /// A volume of zeros.
     #[must_use]
     pub fn new(blocks: usize, write_through: bool) -> Oracle {
+        assert!(blocks > 0, "a volume has blocks");
         let first = Version { arrival: 0, contents: 0, acknowledged: true, durable: true, dismissed: false };
         Oracle { blocks: vec![vec![first]; blocks], next_arrival: 1, write_through }
     }
@@ -61,6 +62,9 @@ impl Oracle {
 
     /// A write or trim of a block has begun.
     pub fn begin(&mut self, lba: u64, arrival: u64, contents: Stamp) {
+        assert!(arrival < self.next_arrival, "request {arrival} has arrived");
+        let newest = self.versions(lba).last().map_or(0, |version| version.arrival);
+        assert!(newest <= arrival, "requests come in their order: {newest}, {arrival}");
         let version = Version { arrival, contents, acknowledged: false, durable: false, dismissed: false };
         self.versions_mut(lba).push(version);
     }
@@ -84,6 +88,7 @@ impl Oracle {
     /// A flush was acknowledged: writes that arrived before number `before` are durable, those that were not
     /// acknowledged yet among them, unless writes may fail.
     pub fn flushed(&mut self, before: u64, all_succeed: bool) {
+        assert!(before <= self.next_arrival, "a flush covers what has arrived");
         for versions in &mut self.blocks {
             let covered = |version: &&mut Version| {
                 let succeeded = all_succeed && !version.dismissed || version.acknowledged;
@@ -114,9 +119,10 @@ impl Oracle {
     /// The power failed: of every block, the newest durable version or a later one remains.
     pub fn power_failed(&mut self) {
         for versions in &mut self.blocks {
-            for version in versions {
+            for version in &mut *versions {
                 version.acknowledged = version.durable;
             }
+            assert!(versions.iter().any(|version| version.durable), "some version of a block is durable");
         }
     }
 
@@ -125,6 +131,7 @@ impl Oracle {
     pub fn settle(&mut self, lba: u64, contents: Stamp) {
         let versions = self.versions_mut(lba);
         let newest = versions.iter().rposition(|version| version.acknowledged).unwrap_or(0);
+        assert!(!versions.is_empty(), "a block has a version");
         versions.drain(..newest);
         let Some(found) = versions.iter().position(|version| version.contents == contents) else { return };
         versions.drain(..found);
@@ -132,6 +139,7 @@ impl Oracle {
             version.dismissed = true;
         }
         versions[0] = Version { acknowledged: true, durable: true, dismissed: false, ..versions[0] };
+        assert!(versions[0].contents == contents, "block {lba} holds what was read");
     }
 
     /// The versions of a block, oldest first.

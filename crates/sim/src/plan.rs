@@ -168,6 +168,7 @@ pub struct Plan {
 
 /// Picks one of the choices.
 pub fn pick<T: Clone>(random: &mut Random, choices: &[T]) -> T {
+    assert!(!choices.is_empty(), "something can be picked");
     choices[random.index(choices.len())].clone()
 }
 
@@ -210,6 +211,7 @@ impl Plan {
     fn draw_baseline(random: &mut Random, seed: u64) -> Plan {
         let chunk_blocks = pick(random, &[1, 1, 2, 4]);
         let (open, stripes_in_flight) = (pick(random, &[1, 1, 2, 3]), pick(random, &[1, 2, 3, 6]));
+        assert!(chunk_blocks > 0 && open > 0 && stripes_in_flight > 0, "a baseline that can work");
         let reserve = open * stripes_in_flight * 2 * chunk_blocks + 16;
         let capacity = 2 * reserve + 8 * chunk_blocks + pick(random, &[10, 20, 40, 80]);
         let mut plan = Plan::draw_any(random, seed);
@@ -250,6 +252,7 @@ impl Plan {
         if random.chance(2, 3) {
             return self;
         }
+        assert!(self.raizn.is_none(), "the baseline has one kind of segments");
         let hybrids: Vec<Hybrid> = std::iter::repeat_with(|| Hybrid {
             small: pick(random, &[0, 1, 1, 1, 2, 3]),
             large: pick(random, &[0, 1, 1, 2, 3]),

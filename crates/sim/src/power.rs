@@ -62,6 +62,7 @@ impl Power {
 
     /// Something will happen at a certain command.
     pub fn arm(&mut self, at: At, member: Option<usize>, blow: Blow) {
+        assert!(blow == Blow::PowerOff || member.is_some(), "only the power is everybody's");
         self.fuses.push(Fuse { member, kind: at.kind, left: at.skip, blow });
     }
 
@@ -95,6 +96,7 @@ impl Power {
         }
         if blown == Some(Blow::PowerOff) {
             self.fail();
+            assert!(self.fuses.iter().all(|fuse| fuse.blow != Blow::PowerOff), "the power fails once");
         }
         blown
     }

@@ -38,6 +38,7 @@ impl SharedRack {
     #[must_use]
     pub fn device(&self, drive: usize) -> Box<dyn ZonedDevice> {
         let geometry = *self.lock().drives[drive].media().geometry();
+        assert!(geometry.zones > 0, "a drive has zones");
         Box::new(Handle { rack: self.clone(), drive, geometry })
     }
 }

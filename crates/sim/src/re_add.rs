@@ -6,96 +6,67 @@
 
 use crate::drive::Drive;
 use crate::engine::Array;
-use crate::step::{At, Step};
-use crate::world::{Failure, World};
-use array::log::ReAdded;
+use crate::step::At;
+use crate::tally::Failure;
+use crate::world::World;
 use zone::format::superblock::MemberState;
-
-/// True for what damages the media of a drive for good, so that it does not hold what it should.
-pub(crate) fn spoils_media(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::Rot(_)
-            | Step::Unreadable(_)
-            | Step::Misread { .. }
-            | Step::Stale { .. }
-            | Step::Miswrite { .. }
-            | Step::Zone { .. }
-            | Step::Shrink { .. }
-    )
-}
 
 impl World {
     /// An operator re-adds a drive. Refused where there is nothing to re-add.
     pub(crate) fn re_add(&mut self, member: usize, cut: Option<At>) -> Result<(), Failure> {
-        let is_ours = member < self.plan.members && !self.blank.contains(&self.drive_of[member]);
-        if !is_ours || matches!(self.array, Array::Raizn(..)) {
+        let is_ours =
+            member < self.service.plan.members && !self.bays.blank.contains(&self.bays.drive_of[member]);
+        if !is_ours || matches!(self.service.array, Array::Raizn(..)) {
             return Ok(());
         }
         self.part()?;
-        if self.is_dark() {
+        if self.service.is_dark() {
             self.power_off();
             // First of all, an operator brings those back that the array counts on.
-            if self.away.iter().any(|other| *other != member) {
+            if self.bays.away.iter().any(|other| *other != member) {
                 return self.mount(cut);
             }
         } else {
-            let members = self.engine().members();
+            let members = self.service.engine().members();
             if members[member] != MemberState::Failed || members.contains(&MemberState::Rebuilding) {
                 return Ok(());
             }
             // In order: no other drive loses what it holds in its cache.
-            self.volume = None;
+            self.service.volume = None;
         }
+        assert!(self.service.volume.is_none(), "engine and drives have parted");
         self.bring_back(member);
+        assert!(self.re_adding.is_none(), "one drive is re-added at a time");
         self.re_adding = Some(member);
         let mounted = self.mount(cut);
         if self.re_adding.take().is_some() {
             // The operator has spoken for it, whether all drives were told or not.
-            self.outdated.remove(&member);
+            self.bays.outdated.remove(&member);
         }
         mounted
     }
 
     /// The drive of a member is there again, and answers. What it held in its cache when it went may be lost.
     fn bring_back(&mut self, member: usize) {
-        self.plug_in(member);
-        let drive = self.drive_of[member];
+        self.bays.plug_in(member);
+        let drive = self.bays.drive_of[member];
+        assert!(!self.bays.blank.contains(&drive), "only a drive of the array comes back");
         // A drive of another array may be in the last place.
-        if self.places.contains(&Some(drive)) {
-            self.away.remove(&member);
+        if self.bays.places.contains(&Some(drive)) {
+            self.bays.away.remove(&member);
         }
-        let mut rack = self.rack.lock();
+        let mut rack = self.service.rack.lock();
         rack.power.disarm(member);
         rack.drives[drive].revive();
     }
 
     /// All comes to rest, so that engine and drives may part.
     fn part(&mut self) -> Result<(), Failure> {
-        if self.is_dark() {
+        if self.service.is_dark() {
             return Ok(());
         }
-        self.come_to_rest()?;
-        let since = self.now;
-        while !self.is_dark() && !self.volume().is_at_rest() {
-            if !self.advance()? && !self.is_dark() || self.is_over(since) {
-                return Err(self.stuck("a drive cannot be re-added: the engine never comes to rest"));
-            }
-        }
-        Ok(())
-    }
-
-    /// The drive was taken in.
-    pub(crate) fn on_re_added(&mut self, re_added: &ReAdded) {
-        let ReAdded { member, segments_whole, segments_to_rebuild } = *re_added;
-        self.outdated.remove(&member);
-        self.scrubbed = false;
-        self.ledger.blame(member, "drive re-added");
-        self.ledger.count("segments whole on drives re-added", segments_whole);
-        self.ledger.count("segments to rebuild on drives re-added", segments_to_rebuild);
-        if !self.spoilt.contains(&member) {
-            self.replaced.insert(member);
-        }
+        self.service.come_to_rest()?;
+        self.service.come_apart("a drive cannot be re-added")
     }
 }
 

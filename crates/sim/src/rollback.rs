@@ -70,6 +70,7 @@ impl Rollbacks {
     pub fn take(&mut self, drive_of: &[usize], drives: &[Drive], mounts: u64) {
         let now = self.now;
         for rollback in self.all.iter_mut().filter(|rollback| rollback.from == now) {
+            assert!(rollback.from <= rollback.to, "a drive goes back, not forth");
             let Some(drive) = drive_of.get(rollback.member) else { continue };
             rollback.taken = Some(Taken { drive: *drive, snapshot: drives[*drive].snapshot(), mounts });
         }
@@ -80,6 +81,7 @@ impl Rollbacks {
     pub fn due(&mut self, drive_of: &[usize]) -> Option<Taken> {
         let now = self.now.checked_sub(1)?;
         let due = self.all.iter_mut().find(|rollback| rollback.to == now)?;
+        assert!(due.from <= now, "a moment that was");
         let member = due.member;
         due.taken.take().filter(|taken| drive_of.get(member) == Some(&taken.drive))
     }

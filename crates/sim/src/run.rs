@@ -3,8 +3,9 @@
 use crate::plan::{Latency, Plan};
 use crate::script;
 use crate::step::{Step, StepError};
+use crate::tally::{Failure, Tally};
 use crate::trace::Keep;
-use crate::world::{Failure, Tally, World};
+use crate::world::World;
 use drive::timing::Profile;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};

@@ -5,7 +5,7 @@
 //! more.
 
 use crate::plan::{Plan, pick};
-use crate::re_add::spoils_media;
+use crate::run::members_of;
 use crate::step::{At, Damage, KINDS, Kind, Part, Scope, Step};
 use base::erasure::{ErasureCode, PieceSet};
 use base::random::Random;
@@ -69,6 +69,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     let mut random = Random::from_seed(plan.seed ^ 0x7363_7269);
     let array = plan.array().expect("a plan that works");
     let (blocks, code) = (array.volume_blocks(), array.code());
+    assert!(blocks > 0, "a volume has blocks");
     let theme = match random.below(20) {
         0..=1 => Theme::Calm,
         2..=8 => Theme::Power,
@@ -98,6 +99,10 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.roll_back();
     author.re_add();
     author.operate();
+    assert!(
+        author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
+        "members of the array"
+    );
     author.steps
 }
 
@@ -112,11 +117,15 @@ fn draw_culprits(code: &ErasureCode, random: &mut Random) -> Vec<usize> {
             culprits.push(next);
         }
     }
+    let lost: PieceSet = culprits.iter().copied().collect();
+    assert!(culprits.len() == 1 || code.can_decode(code.pieces().without(lost)), "the array can lose them");
     culprits
 }
 
 impl Author<'_> {
     fn write(&mut self) {
+        assert!(self.steps.is_empty(), "a script begins with a mount");
+        assert!(self.hot > 0 && self.hot <= self.blocks, "hot blocks are some of the volume's");
         self.steps.push(Step::Mount { cut: None });
         if self.random.chance(1, 2) {
             self.fill();
@@ -176,6 +185,7 @@ impl Author<'_> {
         let span = if self.random.chance(1, 4) { self.hot } else { self.blocks };
         let lba = self.random.below(span);
         let most = self.blocks - lba;
+        assert!(most > 0, "a request lies within the volume");
         let blocks = pick(&mut self.random, &[1, 1, 1, 2, 3, 5, 17, 64]).min(most);
         let fua = self.random.chance(1, 8);
         let mut draw = self.random.below(self.weights.iter().sum());
@@ -300,13 +310,13 @@ impl Author<'_> {
         let mut gone = None;
         let steps = std::mem::take(&mut self.steps);
         // Another member may stay out, should the culprit fail meanwhile: then nobody can tell what a damaged drive lacks.
-        let is_spoilt = steps.iter().any(spoils_media);
+        let is_spoilt = steps.iter().any(Step::spoils_media);
         // Nobody can tell that a drive went back while another is out, if the array can lose one.
         let calm_from =
             steps.iter().rposition(|step| matches!(step, Step::Rollback { .. })).map_or(0, |at| at + 1);
         let mut steps = steps.into_iter().enumerate().peekable();
         while let Some((at, step)) = steps.next() {
-            if !matches!(step, Step::Hang { .. }) && !spoils_media(&step) {
+            if !matches!(step, Step::Hang { .. }) && !step.spoils_media() {
                 gone = step.member().or(gone);
             }
             if let Step::Away { member } | Step::Lose { member } = step {

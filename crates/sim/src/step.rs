@@ -192,6 +192,20 @@ pub enum Step {
 }
 
 impl Step {
+    /// True for what damages the media of a drive for good, so that it does not hold what it should.
+    pub(crate) fn spoils_media(&self) -> bool {
+        matches!(
+            self,
+            Step::Rot(_)
+                | Step::Unreadable(_)
+                | Step::Misread { .. }
+                | Step::Stale { .. }
+                | Step::Miswrite { .. }
+                | Step::Zone { .. }
+                | Step::Shrink { .. }
+        )
+    }
+
     /// The member that breaks, if this is a fault.
     #[must_use]
     pub fn member(&self) -> Option<usize> {

@@ -15,7 +15,7 @@
 //! The image's blocks are named and moved like others, and are the first to go when space gets short: a mount that
 //! misses one of them reads all segments. No checkpoint is ever needed.
 
-mod compare;
+pub(in crate::log) mod compare;
 pub mod image;
 
 use crate::log::config::{ArrayConfig, CheckpointEvery};
@@ -247,6 +247,7 @@ impl Shard {
         let Stage::Writing { begun, next } = &mut self.checkpoints.stage else {
             unreachable!("a checkpoint is being written")
         };
+        assert!(*next < begun.1.blocks(), "an image has no block {next}");
         let (checkpoint, image) = &**begun;
         let mut frame = self.core.frames.take();
         image.write_block(*next, &self.core.index, &self.core.segments, &mut frame.data);
@@ -311,6 +312,8 @@ impl Checkpoints {
             segment: core.next_segment_id,
             unsealed,
         };
+        assert!(!matches!(self.stage, Stage::Writing { .. }), "one checkpoint is written at a time");
+        assert!(self.counting != Some(number), "checkpoint {number} counts already");
         self.number = number;
         self.asked = false;
         self.blocks_written = blocks_written(core);
@@ -321,6 +324,7 @@ impl Checkpoints {
 
     /// A block of an image is durable, or lost.
     pub(super) fn checkpoint_block_done(&mut self, core: &mut Core, name: Name, pba: Pba, lost: bool) {
+        assert!(self.blocks_pending > 0, "a block of a checkpoint is durable once");
         self.blocks_pending -= 1;
         if lost {
             self.abandon_checkpoint(core);
@@ -331,6 +335,7 @@ impl Checkpoints {
 
     /// Every superblock names it: the one before is worth nothing any more.
     fn checkpoint_recorded(&mut self, core: &mut Core, number: u32) {
+        assert!(number == self.number, "the newest checkpoint is recorded");
         if let Some(before) = self.counting.replace(number) {
             end_checkpoint(core, before);
         }

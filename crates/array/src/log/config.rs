@@ -390,6 +390,8 @@ impl ArrayConfig {
         let stripe = layouts.iter().map(Layout::stripe_data_blocks).max().expect("of the collector at least");
         let gain = VICTIM_GAIN_STRIPES_MIN * u64::from(stripe);
         let segment = layouts.iter().map(Layout::segment_data_blocks).min().map_or(0, u64::from);
+        assert!(stripe > 0, "a stripe holds data");
+        assert!(segment >= u64::from(stripe), "a segment holds a stripe");
         Sealed { blocks: sealed * segment, by_gain: sealed * segment.saturating_sub(gain) }
     }
 
@@ -487,6 +489,7 @@ impl ArrayConfig {
     #[must_use]
     pub fn stream_for(&self, blocks: u64) -> Stream {
         let OpenSegments { small, large, large_chunk_blocks, .. } = self.open;
+        assert!(small + large > 0, "a segment is open for clients");
         let is_large = large > 0 && (small == 0 || blocks >= u64::from(large_chunk_blocks));
         if is_large { Stream::Large } else { Stream::Small }
     }

@@ -7,7 +7,7 @@ use crate::log::index::{Index, Name};
 use crate::log::membership::Membership;
 use crate::log::pba::{Location, Pba, PbaFormat};
 use crate::log::rot::DamageLog;
-use crate::log::segment::{SegmentSlot, SegmentTable};
+use crate::log::segment::{SegmentSlot, SegmentState, SegmentTable};
 use base::frame::FramePool;
 use std::collections::VecDeque;
 use zone::format::header::Stream;
@@ -72,6 +72,10 @@ impl Core {
     pub(super) fn map(&mut self, name: Name, pba: Pba) -> Option<Stream> {
         let segment = self.segment_at(pba);
         self.segments.get_mut(segment).live_blocks += 1;
+        debug_assert!(
+            !matches!(self.segments.get(segment).state, SegmentState::Resetting { .. }),
+            "nothing points into what is erased"
+        );
         let before = self.index.set(name, pba)?;
         Some(self.forget(before))
     }

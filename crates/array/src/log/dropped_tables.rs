@@ -14,7 +14,6 @@
 //! [`Tuning::stripe_tables_bytes_max`]: crate::log::config::Tuning::stripe_tables_bytes_max
 
 use crate::engine::Effects;
-use crate::log::Shard;
 use crate::log::core::Core;
 use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
@@ -95,49 +94,46 @@ impl DroppedTables {
         self.reads_waiting.push(read);
     }
 
+    /// True once after tables have arrived.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// The client reads that waited for tables go on.
+    pub fn take_waiting(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.reads_waiting)
+    }
+
     /// A client read goes on, whatever it waited for.
     pub fn await_no_table(&mut self, read: u32) {
         self.reads_waiting.retain(|waiting| *waiting != read);
     }
 }
 
-impl Shard {
-    /// Client reads that waited for a table go on.
-    pub(super) fn resume_reads(&mut self, fx: &mut Effects) {
-        if std::mem::take(&mut self.reader.dropped_tables.has_news) {
-            for read in std::mem::take(&mut self.reader.dropped_tables.reads_waiting) {
-                self.advance_read(read, fx);
-            }
-        }
-    }
-
+impl Reader {
     /// The round is over: drops whole tables that were given up, then the least recently asked for, down to the limit.
-    pub(super) fn drop_tables(&mut self) {
-        let Some(bytes_max) = self.reader.dropped_tables.bytes_max else { return };
-        // A checkpoint that is being written has said which tables it holds.
-        if self.checkpoints.is_over() {
-            for _ in 0..self.reader.dropped_tables.given_up.len() {
-                let Some((slot, id)) = self.reader.dropped_tables.given_up.pop_front() else { break };
-                match self.core.segments.find(slot, id) {
+    /// A checkpoint that is being written has said which tables it holds: then none may be dropped whole.
+    pub(super) fn drop_tables(&mut self, core: &mut Core, may_drop_whole: bool) {
+        let Some(bytes_max) = self.dropped_tables.bytes_max else { return };
+        if may_drop_whole {
+            for _ in 0..self.dropped_tables.given_up.len() {
+                let Some((slot, id)) = self.dropped_tables.given_up.pop_front() else { break };
+                match core.segments.find(slot, id) {
                     None => {}
-                    Some(segment) if is_pinned(segment) => {
-                        self.reader.dropped_tables.given_up.push_back((slot, id))
-                    }
-                    Some(_) => self.core.segments.drop_table(slot),
+                    Some(segment) if is_pinned(segment) => self.dropped_tables.given_up.push_back((slot, id)),
+                    Some(_) => core.segments.drop_table(slot),
                 }
             }
         }
-        for _ in 0..self.reader.dropped_tables.kept.len().min(DROPS_TRIED_MAX) {
-            if self.reader.dropped_tables.bytes <= bytes_max {
+        for _ in 0..self.dropped_tables.kept.len().min(DROPS_TRIED_MAX) {
+            if self.dropped_tables.bytes <= bytes_max {
                 break;
             }
-            self.reader.drop_first_table(&mut self.core);
+            self.drop_first_table(core);
         }
-        self.reader.dropped_tables.round += 1;
+        self.dropped_tables.round += 1;
     }
-}
 
-impl Reader {
     /// True when the stripe tables of these stripes, or slots, of a segment are in memory. Those that are not are read:
     /// ask again in the next [`Shard::settle`].
     pub(super) fn has_tables(
@@ -153,6 +149,7 @@ impl Reader {
         }
         let layout = segment.layout;
         let (first, last) = (layout.group_of(stripes.start), layout.group_of(stripes.end - 1));
+        assert!(stripes.end <= layout.stripes, "stripes {stripes:?} of {}", layout.stripes);
         for group in first..=last {
             match core.segments.get_mut(slot).group_tables.get_mut(&group) {
                 Some(table) => table.asked_in = self.dropped_tables.round,
@@ -170,7 +167,8 @@ impl Reader {
         let table = GroupTable { table, asked_in };
         let bytes = table.memory_bytes();
         let id = segment.id;
-        segment.group_tables.insert(group, table);
+        let before = segment.group_tables.insert(group, table);
+        assert!(before.is_none(), "the table of a group is read once");
         self.dropped_tables.bytes += bytes as u64;
         self.dropped_tables.kept.push_back(Kept { segment: slot, id, group, bytes, asked_in });
         self.dropped_tables.has_news = true;
@@ -214,6 +212,7 @@ impl Reader {
             }
             segment.group_tables.remove(&first.group);
         }
+        assert!(self.dropped_tables.bytes >= first.bytes as u64, "tables in memory are counted");
         self.dropped_tables.bytes -= first.bytes as u64;
     }
 }

@@ -190,6 +190,7 @@ impl DeviceFlush {
         if party == Party::Engine {
             self.fillers_unflushed = 0;
         }
+        assert!(left_out.is_none_or(|member| member < core.config.members), "a member is left out");
         let round = self.round(party);
         assert!(round.drives_pending == 0);
         round.covers = covers;
@@ -210,6 +211,7 @@ impl DeviceFlush {
     /// A drive has emptied its cache, or failed to. Returns the party whose round is over with that.
     pub fn drive_flushed(&mut self, core: &mut Core, slot: u32, fx: &mut Effects) -> Option<Party> {
         let party = Party::ALL[slot as usize];
+        assert!(party.index() == slot as usize, "parties are numbered");
         let round = self.round(party);
         assert!(round.drives_pending > 0);
         round.drives_pending -= 1;
@@ -229,6 +231,7 @@ impl DeviceFlush {
             core.membership.flush_waiting = true;
             return false;
         }
+        assert!(self.round(party).drives_pending == 0, "all drives have answered");
         let round = self.round(party);
         let (covers, is_partial) = (round.covers, round.is_partial);
         // The record of a drive that was lost meanwhile may have come to the others after they were flushed.

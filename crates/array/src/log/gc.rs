@@ -181,6 +181,9 @@ impl Shard {
 
     /// A victim of which nothing was read.
     fn moving_from_start(&mut self, victim: SegmentSlot) -> Gc {
+        let segment = self.core.segments.get(victim);
+        assert!(!segment.has_stripes_in_flight(), "the victim, segment {}, is written", segment.id);
+        assert!(!segment.is_opening(), "the victim, segment {}, has no headers yet", segment.id);
         self.stripes.begin_separating(&mut self.core);
         self.collector.pace.victim = self.space().begin_victim(victim);
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
@@ -191,7 +194,7 @@ impl Shard {
         while self.collector.moves.is_empty() && self.reader.loads.len() < LOADS_MIN as usize {
             let Some((segment, stripe)) = self.rescue.weak.pop() else { return };
             self.start_rescue_load(segment, stripe, fx);
-            self.core.segments.get_mut(segment).readers -= 1;
+            self.core.segments.get_mut(segment).unpin();
         }
     }
 
@@ -261,6 +264,7 @@ impl Collector {
 
     /// The drives' caches are empty.
     pub(super) fn gc_flushed(&mut self) {
+        assert!(!matches!(self.stage, Gc::Flushing { flushed: true, .. }), "caches are emptied once");
         if let Gc::Flushing { flushed, .. } = &mut self.stage {
             *flushed = true;
         }

@@ -104,6 +104,7 @@ impl Index {
     /// An index in which nothing was ever written.
     #[must_use]
     pub fn new(volume_blocks: u64, entry_bytes: EntryBytes) -> Index {
+        assert!(volume_blocks > 0, "a volume has blocks");
         let entries = Lba(volume_blocks).index();
         let regions = Lba(volume_blocks.div_ceil(REGION_BLOCKS)).index();
         Index {
@@ -175,6 +176,8 @@ impl Index {
 
     /// Makes room for the blocks of a checkpoint; none of them lies anywhere yet.
     pub fn begin_checkpoint(&mut self, number: u32, blocks: u32) {
+        assert!(self.checkpoints.len() < 2, "one checkpoint counts, and one is written");
+        assert!(self.checkpoints.iter().all(|known| known.number != number), "checkpoint {number} is known");
         let blocks = Entries::new(self.entry_bytes, blocks as usize);
         self.checkpoints.push(MappedCheckpoint { number, blocks });
     }
@@ -270,6 +273,7 @@ impl Index {
         self.trimmed.insert(lba);
         self.lost.remove(&lba);
         let before = self.replace_entry(lba, None);
+        assert!(self.mapped_blocks >= u64::from(before.is_some()), "mapped blocks are counted");
         self.mapped_blocks -= u64::from(before.is_some());
         before
     }

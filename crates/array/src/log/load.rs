@@ -39,6 +39,7 @@ pub struct Rebuild {
 impl Rebuild {
     /// Returns the rebuild of one of the blocks.
     fn one(&self, index: u32) -> Rebuild {
+        assert!(index < self.blocks, "block {index} of {}", self.blocks);
         Rebuild {
             block: self.block + index,
             lba: self.lba.plus(u64::from(index)),
@@ -205,9 +206,10 @@ impl Shard {
         let Location { drive, offset, .. } = self.core.pba.unpack(pba);
         let slot = self.core.segment_at(pba);
         let segment = self.core.segments.get_mut(slot);
-        segment.readers += 1;
+        segment.pin();
         let layout = segment.layout;
         let (at, row) = layout.slot_at(offset).expect("an address lies in a slot");
+        assert!(row < layout.chunk_blocks, "row {row} of {}", layout.chunk_blocks);
         let stripe = segment.stripe_in_slot(drive.index(), at).expect("an address lies in a stripe");
         let piece = layout.piece_of(stripe, drive.index());
         let wanted = [piece].into_iter().collect();
@@ -237,7 +239,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let segment = self.core.segments.get_mut(segment_slot);
-        segment.readers += 1;
+        segment.pin();
         let layout = segment.layout;
         let there = pieces_there(&self.core, self.core.segments.get(segment_slot), stripe);
         let pieces = (0..layout.members()).map(|_| Piece::default()).collect();
@@ -281,6 +283,7 @@ impl Shard {
     /// Reads once more, one by one, the blocks that are not whole.
     fn read_pieces_again(&mut self, slot: u32, fx: &mut Effects) {
         let load = self.reader.loads.get_mut(slot);
+        assert!(!load.read_again, "blocks that are not whole are read twice at most");
         load.read_again = true;
         load.pieces_pending += 1;
         let Load { segment, stripe, row: first, rows, .. } = *load;
@@ -336,6 +339,7 @@ impl Shard {
             assert!(frames.len() == rows as usize, "the first answer is for all rows");
             piece.frames = frames;
         } else {
+            assert!(frames.len() == 1, "the second answer is for one row");
             let (_, row) = layout.slot_at(offset).expect("a chunk was asked for");
             std::mem::swap(&mut piece.frames[(row - first) as usize], &mut frames[0]);
             self.core.frames.give_vec(frames);
@@ -348,6 +352,7 @@ impl Shard {
     /// then, once more, whatever is not whole.
     fn piece_loaded(&mut self, slot: u32, fx: &mut Effects) {
         let load = self.reader.loads.get_mut(slot);
+        assert!(load.pieces_pending > 0, "a piece of a stripe is loaded once");
         load.pieces_pending -= 1;
         if load.pieces_pending > 0 {
             return;
@@ -367,6 +372,7 @@ impl Shard {
 
     fn finish_load(&mut self, slot: u32, fx: &mut Effects) {
         let mut load = self.reader.loads.remove(slot);
+        assert!(load.pieces_pending == 0, "nothing of a stripe is on its way when its load ends");
         match load.purpose {
             Purpose::Rebuild { rebuild, piece } => {
                 for row in 0..load.rows {
@@ -385,7 +391,7 @@ impl Shard {
                 let is_rescue = matches!(load.purpose, Purpose::Rescue);
                 self.rescue.is_void |= is_rescue && !is_whole && self.core.membership.has_lost_since_mount();
                 give_pieces(&mut self.core, &mut load);
-                self.core.segments.get_mut(load.segment).readers -= 1;
+                self.core.segments.get_mut(load.segment).unpin();
                 if matches!(load.purpose, Purpose::Move) {
                     self.collector.gc_loaded();
                 }
@@ -421,7 +427,8 @@ impl Shard {
 
     /// All blocks of a rebuild are handed over.
     fn end_rebuild(&mut self, rebuild: &Rebuild, fx: &mut Effects) {
-        self.core.segments.get_mut(rebuild.segment).readers -= 1;
+        self.core.segments.get_mut(rebuild.segment).unpin();
+        assert!(self.reader.degraded_loads > 0, "a degraded read ends once");
         self.reader.degraded_loads -= 1;
         self.read_part_done(rebuild.read, fx);
     }
@@ -459,7 +466,7 @@ impl OffLoad {
             core.frames.give(frame);
         }
         give_pieces(core, load);
-        core.segments.get_mut(load.segment).readers -= 1;
+        core.segments.get_mut(load.segment).unpin();
     }
 }
 
@@ -547,6 +554,7 @@ impl Collector {
 impl Core {
     /// Decodes a block of a piece from those of others; `None` when too few are good.
     pub(super) fn decode(&mut self, lost: usize, good: &[(usize, &Frame)]) -> Option<Frame> {
+        assert!(lost < self.config.members, "piece {lost} of {}", self.config.members);
         let code = self.config.code();
         let sources = code.sources(lost, good.iter().map(|(piece, _)| *piece).collect())?;
         let sources: Vec<(usize, &Frame)> =

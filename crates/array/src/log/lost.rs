@@ -25,6 +25,7 @@ impl Shard {
     /// Queues markers for what is still live in a segment that was moved as far as it could be read, some
     /// at a time. False while what is live is not known.
     pub(super) fn write_off(&mut self, victim: SegmentSlot, fx: &mut Effects) -> bool {
+        assert!(self.core.segments.get(victim).damaged, "what is written off was read twice");
         if self.collector.write_offs.is_empty() {
             let Some(live) = self.find_live(victim, fx) else { return self.core.index.is_incomplete() };
             self.collector.write_offs = live;
@@ -81,6 +82,7 @@ impl Shard {
         };
         let protected =
             Protected { lba, sequence: self.clients.sequence_for_marker(&mut self.core, name), kind };
+        assert!(protected.sequence < self.core.next_sequence, "a marker is no newer than all there is");
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let data_crc = crc32c(&frame.data);
         Move { frame, protected, name, from, data_crc, repaired: false }

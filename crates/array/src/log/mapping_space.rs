@@ -102,6 +102,7 @@ impl Shard {
             if self.off_load.space.victim.is_none() {
                 let Some(segment) = self.stripes.pick_mapping_victim(&self.core) else { return };
                 let groups = groups_in(&self.core, segment);
+                assert!(self.core.segments.get(segment).stream == Stream::Mapping, "it holds mapping blocks");
                 self.off_load.space.victim = Some(Victim { segment, groups, is_resetting: false });
             }
             self.copy_groups(now, fx);
@@ -221,6 +222,7 @@ impl OffLoad {
         from: Pba,
         block: Option<&Block>,
     ) {
+        assert!(self.space.loads > 0, "a mapping block is read once to be copied");
         self.space.loads -= 1;
         let groups = core.index.groups_mut().expect("the index is in groups");
         match block {
@@ -240,7 +242,11 @@ impl OffLoad {
 
     /// The zones of a segment of mapping blocks are free.
     pub(super) fn mapping_segment_erased(&mut self) {
-        self.space.victim = None;
+        let victim = self.space.victim.take();
+        assert!(
+            victim.is_none_or(|victim| victim.is_resetting),
+            "a victim is erased when nothing of it is left"
+        );
     }
 }
 

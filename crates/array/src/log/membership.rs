@@ -102,6 +102,7 @@ impl Membership {
     }
 
     fn set_state(&mut self, drive: usize, state: MemberState) {
+        assert!(drive < self.record.members.len(), "member {drive} of {}", self.record.members.len());
         self.record.members[drive].state = state;
         self.lost_count = lost_count(&self.record);
     }
@@ -145,6 +146,8 @@ impl Membership {
 
     /// A new drive takes the place of a failed one. Segments from `rebuild_from` on will be written with it.
     pub fn replace(&mut self, drive: usize, uuid: Uuid, rebuild_from: u64) {
+        assert!(!self.is_present(drive), "member {drive} has not failed");
+        assert!(self.rebuilding().is_none(), "one member is rebuilt at a time");
         self.record.members[drive].uuid = uuid;
         self.set_state(drive, MemberState::Rebuilding);
         self.record.rebuild_from = rebuild_from;
@@ -153,6 +156,7 @@ impl Membership {
 
     /// The member that was being rebuilt holds all it should.
     pub fn activate(&mut self, drive: usize) {
+        assert!(self.rebuilding() == Some(drive), "member {drive} is not being rebuilt");
         self.set_state(drive, MemberState::Active);
         self.record.rebuild_from = 0;
     }
@@ -203,6 +207,7 @@ impl Core {
         }
         self.membership.has_lost_since_mount = true;
         self.membership.set_state(drive, MemberState::Failed);
+        assert!(self.membership.rebuilding() != Some(drive), "a member that failed is not being rebuilt");
         if !self.membership.is_broken() {
             self.record_change(fx);
         }
@@ -215,6 +220,7 @@ impl Core {
         if completion.status != Status::Success {
             self.fail_member(drive, fx);
         }
+        assert!(self.membership.records_pending > 0, "a record is written once");
         self.membership.records_pending -= 1;
         if self.membership.records_pending > 0 {
             return;
@@ -249,6 +255,8 @@ impl Core {
 
 fn write_superblocks(core: &mut Core, fx: &mut Effects) {
     assert!(core.membership.record.settled < core.membership.record.version());
+    assert!(core.membership.records_pending == 0, "one generation is written at a time");
+    assert!(!core.membership.is_broken(), "nothing is recorded when too many members failed");
     for drive in 0..core.config.members {
         if !core.membership.is_present(drive) {
             continue;

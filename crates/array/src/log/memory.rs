@@ -3,7 +3,8 @@
 //! What grows with the volume (index, trimmed bits, stripe tables, segments) and what does not (open segments, writes in
 //! flight, buffers) are told apart; ZapRAID sections 3.1 and 3.2 count the first.
 
-use crate::log::Shard;
+use crate::log::clients::Clients;
+use crate::log::core::Core;
 use crate::log::index::entries::EntryBytes;
 use crate::log::index::groups::{TABLE_BYTES_PER_GROUP, entries_per_block};
 use base::units::{BLOCK_BYTES_U64, OOB_BYTES};
@@ -55,20 +56,20 @@ pub fn mapping_table_bytes(blocks: u64) -> u64 {
     blocks.div_ceil(entries_per_block(EntryBytes::Four) as u64) * TABLE_BYTES_PER_GROUP as u64
 }
 
-impl Shard {
+impl Memory {
     /// Returns the memory that the volume's structures take. O(segments).
     #[must_use]
-    pub fn memory(&self) -> Memory {
-        let (index, trimmed) = self.core.index.memory_bytes();
-        let SegmentBytes { stripe_tables, segments, open_segments } = self.core.segments.memory_bytes();
+    pub(super) fn of(core: &Core, clients: &Clients) -> Memory {
+        let (index, trimmed) = core.index.memory_bytes();
+        let SegmentBytes { stripe_tables, segments, open_segments } = core.segments.memory_bytes();
         Memory {
             index: index as u64,
             trimmed: trimmed as u64,
             stripe_tables: stripe_tables as u64,
             segments: segments as u64,
             open_segments: open_segments as u64,
-            in_flight: self.clients.in_flight.memory_bytes() as u64,
-            buffers: self.core.frames.frames_made() as u64 * (BLOCK_BYTES_U64 + OOB_BYTES as u64),
+            in_flight: clients.in_flight.memory_bytes() as u64,
+            buffers: core.frames.frames_made() as u64 * (BLOCK_BYTES_U64 + OOB_BYTES as u64),
         }
     }
 }

@@ -406,6 +406,7 @@ impl Session {
     /// A new generation and epoch on every active member, before anything else is written; then one more generation, which
     /// says that all of them hold it.
     fn record_mount(&mut self) -> Result<(), MountError> {
+        assert!(self.writable, "a mount that only looks records nothing");
         self.record.epoch += 1;
         self.record.generation += 1;
         superblocks::write_record(self)?;
@@ -511,6 +512,10 @@ impl Session {
                 repair::run(self, &mut decided)?;
             }
             decided.weak = repair::weak_stripes(&decided);
+            assert!(
+                decided.weak.iter().all(|stripe| *stripe < decided.layout.stripes),
+                "stripes of the segment"
+            );
             self.report.stripes_weak += decided.weak.len() as u64;
             decided.place_damaged();
             witness::run(self, &mut decided);
@@ -567,6 +572,10 @@ fn take_batch(found: &mut Peekable<impl Iterator<Item = FoundSegment>>) -> Vec<F
         left = left.saturating_sub(blocks(&segment));
         batch.push(segment);
     }
+    assert!(
+        batch.len() <= 1 || batch.iter().map(&blocks).sum::<usize>() <= BATCH_BLOCKS_MAX,
+        "a batch is bounded"
+    );
     batch
 }
 

@@ -204,6 +204,7 @@ impl Shard {
                     Residence::Coming | Residence::Absent => return false,
                 };
             if is_here {
+                assert!(trim.next < end, "a trim goes on with each group");
                 for lba in trim.next..end {
                     if let Some(before) = self.core.index.trim(Lba(lba)) {
                         self.core.forget(before);
@@ -247,6 +248,7 @@ impl Shard {
     pub(super) fn write_group(&mut self, group: u32, now: Instant, fx: &mut Effects) -> bool {
         let mut frame = self.core.frames.take();
         let groups = self.core.index.groups_mut().expect("the index is in groups");
+        assert!(groups.residence(group) == Residence::Here, "group {group} is in memory");
         if groups.begin_write(group, &mut frame.data) {
             self.core.counters.mapping_blocks_written += 1;
             self.appender().place_mapping_block(
@@ -297,6 +299,7 @@ impl OffLoad {
     /// The tombstone of a region is durable: its blocks are unmapped as their groups come.
     pub(super) fn begin_unmapping(&mut self, request: u32, region: u64, blocks: Range<u64>) {
         let next = blocks.start;
+        debug_assert!(self.trims.iter().all(|trim| trim.region != region), "one trim of a region at a time");
         self.trims.push_back(Unmapping { request, region, blocks, next, failed: false });
     }
 

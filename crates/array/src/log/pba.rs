@@ -66,6 +66,7 @@ impl PbaFormat {
     #[must_use]
     pub fn pack(&self, location: Location) -> Pba {
         let Location { drive, zone, offset } = location;
+        debug_assert!(u64::from(offset) < 1 << self.zone_shift, "block {offset} of a zone");
         Pba(u64::from(drive.0) << self.drive_shift | u64::from(zone.0) << self.zone_shift | u64::from(offset))
     }
 

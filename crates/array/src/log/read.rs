@@ -50,6 +50,11 @@ struct Run {
 impl Shard {
     /// Starts a read. The front end has made sure that its frames can be had.
     pub(super) fn start_read(&mut self, id: RequestId, lba: Lba, blocks: u32, fx: &mut Effects) {
+        debug_assert!(blocks > 0, "a read is about blocks");
+        debug_assert!(
+            lba.0 + u64::from(blocks) <= self.core.index.blocks(),
+            "block {lba}+{blocks} of the volume"
+        );
         let mut stock = Vec::with_capacity(blocks as usize);
         self.core.frames.take_many(blocks as usize, &mut stock);
         self.core.counters.user_blocks_read += u64::from(blocks);
@@ -77,6 +82,7 @@ impl Shard {
         self.clients.reads.get_mut(slot).parts_pending += 1;
         loop {
             let read = self.clients.reads.get_mut(slot);
+            debug_assert!(read.next <= read.blocks, "block {} of {}", read.next, read.blocks);
             if read.next == read.blocks || read.parts_pending >= PARTS_IN_FLIGHT_MAX || read.waits {
                 break;
             }
@@ -116,13 +122,26 @@ impl Shard {
                 Some(pba) => self.read_run(slot, first, pba, fx),
             }
         }
-        self.clients.reads.get_mut(slot).parts_pending -= 1;
+        let read = self.clients.reads.get_mut(slot);
+        assert!(read.parts_pending > 0, "a read that advances is not answered");
+        read.parts_pending -= 1;
         self.clients.answer_read_if_done(&mut self.core, slot, fx);
+    }
+
+    /// Client reads that waited for a table go on.
+    pub(super) fn resume_reads(&mut self, fx: &mut Effects) {
+        if self.reader.dropped_tables.take_news() {
+            for read in self.reader.dropped_tables.take_waiting() {
+                self.advance_read(read, fx);
+            }
+        }
     }
 
     /// Continues a read: what its next block waited for has come, or not.
     pub(super) fn read_goes_on(&mut self, slot: u32, fx: &mut Effects) {
-        self.clients.reads.get_mut(slot).waits = false;
+        let read = self.clients.reads.get_mut(slot);
+        assert!(read.waits, "only a read that waits goes on");
+        read.waits = false;
         self.read_part_done(slot, fx);
     }
 
@@ -136,11 +155,12 @@ impl Shard {
             self.rebuild_run(slot, first, segment, &run);
             return;
         }
+        assert!(run.blocks > 0, "a run has blocks");
         let read = self.clients.reads.get_mut(slot);
         read.parts_pending += 1;
         let keep = read.stock.len() - run.blocks as usize;
         let frames = read.stock.split_off(keep);
-        self.core.segments.get_mut(segment).readers += 1;
+        self.core.segments.get_mut(segment).pin();
         let op = Op::Read { offset: run.location.offset, frames };
         fx.command(run.drive, run.location.zone, Waiter::Read { slot, part: first }, op);
     }
@@ -172,13 +192,15 @@ impl Shard {
                 self.queue_rebuild(Rebuild { read: slot, block, lba, segment, location, blocks: 1 });
             }
         }
-        self.core.segments.get_mut(segment).readers -= 1;
+        self.core.segments.get_mut(segment).unpin();
         self.read_part_done(slot, fx);
     }
 
     /// Notes that a read has one command or rebuild less to wait for.
     pub(super) fn read_part_done(&mut self, slot: u32, fx: &mut Effects) {
-        self.clients.reads.get_mut(slot).parts_pending -= 1;
+        let read = self.clients.reads.get_mut(slot);
+        assert!(read.parts_pending > 0, "a part of a read is done once");
+        read.parts_pending -= 1;
         self.advance_read(slot, fx);
     }
 
@@ -199,7 +221,7 @@ impl Shard {
 
     /// Blocks that cannot be read directly will be decoded from the rest of their stripe.
     pub(super) fn queue_rebuild(&mut self, rebuild: Rebuild) {
-        self.core.segments.get_mut(rebuild.segment).readers += 1;
+        self.core.segments.get_mut(rebuild.segment).pin();
         self.clients.reads.get_mut(rebuild.read).parts_pending += 1;
         self.reader.degraded.push_back(rebuild);
     }
@@ -256,9 +278,10 @@ impl Clients {
         if read.parts_pending > 0 || read.next < read.blocks {
             return;
         }
-        let ReadRequest { id, mut stock, frames, outcome, .. } = self.reads.remove(slot);
+        let ReadRequest { id, blocks, mut stock, frames, outcome, .. } = self.reads.remove(slot);
         core.frames.give_many(&mut stock);
         let mut frames: Vec<Frame> = frames.into_iter().flatten().collect();
+        assert!(outcome == Outcome::IoError || frames.len() == blocks as usize, "a read has all its blocks");
         if outcome == Outcome::IoError {
             core.frames.give_many(&mut frames);
         }

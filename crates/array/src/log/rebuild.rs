@@ -214,6 +214,7 @@ impl Shard {
                 }
                 Stage::Activating => {
                     self.member_rebuild.stage = Stage::Recording;
+                    assert!(!self.member_rebuild.has_zones_to_rebuild(&self.core), "every zone is there");
                     self.core.membership.activate(self.member_rebuild.member);
                     self.core.record_change(fx);
                 }
@@ -329,19 +330,9 @@ impl Shard {
     }
 
     fn flush_all(&mut self, lane: usize, fx: &mut Effects) {
+        assert!(!self.member_rebuild.lanes[lane].is_busy, "a lane asks for one thing at a time");
         self.member_rebuild.lanes[lane].is_busy = true;
         self.flush_for_lane(lane, fx);
-    }
-
-    /// The drive has answered a lane.
-    pub(super) fn on_rebuild(&mut self, lane: u32, drive: usize, completion: Completion, fx: &mut Effects) {
-        self.member_rebuild.rebuild_answered(lane as usize);
-        if !completion.frames.is_empty() {
-            self.core.frames.give_vec(completion.frames);
-        }
-        if completion.status != Status::Success {
-            self.core.fail_member(drive, fx);
-        }
     }
 
     /// Loads stripes ahead, in the order of their slots, as the throttle allows.
@@ -386,6 +377,8 @@ impl Shard {
         let layout = self.core.segments.get(self.member_rebuild.lanes[lane].segment).layout;
         let rebuild = &mut self.member_rebuild.lanes[lane];
         if rebuild.slot_to_write == layout.stripes {
+            assert!(rebuild.chunks.is_empty(), "every chunk is written before the footer");
+            assert!(rebuild.entries.len() == layout.region_blocks() as usize, "the footer lists every block");
             rebuild.stage = LaneStage::Footer;
             return true;
         }
@@ -413,6 +406,24 @@ impl Shard {
 }
 
 impl MemberRebuild {
+    /// The drive has answered a lane.
+    pub(super) fn on_rebuild(
+        &mut self,
+        core: &mut Core,
+        lane: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        self.rebuild_answered(lane as usize);
+        if !completion.frames.is_empty() {
+            core.frames.give_vec(completion.frames);
+        }
+        if completion.status != Status::Success {
+            core.fail_member(drive, fx);
+        }
+    }
+
     /// True when no member is being rebuilt, and nothing of a rebuild given up is left.
     pub(super) fn rebuild_is_over(&self) -> bool {
         self.stage == Stage::Idle && self.lanes_are_free()
@@ -467,9 +478,12 @@ impl MemberRebuild {
         header.encode(u8::try_from(member).expect("at most 32 members"), &mut frames[0].data);
         let segment = core.segments.get_mut(slot);
         std::mem::swap(&mut segment.zones, &mut header.zones);
+        assert!(segment.state == SegmentState::Sealed, "only sealed segments are rebuilt");
+        assert!(segment.lacks_zone(member), "segment {} has its zone", segment.id);
         segment.is_being_rebuilt = true;
         let state = &mut self.lanes[lane];
         assert!(state.chunks.is_empty());
+        assert!(state.stage == LaneStage::Idle, "a lane writes one zone at a time");
         state.stage = LaneStage::Stripes;
         state.segment = slot;
         state.slot_to_load = 0;
@@ -486,6 +500,7 @@ impl MemberRebuild {
     }
 
     fn rebuild_command(&mut self, lane: usize, zone: ZoneIndex, op: Op, fx: &mut Effects) {
+        assert!(!self.lanes[lane].is_busy, "a lane has one command at a time");
         self.lanes[lane].is_busy = true;
         let member = self.member;
         let part = u32::try_from(member).expect("at most 32 members");
@@ -508,10 +523,15 @@ impl MemberRebuild {
     /// The drives' caches are empty, or the drive has done what a lane wanted.
     pub(super) fn rebuild_answered(&mut self, lane: usize) {
         match self.lanes.get_mut(lane) {
-            Some(lane) => lane.is_busy = false,
+            Some(lane) => {
+                assert!(lane.is_busy, "a lane that asked for nothing is answered");
+                lane.is_busy = false;
+            }
             None => {
                 let Unflushed { blocks, flushing, .. } = &mut self.unflushed;
-                *blocks -= flushing.take().expect("the drive is being flushed");
+                let flushed = flushing.take().expect("the drive is being flushed");
+                assert!(*blocks >= flushed, "no more blocks were flushed than written");
+                *blocks -= flushed;
             }
         }
     }
@@ -531,6 +551,7 @@ impl MemberRebuild {
 
     /// Stripes have been swept: the member's chunks of them are decoded, row by row.
     pub(super) fn chunks_restored(&mut self, core: &mut Core, lane: usize, slots: Range<u32>, sweep: &Sweep) {
+        assert!(self.lanes[lane].sweeps > 0, "a sweep of a lane ends once");
         self.lanes[lane].sweeps -= 1;
         let member = self.member;
         for slot in slots {
@@ -569,6 +590,8 @@ impl MemberRebuild {
             chunk.entries.push(entry);
         }
         core.counters.blocks_rebuilt += chunk.entries.iter().filter(|entry| entry.whole).count() as u64;
+        assert!(slot >= slot_to_write, "slot {slot} of a lane is written already");
+        assert!(chunk.frames.len() == chunk.entries.len(), "each block has an entry");
         self.lanes[lane].chunks[(slot - slot_to_write) as usize] = Some(chunk);
     }
 
@@ -620,6 +643,7 @@ impl MemberRebuild {
     fn end_zone(&mut self, core: &mut Core, lane: usize) {
         let member = self.member;
         let segment = core.segments.get_mut(self.lanes[lane].segment);
+        assert!(segment.is_being_rebuilt && segment.lacks_zone(member), "its zone was written");
         segment.is_being_rebuilt = false;
         segment.zones_missing &= !(1 << member);
         core.counters.segments_rebuilt += 1;

@@ -148,6 +148,10 @@ impl Shard {
     /// An empty drive takes the place of a member, as [`Shard::can_replace`] allowed. It is written like
     /// the others from now on, and the rebuild begins once all of them know.
     pub fn replace_member(&mut self, drive: usize, uuid: Uuid, geometry: &Geometry, fx: &mut Effects) {
+        assert!(
+            self.can_replace(drive, uuid).is_ok(),
+            "the caller asked whether drive {drive} can be replaced"
+        );
         self.core.config.geometry.volatile_cache |= geometry.volatile_cache;
         self.core.segments.renew_drive(drive);
         self.core.membership.replace(drive, uuid, self.core.next_segment_id);

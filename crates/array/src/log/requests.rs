@@ -192,6 +192,7 @@ impl Shard {
         self.clients.demand.begin(blocks);
         let stream = self.space().stream_of_write(blocks);
         let request = self.clients.requests.get_mut(slot);
+        debug_assert!(!request.started, "a write starts once");
         request.stream = stream;
         request.started = true;
         self.clients.writes_outstanding += 1;
@@ -256,6 +257,7 @@ impl Shard {
             Work::Trim { .. } => self.clients.regions.leave_trim(regions),
             Work::Flush { .. } => unreachable!("flushes hold no blocks"),
         }
+        assert!(self.clients.writes_outstanding > 0, "a write or trim is durable once");
         self.clients.writes_outstanding -= 1;
         self.flushes_notice(arrival, fx);
         if flush {
@@ -286,6 +288,7 @@ impl Shard {
             let request = self.clients.requests.get_mut(slot);
             let Work::Flush { writes_before } = &mut request.work else { unreachable!("a flush") };
             if arrival < request.arrival {
+                assert!(*writes_before > 0, "a flush waits for as many as came before it");
                 *writes_before -= 1;
             }
             if *writes_before == 0 {
@@ -349,6 +352,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let blocks = intersect(range, &index::region_range(region, self.core.index.blocks()));
+        assert!(!blocks.is_empty(), "a trim touches each of its regions");
         // A write that failed may be on the media all the same, and nothing else would hide it.
         if self.core.index.is_zeros(&blocks) && !self.clients.writes_failed {
             return;
@@ -384,6 +388,10 @@ impl Clients {
             RequestOp::Flush => (Work::Flush { writes_before: 0 }, true),
             RequestOp::Read { .. } => unreachable!("reads do not queue"),
         };
+        if let Work::Write { range, .. } | Work::Trim { range, .. } = &work {
+            debug_assert!(range.start < range.end, "a request is about blocks");
+            debug_assert!(range.end <= core.index.blocks(), "block {} of {}", range.end, core.index.blocks());
+        }
         self.demand.came();
         let arrival = self.next_arrival;
         self.next_arrival += 1;

@@ -22,6 +22,7 @@ impl Rescue {
     /// What a mount found.
     #[must_use]
     pub fn new(weak: Vec<(SegmentSlot, u32)>, doubtful: Vec<u64>) -> Rescue {
+        assert!(doubtful.is_sorted(), "regions are in order");
         Rescue { weak, doubtful, recording_doubt: false, flush: RecoveryFlush::Due, is_void: false }
     }
 }

@@ -4,9 +4,9 @@
 //! first time of two where the second reading is for the same reader. Blocks of zeros were never written (ADR 11),
 //! and what recovery finds torn by a crash is no damage.
 
+use crate::log::Location;
 use crate::log::core::Core;
 use crate::log::segment::SegmentSlot;
-use crate::log::{Location, Shard};
 use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
 use std::fmt;
@@ -99,6 +99,24 @@ pub struct DamageLog {
 }
 
 impl DamageLog {
+    /// Damage of a drive, whose identity the caller knows.
+    #[must_use]
+    pub fn of(&self, drive: usize, uuid: Uuid) -> DriveDamage {
+        DriveDamage { uuid, ..self.drives.get(drive).copied().unwrap_or_default() }
+    }
+
+    /// Blocks found damaged, on all drives together: cheap enough to ask all the time.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.drives.iter().map(DriveDamage::blocks).sum()
+    }
+
+    /// Places that the scrub, or the last one, found damaged: the first of them.
+    #[must_use]
+    pub fn scrubbed(&self) -> &[DamagedPlace] {
+        &self.scrubbed
+    }
+
     /// Forgets the damage of a member in whose place is another drive.
     pub fn forget(&mut self, drive: usize) {
         if let Some(damage) = self.drives.get_mut(drive) {
@@ -123,31 +141,6 @@ impl DamageLog {
             self.drives.resize_with(drive + 1, DriveDamage::default);
         }
         self.drives[drive].add(place);
-    }
-}
-
-impl Shard {
-    /// Returns the damage found on each drive since the mount.
-    #[must_use]
-    pub fn drive_damage(&self) -> Vec<DriveDamage> {
-        let members = self.core.membership.record().members.iter().take(self.core.config.members).zip(0..);
-        let damage = |(member, drive): (&zone::format::superblock::Member, usize)| DriveDamage {
-            uuid: member.uuid,
-            ..self.core.damage.drives.get(drive).copied().unwrap_or_default()
-        };
-        members.map(damage).collect()
-    }
-
-    /// Blocks found damaged since the mount, on all drives together: cheap enough to ask all the time.
-    #[must_use]
-    pub fn damaged_blocks(&self) -> u64 {
-        self.core.damage.drives.iter().map(DriveDamage::blocks).sum()
-    }
-
-    /// Places that the scrub, or the last one, found damaged: the first of them.
-    #[must_use]
-    pub fn scrubbed_damage(&self) -> &[DamagedPlace] {
-        &self.core.damage.scrubbed
     }
 }
 

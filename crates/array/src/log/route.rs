@@ -158,6 +158,7 @@ impl Shard {
         };
         let lost = !stripe.pieces_lost.is_empty()
             && (!suffices(stripe.pieces_lost) || self.core.membership.is_broken());
+        debug_assert!(stripe.pieces_pending == 0, "every piece of stripe {number} is where it must be");
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.core.frames.give_many(piece);
@@ -185,6 +186,7 @@ impl Shard {
     fn fail_stripe(&mut self, slot: u32, fx: &mut Effects) {
         self.clients.stripe_failed = true;
         let stripe = self.stripes.slots.get_mut(slot);
+        assert!(stripe.pieces_pending == 0, "nothing of a stripe that fails is with a drive");
         let mut blocks = std::mem::take(&mut stripe.blocks);
         for piece in &mut stripe.pieces {
             self.core.frames.give_many(piece);
@@ -225,6 +227,7 @@ impl Shard {
                 unreachable!("clients write no parts of the index")
             }
             (Origin::Moved(from) | Origin::Repaired(from), Some(name)) => {
+                assert!(self.collector.moves_pending > 0, "a move ends once");
                 self.collector.moves_pending -= 1;
                 // Overwritten or trimmed meanwhile: the copy is garbage where it lies.
                 let is_newest = self.core.index.get(name) == Some(from);

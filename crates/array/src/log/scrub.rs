@@ -372,44 +372,6 @@ impl Shard {
         }
     }
 
-    /// A drive has answered with records: the first try, or with `part` 1 the second.
-    pub(super) fn on_scrub(
-        &mut self,
-        slot: SegmentSlot,
-        part: u32,
-        drive: usize,
-        completion: Completion,
-        fx: &mut Effects,
-    ) {
-        let Completion { status, mut frames, zone, offset, .. } = completion;
-        if status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
-        }
-        let is_there = self.core.membership.has_zone(self.core.segments.get(slot), drive);
-        for (offset, frame) in (offset..).zip(frames.drain(..)) {
-            let whole = status == Status::Success && record_is_whole(&self.core, slot, drive, offset, &frame);
-            if !whole && is_there && part == 0 {
-                let mut frames = self.core.frames.take_vec(0);
-                frames.push(frame);
-                self.scrub.reads += 1;
-                self.core.segments.get_mut(slot).readers += 1;
-                fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
-                continue;
-            }
-            self.core.frames.give(frame);
-            self.scrub.findings.blocks_read += u64::from(is_there);
-            if !whole && is_there {
-                self.core
-                    .note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
-                self.scrub.findings.records_damaged += 1;
-                self.scrub.is_damaged = true;
-            }
-        }
-        self.core.frames.give_vec(frames);
-        self.scrub.reads -= 1;
-        self.core.segments.get_mut(slot).readers -= 1;
-    }
-
     /// Reads stripes, but for those that hold nothing, those in flight, and those that a crash tore, whose blocks
     /// recovery has moved.
     fn sweep_to_scrub(
@@ -443,6 +405,8 @@ impl Shard {
 
     /// All of a segment is read. A damaged one is to be collected, if that was asked for.
     fn end_segment(&mut self, current: Current, fx: &mut Effects) {
+        assert!(current.id > self.scrub.done_to, "segments are scrubbed in their order");
+        assert!(current.id < self.scrub.end, "segments that are newer than the scrub are left alone");
         self.scrub.done_to = current.id;
         self.scrub.stage = Stage::Choosing;
         if !std::mem::take(&mut self.scrub.is_damaged) {
@@ -464,6 +428,44 @@ impl Shard {
 }
 
 impl Scrub {
+    /// A drive has answered with records: the first try, or with `part` 1 the second.
+    pub(super) fn on_scrub(
+        &mut self,
+        core: &mut Core,
+        (slot, part): (SegmentSlot, u32),
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        let Completion { status, mut frames, zone, offset, .. } = completion;
+        if status == Status::DeviceGone {
+            core.fail_member(drive, fx);
+        }
+        let is_there = core.membership.has_zone(core.segments.get(slot), drive);
+        for (offset, frame) in (offset..).zip(frames.drain(..)) {
+            let whole = status == Status::Success && record_is_whole(core, slot, drive, offset, &frame);
+            if !whole && is_there && part == 0 {
+                let mut frames = core.frames.take_vec(0);
+                frames.push(frame);
+                self.reads += 1;
+                core.segments.get_mut(slot).pin();
+                fx.command(drive, zone, Waiter::Scrub { slot, part: 1 }, Op::Read { offset, frames });
+                continue;
+            }
+            core.frames.give(frame);
+            self.findings.blocks_read += u64::from(is_there);
+            if !whole && is_there {
+                core.note_damaged_record(Location { drive: DriveIndex::at(drive), zone, offset }, status);
+                self.findings.records_damaged += 1;
+                self.is_damaged = true;
+            }
+        }
+        core.frames.give_vec(frames);
+        assert!(self.reads > 0, "a read of records is answered once");
+        self.reads -= 1;
+        core.segments.get_mut(slot).unpin();
+    }
+
     /// Bytes of the current segment that are read.
     fn scrub_bytes_of_current(&self, core: &Core) -> u64 {
         let Stage::Stripes { current, stripe_next, .. } = self.stage else { return 0 };
@@ -485,6 +487,7 @@ impl Scrub {
     }
 
     fn end_scrub(&mut self, state: ScrubState) {
+        assert!(self.stage != Stage::Idle, "a scrub ends once");
         self.stage = Stage::Idle;
         self.ended = Some(state);
         self.pacer.forget_waiting();
@@ -501,6 +504,8 @@ impl Scrub {
     ) {
         let segment = core.segments.get_mut(current.slot);
         let layout = segment.layout;
+        assert!(segment.id == current.id, "segment {} is being scrubbed", current.id);
+        assert!(drive < core.config.members, "drive {drive} of {}", core.config.members);
         let footers = if segment.state == SegmentState::Sealed { layout.footer_blocks() } else { 0 };
         let records = HEADER_BLOCKS + footers;
         if !core.membership.has_zone(segment, drive) || record_next >= records {
@@ -512,7 +517,7 @@ impl Scrub {
             None => (record_next, HEADER_BLOCKS - record_next),
             Some(index) => (layout.footer_offset() + index, most.min(records - record_next)),
         };
-        segment.readers += 1;
+        segment.pin();
         self.stage = Stage::Records { current, drive, record_next: record_next + blocks };
         self.reads += 1;
         self.pacer.begin(now, u64::from(blocks) * BLOCK_BYTES_U64);
@@ -524,6 +529,7 @@ impl Scrub {
 
     /// Stripes have been read.
     pub(super) fn stripes_swept(&mut self, core: &mut Core, sweep: &Sweep) {
+        assert!(self.reads > 0, "a sweep is answered once");
         self.reads -= 1;
         for (index, stripe) in sweep.stripes.iter().enumerate() {
             self.judge_stripe(core, sweep, index, *stripe);

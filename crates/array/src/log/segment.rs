@@ -137,9 +137,45 @@ impl Segment {
         Segment::sealed(segment, sequence, stream, mode, layout, zones.clone())
     }
 
+    /// Enters the next state of its life.
+    ///
+    /// # Panics
+    /// When that does not follow the state it is in.
+    pub fn enter(&mut self, next: SegmentState) {
+        let follows = match next {
+            SegmentState::Opening { .. } | SegmentState::Open => self.is_opening(),
+            SegmentState::Sealing { .. } => self.state == SegmentState::Open,
+            SegmentState::Sealed => self.state == SegmentState::Sealing { zones_pending: 0 },
+            SegmentState::Resetting { .. } => {
+                matches!(self.state, SegmentState::Sealed | SegmentState::Condemned)
+            }
+            SegmentState::Condemned => false,
+        };
+        assert!(follows, "segment {} goes from {:?} to {next:?}", self.id, self.state);
+        self.state = next;
+    }
+
+    /// Reads of its contents begin: it is not erased before they end.
+    #[inline]
+    pub fn pin(&mut self) {
+        debug_assert!(!matches!(self.state, SegmentState::Resetting { .. }), "segment {} is erased", self.id);
+        self.readers += 1;
+    }
+
+    /// A read of its contents has ended.
+    ///
+    /// # Panics
+    /// When none is in flight.
+    #[inline]
+    pub fn unpin(&mut self) {
+        assert!(self.readers > 0, "a read of segment {} ends that never began", self.id);
+        self.readers -= 1;
+    }
+
     /// Stripe that the slot of a drive's zone holds; `None` when it is empty or void.
     #[must_use]
     pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<u32> {
+        debug_assert!(slot < self.layout.stripes, "slot {slot} of {}", self.layout.stripes);
         if self.mode == WriteMode::Write {
             return self.void_stripes.binary_search(&slot).is_err().then_some(slot);
         }
@@ -151,6 +187,7 @@ impl Segment {
     /// Slot of a drive's zone that holds a stripe's chunk.
     #[must_use]
     pub fn slot_of_stripe(&self, drive: usize, stripe: u32) -> Option<u32> {
+        debug_assert!(stripe < self.layout.stripes, "stripe {stripe} of {}", self.layout.stripes);
         if self.mode == WriteMode::Write {
             return self.void_stripes.binary_search(&stripe).is_err().then_some(stripe);
         }
@@ -181,6 +218,8 @@ impl Segment {
     /// will put it. That is the slot of the stripe's own number, unless the drive failed in the
     /// middle of the group and another chunk had landed there.
     pub fn place_missing(&mut self, drive: usize, stripe: u32) -> u32 {
+        assert!(drive < self.zones.len(), "drive {drive} of {}", self.zones.len());
+        assert!(stripe < self.layout.stripes, "stripe {stripe} of {}", self.layout.stripes);
         let Some(table) = &mut self.table else { return stripe };
         let group = self.layout.group_of(stripe);
         let start = self.layout.group_start(group);
@@ -227,6 +266,7 @@ impl Segment {
     pub fn close(&mut self) {
         let layout = self.layout;
         let Some(writer) = &mut self.writer else { return };
+        assert!(writer.next_stripe <= layout.stripes, "no more stripes were given out than there are");
         if self.table.is_none() {
             self.void_stripes.extend(writer.next_stripe..layout.stripes);
         }
@@ -300,6 +340,8 @@ impl SegmentTable {
     /// A table of `segments_max` empty slots over drives of `zones` zones each, none free yet.
     #[must_use]
     pub fn new(members: usize, zones: u32, segments_max: u32, packing: Packing) -> SegmentTable {
+        assert!(members > 0, "an array has members");
+        assert!(zones > SUPERBLOCK_ZONES, "superblocks leave zones for segments");
         SegmentTable {
             segments: (0..segments_max).map(|_| None).collect(),
             owner: vec![vec![NO_OWNER; zones as usize]; members],
@@ -349,7 +391,10 @@ impl SegmentTable {
 
     /// Gives the stripe table of a segment up.
     pub fn drop_table(&mut self, slot: SegmentSlot) {
-        self.get_mut(slot).table = None;
+        let segment = self.get_mut(slot);
+        assert!(segment.writer.is_none(), "segment {} is still written", segment.id);
+        assert!(segment.readers == 0, "segment {} is being read", segment.id);
+        segment.table = None;
     }
 
     /// The writer of a segment.
@@ -378,6 +423,7 @@ impl SegmentTable {
     /// When a segment still owns it.
     pub fn free_zone(&mut self, drive: usize, zone: ZoneIndex) {
         assert!(self.owner[drive][zone.index()] == NO_OWNER, "zone {zone} of drive {drive} is owned");
+        debug_assert!(!self.free[drive].contains(&zone), "zone {zone} of drive {drive} is freed twice");
         self.free[drive].push_back(zone);
     }
 
@@ -390,6 +436,7 @@ impl SegmentTable {
     /// A new drive has taken the place of one: its zones are all good, those the old one gave up too, and
     /// no segment has its zone there.
     pub fn renew_drive(&mut self, drive: usize) {
+        assert!(drive < self.owner.len(), "drive {drive} of {}", self.owner.len());
         for segment in self.segments.iter_mut().flatten() {
             segment.zones_missing |= 1 << drive;
             segment.zones_retired &= !(1 << drive);
@@ -435,6 +482,7 @@ impl SegmentTable {
     pub fn evacuate(&mut self, slot: SegmentSlot) {
         let before = std::mem::replace(&mut self.get_mut(slot).evacuate, true);
         self.evacuating += u32::from(!before);
+        assert!(self.evacuating > 0, "a segment is to be collected");
     }
 
     /// True when some segment is to be collected, or is being erased, whether space is short or not.
@@ -451,6 +499,7 @@ impl SegmentTable {
     /// When a drive has none: callers ask [`SegmentTable::free_segments`] first.
     pub fn take_zones(&mut self, apart_from: Option<Stream>) -> Vec<ZoneIndex> {
         let mut zones = self.spare.zones.pop().unwrap_or_default();
+        assert!(zones.is_empty(), "memory of zones comes back empty");
         for (drive, free) in self.free.iter_mut().enumerate() {
             let active = || self.segments.iter().flatten().filter(|segment| segment.is_active());
             let shared = |zone: ZoneIndex, is_own: bool| {
@@ -465,6 +514,7 @@ impl SegmentTable {
             zones.push(free[at]);
             free.remove(at);
         }
+        assert!(zones.len() == self.owner.len(), "one zone of every drive");
         zones
     }
 
@@ -489,6 +539,7 @@ impl SegmentTable {
     /// A segment is sealed: it needs its writer no more, and its stripe table changes no more.
     pub fn drop_writer(&mut self, slot: SegmentSlot) {
         let segment = self.get_mut(slot);
+        assert!(!segment.has_stripes_in_flight(), "segment {} has stripes in flight", segment.id);
         let writer = segment.writer.take();
         let filled_bits = segment.table.as_mut().and_then(StripeTable::settle);
         self.spare.writers.extend(writer);
@@ -500,6 +551,8 @@ impl SegmentTable {
     /// Headers reach each drive in the order of segments, one segment after the other: so a drive that holds a segment was
     /// there when the older ones got theirs, by which a mount tells a drive that went back to an earlier moment (ADR 19).
     pub fn begin_opening(&mut self, slot: SegmentSlot) -> bool {
+        assert!(self.get(slot).is_opening(), "only new segments get headers");
+        assert!(!self.opening.contains(&slot), "headers are written once");
         self.opening.push_back(slot);
         self.opening.len() == 1
     }
@@ -518,6 +571,7 @@ impl SegmentTable {
     pub fn insert(&mut self, mut segment: Segment) -> SegmentSlot {
         let index = self.segments.iter().position(Option::is_none).expect("one slot per segment");
         let slot = u32::try_from(index).expect("a u32 of segments");
+        assert!(segment.zones.len() == self.owner.len(), "segment {} has a zone of every drive", segment.id);
         for (owners, zone) in self.owner.iter_mut().zip(&segment.zones) {
             assert!(owners[zone.index()] == NO_OWNER, "zone {zone} is owned twice");
             owners[zone.index()] = slot;
@@ -525,6 +579,7 @@ impl SegmentTable {
         segment.evacuate |= segment.state == SegmentState::Condemned;
         self.evacuating += u32::from(segment.evacuate);
         if segment.stream == Stream::Mapping {
+            assert!(self.kept_for_mapping > 0, "a segment was kept for mapping blocks");
             self.mapping += 1;
             self.kept_for_mapping -= 1;
         }
@@ -538,10 +593,13 @@ impl SegmentTable {
     /// When the segment is live or being read.
     pub fn remove(&mut self, slot: SegmentSlot) {
         let mut segment = self.segments[slot as usize].take().expect("segment slot in use");
+        assert!(!segment.is_being_rebuilt, "a zone of segment {} is being rebuilt", segment.id);
+        assert!(self.evacuating >= u32::from(segment.evacuate), "segments to be collected are counted");
         assert!(segment.live_blocks == 0);
         assert!(segment.readers == 0);
         self.evacuating -= u32::from(segment.evacuate);
         if segment.stream == Stream::Mapping {
+            assert!(self.mapping > 0, "a segment of mapping blocks is counted");
             self.mapping -= 1;
             self.kept_for_mapping += 1;
         }

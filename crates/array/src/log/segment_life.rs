@@ -80,6 +80,10 @@ impl Appender<'_> {
             let writer = self.core.segments.get(*slot).writer.as_ref();
             writer.map_or(0, |writer| writer.next_stripe)
         };
+        assert!(
+            self.core.segments.active_count() > 0 || !self.stripes.has_unfinished(),
+            "what is unfinished is active"
+        );
         if let Some(fullest) = self.stripes.unfinished().max_by_key(filled) {
             self.close_segment(fullest, fx);
         }
@@ -144,8 +148,9 @@ impl Appender<'_> {
         }
         let segment = self.core.segments.get_mut(slot);
         let stream = segment.stream;
-        segment.state =
-            SegmentState::Sealing { zones_pending: u32::try_from(layout.members()).expect("at most 32") };
+        segment.enter(SegmentState::Sealing {
+            zones_pending: u32::try_from(layout.members()).expect("at most 32"),
+        });
         self.stripes.stream(stream).close(slot);
         let is_volatile = self.core.config.geometry.volatile_cache;
         if !is_volatile || self.device_flush.ask(self.core, FlushWaiter::Seal(slot), fx) == Flushed::Now {
@@ -269,6 +274,7 @@ impl Reader {
         let layout = segment.layout;
         let zone = segment.zones[drive];
         let writer = segment.writer.as_ref().expect("a segment being sealed");
+        assert!(writer.stripes_pending() == 0, "a segment is sealed when all of it is durable");
         let progress = &writer.zones[drive];
         if !core.membership.has_zone(segment, drive) || progress.finished {
             self.zone_sealed(core, slot);
@@ -288,9 +294,10 @@ impl Reader {
         let SegmentState::Sealing { zones_pending } = &mut segment.state else {
             panic!("a zone of a segment that is not being sealed");
         };
+        assert!(*zones_pending > 0, "a zone is sealed once");
         *zones_pending -= 1;
         if *zones_pending == 0 {
-            segment.state = SegmentState::Sealed;
+            segment.enter(SegmentState::Sealed);
             core.segments.drop_writer(slot);
             self.give_up_table(core, slot);
         }
@@ -360,6 +367,7 @@ impl Core {
         let segment = self.segments.get_mut(slot);
         assert!(segment.live_blocks == 0);
         assert!(segment.readers == 0);
+        assert!(!segment.is_being_rebuilt, "a zone of segment {} is being rebuilt", segment.id);
         let mut zones_pending = 0;
         for (drive, zone) in segment.zones.iter().enumerate() {
             // What a drive lacks that went back holds a header which says so.
@@ -369,7 +377,7 @@ impl Core {
                 zones_pending += 1;
             }
         }
-        segment.state = SegmentState::Resetting { zones_pending };
+        segment.enter(SegmentState::Resetting { zones_pending });
         if zones_pending == 0 {
             self.segment_erased(slot);
         }
@@ -405,6 +413,7 @@ impl Core {
         let SegmentState::Resetting { zones_pending } = &mut self.segments.get_mut(slot).state else {
             panic!("a reset zone of a segment that is not being erased");
         };
+        assert!(*zones_pending > 0, "a zone is reset once");
         *zones_pending -= 1;
         if *zones_pending == 0 {
             self.segment_erased(slot);
@@ -428,9 +437,10 @@ impl Core {
         let SegmentState::Opening { headers_pending } = &mut segment.state else {
             panic!("a header of a segment that is not opening");
         };
+        assert!(*headers_pending > 0, "a header is durable once");
         *headers_pending -= 1;
         if *headers_pending == 0 {
-            segment.state = SegmentState::Open;
+            segment.enter(SegmentState::Open);
             if let Some(next) = self.segments.end_opening(slot) {
                 write_headers(self, next, fx);
             }
@@ -463,7 +473,7 @@ fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
     }
     assert!(headers_pending > 0);
     std::mem::swap(&mut core.segments.get_mut(slot).zones, &mut header.zones);
-    core.segments.get_mut(slot).state = SegmentState::Opening { headers_pending };
+    core.segments.get_mut(slot).enter(SegmentState::Opening { headers_pending });
 }
 
 fn write_fillers(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
@@ -475,6 +485,7 @@ fn write_fillers(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effe
     let first = progress.landed;
     let per_command = core.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
     let last = (first + per_command / layout.chunk_blocks).min(layout.stripes);
+    assert!(first < last, "a zone that is closed early lacks slots");
     progress.landed = last;
     let mut frames = core.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
     let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
@@ -495,6 +506,7 @@ fn write_footer(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effec
     let first = progress.footer_next;
     let per_command = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max);
     let last = (first + per_command).min(layout.footer_blocks());
+    assert!(first < last, "a zone that is sealed lacks footer blocks");
     progress.footer_next = last;
     let mut frames = core.frames.take_vec((last - first) as usize);
     let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[drive].entries;

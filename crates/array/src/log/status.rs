@@ -1,13 +1,16 @@
 //! What an operator wants to know of a volume.
 
+use crate::log::checkpoint::compare;
 use crate::log::core::Core;
 use crate::log::memory::Memory;
 use crate::log::pacer::Limit;
 use crate::log::rebuild::MemberRebuild;
-use crate::log::rot::DriveDamage;
+use crate::log::rot::{DamagedPlace, DriveDamage};
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
+use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
+use zone::drives::DriveSet;
 use zone::format::superblock::{MemberState, Uuid};
 use zone::stripe::Level;
 
@@ -200,6 +203,43 @@ impl Shard {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.core.counters
+    }
+
+    /// Returns the memory that the volume's structures take. O(segments).
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory::of(&self.core, &self.clients)
+    }
+
+    /// Returns the damage found on each drive since the mount.
+    #[must_use]
+    pub fn drive_damage(&self) -> Vec<DriveDamage> {
+        let members = self.core.membership.record().members.iter().take(self.core.config.members).zip(0..);
+        members.map(|(member, drive)| self.core.damage.of(drive, member.uuid)).collect()
+    }
+
+    /// Blocks found damaged since the mount, on all drives together: cheap enough to ask all the time.
+    #[must_use]
+    pub fn damaged_blocks(&self) -> u64 {
+        self.core.damage.blocks()
+    }
+
+    /// Places that the scrub, or the last one, found damaged: the first of them.
+    #[must_use]
+    pub fn scrubbed_damage(&self) -> &[DamagedPlace] {
+        self.core.damage.scrubbed()
+    }
+
+    /// Returns the differences of the index from that of a fresh mount, where it is in memory; and whether as much is
+    /// live, where it is not.
+    #[must_use]
+    pub fn audit_index(&self, fresh: &Shard, drives: &mut DriveSet, now: Instant) -> Vec<String> {
+        compare::audit_index(&self.core, &fresh.core, drives, now)
+    }
+
+    /// Returns the differences of the index from that of another engine.
+    pub(super) fn differences(&self, other: &Shard, drives: &mut DriveSet, now: Instant) -> Vec<String> {
+        compare::differences(&self.core, &other.core, drives, now)
     }
 }
 

@@ -92,6 +92,8 @@ impl StripeSlots {
         pieces: usize,
         chunk_blocks: [usize; Stream::COUNT],
     ) -> StripeSlots {
+        assert!(pieces > 0, "a stripe has pieces");
+        assert!(chunk_blocks.iter().all(|blocks| *blocks > 0), "a chunk has blocks");
         let mut slots = Vec::new();
         let mut free = [const { Vec::new() }; Stream::COUNT];
         for stream in Stream::ALL {
@@ -119,6 +121,7 @@ impl StripeSlots {
         let slot = self.free[stream.index()].pop()?;
         let stripe = self.get_mut(slot);
         assert!(stripe.blocks.is_empty());
+        debug_assert!(stripe.stream == stream, "each stream has slots of its own");
         stripe.opened_at = now;
         stripe.pieces_pending = 0;
         stripe.pieces_lost = PieceSet::EMPTY;
@@ -133,6 +136,10 @@ impl StripeSlots {
         let stripe = self.get_mut(slot);
         assert!(stripe.pieces_pending == 0);
         assert!(stripe.pieces.iter().all(Vec::is_empty));
+        debug_assert!(
+            stripe.pieces_lost.count() <= stripe.pieces.len(),
+            "no more pieces are lost than there are"
+        );
         stripe.blocks.clear();
         let stream = stripe.stream;
         self.free[stream.index()].push(slot);

@@ -58,6 +58,7 @@ impl Summaries {
     /// Begins a summary: what it is about to describe is durable, caches included.
     pub fn flushed(&mut self, core: &mut Core, due: SummaryDue) {
         if core.segments.find(due.slot, due.segment).is_some_and(|segment| segment.writer.is_some()) {
+            assert!(core.segments.get(due.slot).stream.is_clients(), "only clients' segments have summaries");
             core.segments.writer_mut(due.slot).summary.end = due.end;
             self.due.push(due);
         }
@@ -137,6 +138,7 @@ impl Shard {
         let Segment { stream, layout, mode, .. } = *self.core.segments.get(slot);
         let shape = Shape::of(&layout, mode);
         let stripe = self.stripes.slots.take(stream, now).expect("the caller checked for a free stripe slot");
+        assert!(stream.is_clients(), "only clients' segments have summaries");
         for index in 0..layout.stripe_data_blocks() {
             let segment = self.core.segments.get(slot);
             let summary = &segment.writer.as_ref().expect("an open segment").summary;
@@ -147,6 +149,7 @@ impl Shard {
             }
             let mut frame = self.core.frames.take();
             describe(segment, &shape, first..end, &mut frame.data);
+            assert!(first < end, "a block of a summary describes rows");
             self.core.segments.writer_mut(slot).summary.next = end;
             let protected =
                 Protected { lba: first.into(), sequence: self.core.next_sequence, kind: Kind::Mapping };
@@ -184,6 +187,7 @@ fn summary_is_over(core: &mut Core, due: SummaryDue) -> bool {
 fn describe(segment: &Segment, shape: &Shape, rows: std::ops::Range<u32>, block: &mut Block) {
     let head =
         Head { segment: segment.id, first: rows.start, rows: u32::try_from(rows.len()).expect("few rows") };
+    assert!(head.rows > 0 && head.rows <= shape.rows_max(), "{} rows of {}", head.rows, shape.rows_max());
     head.encode(shape, block);
     for (index, row) in (0..).zip(rows) {
         if describe_row(segment, shape, (index, row), block).is_none() {

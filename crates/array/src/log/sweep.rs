@@ -56,6 +56,8 @@ pub struct Sweep {
 
 impl Sweep {
     fn block_index(&self, index: usize, piece: usize, row: u32) -> usize {
+        debug_assert!(piece < self.members, "piece {piece} of {}", self.members);
+        debug_assert!(row < self.rows, "row {row} of {}", self.rows);
         (index * self.members + piece) * self.rows as usize + row as usize
     }
 
@@ -75,6 +77,7 @@ impl Sweep {
 /// Stripes of one sweep.
 #[must_use]
 pub fn stripes_per_sweep(chunk_blocks: u32) -> u32 {
+    assert!(chunk_blocks > 0, "chunks hold blocks");
     (SWEEP_BLOCKS / chunk_blocks).max(1)
 }
 
@@ -87,8 +90,10 @@ impl Shard {
         purpose: SweepPurpose,
         fx: &mut Effects,
     ) {
+        assert!(!stripes.is_empty(), "a sweep reads something");
+        assert!(stripes.is_sorted(), "the stripes of a sweep ascend");
         let state = self.core.segments.get_mut(segment);
-        state.readers += 1;
+        state.pin();
         let (members, rows) = (state.layout.members(), state.layout.chunk_blocks);
         let count = stripes.len() * members * rows as usize;
         let blocks = (0..count).map(|_| None).collect();
@@ -152,6 +157,7 @@ impl Shard {
     /// Notes that a sweep has one command less to wait for.
     fn sweep_answered(&mut self, slot: u32) {
         let sweep = self.reader.sweeps.get_mut(slot);
+        assert!(sweep.commands_pending > 0, "a command of a sweep is answered once");
         sweep.commands_pending -= 1;
         if sweep.commands_pending > 0 {
             return;
@@ -166,7 +172,7 @@ impl Shard {
         for frame in sweep.blocks.drain(..).flatten() {
             self.core.frames.give(frame);
         }
-        self.core.segments.get_mut(sweep.segment).readers -= 1;
+        self.core.segments.get_mut(sweep.segment).unpin();
     }
 }
 

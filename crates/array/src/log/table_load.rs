@@ -19,7 +19,7 @@ use crate::log::index::Name;
 use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
-use crate::log::{Effects, Shard, Waiter};
+use crate::log::{Effects, Waiter};
 use base::frame::Frame;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -105,20 +105,27 @@ fn region_of(layout: &Layout, group: u32) -> Range<u32> {
     layout.group_start(group) * layout.chunk_blocks..layout.group_start(group + 1) * layout.chunk_blocks
 }
 
-impl Shard {
+impl Reader {
     /// A zone has told something. Where a block of its footer is not whole, or cannot be read, the blocks themselves
     /// are asked.
-    pub(super) fn on_table(&mut self, slot: u32, drive: usize, completion: Completion, fx: &mut Effects) {
+    pub(super) fn on_table(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
         let Completion { status, frames, offset, .. } = completion;
         if status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
+            core.fail_member(drive, fx);
         }
-        let load = self.reader.dropped_tables.loads.get(slot);
-        let segment = self.core.segments.get(load.segment);
+        let load = self.dropped_tables.loads.get(slot);
+        let segment = core.segments.get(load.segment);
         let blocks = region_of(&segment.layout, load.group);
         let (source, known) = (load.zones[drive].source, load.zones[drive].entries.len());
         let asked = Asked {
-            array: self.core.array_tag,
+            array: core.array_tag,
             segment: segment.id,
             mode: segment.mode,
             layout: &segment.layout,
@@ -130,14 +137,13 @@ impl Shard {
         let mut skipped = 0;
         let is_whole = if known == blocks.len() {
             let answer = (status == Status::Success).then(|| asked.answer(offset, &frames[0]));
-            self.reader.dropped_tables.loads.get_mut(slot).zones[drive].hear(answer.as_ref());
+            self.dropped_tables.loads.get_mut(slot).zones[drive].hear(answer.as_ref());
             true
         } else if source.is_footer() {
             // The first and the last block of the footer may tell of other groups, too.
             let first = (offset - segment.layout.footer_offset()) * ENTRIES_PER_BLOCK;
             skipped = blocks.start as usize + known - first as usize;
-            status == Status::Success
-                && entries_of_footer(&self.core, segment, drive, offset, &frames, &mut told)
+            status == Status::Success && entries_of_footer(core, segment, drive, offset, &frames, &mut told)
         } else if status == Status::Success {
             for (offset, frame) in (offset..).zip(&frames) {
                 let (place, answer) = (offset - HEADER_BLOCKS - blocks.start, asked.answer(offset, frame));
@@ -153,16 +159,14 @@ impl Shard {
         } else {
             false
         };
-        let zone = &mut self.reader.dropped_tables.loads.get_mut(slot).zones[drive];
+        let zone = &mut self.dropped_tables.loads.get_mut(slot).zones[drive];
         zone.source = if is_whole { source } else { source.next() };
         zone.entries.extend(told.into_iter().skip(skipped).take(blocks.len() - known));
         zone.doubtful.extend(doubtful);
-        self.core.frames.give_vec(frames);
-        self.reader.read_table(&mut self.core, slot, drive, fx);
+        core.frames.give_vec(frames);
+        self.read_table(core, slot, drive, fx);
     }
-}
 
-impl Reader {
     /// Begins to read the table of a group, unless that is being done or too many others are.
     pub(super) fn load_table(&mut self, core: &mut Core, slot: SegmentSlot, group: u32, fx: &mut Effects) {
         let loads = &self.dropped_tables.loads;
@@ -171,7 +175,7 @@ impl Reader {
             return;
         }
         let segment = core.segments.get_mut(slot);
-        segment.readers += 1;
+        segment.pin();
         let members = segment.layout.members();
         let zones = (0..members).map(|_| ZoneRead::default()).collect();
         // One more than there are, so that the load cannot end before all are asked.
@@ -219,13 +223,14 @@ impl Reader {
     /// Notes that a table has one zone less to wait for.
     fn table_told(&mut self, core: &mut Core, slot: u32) {
         let load = self.dropped_tables.loads.get_mut(slot);
+        assert!(load.zones_pending > 0, "a zone tells its table once");
         load.zones_pending -= 1;
         if load.zones_pending > 0 {
             return;
         }
         let load = self.dropped_tables.loads.remove(slot);
         let table = table_from(core, &load);
-        core.segments.get_mut(load.segment).readers -= 1;
+        core.segments.get_mut(load.segment).unpin();
         self.keep_table(core, load.segment, load.group, table);
     }
 }

@@ -129,6 +129,7 @@ impl Waiter {
             Waiter::Table { slot, part } => (12, slot, part),
             Waiter::Look { slot, part } => (13, slot, part),
         };
+        debug_assert!(kind < 14, "kinds of waiters are numbered");
         Token::pack(kind, slot, part)
     }
 

@@ -28,6 +28,7 @@ impl RegionLocks {
     #[must_use]
     pub fn new(regions: u64) -> RegionLocks {
         let regions = Lba(regions).index();
+        assert!(regions > 0, "a volume has a region");
         RegionLocks { writes: vec![0; regions], trimming: vec![false; regions], since: vec![0; regions] }
     }
 
@@ -39,6 +40,7 @@ impl RegionLocks {
         }
         for region in regions {
             if self.writes[region] == 0 {
+                debug_assert!(next_sequence > 0, "sequences begin at one");
                 self.since[region] = next_sequence;
             }
             self.writes[region] += 1;

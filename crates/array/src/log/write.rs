@@ -44,6 +44,8 @@ impl Appender<'_> {
         let stripe = self.stripes.slots.get_mut(slot);
         *oob::protected_mut(&mut frame.oob) = protected.to_bytes();
         let piece = stripe.blocks.len() / chunk_blocks;
+        debug_assert!(stripe.stream == stream, "a block gathers with those of its stream");
+        debug_assert!(piece < stripe.pieces.len(), "a filling stripe has room");
         stripe.pieces[piece].push(frame);
         stripe.blocks.push(StripeBlock { protected, name, origin, data_crc });
         if stripe.blocks.len() == self.stripes.stream(stream).stripe_data_blocks as usize {
@@ -82,6 +84,8 @@ impl Appender<'_> {
     pub(super) fn regather(&mut self, slot: u32, to: Stream, fx: &mut Effects) {
         let stripe = self.stripes.slots.get(slot);
         let (count, opened_at) = (stripe.blocks.len(), stripe.opened_at);
+        assert!(stripe.stream != to, "blocks go to another stream");
+        assert!(stripe.pieces_pending == 0, "a stripe that was not closed is with no drive");
         let chunk_blocks = self.stripes.streams[stripe.stream.index()].chunk_blocks as usize;
         for index in 0..count {
             let stripe = self.stripes.slots.get_mut(slot);
@@ -135,6 +139,7 @@ impl Stripes {
     pub(super) fn encode(&mut self, core: &mut Core, slot: u32) {
         let code = core.config.code();
         let stripe = self.slots.get_mut(slot);
+        debug_assert!(stripe.pieces.len() == code.data_count() + code.parity_count());
         let (data, parities) = stripe.pieces.split_at_mut(code.data_count());
         for (parity, piece) in parities.iter_mut().enumerate() {
             for row in 0..data[0].len() {

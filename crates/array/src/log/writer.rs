@@ -85,6 +85,8 @@ impl ZoneWriter {
         assert!(self.in_flight > 0);
         self.in_flight -= 1;
         self.landed += 1;
+        debug_assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
+        debug_assert!(self.landed <= layout.stripes, "a zone has a slot for every stripe");
         let first = (slot * layout.chunk_blocks) as usize;
         for (entry, row) in self.entries[first..].iter_mut().zip(rows) {
             *entry = row;
@@ -122,6 +124,7 @@ impl Writer {
     /// A writer that starts at stripe `next_stripe`, everything before it written.
     #[must_use]
     pub fn new(layout: &Layout, next_stripe: u32) -> Writer {
+        assert!(next_stripe <= layout.stripes, "stripe {next_stripe} of {}", layout.stripes);
         let zones = (0..layout.members()).map(|_| ZoneWriter::default()).collect();
         let mut writer =
             Writer { next_stripe, group_pending: [0; 2], zones, summary: SummaryWriter::default() };

@@ -174,23 +174,6 @@ impl EmulatedDrive {
         }
         if written == 0 { Ok(()) } else { self.media.read(zone, offset, run.frames_mut().take(written)) }
     }
-
-    pub(super) fn zone_before(&self, zone: ZoneIndex) -> Result<Zone, Status> {
-        if zone.0 < self.geometry.zones { Ok(self.table.zone(zone)) } else { Err(Status::LbaOutOfRange) }
-    }
-
-    /// Puts a zone back to where it was before a write that failed. Another zone that was closed in
-    /// its favour stays closed, which a drive may do at any time.
-    #[cold]
-    pub(super) fn undo(&mut self, zone: ZoneIndex, before: Zone) {
-        let mut zones: Vec<Zone> =
-            (0..self.geometry.zones).map(|index| self.table.zone(ZoneIndex(index))).collect();
-        // Blocks that went into the window before the fault are there.
-        let written_end =
-            self.windows.as_ref().filter(|_| before.area.is_some()).map(|own| own.written_end(zone));
-        zones[zone.index()] = Zone { area: before.area.max(written_end), ..before };
-        self.table = ZoneTable::from_zones(self.geometry, zones);
-    }
 }
 
 /// Takes what continues the run and the rules admit.

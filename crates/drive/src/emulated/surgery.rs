@@ -5,7 +5,7 @@ use super::{EmulatedDrive, HeapMedia};
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES, ZoneIndex};
 use zone::device::ZoneState;
-use zone::rules::{Zone, ZoneTable};
+use zone::rules::Zone;
 
 impl EmulatedDrive {
     /// State of a zone, without asking the drive.
@@ -49,15 +49,6 @@ impl EmulatedDrive {
             _ => ZoneState::Closed,
         };
         self.become_zone(zone, Zone::new(state, keep));
-    }
-
-    /// A zone is in another state than the rules left it in.
-    pub(super) fn become_zone(&mut self, zone: ZoneIndex, state: Zone) {
-        let count = self.geometry.zones;
-        let mut zones: Vec<Zone> = (0..count).map(|index| self.table.zone(ZoneIndex(index))).collect();
-        zones[zone.index()] = state;
-        self.table = ZoneTable::from_zones(self.geometry, zones);
-        self.store(zone);
     }
 
     /// A block holds something else than was written to it. Does nothing to a drive in a file.

@@ -12,13 +12,26 @@
 //! the seed and the calls: no clock, no hash order; events at the same nanosecond happen in the
 //! order in which they were planned.
 //!
+//! ```text
+//!   timing        commands, events, and what follows from them
+//!   management, window     commands on zones, random write areas
+//!   admission     the way of a write         reads    the way of a read to its dies
+//!   translation   a drive without zones
+//!   programs, sensing      what dies are given, and how they make way
+//!   dies          what a die takes up next
+//!   core          time, variation, commands in flight
+//! ```
+//! A file uses those below it; what follows above from something below is a value (`Follows`).
+//!
 //! Time is in whole nanoseconds outside and between events, and in microseconds as floating-point
 //! numbers where costs are computed. `docs/drive-model.md` has the equations and what was fitted.
 
 mod admission;
 mod areas;
+mod core;
 mod curve;
 mod die;
+mod dies;
 mod events;
 mod group;
 mod management;
@@ -28,6 +41,7 @@ mod profile;
 mod programs;
 mod reads;
 mod sections;
+mod sensing;
 mod translation;
 mod wear;
 mod window;
@@ -40,13 +54,16 @@ pub use wear::Wear;
 pub use zone_clock::ZoneCondition;
 pub use zone_map::ZoneMap;
 
-use base::slab::Slab;
+use admission::Entry;
 use base::time::Instant;
-use die::Die;
-use events::{Event, Events};
-use group::Group;
-use noise::{Noise, nanos};
-use processor::Processor;
+use core::Core;
+use die::{Job, Owner};
+use dies::Flash;
+use events::Event;
+use group::signed;
+use noise::Noise;
+use programs::Follows;
+use reads::FrontEnd;
 use translation::Ftl;
 use zone_clock::ZoneClock;
 use zone_map::Placement;
@@ -164,106 +181,51 @@ enum Kind {
     Other,
 }
 
-/// A command in flight.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    tag: u64,
-    kind: Kind,
-    zone: u32,
-    bytes: u64,
-    /// Offset in the zone, for what depends on it.
-    offset_bytes: u64,
-    /// Bytes that go to flash, for which it needs space in the buffer.
-    flash_bytes: u64,
-    /// Besides the cost of its kind and size.
-    extra_us: f64,
-    /// After the processor, in nanoseconds.
-    rest: u64,
-    /// Pieces or units that are not done.
-    pieces: u64,
-}
-
 /// A modelled drive.
 ///
 /// Commands go in through [`Model::submit`], in the order of time; [`Model::advance`] brings out
 /// those that are done.
 #[derive(Debug)]
 pub struct Model {
-    profile: Profile,
-    options: ModelOptions,
-    noise: Noise,
-    now: u64,
-    events: Events,
-    pending: Slab<Pending>,
-    processor: Processor,
-    /// Appends in the processor, by zone; a short list.
-    appends: Vec<(u32, u32)>,
-    /// Time at which the server of small blocks is free.
-    small_free: u64,
-    /// Times at which the read front end and the read-ahead engine are free.
-    front_free: u64,
-    ahead_free: u64,
+    core: Core,
+    entry: Entry,
+    front: FrontEnd,
     /// Time at which the management of zones is free.
     management_free: u64,
-    groups: Vec<Group>,
-    dies: Vec<Die>,
-    channels: Vec<u64>,
+    flash: Flash,
     zones: Vec<ZoneClock>,
     /// Reads, writes and appends in flight.
     in_flight: [u32; 3],
-    wear: Wear,
     placement: Placement,
     /// Translation layer of a drive without zones.
     translation: Option<Ftl>,
-    finished: Vec<Done>,
 }
 
 impl Model {
     /// A drive of this profile with all zones empty.
     #[must_use]
     pub fn new(profile: &Profile, options: ModelOptions) -> Model {
-        let profile = profile.clone();
         let mut noise = Noise::from_seed(options.seed);
-        let groups = profile.geometry.groups;
-        let zones =
-            (0..profile.geometry.zones).map(|zone| Model::empty_zone(&profile, zone, &mut noise)).collect();
-        let dies = (0..groups)
-            .flat_map(|group| (0..profile.program.dies_per_group).map(move |die| (group, die)))
-            .map(|(group, die)| Die::new(group, Model::channel_of(&profile, group, die)))
-            .collect();
+        let geometry = &profile.geometry;
+        let zones = (0..geometry.zones).map(|zone| ZoneClock::empty(profile, zone, &mut noise)).collect();
+        let map = options.zone_map.unwrap_or(geometry.zone_map);
         Model {
-            noise,
-            options,
-            now: 0,
-            events: Events::default(),
-            pending: Slab::default(),
-            processor: Processor::new(),
-            appends: Vec::new(),
-            small_free: 0,
-            front_free: 0,
-            ahead_free: 0,
+            entry: Entry::new(),
+            front: FrontEnd::default(),
             management_free: 0,
-            groups: (0..groups).map(|_| Group::new(profile.buffer.bytes)).collect(),
-            dies,
-            channels: vec![0; profile.program.channels as usize],
+            flash: Flash::new(profile),
             zones,
             in_flight: [0; 3],
-            wear: Wear::default(),
-            placement: Placement::new(
-                options.zone_map.unwrap_or(profile.geometry.zone_map),
-                groups,
-                options.seed,
-            ),
-            translation: Ftl::of(&profile),
-            finished: Vec::new(),
-            profile,
+            placement: Placement::new(map, geometry.groups, options.seed),
+            translation: Ftl::of(profile),
+            core: Core::new(profile.clone(), options, noise),
         }
     }
 
     /// Profile of the drive.
     #[must_use]
     pub fn profile(&self) -> &Profile {
-        &self.profile
+        &self.core.profile
     }
 
     /// A command reaches the drive now. Its tag comes back when it is done; any number will do.
@@ -287,9 +249,9 @@ impl Model {
             Access::Finish { zone } => self.finish(tag, zone),
             Access::Open { zone } => self.open(tag, zone),
             Access::Close { zone } => self.close(tag, zone),
-            Access::Flush => self.plain(tag, self.profile.management.flush_us),
-            Access::Report => self.plain(tag, self.profile.management.report_us),
-            Access::Refused => self.plain(tag, self.profile.management.refuse_us),
+            Access::Flush => self.core.plain(tag, self.core.profile.management.flush_us),
+            Access::Report => self.core.plain(tag, self.core.profile.management.report_us),
+            Access::Refused => self.core.plain(tag, self.core.profile.management.refuse_us),
         }
     }
 
@@ -297,10 +259,10 @@ impl Model {
     /// completes a command.
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {
-        if let Some(done) = self.finished.first() {
+        if let Some(done) = self.core.finished.first() {
             return Some(done.at);
         }
-        match (self.events.next(), self.processor.next()) {
+        match (self.core.events.next(), self.entry.processor.next()) {
             (Some(event), Some(processor)) => Some(Instant(event.min(processor))),
             (event, processor) => event.or(processor).map(Instant),
         }
@@ -309,7 +271,7 @@ impl Model {
     /// Lets time pass until `now`; commands that are done by then are added in the order of time.
     pub fn advance(&mut self, now: Instant, done: &mut Vec<Done>) {
         self.run_to(now.0);
-        done.append(&mut self.finished);
+        done.append(&mut self.core.finished);
     }
 
     /// Puts a zone into a state without passing time; it has no random write area then.
@@ -326,24 +288,52 @@ impl Model {
         clock.written_bytes = written_bytes;
         clock.area_end = written_bytes;
         clock.condition = condition;
-        clock.row_bytes = written_bytes % self.profile.program.row_bytes;
+        clock.row_bytes = written_bytes % self.core.profile.program.row_bytes;
+    }
+
+    /// Fills the write buffer to the level of a saturated drive: units wait at all dies, which are
+    /// in the middle of programs. Measurements of a steady state begin so. A conventional drive is
+    /// also filled and overwritten at random, so that it has garbage to collect.
+    pub fn prefill_write_buffer(&mut self) {
+        if let Some(ftl) = &mut self.translation {
+            ftl.fill(&mut self.core);
+        }
+        let unit = self.core.profile.program.unit_bytes;
+        let buffer = self.core.profile.buffer.bytes;
+        let low = signed((2 << 20).min(buffer / 4));
+        let count = self.core.profile.program.dies_per_group as usize;
+        for group in 0..self.flash.groups.len() {
+            let mut place = 0;
+            while self.flash.groups[group].credit > low.max(signed(unit)) {
+                self.flash.groups[group].credit -= signed(unit);
+                self.flash.groups[group].programs += 1;
+                self.flash.dies[group * count + place % count]
+                    .jobs
+                    .push_back(Job { bytes: unit, owner: Owner::Buffer });
+                place += 1;
+            }
+        }
+        for die in 0..u32::try_from(self.flash.dies.len()).expect("thousands of dies") {
+            let after_us = self.core.noise.uniform() * self.core.profile.program.program_us;
+            self.core.plan_us(after_us, Event::Kick { die });
+        }
     }
 
     /// Bytes that the dies have programmed, padding and moved garbage included.
     #[must_use]
     pub fn bytes_programmed(&self) -> u64 {
-        self.wear.programmed_bytes
+        self.core.wear.programmed_bytes
     }
 
     /// What the drive's flash was written with so far.
     #[must_use]
     pub fn wear(&self) -> Wear {
-        self.wear
+        self.core.wear
     }
 
     fn run_to(&mut self, now: u64) {
         loop {
-            let (event, processor) = (self.events.next(), self.processor.next());
+            let (event, processor) = (self.core.events.next(), self.entry.processor.next());
             let event_first = match (event, processor) {
                 (Some(event), Some(processor)) => event <= processor,
                 (Some(_), None) => true,
@@ -353,15 +343,15 @@ impl Model {
             if at > now {
                 break;
             }
-            self.now = self.now.max(at);
+            self.core.now = self.core.now.max(at);
             if event_first {
-                let event = self.events.pop().expect("it was peeked at");
+                let event = self.core.events.pop().expect("it was peeked at");
                 self.happen(event);
-            } else if let Some(slot) = self.processor.pop(self.now) {
+            } else if let Some(slot) = self.entry.processor.pop(self.core.now) {
                 self.processed(slot);
             }
         }
-        self.now = self.now.max(now);
+        self.core.now = self.core.now.max(now);
     }
 
     fn happen(&mut self, event: Event) {
@@ -369,99 +359,45 @@ impl Model {
             Event::Admit { group } => self.admit(group),
             Event::Complete { slot } => self.complete(slot),
             Event::AtDie { slot } => self.at_die(slot),
-            Event::Sensed { die } => self.sensed(die),
-            Event::DieFree { die } => self.die_free(die),
-            Event::Part { die, version } => self.part_done(die, version),
-            Event::Yielded { die, version } => self.yielded(die, version),
-            Event::Kick { die } => self.kick(die),
+            Event::Sensed { die } => self.flash.sensed(&mut self.core, die),
+            Event::DieFree { die } => self.flash.die_free(&mut self.core, die),
+            Event::Part { die, version } => {
+                let follows = self.flash.part_done(&mut self.core, die, version);
+                self.follow(follows);
+            }
+            Event::Yielded { die, version } => self.flash.yielded(&mut self.core, die, version),
+            Event::Kick { die } => self.flash.kick(&mut self.core, die),
         }
     }
 
     /// A command leaves the drive.
     fn complete(&mut self, slot: u32) {
-        let pending = self.pending.remove(slot);
-        self.finished.push(Done { tag: pending.tag, at: Instant(self.now) });
-        match pending.kind {
-            Kind::Read => self.in_flight[0] -= 1,
-            Kind::Write | Kind::Area => {
-                self.in_flight[1] -= 1;
-                self.landed(&pending);
+        let pending = self.core.complete(slot);
+        let in_flight = match pending.kind {
+            Kind::Read => &mut self.in_flight[0],
+            Kind::Write | Kind::Area => &mut self.in_flight[1],
+            Kind::Append => &mut self.in_flight[2],
+            Kind::Other => return,
+        };
+        assert!(*in_flight > 0, "a command completes once");
+        *in_flight -= 1;
+        if pending.kind != Kind::Read {
+            self.landed(&pending);
+        }
+    }
+
+    /// A part of a program is done, and its owner goes on.
+    fn follow(&mut self, follows: Follows) {
+        match follows {
+            Follows::Nothing => {}
+            Follows::Space { group } => self.admit(group),
+            Follows::Padded { slot } => self.padded(slot),
+            Follows::Collected => {
+                let Some(ftl) = &mut self.translation else { return };
+                if ftl.collected(&mut self.core, &mut self.flash) {
+                    (0..self.core.profile.geometry.groups).for_each(|group| self.admit(group));
+                }
             }
-            Kind::Append => {
-                self.in_flight[2] -= 1;
-                self.landed(&pending);
-            }
-            Kind::Other => {}
-        }
-    }
-
-    /// A command that takes a time of its own and disturbs nobody.
-    fn plain(&mut self, tag: u64, base_us: f64) {
-        let time_us = self.vary(base_us);
-        let slot = self.pending.insert(Pending::other(tag));
-        self.plan_us(time_us, Event::Complete { slot });
-    }
-
-    /// A latency with its variation.
-    fn vary(&mut self, base_us: f64) -> f64 {
-        let section = &self.profile.noise;
-        let mut time_us = base_us * (1.0 + section.latency_spread * self.noise.normal());
-        if self.noise.chance(section.small_probability) {
-            time_us += self.noise.exponential(section.small_us);
-        }
-        if self.noise.chance(section.large_probability) {
-            time_us += self.noise.exponential(section.large_us);
-        }
-        time_us
-    }
-
-    fn plan_us(&mut self, after_us: f64, event: Event) {
-        self.events.plan(self.now + nanos(after_us), event);
-    }
-
-    fn empty_zone(profile: &Profile, zone: u32, noise: &mut Noise) -> ZoneClock {
-        let row_bytes = profile.program.row_bytes;
-        ZoneClock {
-            condition: ZoneCondition::Empty,
-            written_bytes: 0,
-            in_flight: 0,
-            gathered_bytes: 0,
-            // Zones smaller than a row share one; each stands somewhere in it.
-            row_bytes: if profile.geometry.zone_capacity_bytes < row_bytes {
-                noise.below(row_bytes)
-            } else {
-                0
-            },
-            next_die: noise.index(profile.program.dies_per_group as usize),
-            read_end: u64::MAX,
-            group: profile.group_of(zone),
-            is_pinned: false,
-            window: None,
-            area_end: 0,
-        }
-    }
-
-    /// Channels are dealt to groups, and within a group to its dies in turn.
-    fn channel_of(profile: &Profile, group: u32, die: u32) -> usize {
-        let channels = profile.program.channels;
-        let per_group = channels / profile.geometry.groups;
-        let channel = if per_group == 0 { group % channels } else { group * per_group + die % per_group };
-        channel as usize
-    }
-}
-
-impl Pending {
-    fn other(tag: u64) -> Pending {
-        Pending {
-            tag,
-            kind: Kind::Other,
-            zone: 0,
-            bytes: 0,
-            offset_bytes: 0,
-            flash_bytes: 0,
-            extra_us: 0.0,
-            rest: 0,
-            pieces: 0,
         }
     }
 }

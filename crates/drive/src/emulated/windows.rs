@@ -186,7 +186,7 @@ impl Windows {
     }
 
     /// Takes the window of a zone whose entry no longer says that it has one.
-    fn give_back(&mut self, zone: ZoneIndex, media: &mut Media) {
+    pub(super) fn give_back(&mut self, zone: ZoneIndex, media: &mut Media) {
         if let Some(window) = self.of_zone[zone.index()].take() {
             media.store_window_word(self.owner_at(window), 0);
             self.free.push(window);
@@ -428,14 +428,5 @@ impl EmulatedDrive {
             (None, _) => return false,
         };
         written.is_ok()
-    }
-
-    /// The zone's entry is stored: a window that it no longer has is free.
-    pub(super) fn release_window(&mut self, zone: ZoneIndex) {
-        if let Some(windows) = &mut self.windows
-            && self.table.zone(zone).area.is_none()
-        {
-            windows.give_back(zone, &mut self.media);
-        }
     }
 }

@@ -49,6 +49,7 @@ impl History {
 
     /// A flush that began then is done.
     pub(super) fn flushed(&mut self, mark: Mark) {
+        assert!(mark.changes <= self.changes, "a flush begins before it is done");
         for versions in self.versions.values_mut() {
             versions.retain(|version| version.change >= mark.changes);
         }
@@ -98,6 +99,10 @@ impl History {
         let mut chosen: BTreeMap<u32, Option<Frame>> = BTreeMap::new();
         for ((_, offset), versions) in self.versions.range_mut((zone.0, 0)..=(zone.0, u32::MAX)) {
             let index = if style == 0 { 0 } else { random.index(versions.len() + 1) };
+            debug_assert!(
+                versions.is_sorted_by_key(|version| version.change),
+                "versions are kept oldest first"
+            );
             if index < versions.len() {
                 chosen.insert(*offset, versions.swap_remove(index).frame);
             }
@@ -107,6 +112,7 @@ impl History {
             // A flush that began before the zone was reset may say more.
             let kept =
                 self.write_pointers.get(&zone.0).copied().unwrap_or(0).min(media.zone(zone).write_pointer);
+            assert!(areas.granule_blocks > 0, "windows move in granules");
             let granules = (media.zone(zone).write_pointer - kept) / areas.granule_blocks;
             let passed = if style == 0 { 0 } else { random.below(u64::from(granules) + 1) };
             let passed = u32::try_from(passed).expect("at most the granules");
@@ -124,6 +130,7 @@ impl History {
                 };
                 blocks.extend(frame.map(|frame| (offset, frame)));
             }
+            assert!(write_pointer <= present, "a write pointer falls back, if it moves");
             media.set_window(zone, write_pointer, &blocks).expect("media in memory take everything");
         }
         let written = media.zone(zone).write_pointer;

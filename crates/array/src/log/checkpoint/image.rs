@@ -41,6 +41,11 @@ impl Parts {
         let blocks = after(rows_end, entry * volume_blocks);
         let tombstones = after(blocks.end, entry * volume_blocks.div_ceil(REGION_BLOCKS));
         let trimmed = after(tombstones.end, 8 * volume_blocks.div_ceil(64));
+        assert!(rows <= rows_end, "rows end behind their start");
+        assert!(
+            blocks.end <= tombstones.start && tombstones.end <= trimmed.start,
+            "parts follow one another"
+        );
         Parts { rows, blocks, tombstones, trimmed }
     }
 
@@ -84,6 +89,7 @@ impl Image {
         let mut bytes = head.encode().to_vec();
         bytes.extend(lost.iter().flat_map(|lba| lba.0.to_le_bytes()));
         bytes.extend(segments.iter().flat_map(|(_, rows)| rows.encode()));
+        assert!(bytes.len() as u64 == parts.rows, "rows of segments follow the head");
         Image { head: bytes, segments, parts }
     }
 
@@ -101,6 +107,7 @@ impl Image {
 
     /// Makes one of its blocks of what there is now.
     pub fn write_block(&self, number: u32, index: &Index, table: &SegmentTable, block: &mut Block) {
+        assert!(number < self.blocks(), "block {number} of {}", self.blocks());
         block.fill(0);
         let mut window = Window { first: u64::from(number) * BLOCK_BYTES_U64, block };
         window.fill(0..self.head.len() as u64, 1, |at| u64::from(self.head[at]));
@@ -175,6 +182,8 @@ impl Window<'_> {
     /// Fills in what the window shows of a part that consists of numbers of `unit` bytes each.
     fn fill(&mut self, part: Range<u64>, unit: u64, number: impl Fn(usize) -> u64) {
         let shown = self.first..self.first + BLOCK_BYTES_U64;
+        assert!((1..=8).contains(&unit), "numbers of {unit} bytes");
+        assert!(part.start <= part.end, "a part ends behind its start");
         let end = part.end.min(shown.end);
         let before = shown.start.saturating_sub(part.start) / unit;
         let mut at = part.start + before * unit;

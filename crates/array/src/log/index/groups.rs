@@ -127,6 +127,7 @@ impl Tally {
 
     fn subtract(&mut self, group: &Group) {
         for (count, is) in self.rows(group) {
+            assert!(*count >= usize::from(is), "groups are counted by their state");
             *count -= usize::from(is);
         }
     }
@@ -168,6 +169,8 @@ impl Groups {
     /// A table in groups; all are resident and none has a mapping block.
     #[must_use]
     pub fn of(table: &Entries, limit: GroupLimit) -> Groups {
+        assert!(limit.entries > 0, "a group has entries");
+        assert!(limit.held_by_collector_max <= limit.resident_max, "the collector holds resident groups");
         let count = table.len().div_ceil(limit.entries);
         let mut groups = Groups {
             entry_bytes: table.entry_bytes(),
@@ -312,6 +315,10 @@ impl Groups {
         self.change(group, |group| {
             assert!(group.pins > 0);
             group.pins -= 1;
+            assert!(
+                holder == Holder::Collector || group.pins_of_clients > 0,
+                "clients release what they hold"
+            );
             group.pins_of_clients -= u32::from(holder == Holder::Client);
         });
     }
@@ -410,6 +417,7 @@ impl Groups {
 
     /// A group is about to be written; false when it maps nothing, which needs no block.
     pub fn begin_write(&mut self, group: u32, block: &mut Block) -> bool {
+        assert!(!self.groups[group as usize].writing, "a group is written once at a time");
         block.fill(0);
         let width = usize::from(self.entry_bytes.count());
         let entries = self.groups[group as usize].entries.as_ref().expect("it is resident");

@@ -97,6 +97,7 @@ pub fn run(
         config,
         tuning,
     };
+    assert!(core.next_sequence > sequence_max, "sequences only grow");
     let mut shard = Shard {
         clients,
         stripes,
@@ -160,6 +161,8 @@ fn adopt_all(
     let mut weak = Vec::new();
     for mut segment in segments {
         let torn = segment.torn_stripes.clone();
+        assert!(segment.readers == 0, "nobody reads segment {} yet", segment.id);
+        assert!(segment.live_blocks == 0, "what is live in segment {} is counted later", segment.id);
         // Pinned until the stripe is loaded.
         segment.readers = u32::try_from(torn.len()).expect("a u32 of stripes");
         let slot = adopt(segment, table, streams);

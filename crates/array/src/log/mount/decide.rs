@@ -101,6 +101,8 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         is_unproven,
     } = found;
     let seen = Seen { is_unproven, ..Seen::look(&header, &layout, &zones) };
+    assert!(zones.len() == layout.members(), "a zone of every member, or none");
+    assert!(seen.slots_touched <= layout.stripes, "slot {} of {}", seen.slots_touched, layout.stripes);
     let tail = if sealed {
         layout.groups()
     } else {
@@ -191,6 +193,7 @@ impl Seen {
     }
 
     fn add_whole(&mut self, layout: &Layout, member: usize, slot: u32, stripe: u32) {
+        assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
         let place = &mut self.slots[member][stripe as usize];
         if place.is_none() {
             *place = Some(slot);
@@ -311,6 +314,7 @@ fn slots_written(layout: &Layout, zone: &FoundZone) -> u32 {
 fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
     let first = (slot * layout.chunk_blocks) as usize;
     let written = zone.written.saturating_sub(layout.slot_offset(slot)).min(layout.chunk_blocks);
+    assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
     let rows = &zone.entries[first..first + written as usize];
     let places = slot * layout.chunk_blocks..slot * layout.chunk_blocks + written;
     let was_filler = zone.hints.range(places).any(|(_, hint)| hint.is_filler);
@@ -397,6 +401,7 @@ impl Decided {
             let free = range.find(|slot| {
                 !taken[*slot as usize] && chunk_at(&self.layout, zone, *slot) != Chunk::Unwritten
             });
+            assert!(free.is_none_or(|slot| slot < self.layout.stripes), "a slot of the group");
             if let Some(slot) = free {
                 taken[slot as usize] = true;
                 self.slots[member][stripe as usize] = Some(slot);

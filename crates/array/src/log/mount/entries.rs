@@ -46,6 +46,7 @@ fn read_footers(session: &mut Session, segments: &mut [FoundSegment]) {
         let is_there = zone.full || zone.written >= footer.end;
         is_there.then_some(footer)
     });
+    assert!(parts.iter().all(|part| !part.blocks.is_empty()), "each part has blocks");
     let mut damaged = BTreeSet::new();
     let mut read = Vec::new();
     read_parts(session, &parts, |part, completion| {
@@ -136,6 +137,7 @@ fn parts_of_runs(session: &Session, segments: &[FoundSegment], runs: &[Run]) -> 
             *number += 1;
         }
     }
+    assert!(per_command > 0, "a command reads blocks");
     numbered.sort_by_key(|(segment, number, member, ..)| (*segment, *number, *member));
     let part = |(segment, _, member, zone, blocks)| Part { segment, member, zone, blocks };
     numbered.into_iter().map(part).collect()
@@ -194,6 +196,7 @@ fn take_footer(
 ) -> bool {
     let layout = segment.layout;
     let zone = segment.zones[part.member].as_mut().expect("a zone with a footer");
+    assert!(part.blocks.start >= layout.footer_offset(), "a footer lies behind the stripes");
     if zone.entries.is_empty() {
         zone.entries = vec![None; layout.region_blocks() as usize];
     }
@@ -228,6 +231,7 @@ fn read_footer(session: &mut Session, segment: &FoundSegment, member: usize) -> 
             return None;
         }
     }
+    assert!(entries.len() == layout.region_blocks() as usize, "a whole footer tells of every block");
     Some(entries.into_iter().map(Some).collect())
 }
 
@@ -279,6 +283,7 @@ fn take_entry(
         Asked { array, segment: *id, mode: *mode, layout: &segment.layout, member, zone: zones[member] };
     let answer = asked.answer(place + HEADER_BLOCKS, frame);
     let zone = segment.zones[member].as_mut().expect("a zone that is read");
+    assert!((place as usize) < zone.entries.len(), "block {place} of {}", zone.entries.len());
     zone.entries[place as usize] = answer.entry;
     match answer.entry {
         None => zone.hints.insert(place, oob::guess(&frame.oob)),

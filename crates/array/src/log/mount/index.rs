@@ -151,6 +151,7 @@ pub fn gather(segment: &Decided, stripes: Range<u32>, tell: &mut dyn FnMut(&Entr
         for piece in 0..layout.code.data_count() {
             let member = layout.drive_of(stripe, piece);
             let Some(slot) = segment.slot_of(member, stripe) else { continue };
+            assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
             for row in 0..layout.chunk_blocks {
                 let Some(entry) = segment.entry(stripe, piece, row) else { continue };
                 let offset = layout.slot_offset(slot) + row;
@@ -188,6 +189,7 @@ impl Newest {
 
     /// Offers what some stripes of a segment hold; segments come oldest first.
     pub fn add(&mut self, segment: &Decided, stripes: Range<u32>) {
+        assert!(stripes.end <= segment.layout.stripes, "stripes {stripes:?} of {}", segment.layout.stripes);
         gather(segment, stripes, &mut |entry, copy| self.offer(entry, copy));
     }
 
@@ -228,6 +230,7 @@ impl Newest {
                 return;
             }
         };
+        debug_assert!(self.pba.unpack(pba) == copy.at, "an address leads to its place");
         let is_newer = entry.sequence > *newest || entry.sequence == *newest && !copy.weak;
         if is_newer {
             *newest = entry.sequence;
@@ -276,6 +279,7 @@ impl Newest {
                 None => self.doubt(*region, *sequence),
             }
         }
+        assert!(tombstones.is_sorted_by_key(|tombstone| tombstone.sequence), "tombstones come oldest first");
         let Some(Tombstone { region, read, .. }) = tombstones.last() else { return };
         if read.is_none() {
             session.report.regions_doubtful.push(*region);
@@ -324,6 +328,7 @@ impl Newest {
     /// The tombstones of a region that may count, oldest first.
     fn tombstones_of(&self, region: u64) -> Vec<Tombstone> {
         let newest = self.tombstones[Lba(region).index()];
+        assert!(newest > 0, "region {region} has a tombstone");
         let newest_at = self.index.get(Name::Tombstone(region)).expect("one was offered");
         let first = (region, self.floor.min(newest));
         let before = self.tombstones_before.iter();
@@ -336,6 +341,10 @@ impl Newest {
     /// Hides the blocks that a tombstone of this sequence marks, where they are older.
     fn bury(&mut self, region: u64, sequence: u64, bitmap: &base::xor::Block) {
         for (lba, why) in tombstone_blocks(region, self.index.blocks(), bitmap) {
+            debug_assert!(
+                region_range(region, self.index.blocks()).contains(&lba.0),
+                "a block of the region"
+            );
             if self.sequence_of(lba) >= sequence {
                 continue;
             }

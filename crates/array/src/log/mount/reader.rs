@@ -37,6 +37,7 @@ impl Owners {
         let mut owners = vec![vec![None; zones]; session.config.members];
         for (index, segment) in segments.iter().enumerate() {
             for (member, zone) in segment.zones.iter().enumerate() {
+                assert!(owners[member][zone.index()].is_none(), "a zone belongs to one segment");
                 owners[member][zone.index()] = Some(index);
             }
         }
@@ -87,6 +88,8 @@ impl Row {
     fn place_on(self, array: u64, segments: &[Segment], member: usize) -> Place {
         let segment = &segments[self.segment];
         let layout = &segment.layout;
+        assert!(self.stripe < layout.stripes, "stripe {} of {}", self.stripe, layout.stripes);
+        assert!(self.row < layout.chunk_blocks, "row {} of {}", self.row, layout.chunk_blocks);
         let piece = layout.piece_of(self.stripe, member);
         Place {
             array,
@@ -158,6 +161,10 @@ fn read_whole(
 ) {
     wanted.sort_by_key(|wanted| key(&wanted.at));
     let runs = runs_of(wanted, READ_BLOCKS_MAX.min(session.config.geometry.transfer_blocks_max));
+    assert!(
+        runs.iter().map(|run| run.wanted.len()).sum::<usize>() == wanted.len(),
+        "each block is in one run"
+    );
     let commands = runs.iter().map(|run| {
         let frames = (0..run.blocks).map(|_| Frame::zeroed()).collect();
         command(run.first.drive.index(), run.first.zone, Op::Read { offset: run.first.offset, frames })
@@ -182,6 +189,8 @@ fn read_whole(
 
 /// The runs of blocks that are sorted by their places: the first of each drive, the second of each drive, and so on.
 fn runs_of(wanted: &[Wanted], blocks_max: u32) -> Vec<Run> {
+    assert!(wanted.is_sorted_by_key(|wanted| key(&wanted.at)), "blocks come in the order of their places");
+    assert!(blocks_max > 0, "a command reads blocks");
     let mut by_drive: BTreeMap<u8, Vec<Run>> = BTreeMap::new();
     for (index, Wanted { at, .. }) in wanted.iter().enumerate() {
         let runs = by_drive.entry(at.drive.0).or_default();
@@ -254,6 +263,7 @@ fn decode_one(
     let segment = &segments[row.segment];
     let layout = &segment.layout;
     let lost = layout.piece_of(row.stripe, at.drive.index());
+    assert!(lost < layout.members(), "piece {lost} of {}", layout.members());
     let sources: Vec<(usize, &Frame)> = (0..session.config.members)
         .filter(|member| *member != at.drive.index())
         .filter_map(|member| {

@@ -46,6 +46,8 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
         return finish_zones(session, segment);
     }
     let end = end_slot(segment);
+    assert!(end <= segment.layout.stripes, "slot {end} of {}", segment.layout.stripes);
+    assert!(!segment.sealed, "a sealed segment is complete");
     for member in 0..segment.layout.members() {
         if segment.zones[member].as_ref().is_some_and(|zone| zone.writable) {
             complete_zone(session, segment, member, end)?;
@@ -168,6 +170,7 @@ fn complete_zone(
     if written >= layout.footer_offset() {
         return Ok(());
     }
+    assert!(written >= HEADER_BLOCKS, "a zone of a segment that counts has its header");
     let torn_blocks = (written - HEADER_BLOCKS) % layout.chunk_blocks;
     if torn_blocks > 0 {
         let slot = slot_next(segment, member) - 1;
@@ -225,6 +228,7 @@ fn rebuild_piece(session: &mut Session, segment: &Decided, member: usize, stripe
     let layout = &segment.layout;
     let lost = layout.piece_of(stripe, member);
     let mut good: Vec<(usize, Vec<Frame>)> = Vec::new();
+    assert!(segment.fates[stripe as usize] == Fate::Kept, "only stripes that count are rebuilt");
     let others: Vec<usize> = whole_members(segment, stripe).filter(|other| *other != member).collect();
     for other in others {
         if let Some(frames) = read_piece(session, segment, other, stripe) {
@@ -298,6 +302,7 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
         row: 0,
         role: Role::Filler,
     };
+    assert!(count > 0 && count <= layout.chunk_blocks, "{count} fillers of {}", layout.chunk_blocks);
     (0..count)
         .map(|_| {
             let mut frame = Frame::zeroed();
@@ -318,6 +323,8 @@ fn write(
     let array = session.array_tag();
     let zone = segment.zones[member].as_mut().expect("a zone that is there");
     let offset = zone.written;
+    assert!(!frames.is_empty(), "something is written");
+    assert!(offset < segment.layout.footer_offset(), "stripes end before the footer");
     for frame in &frames {
         let slot = (zone.written - HEADER_BLOCKS) / segment.layout.chunk_blocks;
         let bound = Bound { array, zone: segment.header.zones[member], group: segment.layout.group_of(slot) };

@@ -169,6 +169,10 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     for header in headers.into_values().rev() {
         claim(session, &read, header, &lacking, &mut scan);
     }
+    assert!(
+        scan.segments.is_sorted_by(|newer, older| newer.header.segment > older.header.segment),
+        "segments are claimed newest first"
+    );
     scan.segments.reverse();
     lacking::mark(session, &read, &scan.segments, &lacking)?;
     find_orphans(session, &read, &mut scan);
@@ -311,6 +315,7 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
         return;
     };
     let (zones, zones_missing) = take_zones(session, read, &header, lacking, scan);
+    assert!(zones.len() == session.config.members, "a zone of every member, or none");
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     let is_unproven = all_lacking.is_unproven(session, read, &header, sealed);
     let covered = sealed && session.covers(header.segment);
@@ -476,6 +481,7 @@ pub fn read_blocks(
             command(member, zone, Op::Read { offset, frames })
         })
         .collect();
+    assert!(member < session.config.members, "member {member} of {}", session.config.members);
     let mut read = Vec::with_capacity(blocks.len());
     for completion in session.drives.execute_all(session.now, commands) {
         if completion.status == Status::Success {
@@ -493,5 +499,6 @@ pub fn read_blocks(
             read.push(single.frames.pop().filter(|_| good));
         }
     }
+    assert!(read.len() == blocks.len(), "each block is there, or is not");
     read
 }

@@ -28,6 +28,8 @@ pub fn segment_of(segment: &Decided, packing: Packing) -> Segment {
         (false, true) => SegmentState::Condemned,
         (false, false) => SegmentState::Open,
     };
+    assert!(segment.weak.is_sorted(), "stripes that are to be moved are in order");
+    assert!(void_stripes.is_sorted(), "stripes that hold nothing are in order");
     Segment {
         state,
         torn_stripes: segment.weak.clone(),
@@ -48,6 +50,8 @@ fn is_hole(segment: &Decided, stripe: u32) -> bool {
 fn writer_from(segment: &Decided) -> Writer {
     let layout = &segment.layout;
     let mut writer = Writer::new(layout, segment.slots_touched);
+    assert!(!segment.sealed, "a sealed segment has no writer");
+    assert!(!segment.condemned, "a condemned segment has no writer");
     writer.summary.next = segment.described;
     for (member, (progress, zone)) in writer.zones.iter_mut().zip(&segment.zones).enumerate() {
         let Some(zone) = zone else { continue };

@@ -182,6 +182,8 @@ impl UnreadZone {
             self.end -= 1;
         }
         let start = self.end.saturating_sub(window);
+        assert!(window > 0, "a window has blocks");
+        assert!(self.end as usize <= self.known.len(), "what is not known was written");
         let mut runs: Vec<Range<u32>> = Vec::new();
         for place in start..self.end {
             if std::mem::replace(&mut self.known[place as usize], true) {
@@ -192,6 +194,7 @@ impl UnreadZone {
                 None => runs.push(place..place + 1),
             }
         }
+        assert!(runs.iter().all(|run| start <= run.start && run.start < run.end), "runs lie in the window");
         self.end = start;
         runs
     }

@@ -252,6 +252,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         settled: Version::default(),
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };
+    assert!(members.len() == config.members, "each member has an identity");
     for member in 0..config.members {
         let position = LogState { zone: ZoneIndex(0), next: 0 };
         write_one(drives, &record, member, position, Instant(0))?;
@@ -270,11 +271,14 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     let record = session.record.clone();
+    assert!(session.writable, "a mount that only looks writes nothing");
+    assert!(record.settled < record.version(), "a record is newer than what has settled");
     for member in 0..session.config.members {
         let Some(mut state) = session.log_positions[member].filter(|_| session.is_present(member)) else {
             continue;
         };
         let old = state.zone;
+        assert!(old.0 < SUPERBLOCK_ZONES, "zone {old} holds no superblocks");
         let full = state.next + RECORDS_PER_MOUNT.min(capacity / 2) > capacity;
         if full {
             run(session, member, old, Op::Finish, "finish of a superblock zone")?;
@@ -311,6 +315,7 @@ fn write_one(
 ) -> Result<(), MountError> {
     let mut frame = Frame::zeroed();
     record.for_member(u8::try_from(member).expect("at most 32 members")).encode(&mut frame.data);
+    assert!(state.zone.0 < SUPERBLOCK_ZONES, "zone {} holds no superblocks", state.zone);
     let op = Op::Write { offset: state.next, frames: vec![frame] };
     expect_success(drives.execute(now, command(member, state.zone, op)), member, "write of a superblock")
 }

@@ -13,7 +13,7 @@ use crate::log::core::Core;
 use crate::log::rot::DamageKind;
 use crate::log::scrub::Scrub;
 use crate::log::scrub::Stage;
-use crate::log::{Effects, Location, Shard, Waiter};
+use crate::log::{Effects, Location, Waiter};
 use base::units::{DriveIndex, ZoneIndex};
 use zone::device::{Completion, Op, Status};
 use zone::format::superblock::{Superblock, Version};
@@ -41,58 +41,58 @@ enum Step {
     RecordAgain,
 }
 
-impl Shard {
+impl Scrub {
     /// A drive has answered.
-    pub(in crate::log) fn on_look(&mut self, drive: usize, mut completion: Completion, fx: &mut Effects) {
-        self.scrub.reads -= 1;
+    pub(in crate::log) fn on_look(
+        &mut self,
+        core: &mut Core,
+        drive: usize,
+        mut completion: Completion,
+        fx: &mut Effects,
+    ) {
+        assert!(self.reads > 0, "a drive answers once");
+        self.reads -= 1;
         if completion.status == Status::DeviceGone {
-            self.core.fail_member(drive, fx);
+            core.fail_member(drive, fx);
         }
         let block = completion.frames.first().filter(|_| completion.status == Status::Success);
         let record = block.and_then(|frame| Superblock::decode(&frame.data));
-        self.core.frames.give_many(&mut completion.frames);
-        let Stage::Drives(look) = self.scrub.stage else { return };
+        core.frames.give_many(&mut completion.frames);
+        let Stage::Drives(look) = self.stage else { return };
         if completion.status == Status::DeviceGone {
-            return self.scrub.look_at_next(look);
+            return self.look_at_next(look);
         }
         let is_well = completion.status == Status::Success;
         let step = match look.step {
             Step::SelfTest if is_well => Step::Record,
             Step::SelfTest => {
-                self.scrub.findings.headers_damaged += 1;
+                self.findings.headers_damaged += 1;
                 let location = Location { drive: DriveIndex::at(drive), zone: ZoneIndex(0), offset: 0 };
-                self.core.note_damaged_description(location, DamageKind::Header);
-                if self.scrub.options.repair {
-                    Step::Repair
-                } else {
-                    self.scrub.leave_description(Step::Record)
-                }
+                core.note_damaged_description(location, DamageKind::Header);
+                if self.options.repair { Step::Repair } else { self.leave_description(Step::Record) }
             }
             Step::Repair if is_well => Step::Record,
-            Step::Repair => self.scrub.leave_description(Step::Record),
+            Step::Repair => self.leave_description(Step::Record),
             // What a drive cannot flush its next flush reports, to whom it matters.
             Step::Flush => Step::Record,
             Step::Record | Step::RecordAgain => {
                 let is_whole = record.is_some_and(|record| {
-                    let is_own =
-                        usize::from(record.member) == drive && record.array == self.core.config.array;
+                    let is_own = usize::from(record.member) == drive && record.array == core.config.array;
                     is_own && record.version() == look.expected
                 });
                 if is_whole {
-                    return self.scrub.look_at_next(look);
+                    return self.look_at_next(look);
                 }
                 if look.step == Step::RecordAgain {
-                    self.scrub.note_spoiled_record(&mut self.core, look, completion.zone, completion.offset);
-                    return self.scrub.look_at_next(look);
+                    self.note_spoiled_record(core, look, completion.zone, completion.offset);
+                    return self.look_at_next(look);
                 }
                 Step::RecordAgain
             }
         };
-        self.scrub.stage = Stage::Drives(Look { step, ..look });
+        self.stage = Stage::Drives(Look { step, ..look });
     }
-}
 
-impl Scrub {
     /// Goes on with the last stage; false when something else must happen first.
     pub(super) fn advance_look(&mut self, core: &mut Core, look: Look, fx: &mut Effects) -> bool {
         if look.drive == core.config.members {

@@ -4,30 +4,31 @@
 //! wait for each other. A finish pads the zone: the dies program what is missing, whenever they have
 //! nothing else to do.
 
+use super::Model;
+use super::core::Pending;
 use super::events::Event;
 use super::group::Padding;
 use super::noise::nanos;
 use super::zone_clock::ZoneCondition;
-use super::{Model, Pending};
 
 impl Model {
     pub(super) fn open(&mut self, tag: u64, zone: u32) {
         self.settle_group(zone);
         self.zones[zone as usize].condition = ZoneCondition::Open;
-        self.plain(tag, self.profile.management.open_us);
+        self.core.plain(tag, self.core.profile.management.open_us);
     }
 
     pub(super) fn close(&mut self, tag: u64, zone: u32) {
         let clock = &mut self.zones[zone as usize];
         clock.condition = ZoneCondition::Closed;
-        self.plain(tag, self.profile.management.close_us);
+        self.core.plain(tag, self.core.profile.management.close_us);
     }
 
     pub(super) fn reset(&mut self, tag: u64, zone: u32) {
         let time_us = self.reset_us(zone) / self.reset_progress();
-        let slot = self.pending.insert(Pending::other(tag));
-        self.management_free = self.management_free.max(self.now) + nanos(time_us);
-        self.events.plan(self.management_free, Event::Complete { slot });
+        let slot = self.core.pending.insert(Pending::other(tag));
+        self.management_free = self.management_free.max(self.core.now) + nanos(time_us);
+        self.core.events.plan(self.management_free, Event::Complete { slot });
         self.program_rest(zone);
         self.discard_window(zone);
         let clock = &mut self.zones[zone as usize];
@@ -38,9 +39,9 @@ impl Model {
     }
 
     fn reset_us(&mut self, zone: u32) -> f64 {
-        let management = &self.profile.management;
+        let management = &self.core.profile.management;
         let clock = &self.zones[zone as usize];
-        let occupancy = clock.written_bytes as f64 / self.profile.geometry.zone_capacity_bytes as f64;
+        let occupancy = clock.written_bytes as f64 / self.core.profile.geometry.zone_capacity_bytes as f64;
         let mut time_us = management.reset_us + management.reset_occupancy_us * occupancy;
         if clock.written_bytes > 0 {
             time_us += management.reset_touched_us;
@@ -51,22 +52,22 @@ impl Model {
         } else if !finished && clock.written_bytes >= management.reset_partial_bytes {
             time_us += management.reset_partial_us;
         }
-        time_us += management.reset_spread_us * (0.2 + occupancy).min(1.0) * self.noise.normal();
+        time_us += management.reset_spread_us * (0.2 + occupancy).min(1.0) * self.core.noise.normal();
         if !finished
             && clock.written_bytes >= management.reset_partial_bytes
-            && self.noise.chance(management.reset_tail_probability)
+            && self.core.noise.chance(management.reset_tail_probability)
         {
-            time_us += self.noise.exponential(management.reset_tail_us) * (0.3 + 0.7 * occupancy);
+            time_us += self.core.noise.exponential(management.reset_tail_us) * (0.3 + 0.7 * occupancy);
         }
         time_us
     }
 
     /// Share of its speed at which a reset goes on beside other commands.
     fn reset_progress(&self) -> f64 {
-        if !self.options.fig7_host_artefact {
+        if !self.core.options.fig7_host_artefact {
             return 1.0;
         }
-        let management = &self.profile.management;
+        let management = &self.core.profile.management;
         let progress =
             [management.fig7_read_progress, management.fig7_write_progress, management.fig7_append_progress];
         let beside = self.in_flight.iter().zip(progress).filter(|(count, _)| **count > 0);
@@ -75,11 +76,12 @@ impl Model {
 
     pub(super) fn finish(&mut self, tag: u64, zone: u32) {
         self.finish_window(zone);
-        let management = &self.profile.management;
+        let management = &self.core.profile.management;
         let (unwritten_us, last_us) = (management.finish_unwritten_us, management.finish_last_us);
         let (last_probability, pads) = (management.finish_last_probability, management.finish_pads);
-        let (unit, dies) = (self.profile.program.unit_bytes, u64::from(self.profile.program.dies_per_group));
-        let capacity = self.profile.geometry.zone_capacity_bytes;
+        let (unit, dies) =
+            (self.core.profile.program.unit_bytes, u64::from(self.core.profile.program.dies_per_group));
+        let capacity = self.core.profile.geometry.zone_capacity_bytes;
         let clock = &mut self.zones[zone as usize];
         let written = clock.written_bytes;
         let left = capacity.saturating_sub(written);
@@ -88,31 +90,35 @@ impl Model {
             clock.condition = ZoneCondition::Written;
         }
         if written == 0 || matches!(was, ZoneCondition::Written | ZoneCondition::Finished) {
-            return self.plain(tag, unwritten_us);
+            return self.core.plain(tag, unwritten_us);
         }
         let group = clock.group as usize;
         if clock.in_flight == 0 {
             self.program_rest(zone);
         }
-        let slot = self.pending.insert(Pending::other(tag));
+        let slot = self.core.pending.insert(Pending::other(tag));
         if left < unit * dies || !pads {
-            let quick = self.noise.chance(last_probability);
-            return if quick { self.plan_us(last_us, Event::Complete { slot }) } else { self.padded(slot) };
+            let quick = self.core.noise.chance(last_probability);
+            return if quick {
+                self.core.plan_us(last_us, Event::Complete { slot })
+            } else {
+                self.padded(slot)
+            };
         }
         let units = left.div_ceil(unit);
-        self.pending.get_mut(slot).pieces = units;
-        self.groups[group].padding.push_back(Padding { slot, units });
-        let first = u32::try_from(group * self.profile.program.dies_per_group as usize);
+        self.core.pending.get_mut(slot).pieces = units;
+        self.flash.groups[group].padding.push_back(Padding { slot, units });
+        let first = u32::try_from(group * self.core.profile.program.dies_per_group as usize);
         let first = first.expect("thousands of dies");
-        for die in first..first + self.profile.program.dies_per_group {
-            self.kick(die);
+        for die in first..first + self.core.profile.program.dies_per_group {
+            self.flash.kick(&mut self.core, die);
         }
     }
 
     /// All padding of a zone is there.
     pub(super) fn padded(&mut self, slot: u32) {
-        let management = &self.profile.management;
-        let time_us = management.finish_us + management.finish_spread_us * self.noise.normal();
-        self.plan_us(time_us, Event::Complete { slot });
+        let management = &self.core.profile.management;
+        let time_us = management.finish_us + management.finish_spread_us * self.core.noise.normal();
+        self.core.plan_us(time_us, Event::Complete { slot });
     }
 }

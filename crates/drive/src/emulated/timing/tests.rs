@@ -77,7 +77,7 @@ fn run(
 
 /// Returns how long one command takes on an idle drive, in microseconds.
 fn lone(model: &mut Model, access: Access) -> f64 {
-    let now = model.now;
+    let now = model.core.now;
     let mut done = Vec::new();
     model.submit(Instant(now), 0, access);
     while done.is_empty() {
@@ -146,7 +146,7 @@ fn the_drive_saturates_where_it_was_measured_to() {
 #[test]
 fn resets_cost_by_what_the_host_wrote_and_finished_zones_cost_less() {
     let mut drive = model("zn540-1tb", 3);
-    let capacity = drive.profile.geometry.zone_capacity_bytes;
+    let capacity = drive.profile().geometry.zone_capacity_bytes;
     let mut reset = |written: u64, condition: ZoneCondition| {
         mean(2000, || {
             drive.preset_zone(1, written, condition);
@@ -163,7 +163,7 @@ fn resets_cost_by_what_the_host_wrote_and_finished_zones_cost_less() {
 #[test]
 fn a_finish_programs_what_is_missing() {
     let mut drive = model("zn540-1tb", 4);
-    let capacity = drive.profile.geometry.zone_capacity_bytes;
+    let capacity = drive.profile().geometry.zone_capacity_bytes;
     for (written, measured_us) in [(4096, 907_507.0), (capacity / 16, 848_266.0), (capacity / 2, 456_759.0)] {
         drive.preset_zone(1, written, ZoneCondition::Open);
         let before = drive.bytes_programmed();
@@ -180,7 +180,7 @@ fn a_finish_programs_what_is_missing() {
 #[test]
 fn a_finish_beside_writes_waits_for_them() {
     let mut drive = model("zn540-1tb", 5);
-    let capacity = drive.profile.geometry.zone_capacity_bytes;
+    let capacity = drive.profile().geometry.zone_capacity_bytes;
     drive.preset_zone(20, capacity / 10 * 9, ZoneCondition::Open);
     let streams = run(&mut drive, (0, 800 * MS), &[1, 1, 1, 1, 1], |stream, _| match stream {
         4 => Access::Finish { zone: 20 },
@@ -268,7 +268,7 @@ fn figure_7_is_only_there_on_demand() {
     let reset_beside_writes = |fig7_host_artefact: bool| {
         let options = ModelOptions { fig7_host_artefact, ..ModelOptions::default() };
         let mut drive = Model::new(&Profile::named("zn540-1tb").unwrap(), options);
-        let capacity = drive.profile.geometry.zone_capacity_bytes;
+        let capacity = drive.profile().geometry.zone_capacity_bytes;
         for zone in 100..300 {
             drive.preset_zone(zone, capacity, ZoneCondition::Written);
         }
@@ -308,7 +308,7 @@ fn the_random_write_area_absorbs_rewrites_and_commits_what_falls_out() {
             lone(&mut drive, area(offset));
         }
     }
-    let settle = |drive: &mut Model| drive.advance(Instant(drive.now + 20 * MS), &mut Vec::new());
+    let settle = |drive: &mut Model| drive.advance(Instant(drive.core.now + 20 * MS), &mut Vec::new());
     settle(&mut drive);
     assert_eq!(drive.bytes_programmed(), 0, "20 MiB of rewrites stay in the area");
     for offset in (MIB..3 * MIB).step_by(16 << 10) {

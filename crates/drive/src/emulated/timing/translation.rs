@@ -11,8 +11,9 @@
 //!
 //! Bad at: memory. It takes 8 bytes per page; the profile's drive is smaller than a real one.
 
-use super::Model;
+use super::core::Core;
 use super::die::{Job, Owner};
+use super::dies::Flash;
 use super::profile::Profile;
 use std::collections::VecDeque;
 
@@ -138,72 +139,70 @@ impl Ftl {
     }
 }
 
-impl Model {
+impl Ftl {
     /// True when writes have to wait for the collector.
-    pub(super) fn is_collecting(&self) -> bool {
-        self.translation.as_ref().is_some_and(|ftl| ftl.collecting && ftl.passes == 0)
+    pub(super) fn holds_writes(&self) -> bool {
+        self.collecting && self.passes == 0
     }
 
     /// A write of a conventional drive has landed: the map follows, and the collector may have to
     /// begin.
-    pub(super) fn translate(&mut self, offset_bytes: u64, bytes: u64) {
-        let Some(section) = &self.profile.translation else { return };
+    pub(super) fn landed(&mut self, core: &mut Core, flash: &mut Flash, (offset_bytes, bytes): (u64, u64)) {
+        let Some(section) = &core.profile.translation else { return };
         let below = section.collect_below_blocks as usize;
-        let Some(ftl) = &mut self.translation else { return };
-        ftl.written(offset_bytes, bytes);
-        if !ftl.collecting && ftl.free.len() < below {
-            ftl.collecting = true;
-            self.collect();
+        self.written(offset_bytes, bytes);
+        if !self.collecting && self.free.len() < below {
+            self.collecting = true;
+            self.collect(core, flash);
         }
     }
 
     /// Empties the next block, or lets writes go on.
-    fn collect(&mut self) {
-        let Some(section) = &self.profile.translation else { return };
+    fn collect(&mut self, core: &mut Core, flash: &mut Flash) {
+        assert!(self.victim.is_none(), "one block is emptied at a time");
+        let Some(section) = &core.profile.translation else { return };
         let until = section.collect_until_blocks as usize;
-        let Some(ftl) = &mut self.translation else { return };
-        if ftl.free.len() >= until {
-            ftl.collecting = false;
+        if self.free.len() >= until {
+            self.collecting = false;
             return;
         }
-        let Some((block, pages)) = ftl.empty_one() else { return };
-        let unit = self.profile.program.unit_bytes;
-        let units = (u64::from(pages) * ftl.page_bytes).div_ceil(unit);
-        let dies = self.dies.len();
+        let Some((block, pages)) = self.empty_one() else { return };
+        let unit = core.profile.program.unit_bytes;
+        let units = (u64::from(pages) * self.page_bytes).div_ceil(unit);
+        let dies = flash.dies.len();
         let jobs = units + dies as u64;
-        ftl.victim = Some((block, u32::try_from(jobs).expect("jobs of one block")));
+        self.victim = Some((block, u32::try_from(jobs).expect("jobs of one block")));
         for place in 0..units {
             let die = usize::try_from(place).expect("units of one block") % dies;
-            self.give(die, Job { bytes: unit, owner: Owner::Collector });
+            flash.give(core, die, Job { bytes: unit, owner: Owner::Collector });
         }
         for die in 0..dies {
-            self.give(die, Job { bytes: 0, owner: Owner::Collector });
+            flash.give(core, die, Job { bytes: 0, owner: Owner::Collector });
         }
     }
 
-    /// A program or erasure of the collector is done.
-    pub(super) fn collected(&mut self) {
-        let Some(ftl) = &mut self.translation else { return };
-        let Some((block, left)) = &mut ftl.victim else { return };
+    /// A program or erasure of the collector is done; true when that was the last of a block, so that writes may go on.
+    pub(super) fn collected(&mut self, core: &mut Core, flash: &mut Flash) -> bool {
+        let Some((block, left)) = &mut self.victim else { return false };
+        assert!(*left > 0, "a block that is emptied has programs or erasures left");
         *left -= 1;
-        if *left == 0 {
-            let block = *block;
-            ftl.victim = None;
-            ftl.free.push_back(block);
-            ftl.passes = 1;
-            self.collect();
-            (0..self.profile.geometry.groups).for_each(|group| self.admit(group));
+        if *left > 0 {
+            return false;
         }
+        let block = *block;
+        self.victim = None;
+        self.free.push_back(block);
+        self.passes = 1;
+        self.collect(core, flash);
+        true
     }
 
     /// Fills a conventional drive and overwrites it at random until collection is in its steady
     /// state.
-    pub(super) fn condition_translation(&mut self) {
-        let Some(section) = &self.profile.translation else { return };
+    pub(super) fn fill(&mut self, core: &mut Core) {
+        let Some(section) = &core.profile.translation else { return };
         let below = section.collect_below_blocks as usize;
         let stretch_pages = ((1 << 20) / section.page_bytes).max(1);
-        if let Some(ftl) = &mut self.translation {
-            ftl.condition(&mut self.noise, below, stretch_pages);
-        }
+        self.condition(&mut core.noise, below, stretch_pages);
     }
 }

@@ -10,13 +10,12 @@
 //! is flash. What leaves the window goes the way of any write, holes as zeros. Where at most a window is left of the zone
 //! nothing leaves it but by a commit or a finish.
 
-use super::areas::{Backing, Zrwa};
+use super::areas::Backing;
+use super::core::Pending;
 use super::die::{Job, Owner};
-use super::events::Event;
 use super::group::signed;
-use super::noise::nanos;
 use super::zone_clock::ZoneCondition;
-use super::{Kind, Model, Pending};
+use super::{Kind, Model};
 use base::units::BLOCK_BYTES_U64;
 use std::ops::Range;
 
@@ -82,11 +81,11 @@ impl Model {
             self.take_area(zone);
             self.zones[zone as usize].condition = ZoneCondition::Open;
         }
-        self.plain(tag, self.profile.management.open_us);
+        self.core.plain(tag, self.core.profile.management.open_us);
     }
 
     fn take_area(&mut self, zone: u32) {
-        let Some(zrwa) = &self.profile.zrwa else { return };
+        let Some(zrwa) = &self.core.profile.zrwa else { return };
         let clock = &mut self.zones[zone as usize];
         clock.area_end = clock.written_bytes;
         clock.window = Some(Box::new(Window::new(zrwa.window_bytes)));
@@ -114,24 +113,24 @@ impl Model {
         }
         let held_bytes = window.held_blocks() * BLOCK_BYTES_U64;
         // What was there before counts as written, or less would have gone into windows than comes out.
-        self.wear.written_bytes += held_bytes;
-        self.wear.window_bytes += held_bytes;
+        self.core.wear.written_bytes += held_bytes;
+        self.core.wear.window_bytes += held_bytes;
     }
 
     /// Forgets the window of a zone and what it holds.
     pub(super) fn discard_window(&mut self, zone: u32) {
         if let Some(window) = self.zones[zone as usize].window.take() {
-            self.wear.discarded_bytes += window.held_blocks() * BLOCK_BYTES_U64;
+            self.core.wear.discarded_bytes += window.held_blocks() * BLOCK_BYTES_U64;
         }
     }
 
     /// A write into a zone with a random write area arrives. What stays in the window needs no space in the buffer; what
     /// leaves it does.
     pub(super) fn area_write(&mut self, tag: u64, zone: u32, offset_bytes: u64, bytes: u64) {
-        let Some(zrwa) = &self.profile.zrwa else { return };
+        let Some(zrwa) = &self.core.profile.zrwa else { return };
         let (window_bytes, granularity) = (zrwa.window_bytes, zrwa.flush_granularity_bytes);
         let is_flash = zrwa.backing == Backing::Slc;
-        let command = &self.profile.command;
+        let command = &self.core.profile.command;
         let extra_us = match self.zones[zone as usize].condition {
             ZoneCondition::Empty => command.first_write_us,
             ZoneCondition::Closed => command.reopen_us,
@@ -140,8 +139,10 @@ impl Model {
         let clock = &mut self.zones[zone as usize];
         let end = offset_bytes + bytes;
         let start = end.saturating_sub(window_bytes).next_multiple_of(granularity);
-        let start = start
-            .clamp(clock.written_bytes, self.profile.geometry.zone_capacity_bytes.max(clock.written_bytes));
+        let start = start.clamp(
+            clock.written_bytes,
+            self.core.profile.geometry.zone_capacity_bytes.max(clock.written_bytes),
+        );
         clock.area_end = clock.area_end.max(end);
         clock.condition = ZoneCondition::Open;
         let blocks = blocks_of(offset_bytes..end);
@@ -149,11 +150,11 @@ impl Model {
         if let Some(window) = &mut clock.window {
             let write_pointer = clock.written_bytes / BLOCK_BYTES_U64;
             written_bytes = window.reach(write_pointer, &blocks).count() as u64 * BLOCK_BYTES_U64;
-            self.wear.absorbed_bytes += window.write(write_pointer, &blocks) * BLOCK_BYTES_U64;
+            self.core.wear.absorbed_bytes += window.write(write_pointer, &blocks) * BLOCK_BYTES_U64;
         }
-        self.wear.written_bytes += written_bytes;
-        self.wear.window_bytes += written_bytes;
-        self.wear.backing_bytes += if is_flash { written_bytes } else { 0 };
+        self.core.wear.written_bytes += written_bytes;
+        self.core.wear.window_bytes += written_bytes;
+        self.core.wear.backing_bytes += if is_flash { written_bytes } else { 0 };
         let flash_bytes = self.leave_window(zone, start);
         self.in_flight[1] += 1;
         let pending = Pending {
@@ -181,15 +182,15 @@ impl Model {
         clock.area_end = clock.area_end.max(to_bytes);
         if let Some(window) = &mut clock.window {
             let committed = window.pass(blocks_of(from_bytes..to_bytes));
-            self.wear.committed_bytes += committed * BLOCK_BYTES_U64;
+            self.core.wear.committed_bytes += committed * BLOCK_BYTES_U64;
         }
         to_bytes - from_bytes
     }
 
     /// Commits the window of a zone up to `end_bytes`; at the capacity the zone is full.
     pub(super) fn area_commit(&mut self, tag: u64, zone: u32, end_bytes: u64) {
-        let extra_us = self.profile.zrwa.as_ref().map_or(0.0, |zrwa| zrwa.commit_us);
-        let capacity = self.profile.geometry.zone_capacity_bytes;
+        let extra_us = self.core.profile.zrwa.as_ref().map_or(0.0, |zrwa| zrwa.commit_us);
+        let capacity = self.core.profile.geometry.zone_capacity_bytes;
         let committed = self.zones[zone as usize].written_bytes;
         let flash_bytes = self.leave_window(zone, end_bytes.min(capacity).max(committed));
         let clock = &mut self.zones[zone as usize];
@@ -217,51 +218,15 @@ impl Model {
         }
         let bytes = self.leave_window(zone, end);
         self.discard_window(zone);
-        let (unit, buffer) = (self.profile.program.unit_bytes, self.profile.buffer.bytes);
+        let (unit, buffer) = (self.core.profile.program.unit_bytes, self.core.profile.buffer.bytes);
         let clock = &mut self.zones[zone as usize];
         clock.gathered_bytes += bytes;
         let group = clock.group as usize;
-        self.groups[group].credit -= if buffer > 0 { signed(bytes) } else { 0 };
+        self.flash.groups[group].credit -= if buffer > 0 { signed(bytes) } else { 0 };
         while self.zones[zone as usize].gathered_bytes >= unit {
             self.zones[zone as usize].gathered_bytes -= unit;
             self.program(zone, Job { bytes: unit, owner: Owner::Buffer });
         }
-    }
-
-    /// Bytes of a read, from its start, that lie before the window of its zone; all of them where it has none.
-    pub(super) fn committed_part(&self, zone: u32, offset_bytes: u64, bytes: u64) -> u64 {
-        let clock = &self.zones[zone as usize];
-        match clock.window {
-            Some(_) => clock.written_bytes.saturating_sub(offset_bytes).min(bytes),
-            None => bytes,
-        }
-    }
-
-    /// A read of what is not committed: through the front end, and out of the buffer.
-    pub(super) fn read_from_window(&mut self, slot: u32) {
-        let bytes = self.pending.get(slot).bytes;
-        let read_us = self.profile.zrwa.as_ref().map_or(0.0, |zrwa| zrwa.read_us.at(bytes));
-        let front_us = self.profile.read.front_us.at(bytes);
-        self.front_free = self.front_free.max(self.now) + nanos(front_us);
-        let read = self.now + nanos(self.vary(read_us));
-        self.events.plan(self.front_free.max(read), Event::Complete { slot });
-    }
-
-    /// Time at which the flash that backs windows has taken bytes of a zone's group, less what a full buffer hides of it;
-    /// flash of one bit per cell is taken to be as fast as the group's zones. 0 for windows in memory.
-    pub(super) fn through_backing(&mut self, zone: u32, bytes: u64) -> u64 {
-        let is_flash = |zrwa: &Zrwa| zrwa.backing == Backing::Slc;
-        if !self.profile.zrwa.as_ref().is_some_and(is_flash) {
-            return 0;
-        }
-        let program = &self.profile.program;
-        let at_once = program.unit_bytes as f64 * f64::from(program.dies_per_group);
-        let time = |bytes: u64| nanos(bytes as f64 / at_once * program.program_us / program.host_efficiency);
-        let hidden = time(self.profile.buffer.bytes);
-        let group = self.zones[zone as usize].group as usize;
-        let group = &mut self.groups[group];
-        group.backing_free = group.backing_free.max(self.now) + time(bytes);
-        group.backing_free.saturating_sub(hidden)
     }
 }
 

@@ -138,7 +138,7 @@ impl Model {
     /// # Panics
     /// When zone or group do not exist.
     pub fn place_zone(&mut self, zone: u32, group: u32) {
-        assert!(group < self.profile.geometry.groups, "the drive has no channel group {group}");
+        assert!(group < self.core.profile.geometry.groups, "the drive has no channel group {group}");
         let clock = &mut self.zones[zone as usize];
         clock.group = group;
         clock.is_pinned = true;
@@ -188,7 +188,7 @@ mod tests {
         let mut model = Model::new(&profile, options);
         let mut step = |access: Access| {
             let mut done = Vec::new();
-            model.submit(Instant(model.now), 0, access);
+            model.submit(Instant(model.core.now), 0, access);
             while let Some(at) = model.next_event() {
                 model.advance(at, &mut done);
             }

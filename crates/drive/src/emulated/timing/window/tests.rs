@@ -35,7 +35,7 @@ fn small() -> Geometry {
 
 /// Runs a command to its end and until the drive has nothing left to do; returns the command's latency in microseconds.
 fn settle(model: &mut Model, access: Access) -> f64 {
-    let start = model.now;
+    let start = model.core.now;
     let mut done = Vec::new();
     model.submit(Instant(start), 0, access);
     while let Some(at) = model.next_event() {
@@ -55,7 +55,7 @@ fn mean(count: u64, mut measure: impl FnMut(u64) -> f64) -> f64 {
 
 /// Rate of `count` writes kept `depth` deep until the last is submitted, in bytes per second.
 fn rate(model: &mut Model, depth: u64, count: u64, mut next: impl FnMut(u64) -> Access) -> f64 {
-    let start = model.now;
+    let start = model.core.now;
     let (mut done, mut submitted) = (Vec::new(), 0);
     let mut bytes = 0;
     let mut now = start;
@@ -126,7 +126,7 @@ fn write_pointers_are_those_of_the_rules_and_bytes_are_conserved() {
 #[test]
 fn the_end_of_a_zone_is_committed_only_when_told() {
     let mut model = model("zn540-1tb");
-    let capacity = model.profile.geometry.zone_capacity_bytes;
+    let capacity = model.core.profile.geometry.zone_capacity_bytes;
     model.preset_zone(0, capacity - 4 * MIB, ZoneCondition::Open);
     model.preset_area(0, []);
     for offset in (capacity - 4 * MIB..capacity).step_by(64 << 10) {
@@ -146,7 +146,7 @@ fn the_end_of_a_zone_is_committed_only_when_told() {
 fn a_finish_programs_what_the_window_holds() {
     let finished = |held: u64| {
         let mut model = model("zn540-1tb");
-        let capacity = model.profile.geometry.zone_capacity_bytes;
+        let capacity = model.core.profile.geometry.zone_capacity_bytes;
         model.preset_zone(0, capacity - 64 * MIB, ZoneCondition::Open);
         model.preset_area(0, []);
         if held > 0 {
@@ -155,7 +155,11 @@ fn a_finish_programs_what_the_window_holds() {
         let time_us = settle(&mut model, Access::Finish { zone: 0 });
         assert!(model.zones[0].window.is_none());
         assert_eq!(model.wear().committed_bytes, held);
-        assert_eq!(model.groups[0].credit, signed(model.profile.buffer.bytes), "all space is back");
+        assert_eq!(
+            model.flash.groups[0].credit,
+            signed(model.core.profile.buffer.bytes),
+            "all space is back"
+        );
         (model.wear().programmed_bytes, time_us)
     };
     let unit = 192 * KIB;
@@ -216,7 +220,7 @@ fn overwrites_go_at_the_speed_of_what_backs_the_window() {
         let again = rate(&mut model, 4, 20_000, |count| write(0, count % steps * 16 * KIB, 16 * KIB));
         let wear = model.wear();
         // Most of a zone, or the part of it that makes the full buffer at the start weigh little.
-        let steps = (model.profile.geometry.zone_capacity_bytes / (64 * KIB)).min(4_000) - 1;
+        let steps = (model.core.profile.geometry.zone_capacity_bytes / (64 * KIB)).min(4_000) - 1;
         model.prefill_write_buffer();
         let plain = rate(&mut model, 1, steps, |count| write(1, count * 64 * KIB, 64 * KIB));
         (again, plain, wear)
