@@ -19,6 +19,7 @@ use block::md::member::Member;
 use block::md::reader::Reader;
 use block::md::superblock::{Identity, Shape};
 use block::md::{Role, Uuid};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Frames of the engine: few, so that strips wait for them.
@@ -27,7 +28,7 @@ const CLIENT_FRAMES: usize = 700;
 const EVENTS_MAX: u64 = 300_000;
 
 /// Counts of what a run did.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Tally {
     /// Requests answered.
     pub requests: u64,
@@ -47,6 +48,21 @@ pub struct Tally {
     pub failures: u64,
     /// Commands of members.
     pub commands: u64,
+}
+
+impl Tally {
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.requests_failed += other.requests_failed;
+        self.blocks_verified += other.blocks_verified;
+        self.crashes += other.crashes;
+        self.starts += other.starts;
+        self.refusals += other.refusals;
+        self.checks += other.checks;
+        self.failures += other.failures;
+        self.commands += other.commands;
+    }
 }
 
 /// Request under way.
@@ -122,7 +138,7 @@ impl World {
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
         let commands = self.disks.iter().map(DiskHandle::commands).sum();
-        Tally { commands, ..self.tally.clone() }
+        Tally { commands, ..self.tally }
     }
 
     fn is_too_much(&self) -> bool {
