@@ -1,7 +1,9 @@
 //! `zoneweave sim`: runs of the simulator, one told in full or many summed up.
 //!
-//! `one` tells a run, `many` runs scenarios and seeds and sums them up, `shrink` makes a failure small.
+//! `one` tells a run, `many` runs scenarios and seeds and sums them up, `shrink` makes a failure small, `inplace` does all of it in
+//! the world of the in-place engine.
 
+mod inplace;
 mod many;
 mod one;
 mod report;
@@ -46,6 +48,9 @@ pub struct Sim {
     /// Write every event of the one run in words; `-` prints them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "seconds"])]
     pub trace: Option<PathBuf>,
+    /// Run the in-place engine on ordinary drives; scenarios are its own, by name
+    #[arg(long, conflicts_with_all = ["trace", "output"])]
+    pub inplace: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -102,6 +107,10 @@ impl std::fmt::Display for Origin {
 /// Runs what was asked for; exit code 1 when a run failed.
 pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
+    if options.inplace {
+        let failed = inplace::run(options)?;
+        return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
     let origin = match (&options.scenario, options.seed) {
         (Some(path), _) => Some(Origin::Scenario(path.clone())),
         (None, Some(seed)) if options.runs.is_none() && options.seconds.is_none() => Some(Origin::Seed(seed)),
@@ -155,16 +164,20 @@ fn report_of(origin: &Origin, outcome: &Outcome, took: Duration) -> Report {
     report
 }
 
-fn run_many(options: &Sim) -> Result<bool> {
-    if options.trace.is_some() {
-        bail!("--trace writes the events of one run: say which with --seed or --scenario");
-    }
-    let settings = many::Settings {
+fn settings_of(options: &Sim) -> Result<many::Settings> {
+    Ok(many::Settings {
         first: options.seed.unwrap_or(0),
         runs: options.runs,
         seconds: if options.runs.is_some() { None } else { Some(options.seconds.unwrap_or(SECONDS_DEFAULT)) },
         jobs: options.jobs.map_or_else(many::cores, Ok)?,
-    };
+    })
+}
+
+fn run_many(options: &Sim) -> Result<bool> {
+    if options.trace.is_some() {
+        bail!("--trace writes the events of one run: say which with --seed or --scenario");
+    }
+    let settings = settings_of(options)?;
     let (totals, took) = many::run(&settings)?;
     let report = Report::new(&totals, Some(settings.first), took);
     match options {

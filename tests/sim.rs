@@ -119,6 +119,23 @@ fn many_seeds_are_summed_up_the_same_on_any_number_of_threads() {
 }
 
 #[test]
+fn the_in_place_engine_has_a_world_of_its_own() {
+    let runs = ["--inplace", "--seed", "3", "--runs", "20"];
+    assert_says(
+        &sim(&runs),
+        0,
+        &["all scenarios, then seeds 3 to 22", "20 seeds of the in-place engine", "0 failed"],
+    );
+    let answer = json(&sim(&[&runs[..], &["--json"]].concat()));
+    assert_eq!((&answer["runs"], &answer["first_seed"]), (&20.into(), &3.into()), "{answer:#}");
+    assert!(answer["scenarios"].as_u64().unwrap() > 8 && answer["tally"]["checks"].as_u64().unwrap() > 10);
+    assert_says(&sim(&["--inplace", "--seed", "3"]), 0, &["Plan {", "passed"]);
+    let scenario = "a-write-over-several-stripes";
+    assert_says(&sim(&["--inplace", "--scenario", scenario]), 0, &[scenario, "passed"]);
+    assert_says(&sim(&["--inplace", "--scenario", "nothing"]), 4, &["nothing is no scenario", scenario]);
+}
+
+#[test]
 fn time_bounds_a_campaign() {
     let answer = json(&sim(&["--seconds", "1", "--json"]));
     assert!(answer["runs"].as_u64().unwrap() > 0 && answer["first_seed"] == 0, "{answer:#}");

@@ -8,7 +8,7 @@ use sim::{Failure, SEED_MAX};
 use std::time::{Duration, Instant};
 
 /// Failures after which it is enough.
-const FAILURES_MAX: usize = 10;
+pub const FAILURES_MAX: usize = 10;
 
 /// Between two lines about progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -26,8 +26,8 @@ pub fn cores() -> Result<usize> {
     Ok(std::thread::available_parallelism().context("the number of cores is unknown: use --jobs")?.get())
 }
 
-/// Runs them; how long it took.
-pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
+/// Says what is about to run; how many runs that is at most.
+pub fn announce(settings: &Settings) -> Result<u64> {
     let Settings { first, jobs, .. } = *settings;
     let runs_max = SEED_MAX - first + 1;
     let runs = settings.runs.unwrap_or(runs_max);
@@ -37,9 +37,16 @@ pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
         None => format!("seeds from {first} on"),
     };
     eprintln!("all scenarios, then {range} (jobs: {jobs})");
+    Ok(runs)
+}
+
+/// Runs them; how long it took.
+pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
+    let Settings { first, jobs, .. } = *settings;
+    let runs = announce(settings)?;
     let begun = Instant::now();
     let totals = Totals::of_scenarios();
-    let progress = Progress::new(settings)?;
+    let progress = Progress::new(settings, "zoneweave sim")?;
     let go_on = |done: u64, failed: usize| progress.is_wanted(done, failed);
     let failed = |seed: u64, failure: &Failure| progress.tell_failure(seed, failure);
     let campaign = Campaign { first, runs, jobs, failures_max: FAILURES_MAX, failed: &failed, go_on: &go_on };
@@ -49,29 +56,38 @@ pub fn run(settings: &Settings) -> Result<(Totals, Duration)> {
 }
 
 /// Display of progress: a bar on a terminal, lines elsewhere.
-struct Progress {
+pub struct Progress {
     begun: Instant,
+    /// Command that repeats a run, without its seed.
+    command: &'static str,
     runs: Option<u64>,
     limit: Option<Duration>,
-    bar: ProgressBar,
+    pub bar: ProgressBar,
     /// Lines about progress; none on a terminal.
     lines: Option<LogLines>,
 }
 
 impl Progress {
-    fn new(settings: &Settings) -> Result<Progress> {
+    pub fn new(settings: &Settings, command: &'static str) -> Result<Progress> {
         let begun = Instant::now();
         let limit = settings.seconds.map(Duration::from_secs);
         let length = settings.runs.or(settings.seconds.map(|seconds| seconds * 1_000)).unwrap_or(0);
         let bar = ProgressBar::new(length);
         bar.set_style(ProgressStyle::with_template("{wide_bar} {msg} (ETA {eta})")?);
-        Ok(Progress { begun, runs: settings.runs, limit, bar, lines: LogLines::unless_terminal(LINE_EVERY) })
+        Ok(Progress {
+            begun,
+            command,
+            runs: settings.runs,
+            limit,
+            bar,
+            lines: LogLines::unless_terminal(LINE_EVERY),
+        })
     }
 
     /// Names a seed that failed, so that it can be looked at while others run.
-    fn tell_failure(&self, seed: u64, failure: &Failure) {
+    pub fn tell_failure(&self, seed: u64, failure: &Failure) {
         let what = failure.what.lines().next().unwrap_or_default();
-        let told = format!("seed {seed} failed: {what}; zoneweave sim --seed {seed}");
+        let told = format!("seed {seed} failed: {what}; {} --seed {seed}", self.command);
         match &self.lines {
             None => self.bar.println(told),
             Some(_) => eprintln!("{told}"),
@@ -79,7 +95,7 @@ impl Progress {
     }
 
     /// Says how far it is; false when the time is over.
-    fn is_wanted(&self, done: u64, failed: usize) -> bool {
+    pub fn is_wanted(&self, done: u64, failed: usize) -> bool {
         let took = self.begun.elapsed();
         let of = self.runs.map(|runs| format!(" of {runs}")).unwrap_or_default();
         let rate = u128::from(done) * 1_000 / took.as_millis().max(1);

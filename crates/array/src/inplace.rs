@@ -8,7 +8,7 @@
 //! ```
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
-//! [`pages`] of the bitmap, [`sync`] knows which parities are right. [`volume`] couples an engine with its devices.
+//! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync and [`scrub`] come by all strips. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -23,13 +23,14 @@ pub mod members;
 pub mod pages;
 pub mod plan;
 pub mod requests;
-pub mod resync;
 pub mod rounds;
 pub mod row;
 pub mod scribe;
+pub mod scrub;
 pub mod start;
 pub mod status;
 pub mod stock;
+pub mod sweep;
 pub mod sync;
 pub mod table;
 pub mod volume;
@@ -49,9 +50,10 @@ use map::{Map, Strip};
 use members::Members;
 use pages::Pages;
 use requests::Requests;
-use resync::Resync;
 use scribe::Scribe;
+use scrub::Scrub;
 use stock::Stock;
+use sweep::Sweeps;
 use sync::Sync;
 use table::Table;
 
@@ -92,7 +94,8 @@ pub struct InPlace {
     scribe: Scribe,
     pages: Option<Pages>,
     sync: Sync,
-    resync: Resync,
+    sweeps: Sweeps,
+    scrub: Scrub,
     counters: Counters,
     is_stopping: bool,
 }
@@ -126,7 +129,7 @@ impl InPlace {
             }
             moves |= self.fill_table();
             moves |= self.advance_scribe(now, fx);
-            moves |= self.begin_resync();
+            moves |= self.begin_sweeps(now);
         }
     }
 
@@ -162,7 +165,7 @@ impl InPlace {
     /// Time at which the engine has something to do even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.scribe_deadline()
+        self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min()
     }
 
     /// First sector of a row on a member.

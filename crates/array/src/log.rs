@@ -34,7 +34,6 @@ mod membership;
 pub mod memory;
 mod mount;
 mod off_load;
-mod pacer;
 mod pba;
 pub mod policy;
 mod read;

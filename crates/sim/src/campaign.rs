@@ -98,6 +98,45 @@ impl Totals {
     }
 }
 
+/// Seeds to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// First seed.
+    pub first: u64,
+    /// Runs, at most.
+    pub runs: u64,
+    /// Threads.
+    pub jobs: usize,
+}
+
+impl Seeds {
+    /// Shares the seeds out to threads, in order; when a run returns false no more are begun.
+    ///
+    /// # Panics
+    /// When a thread cannot be started.
+    pub fn share_out(&self, run: impl Fn(u64) -> bool + Sync) {
+        assert!(self.jobs > 0, "somebody runs the seeds");
+        let next = AtomicU64::new(0);
+        let enough = AtomicBool::new(false);
+        let work = || {
+            while !enough.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= self.runs {
+                    return;
+                }
+                if !run(self.first.wrapping_add(index)) {
+                    enough.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(work);
+            }
+        });
+    }
+}
+
 /// Task of a campaign: seeds, limits and callbacks.
 pub struct Campaign<'a> {
     /// First seed.
@@ -130,34 +169,20 @@ impl Campaign<'_> {
     /// When a thread cannot be started.
     #[must_use]
     pub fn run_after(&self, totals: Totals) -> Totals {
-        assert!(self.jobs > 0, "somebody runs the seeds");
-        let next = AtomicU64::new(0);
-        let enough = AtomicBool::new(totals.failed() >= self.failures_max);
+        if totals.failed() >= self.failures_max {
+            return totals;
+        }
         let totals = Mutex::new(totals);
-        let work = || {
-            while !enough.load(Ordering::Relaxed) {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= self.runs {
-                    return;
-                }
-                let seed = self.first.wrapping_add(index);
-                let outcome = run(&Scenario::draw(seed), Keep::Nothing);
-                if let Some((_, failure)) = &outcome.failure {
-                    (self.failed)(seed, failure);
-                }
-                let mut totals = totals.lock().expect("a run catches its panics");
-                totals.add_seed(seed, outcome);
-                let failed = totals.failed();
-                let go_on = (self.go_on)(totals.runs, failed);
-                if !go_on || failed >= self.failures_max {
-                    enough.store(true, Ordering::Relaxed);
-                }
+        let seeds = Seeds { first: self.first, runs: self.runs, jobs: self.jobs };
+        seeds.share_out(|seed| {
+            let outcome = run(&Scenario::draw(seed), Keep::Nothing);
+            if let Some((_, failure)) = &outcome.failure {
+                (self.failed)(seed, failure);
             }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..self.jobs {
-                scope.spawn(work);
-            }
+            let mut totals = totals.lock().expect("a run catches its panics");
+            totals.add_seed(seed, outcome);
+            let failed = totals.failed();
+            (self.go_on)(totals.runs, failed) && failed < self.failures_max
         });
         totals.into_inner().expect("a run catches its panics")
     }

@@ -9,13 +9,16 @@
 //! nothing with the engine but the geometry.
 
 mod act;
+pub mod campaign;
 mod disk;
+mod minimise;
 mod oracle;
 mod plan;
 pub mod scenarios;
 mod world;
 
 pub use act::Act;
+pub use minimise::minimise;
 pub use plan::{Plan, Policy};
 pub use world::Tally;
 

@@ -18,6 +18,8 @@ const SWITCH_FILE: &str = "crates/sim/src/bin/mutants/switch.rs";
 /// Path of the switch in the scratch copy.
 const SWITCH_IN_BASE: &str = "crates/base/src/switch.rs";
 const BASE: &str = "crates/base/src/lib.rs";
+/// Rooms of the in-place engine: its own world looks for bugs in them.
+const INPLACE: [&str; 2] = ["crates/array/src/inplace", "crates/block/"];
 /// The list of the switch, before and after the scratch copy has filled it in.
 const LIST_EMPTY: &str = "pub const ALL: &[About] = &[];";
 /// Makes `mutant!` known everywhere: `base::mutant!`, in `base` too.
@@ -74,13 +76,17 @@ pub fn write(from: &Path, paths: &[String], to: &Path, mutants: &[Mutant]) -> Re
 fn fill(switch: &str, mutants: &[Mutant]) -> Result<String> {
     ensure!(switch.contains(LIST_EMPTY), "{SWITCH_FILE} lacks `{LIST_EMPTY}`");
     let mut list = String::from("pub const ALL: &[About] = &[\n");
-    for Mutant { name, breaks, kind, .. } in mutants {
+    for Mutant { name, breaks, kind, edits } in mutants {
         let source = match kind {
             Kind::Others => "others",
             Kind::Past => "past",
             Kind::Ours => "ours",
         };
-        writeln!(list, "    About {{ name: {name:?}, what: {breaks:?}, source: {source:?} }},")?;
+        let is_inplace = edits.iter().any(|edit| INPLACE.iter().any(|room| edit.file.starts_with(room)));
+        writeln!(
+            list,
+            "    About {{ name: {name:?}, what: {breaks:?}, source: {source:?}, is_inplace: {is_inplace} }},"
+        )?;
     }
     list.push_str("];");
     Ok(switch.replacen(LIST_EMPTY, &list, 1))
@@ -158,7 +164,7 @@ mod tests {
         let read = |path: &str| fs::read_to_string(to.0.join(path)).unwrap_or_default();
         assert_eq!(read("a.rs"), "if full && !base::mutant!(\"never-full\") {}\n");
         assert!(read(SWITCH_IN_BASE).contains(
-            "&[\n    About { name: \"never-full\", what: \"It is \\\"never\\\" full.\", source: \"past\" },\n];"
+            "&[\n    About { name: \"never-full\", what: \"It is \\\"never\\\" full.\", source: \"past\", is_inplace: false },\n];"
         ));
         assert!(read(SWITCH_FILE).contains("pub use base::switch::*;"));
         assert!(read(BASE).starts_with("mod a;\n") && read(BASE).contains("macro_rules! mutant"));

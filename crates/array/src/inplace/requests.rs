@@ -8,6 +8,7 @@ use super::completions::DirectRead;
 use super::map::Strip;
 use super::table::{Cell, Job, Wanted, Work};
 use super::{Effects, InPlace, kind};
+use crate::pacer::ClientLoad;
 use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
 use base::slab::Slab;
@@ -48,6 +49,8 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct Requests {
     open: Slab<Open>,
+    /// Requests that there were.
+    begun: u64,
     /// Requests that are through but for the record of a failure.
     held: Vec<u32>,
 }
@@ -57,6 +60,12 @@ impl Requests {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// What clients do, for those who give way to them.
+    #[must_use]
+    pub fn load(&self) -> ClientLoad {
+        ClientLoad { in_flight: self.open.len(), begun: self.begun }
     }
 
     fn add_part(&mut self, request: u32) {
@@ -104,6 +113,7 @@ impl InPlace {
             frames: Vec::new(),
             then_flush,
         };
+        self.requests.begun += 1;
         match op {
             RequestOp::Read { lba, blocks } => {
                 let request = self.requests.open.insert(open(Asked::Read, false));

@@ -124,6 +124,10 @@ impl InPlace {
                 let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
                 rows.filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect()
             }
+            Work::Scrub => {
+                let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
+                rows.filter(|row| self.sync.is_right(self.row_of(strip, *row))).collect()
+            }
         }
     }
 
@@ -163,7 +167,7 @@ impl InPlace {
                 let request = job.request.expect("somebody reads");
                 round.wanted.extend(wanted.into_iter().map(|wanted| (request, wanted)));
             }
-            Work::Zero | Work::Resync => {}
+            Work::Zero | Work::Resync | Work::Scrub => {}
         }
         Ok(())
     }
@@ -177,7 +181,7 @@ impl InPlace {
         let all = self.map.rows_of(strip);
         let rows: Vec<u64> = match round.kind {
             Kind::Zero => all.collect(),
-            Kind::Write | Kind::Read | Kind::Resync => {
+            Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub => {
                 touched.iter().map(|row| all.start + u64::from(*row)).collect()
             }
         };
@@ -202,7 +206,7 @@ impl InPlace {
                 row.facts(&slot.order.code, live, self.sync.is_right(self.row_of(slot.strip, *place)));
             let needed: PieceSet = match round.kind {
                 Kind::Write => facts.write().map_or(PieceSet::EMPTY, |plan| plan.reads),
-                Kind::Resync => facts.readable.without(facts.held),
+                Kind::Resync | Kind::Scrub => facts.readable.without(facts.held),
                 Kind::Zero => PieceSet::EMPTY,
                 Kind::Read => {
                     let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == *place);
@@ -214,7 +218,7 @@ impl InPlace {
             };
             reads.extend(needed.iter().map(|piece| (piece, *place)));
         }
-        if round.kind == Kind::Resync && self.members.is_degraded() {
+        if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
             return false;
         }
         let runs = runs_of(&reads);
@@ -234,8 +238,8 @@ impl InPlace {
         let slot = self.table.slot_mut(command.slot);
         slot.round_mut().pending += 1;
         let (strip, member) = (slot.strip, slot.order.members[command.piece]);
-        let is_resync = slot.round_mut().kind == Kind::Resync;
-        if !is_resync {
+        let is_sweep = matches!(slot.round_mut().kind, Kind::Resync | Kind::Scrub);
+        if !is_sweep {
             self.counters.read_for_writes += u64::from(command.count);
         }
         let sector = self.sector(member, self.row_of(strip, command.first));
@@ -296,6 +300,11 @@ impl InPlace {
                     row.compute(&facts, plan.method, &mut self.stock);
                 }
                 Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
+                Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {
+                    Some(true) => {}
+                    Some(false) if is_whole => self.scrub.note_mismatch(),
+                    Some(false) | None => row.is_lost = true,
+                },
                 Kind::Read | Kind::Zero => {}
             }
         }
@@ -344,7 +353,7 @@ impl InPlace {
             self.write_zeroes(number, fx);
             return true;
         }
-        let durable = round.durable;
+        let durable = round.durable || round.kind == Kind::Scrub;
         let mut writes: BTreeSet<(usize, u16)> = BTreeSet::new();
         for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
             let new = row.new.iter().enumerate().filter(|(_, frame)| frame.is_some());
@@ -421,8 +430,12 @@ impl InPlace {
         if !is_broken {
             self.note_right(strip, kind, &rows, &lost);
         }
-        if kind == Kind::Resync {
-            self.resync.in_flight -= 1;
+        if matches!(kind, Kind::Resync | Kind::Scrub) {
+            self.sweeps.in_flight -= 1;
+        }
+        if kind == Kind::Scrub {
+            let compared = u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+            self.scrub.end(self.map.strip_rows() - compared);
         }
         rows.into_values().for_each(|row| row.give_back(&mut self.stock));
         self.stock.unreserve(reserved);
@@ -465,7 +478,7 @@ impl InPlace {
                     }
                 }
             }
-            Kind::Read => {}
+            Kind::Read | Kind::Scrub => {}
         }
     }
 

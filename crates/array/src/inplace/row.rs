@@ -165,6 +165,30 @@ impl Row {
         true
     }
 
+    /// Compares parities with data; those that are wrong get new content when it repairs. What could not be read is decoded, and
+    /// written where its member is there. `None` when something is missing.
+    pub fn scrub(&mut self, facts: &RowFacts<'_>, repairs: bool, stock: &mut Stock) -> Option<bool> {
+        assert!(facts.written.is_empty() && facts.is_right, "rows in doubt are not compared");
+        let missing = facts.code.pieces().without(facts.held);
+        if !missing.is_empty() && !facts.code.can_decode(facts.held) {
+            return None;
+        }
+        missing.iter().for_each(|piece| self.decode(facts, piece, stock));
+        let mut is_right = true;
+        for piece in facts.code.pieces().without(PieceSet::first(facts.code.data_count())).iter() {
+            let mut frame = stock.take();
+            self.encode(facts, piece, &mut frame.data);
+            if *block(&self.old, piece) == frame.data {
+                stock.give(frame);
+                continue;
+            }
+            is_right = false;
+            let superseded = if repairs { self.new[piece].replace(frame) } else { Some(frame) };
+            superseded.into_iter().for_each(|frame| stock.give(frame));
+        }
+        Some(is_right)
+    }
+
     /// The row is through.
     pub fn give_back(mut self, stock: &mut Stock) {
         give_all(&mut self.old, stock);
@@ -241,6 +265,40 @@ mod tests {
                 work.give_back(&mut stock);
                 assert_eq!(stock.own_out(), 0);
             }
+        }
+    }
+
+    #[test]
+    fn a_scrub_counts_rows_repairs_parities_and_rebuilds_what_cannot_be_read() {
+        let code = ErasureCode::new(3, 2).unwrap();
+        let mut media = row(&code, &mut Random::from_seed(8));
+        let right = media.clone();
+        media[4][17] ^= 1;
+        for (repairs, unreadable, expected) in [
+            (false, vec![], Some(false)),
+            (true, vec![], Some(false)),
+            (true, vec![1], Some(false)),
+            (true, vec![0, 1, 3], None),
+        ] {
+            let mut stock = Stock::new(16, 16);
+            assert!(stock.reserve(10));
+            let mut work = Row::new(5);
+            for (piece, content) in media.iter().enumerate().filter(|(piece, _)| !unreadable.contains(piece))
+            {
+                let mut frame = stock.take();
+                frame.data = *content;
+                work.old[piece] = Some(frame);
+            }
+            work.unreadable = unreadable.iter().copied().collect();
+            let facts = work.facts(&code, code.pieces(), true);
+            assert_eq!(work.scrub(&facts, repairs, &mut stock), expected);
+            let written: Vec<usize> = (0..5).filter(|piece| work.new[*piece].is_some()).collect();
+            let of_repair: Vec<usize> = unreadable.iter().copied().chain(repairs.then_some(4)).collect();
+            assert_eq!(written, if expected.is_some() { of_repair } else { vec![] });
+            let is_right =
+                |piece: &usize| work.new[*piece].as_ref().is_some_and(|new| new.data == right[*piece]);
+            assert!(written.iter().all(is_right), "{written:?}");
+            work.give_back(&mut stock);
         }
     }
 

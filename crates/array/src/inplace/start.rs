@@ -7,6 +7,7 @@ use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
 use super::{Counters, InPlace};
+use crate::pacer::Rates;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
 use block::md::assembly::{Assembly, Part, Policy};
@@ -212,7 +213,8 @@ pub fn start(
         commands: Slab::default(),
         scribe: Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began),
         pages,
-        resync: super::resync::Resync::default(),
+        sweeps: super::sweep::Sweeps::new(Rates::default()),
+        scrub: super::scrub::Scrub::default(),
         counters: Counters::default(),
         is_stopping: false,
     })

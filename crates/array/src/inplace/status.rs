@@ -4,6 +4,8 @@ use super::InPlace;
 use super::counters::Counters;
 use super::members::role;
 use super::scribe::Mark;
+use super::scrub::ScrubStatus;
+use crate::pacer::Rates;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 
@@ -26,6 +28,10 @@ pub struct Status {
     pub resync_total: u64,
     /// Rows that a resync could not make right.
     pub rows_in_doubt: usize,
+    /// Last scrub since the start; `None` without one.
+    pub scrub: Option<ScrubStatus>,
+    /// Rates of resync and scrub.
+    pub rates: Rates,
     /// Regions whose bits are set, and all regions; `None` without a bitmap.
     pub regions: Option<(usize, u64)>,
     /// Strips in work.
@@ -47,6 +53,8 @@ impl InPlace {
             resync_left: self.sync.rows_left() * ROW_SECTORS,
             resync_total: self.sync.rows_total() * ROW_SECTORS,
             rows_in_doubt: self.sync.rows_stuck(),
+            scrub: self.scrub_status(),
+            rates: self.rates(),
             regions: self.pages.as_ref().map(|pages| (pages.set_count(), pages.regions_count())),
             strips: self.table.len(),
             counters: self.counters,

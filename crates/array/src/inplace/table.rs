@@ -7,7 +7,7 @@
 //!      writes join   reads       durable       flight
 //! ```
 //! A strip is worked on in *rounds*, one at a time: all writes that came before the freeze, or a degraded read, or a piece of a
-//! resync. What comes later waits in order for the next round.
+//! resync or scrub. What comes later waits in order for the next round.
 
 use super::map::{Order, Strip};
 use super::row::Row;
@@ -57,9 +57,11 @@ pub enum Work {
     Read(Vec<Wanted>),
     /// Makes parities right.
     Resync,
+    /// Compares parities.
+    Scrub,
 }
 
-/// Work with the request that waits for it; a resync has none.
+/// Work with the request that waits for it; a sweep has none.
 #[derive(Debug)]
 pub struct Job {
     /// Number of the request.
@@ -79,6 +81,8 @@ pub enum Kind {
     Read,
     /// Resync.
     Resync,
+    /// Scrub.
+    Scrub,
 }
 
 impl Work {
@@ -90,6 +94,7 @@ impl Work {
             Work::Zero => Kind::Zero,
             Work::Read(_) => Kind::Read,
             Work::Resync => Kind::Resync,
+            Work::Scrub => Kind::Scrub,
         }
     }
 }
@@ -178,10 +183,11 @@ impl Round {
         self.rows.entry(row).or_insert_with(|| Row::new(pieces))
     }
 
-    /// True when it changes what parities vouch for: dirty mark and bits come first.
+    /// True when it changes what parities vouch for: dirty mark and bits come first. What a scrub writes makes nothing worse at any
+    /// moment.
     #[must_use]
     pub fn is_marked(&self) -> bool {
-        self.kind != Kind::Read
+        !matches!(self.kind, Kind::Read | Kind::Scrub)
     }
 }
 

@@ -28,12 +28,12 @@
 use crate::log::core::Core;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
-use crate::log::pacer::{ClientLoad, Throttle};
 use crate::log::rescue::Rescue;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::segment_life::FOOTER_BLOCKS_PER_COMMAND;
 use crate::log::sweep::{RestoredRow, Sweep, SweepPurpose, stripes_per_sweep};
 use crate::log::{Effects, Location, Shard, Waiter};
+use crate::pacer::{ClientLoad, Throttle};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};

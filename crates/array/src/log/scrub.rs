@@ -19,10 +19,10 @@ mod drives;
 
 use crate::log::core::Core;
 use crate::log::gc::Collector;
-use crate::log::pacer::Pacer;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::sweep::{Sweep, SweepPurpose, stripes_per_sweep};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Location, Shard, Waiter, row};
+use crate::pacer::Pacer;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::time::Instant;

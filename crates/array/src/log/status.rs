@@ -3,11 +3,11 @@
 use crate::log::checkpoint::compare;
 use crate::log::core::Core;
 use crate::log::memory::Memory;
-use crate::log::pacer::Limit;
 use crate::log::rebuild::MemberRebuild;
 use crate::log::rot::{DamagedPlace, DriveDamage};
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::{Counters, Shard};
+use crate::pacer::Rates;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES_U64, DriveIndex};
 use zone::drives::DriveSet;
@@ -157,17 +157,13 @@ impl Shard {
     /// From now on a rebuild writes at most so many bytes a second to its drive, whatever clients do; zero is no limit,
     /// and `None` what they leave.
     pub fn set_rebuild_rate(&mut self, bytes_per_second: Option<u64>) {
-        self.member_rebuild.throttle.set_limit(Limit::asked_for(bytes_per_second));
+        self.member_rebuild.throttle.set_rates(Rates::asked_for(bytes_per_second));
     }
 
     /// Bytes a second that an operator lets a rebuild write; zero is no limit, and `None` what clients leave.
     #[must_use]
     pub fn rebuild_rate(&self) -> Option<u64> {
-        match self.member_rebuild.throttle.limit() {
-            Limit::ByLoad => None,
-            Limit::AtMost(rate) => Some(rate),
-            Limit::Unlimited => Some(0),
-        }
+        self.member_rebuild.throttle.rates().asked()
     }
 
     /// The member that is being rebuilt.

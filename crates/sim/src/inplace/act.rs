@@ -63,6 +63,18 @@ pub enum Act {
         /// Row.
         row: u64,
     },
+    /// A scrub begins, unless it must not.
+    Scrub {
+        /// Parities that are wrong are written anew.
+        repairs: bool,
+    },
+    /// A scrub is stopped.
+    StopScrub,
+    /// When nothing is broken: bits flip in a parity of so many rows, and scrubs check, repair and check again.
+    Rot {
+        /// Rows.
+        rows: u64,
+    },
     /// Members that died are there again at the next start, with what they had.
     Revive,
 }
@@ -98,7 +110,12 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                 }
                 71..76 => Act::Flush,
                 76..94 => Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(60) },
-                94..96 => Act::Drain,
+                94 => Act::Drain,
+                95 => match random.below(6) {
+                    0 => Act::StopScrub,
+                    1 => Act::Rot { rows: 1 + random.below(5) },
+                    _ => Act::Scrub { repairs: random.chance(1, 2) },
+                },
                 96 => Act::Wait { nanos: 30_000_000_000, events: 2000 },
                 97 if faults == 1 => Act::Die(random.index(members)),
                 98 if faults == 2 => Act::WriteFault(random.index(members)),

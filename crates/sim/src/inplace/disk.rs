@@ -245,6 +245,14 @@ impl DiskHandle {
         self.lock().bad.insert(sector);
     }
 
+    /// A bit of a sector flips, as it is and as it may be after a power failure.
+    pub fn rot(&self, sector: u64) {
+        let mut disk = self.lock();
+        disk.stable[offset(sector)] ^= 4;
+        let cached = disk.cached.get_mut(&sector).into_iter().flatten();
+        cached.for_each(|(_, content)| content[0] ^= 4);
+    }
+
     /// True when a sector of the range cannot be read.
     pub fn is_bad(&self, sectors: std::ops::Range<u64>) -> bool {
         self.lock().bad.range(sectors).next().is_some()

@@ -28,7 +28,7 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    of_writes().into_iter().chain(of_members()).collect()
+    of_writes().into_iter().chain(of_members()).chain(of_sweeps()).collect()
 }
 
 /// Scenarios of writes and crashes.
@@ -85,6 +85,78 @@ fn of_writes() -> Vec<(&'static str, Run)> {
                     Act::Stop,
                     Act::ReadAll,
                 ],
+            },
+        ),
+    ]
+}
+
+/// Scenarios of scrubs, and of bits that go while the array stays dirty.
+fn of_sweeps() -> Vec<(&'static str, Run)> {
+    let beside_writes = |index: u64| {
+        let again = index.is_multiple_of(10).then_some(Act::Scrub { repairs: index.is_multiple_of(20) });
+        [write(index % 40, 1 + index % 3), Act::Wait { nanos: 60_000, events: 4 }].into_iter().chain(again)
+    };
+    // Writes elsewhere keep the array dirty, so that no clean mark flushes what the bits stood for.
+    let keeps_dirty = (0..160).flat_map(|_| [write(40, 1), Act::Wait { nanos: 100_000_000, events: 40 }]);
+    let lasting = |round: u64| {
+        [write(round % 2, 3)].into_iter().chain(keeps_dirty.clone()).chain([
+            Act::Crash,
+            Act::Resync,
+            Act::Stop,
+        ])
+    };
+    vec![
+        (
+            "wrong-parities-are-counted-and-repaired",
+            Run {
+                plan: Plan { level: 6, members: 5, ..plan() },
+                acts: vec![write(0, 40), Act::Rot { rows: 6 }, Act::Stop, Act::ReadAll, Act::Rot { rows: 2 }],
+            },
+        ),
+        (
+            "a-scrub-beside-writes-finds-nothing",
+            Run {
+                plan: plan(),
+                acts: (0..200).flat_map(beside_writes).chain([Act::Drain, Act::Stop]).collect(),
+            },
+        ),
+        (
+            "a-scrub-rebuilds-what-cannot-be-read",
+            Run {
+                plan: plan(),
+                acts: vec![
+                    write(0, 40),
+                    Act::Drain,
+                    Act::Spoil { member: 0, row: 3 },
+                    Act::Spoil { member: 2, row: 9 },
+                    Act::Scrub { repairs: false },
+                    Act::Wait { nanos: 1_000_000_000, events: 4000 },
+                    Act::Stop,
+                    Act::ReadAll,
+                ],
+            },
+        ),
+        (
+            "a-member-dies-during-a-scrub",
+            Run {
+                plan: plan(),
+                acts: vec![
+                    write(0, 40),
+                    Act::Scrub { repairs: true },
+                    Act::Wait { nanos: 100_000, events: 3 },
+                    Act::Die(1),
+                    write(5, 3),
+                    Act::Drain,
+                    Act::Scrub { repairs: true },
+                    Act::ReadAll,
+                ],
+            },
+        ),
+        (
+            "bits-go-while-the-array-stays-dirty",
+            Run {
+                plan: Plan { policy: Policy::Bitmap(4096), ..plan() },
+                acts: (0..12).flat_map(lasting).collect(),
             },
         ),
     ]

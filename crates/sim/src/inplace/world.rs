@@ -5,6 +5,7 @@ use super::disk::DiskHandle;
 use super::oracle::{Oracle, Reading, fill};
 use super::plan::{Plan, Policy};
 use crate::world::Failure;
+use array::inplace::scrub::{ScrubRefused, ScrubState};
 use array::inplace::start::{Tuning, start};
 use array::inplace::volume::InPlaceVolume;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
@@ -15,10 +16,12 @@ use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::assembly::judge;
 use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
+use block::md::geometry::{Chunk, Geometry, Stripe};
 use block::md::member::Member;
 use block::md::reader::Reader;
 use block::md::superblock::{Identity, RoleEntry, Shape};
 use block::md::{Role, Uuid};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Frames of the engine: few, so that strips wait for them.
@@ -27,7 +30,7 @@ const CLIENT_FRAMES: usize = 700;
 const EVENTS_MAX: u64 = 300_000;
 
 /// Counts of what a run did.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Tally {
     /// Requests answered.
     pub requests: u64,
@@ -45,8 +48,26 @@ pub struct Tally {
     pub checks: u64,
     /// Members that failed.
     pub failures: u64,
+    /// Scrubs that looked at every row.
+    pub scrubs: u64,
     /// Commands of members.
     pub commands: u64,
+}
+
+impl Tally {
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.requests_failed += other.requests_failed;
+        self.blocks_verified += other.blocks_verified;
+        self.crashes += other.crashes;
+        self.starts += other.starts;
+        self.refusals += other.refusals;
+        self.checks += other.checks;
+        self.failures += other.failures;
+        self.scrubs += other.scrubs;
+        self.commands += other.commands;
+    }
 }
 
 /// Request under way.
@@ -86,6 +107,8 @@ pub struct World {
     now: Instant,
     events: u64,
     random: Random,
+    /// A scrub was begun, and its end not judged.
+    has_scrub: bool,
     tally: Tally,
     replies: Vec<Reply>,
 }
@@ -112,6 +135,7 @@ impl World {
             now: Instant(0),
             events: 0,
             random,
+            has_scrub: false,
             tally: Tally::default(),
             replies: Vec::new(),
         };
@@ -122,7 +146,7 @@ impl World {
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
         let commands = self.disks.iter().map(DiskHandle::commands).sum();
-        Tally { commands, ..self.tally.clone() }
+        Tally { commands, ..self.tally }
     }
 
     fn is_too_much(&self) -> bool {
@@ -161,6 +185,7 @@ impl World {
             devices.push((!missing.contains(&role)).then_some(disk));
         }
         self.gone = missing;
+        self.has_scrub = false;
         self.begin_doubts(!is_clean);
         self.volume = Some(InPlaceVolume::new(engine, DeviceSet::new(devices)));
         self.tally.starts += 1;
@@ -221,6 +246,11 @@ impl World {
                     self.lose(member);
                 }
             }
+            Act::Scrub { repairs } => self.begin_scrub(repairs)?,
+            Act::StopScrub => {
+                self.volume().engine.stop_scrub();
+            }
+            Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row),
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }
@@ -257,6 +287,84 @@ impl World {
         lost.insert(member);
         let sector = self.data_offset + row * 8 + self.random.below(8);
         self.disks[member].spoil(sector);
+    }
+
+    /// Begins a scrub; it may be refused with a reason that holds.
+    fn begin_scrub(&mut self, repairs: bool) -> Result<(), Failure> {
+        let status = self.volume().engine.status();
+        let goes_on = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
+        let refused = self.volume().engine.begin_scrub(repairs).err();
+        self.has_scrub |= refused.is_none();
+        let is_right = match refused {
+            None => !goes_on && status.missing.is_empty() && !status.is_resyncing,
+            Some(ScrubRefused::Degraded(missing)) => missing == status.missing.len(),
+            Some(ScrubRefused::Resyncing) => status.is_resyncing,
+            // The last strips of one that was stopped may be in work.
+            Some(ScrubRefused::Running) => goes_on || status.strips > 0,
+            Some(ScrubRefused::Stopping) => false,
+        };
+        if is_right { Ok(()) } else { Err(Failure::new(format!("a scrub was begun: {refused:?}"))) }
+    }
+
+    /// Nothing is wrong with an array but what [`World::rot`] did.
+    fn look_at_scrub(&mut self, expected: u64) -> Result<(), Failure> {
+        let Some(volume) = self.volume.as_ref().filter(|_| self.has_scrub) else { return Ok(()) };
+        let scrub = volume.engine.status().scrub.expect("one was begun");
+        if scrub.state == ScrubState::Running {
+            return Ok(());
+        }
+        self.has_scrub = false;
+        if scrub.state != ScrubState::Done {
+            return Ok(());
+        }
+        self.tally.scrubs += 1;
+        let is_all = scrub.sectors_done == scrub.sectors_total;
+        let may_lack = !self.doubts.spoiled.is_empty() || !self.doubts.rows.is_empty();
+        if !is_all || scrub.mismatches != expected || (scrub.sectors_not_compared > 0 && !may_lack) {
+            return Err(Failure::new(format!("{expected} sectors do not match: {scrub:?}")));
+        }
+        Ok(())
+    }
+
+    /// Flips bits in parities, which nothing but scrubs meets.
+    fn rot(&mut self, rows: u64) -> Result<(), Failure> {
+        self.drain()?;
+        self.volume().engine.stop_scrub();
+        self.resync()?;
+        while self.volume().engine.status().strips > 0 {
+            self.step("strips of a scrub")?;
+        }
+        let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
+        let status = self.volume().engine.status();
+        let is_sound = self.gone.is_empty() && status.missing.is_empty() && self.doubts.spoiled.is_empty();
+        if has_doubts || !is_sound || status.is_resyncing || status.rows_in_doubt > 0 {
+            return Ok(());
+        }
+        let chunk_rows = u64::from(self.plan.chunk) / 8;
+        let geometry = Geometry::of(&shape_of(&self.plan)).expect("a plan of an array");
+        let mut chosen = BTreeSet::new();
+        for _ in 0..rows {
+            let row = self.random.below(self.plan.stripes * chunk_rows);
+            let (p, q) = geometry.parity(Stripe(row / chunk_rows));
+            let parity = q.filter(|_| self.random.chance(1, 2)).unwrap_or(p);
+            if chosen.insert(row) {
+                self.disks[parity.index()].rot(self.data_offset + row * 8 + self.random.below(8));
+            }
+        }
+        let rotten = u64::try_from(chosen.len()).expect("few") * 8;
+        for (repairs, expected) in [(false, rotten), (true, rotten), (false, 0)] {
+            self.begin_scrub(repairs)?;
+            if !self.has_scrub {
+                return Err(Failure::new("no scrub began"));
+            }
+            self.turn()?;
+            while self.volume().engine.status().scrub.is_some_and(|scrub| scrub.state == ScrubState::Running)
+            {
+                self.step_once("the end of the scrub")?;
+            }
+            self.look_at_scrub(expected)?;
+        }
+        Ok(())
     }
 
     fn look_at_resync(&mut self) {
@@ -348,8 +456,14 @@ impl World {
         Ok(())
     }
 
-    /// Lets time pass until something happens.
+    /// Lets time pass until something happens, and judges scrubs that ended.
     fn step(&mut self, awaited: &str) -> Result<(), Failure> {
+        self.step_once(awaited)?;
+        self.look_at_scrub(0)
+    }
+
+    /// Lets time pass until something happens.
+    fn step_once(&mut self, awaited: &str) -> Result<(), Failure> {
         self.events += 1;
         if self.events > EVENTS_MAX {
             let state = self.volume().engine.describe();
@@ -559,6 +673,17 @@ impl World {
     }
 }
 
+/// Shape of the array of a plan.
+fn shape_of(plan: &Plan) -> Shape {
+    Shape {
+        level: plan.level,
+        layout: plan.layout,
+        size: plan.stripes * u64::from(plan.chunk),
+        chunk: plan.chunk,
+        members: plan.members,
+    }
+}
+
 /// Contents of new members, and the writes that the blocks of the volume come from.
 fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>), Failure> {
     // Superblocks of any version are looked for outside of the data.
@@ -566,13 +691,7 @@ fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>)
     let wish = Wish {
         version: plan.version,
         array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
-        shape: Shape {
-            level: plan.level,
-            layout: plan.layout,
-            size: plan.stripes * u64::from(plan.chunk),
-            chunk: plan.chunk,
-            members: plan.members,
-        },
+        shape: shape_of(plan),
         data_offset: (plan.data_offset > 0).then_some(plan.data_offset),
         bitmap: match plan.policy {
             Policy::Resync => BitmapWish::None,
@@ -604,17 +723,10 @@ fn dirty(plan: &Plan, random: &mut Random, contents: &mut [Vec<u8>], stamps: &mu
     let start = usize::try_from(plan.data_offset * 512).expect("small");
     let size = usize::try_from(plan.stripes * u64::from(plan.chunk) * 512).expect("small");
     contents.iter_mut().for_each(|content| random.fill(&mut content[start..start + size]));
-    let shape = Shape {
-        level: plan.level,
-        layout: plan.layout,
-        size: plan.stripes * u64::from(plan.chunk),
-        chunk: plan.chunk,
-        members: plan.members,
-    };
-    let geometry = block::md::geometry::Geometry::of(&shape).expect("a plan of an array");
+    let geometry = Geometry::of(&shape_of(plan)).expect("a plan of an array");
     let rows = u64::from(plan.chunk) / 8;
     for (lba, stamp) in (0_u64..).zip(stamps.iter_mut()) {
-        let located = geometry.locate(block::md::geometry::Chunk(lba / rows));
+        let located = geometry.locate(Chunk(lba / rows));
         let row = located.stripe.0 * rows + lba % rows;
         let Role(member) = located.member;
         let at = start + usize::try_from(row).expect("small") * BLOCK_BYTES;

@@ -5,6 +5,7 @@
 //! mutant being missed is left out, one kind of step after the other. `--minimise` prints the smallest scenario
 //! that finds it instead: what a bug of the past leaves behind once it is a mutant.
 
+mod inplace;
 mod switch;
 
 use serde::Serialize;
@@ -64,6 +65,16 @@ struct Verdict {
     /// Failure by which the mutant showed.
     failure: String,
     /// Kinds of steps, and properties of drives, without which that run does not find it.
+    needs: Vec<&'static str>,
+}
+
+/// Outcome of a search for a mutant.
+struct Search {
+    /// Scenario or seed, and the failure.
+    found: Option<(String, Failure)>,
+    /// Runs until then.
+    runs: u64,
+    /// What the run takes.
     needs: Vec<&'static str>,
 }
 
@@ -145,22 +156,26 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     let began = Instant::now();
     choose(Some(about.name));
     assert!(switch::is(switch::number(about.name)), "this process has the bug");
+    let Search { found, runs, needs } =
+        if about.is_inplace { inplace::search(about.name, options) } else { search(about, options) };
+    choose(None);
+    let (found_by, failure) = found.map_or((None, String::new()), |(by, failure)| (Some(by), failure.what));
+    let seconds = began.elapsed().as_secs_f64();
+    let About { name, what, source, .. } = *about;
+    let shown: String = failure.replace('\n', " ").chars().take(SHOWN).collect();
+    let by = found_by.as_deref().unwrap_or("NOT FOUND");
+    eprintln!("{name:34} {by:34} {runs:5} runs {seconds:6.1} s  [{}]  {shown}", needs.join(", "));
+    Verdict { name, what, source, found_by, runs, seconds, failure, needs }
+}
+
+/// Looks for a mutant of the log engine.
+fn search(about: &About, options: &Options) -> Search {
     let (found, runs) = find(about.name, options);
     let needs = found.as_ref().map(|(_, scenario, _)| needs(scenario)).unwrap_or_default();
     if let Some((_, scenario, _)) = found.as_ref().filter(|_| options.form == Form::Scenarios) {
         println!("{}", smallest(about, scenario).to_toml());
     }
-    choose(None);
-    let (found_by, failure) = match found {
-        Some((by, _, failure)) => (Some(by), failure.what),
-        None => (None, String::new()),
-    };
-    let seconds = began.elapsed().as_secs_f64();
-    let About { name, what, source } = *about;
-    let shown: String = failure.replace('\n', " ").chars().take(SHOWN).collect();
-    let by = found_by.as_deref().unwrap_or("NOT FOUND");
-    eprintln!("{name:34} {by:34} {runs:5} runs {seconds:6.1} s  [{}]  {shown}", needs.join(", "));
-    Verdict { name, what, source, found_by, runs, seconds, failure, needs }
+    Search { found: found.map(|(by, _, failure)| (by, failure)), runs, needs }
 }
 
 /// The first scenario or seed that fails because of the mutant, and the runs until then.

@@ -15,6 +15,8 @@ pub struct About {
     /// Origin of the idea: `others`, a mistake that another array of zoned drives has made; `past`, a bug that this
     /// engine once had; `ours`, a mechanism of this engine, or a check, taken away.
     pub source: &'static str,
+    /// It is a bug of the in-place engine, and its world looks for it.
+    pub is_inplace: bool,
 }
 
 /// All of them.

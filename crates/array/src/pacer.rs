@@ -1,4 +1,4 @@
-//! The pacer: keeps something in the background from moving more bytes than an operator allows.
+//! The pacer of both engines: keeps something in the background from moving more bytes than an operator allows.
 //!
 //! Bytes are paid for when they are begun: the next may begin when the time is over that these take at the
 //! rate. So the rate holds from the first byte on, and nothing is saved up while there is nothing to do.
@@ -62,26 +62,41 @@ pub const FLOOR_BYTES_PER_SECOND: u64 = 10 << 20;
 /// shorter than a rebuild would notice.
 pub const CLIENTS_QUIET_AFTER: Nanos = Nanos::from_micros(10_000);
 
-/// Speed limit of a rebuild.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Limit {
-    /// As fast as clients leave it, and at the floor while they leave nothing.
-    #[default]
-    ByLoad,
-    /// At most so many bytes a second, whatever clients do.
-    AtMost(u64),
-    /// As fast as it can, whatever clients do.
-    Unlimited,
+/// Rates of something in the background, in bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Rate while clients are at work, as md's `sync_speed_min`; without one, or with zero, it gives way to nobody.
+    pub min: Option<u64>,
+    /// Rate that it never exceeds, as md's `sync_speed_max`; zero is no limit.
+    pub max: Option<u64>,
 }
 
-impl Limit {
-    /// The limit that an operator asked for: none is by load, and zero is no limit.
+impl Default for Rates {
+    fn default() -> Rates {
+        Rates { min: Some(FLOOR_BYTES_PER_SECOND), max: None }
+    }
+}
+
+impl Rates {
+    /// As fast as it can, whatever clients do.
+    pub const UNLIMITED: Rates = Rates { min: None, max: None };
+
+    /// Rates of one limit that an operator asked for: none is by load, and zero is no limit.
     #[must_use]
-    pub fn asked_for(bytes_per_second: Option<u64>) -> Limit {
+    pub fn asked_for(bytes_per_second: Option<u64>) -> Rates {
         match bytes_per_second {
-            None => Limit::ByLoad,
-            Some(0) => Limit::Unlimited,
-            Some(rate) => Limit::AtMost(rate),
+            None => Rates::default(),
+            Some(0) => Rates::UNLIMITED,
+            Some(rate) => Rates { min: None, max: Some(rate) },
+        }
+    }
+
+    /// The limit that an operator asked for, as in [`Rates::asked_for`].
+    #[must_use]
+    pub fn asked(&self) -> Option<u64> {
+        match (self.min, self.max) {
+            (Some(_), _) => None,
+            (None, max) => Some(max.unwrap_or(0)),
         }
     }
 }
@@ -95,11 +110,14 @@ pub struct ClientLoad {
     pub begun: u64,
 }
 
-/// A limit that gives way to clients.
+/// Rates that give way to clients. Nothing is held back before [`Throttle::set_rates`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Throttle {
-    limit: Limit,
-    pacer: Pacer,
+    rates: Rates,
+    /// Holds the smaller rate while clients are at work.
+    floor: Pacer,
+    /// Holds the larger rate always.
+    ceiling: Pacer,
     /// Requests there had been when clients were looked at last.
     begun: u64,
     /// Time until which clients count as being at work.
@@ -108,20 +126,17 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Sets another limit from now on.
-    pub fn set_limit(&mut self, limit: Limit) {
-        self.limit = limit;
-        self.pacer.set_rate(match limit {
-            Limit::ByLoad => Some(FLOOR_BYTES_PER_SECOND),
-            Limit::AtMost(rate) => Some(rate),
-            Limit::Unlimited => None,
-        });
+    /// Sets other rates from now on.
+    pub fn set_rates(&mut self, rates: Rates) {
+        self.rates = rates;
+        self.floor.set_rate(rates.min);
+        self.ceiling.set_rate(rates.max);
     }
 
-    /// The limit.
+    /// The rates.
     #[must_use]
-    pub fn limit(&self) -> Limit {
-        self.limit
+    pub fn rates(&self) -> Rates {
+        self.rates
     }
 
     /// Takes note of what clients do. Nobody waits until [`Throttle::may_begin`] says so.
@@ -134,24 +149,29 @@ impl Throttle {
         self.wakes_at = None;
     }
 
-    fn is_held(&self, now: Instant) -> bool {
-        self.limit != Limit::ByLoad || now < self.quiet_at
+    /// True while clients are at work, and it is to give way to them.
+    fn gives_way(&self, now: Instant) -> bool {
+        self.rates.min.is_some() && now < self.quiet_at
     }
 
     /// True when more bytes may be begun. If not, [`Throttle::wakes_at`] tells when.
     pub fn may_begin(&mut self, now: Instant) -> bool {
-        if !self.is_held(now) || self.pacer.may_begin(now) {
+        if !self.ceiling.may_begin(now) {
+            self.wakes_at = self.ceiling.wakes_at();
+            return false;
+        }
+        if !self.gives_way(now) || self.floor.may_begin(now) {
             return true;
         }
-        let quiet_at = (self.limit == Limit::ByLoad).then_some(self.quiet_at);
-        self.wakes_at = self.pacer.wakes_at().into_iter().chain(quiet_at).min();
+        self.wakes_at = self.floor.wakes_at().into_iter().chain([self.quiet_at]).min();
         false
     }
 
-    /// Bytes are begun. What clients left is for nothing.
+    /// Bytes are begun. What clients left is for nothing but the larger rate.
     pub fn begin(&mut self, now: Instant, bytes: u64) {
-        if self.is_held(now) {
-            self.pacer.begin(now, bytes);
+        self.ceiling.begin(now, bytes);
+        if self.gives_way(now) {
+            self.floor.begin(now, bytes);
         }
     }
 
@@ -174,9 +194,9 @@ mod tests {
     }
 
     /// Bytes begun in a second by one who asks whenever he is told to, with a client that sends a request now and then.
-    fn bytes_in_a_second(limit: Limit, client_every: u64) -> u64 {
+    fn bytes_in_a_second(rates: Rates, client_every: u64) -> u64 {
         let mut throttle = Throttle::default();
-        throttle.set_limit(limit);
+        throttle.set_rates(rates);
         let (mut now, mut bytes, mut begun, mut client_at) = (Instant(SECOND), 0, 0, Instant(SECOND));
         while now < Instant(2 * SECOND) {
             if client_at <= now {
@@ -200,35 +220,46 @@ mod tests {
 
     #[test]
     fn clients_that_never_rest_leave_the_floor() {
-        let bytes = bytes_in_a_second(Limit::ByLoad, 500_000);
+        let bytes = bytes_in_a_second(Rates::default(), 500_000);
         assert!((FLOOR_BYTES_PER_SECOND..=FLOOR_BYTES_PER_SECOND + STEP).contains(&bytes), "{bytes}");
     }
 
     #[test]
     fn what_clients_leave_is_taken() {
-        let alone = bytes_in_a_second(Limit::Unlimited, SECOND);
+        let alone = bytes_in_a_second(Rates::UNLIMITED, SECOND);
         // One request every 100 ms keeps a tenth of the time.
-        let beside = bytes_in_a_second(Limit::ByLoad, 100_000_000);
+        let beside = bytes_in_a_second(Rates::default(), 100_000_000);
         assert!(beside > alone / 5 * 4, "{beside} of {alone}");
         assert!(beside < alone / 100 * 95, "{beside} of {alone}");
     }
 
     #[test]
     fn what_an_operator_says_counts_whatever_clients_do() {
-        assert_eq!(Limit::asked_for(Some(0)), Limit::Unlimited);
+        assert_eq!(Rates::asked_for(Some(0)), Rates::UNLIMITED);
         let rate = 50 << 20;
         for client_every in [500_000, SECOND] {
-            let bytes = bytes_in_a_second(Limit::asked_for(Some(rate)), client_every);
+            let bytes = bytes_in_a_second(Rates::asked_for(Some(rate)), client_every);
             assert!((rate..=rate + STEP).contains(&bytes), "{bytes}");
-            let bytes = bytes_in_a_second(Limit::Unlimited, client_every);
+            let bytes = bytes_in_a_second(Rates::UNLIMITED, client_every);
             assert!(bytes >= 9_000 * STEP, "{bytes}");
         }
     }
 
     #[test]
+    fn the_larger_rate_holds_while_clients_rest_and_the_smaller_beside_them() {
+        let rates = Rates { min: Some(4 << 20), max: Some(40 << 20) };
+        let beside = bytes_in_a_second(rates, 500_000);
+        assert!((4 << 20..=(4 << 20) + STEP).contains(&beside), "{beside}");
+        let alone = bytes_in_a_second(rates, SECOND);
+        assert!((39 << 20..=(40 << 20) + STEP).contains(&alone), "{alone}");
+        let capped = bytes_in_a_second(Rates { min: Some(40 << 20), max: Some(4 << 20) }, 500_000);
+        assert!((4 << 20..=(4 << 20) + STEP).contains(&capped), "{capped}");
+    }
+
+    #[test]
     fn a_request_that_is_never_answered_leaves_the_floor() {
         let mut throttle = Throttle::default();
-        throttle.set_limit(Limit::ByLoad);
+        throttle.set_rates(Rates::default());
         let (mut now, mut bytes) = (Instant(SECOND), 0);
         while now < Instant(2 * SECOND) {
             throttle.notice(now, at_work(1));
