@@ -60,7 +60,7 @@ pub enum Command {
         #[command(subcommand)]
         command: CacheCommand,
     },
-    /// Look at members of Linux md; nothing is written to them
+    /// Arrays of Linux md, on ordinary drives, partitions and files
     Md {
         #[command(subcommand)]
         command: MdCommand,

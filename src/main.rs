@@ -142,6 +142,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Scan(options) => scan::run(&options)?,
         Command::Assemble(options) => assemble::run(&options)?,
         Command::Destroy(options) => destroy::run(&options)?,
+        Command::Scrub(options) if is_md(&options.dir) => md::scrub::run(&options)?,
         Command::Scrub(options) => scrub::run(&options)?,
         Command::Rebuild(options) => rebuild::run(&options)?,
     };

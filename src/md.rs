@@ -11,6 +11,7 @@ mod examine;
 mod fail;
 mod read;
 mod report;
+pub mod scrub;
 pub mod serve;
 mod served;
 pub mod status;

@@ -8,7 +8,8 @@ mod golden;
 mod support;
 
 use std::path::{Path, PathBuf};
-use support::run::{Finished, SOON, run_for};
+use support::guest;
+use support::run::{Finished, SOON, command, run_for};
 use support::scratch::Scratch;
 use support::server::{Server, ask, status, zoneweave};
 use support::text;
@@ -95,6 +96,7 @@ fn what_is_written_is_there_after_a_kill_and_parities_are_right() {
         let server = Server::serve(&dir);
         assert!(read_all(&server, bytes) == content, "RAID-{level} after a kill");
         let content = write_here_and_there(&server, content);
+        assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
         server.stop();
         let state = status(&dir);
         assert_eq!(
@@ -241,5 +243,103 @@ fn what_cannot_be_served_is_refused_by_name() {
         assert!(refused.code() == Some(4) && refused.stderr.contains(why), "{array}: {refused}");
         let after: Vec<_> = members.iter().map(|path| std::fs::read(path).unwrap()).collect();
         assert!(before == after && !dir.exists(), "{array}: nothing is written");
+    }
+}
+
+#[test]
+fn a_scrub_counts_and_mends_parities_as_md_does() {
+    let scratch = Scratch::new("md-scrub");
+    let members = unpacked(&scratch, "r5-assume-clean");
+    let paths: Vec<&Path> = members.iter().map(PathBuf::as_path).collect();
+    let content = volume(&scratch, "before", &paths);
+    let dir = scratch.join("a");
+    assert_eq!(assemble(&dir, &[], &members).code(), Some(0));
+    let server = Server::serve(&dir);
+    let scrub = |options: &[&str]| ask(&[&["scrub", text(&dir), "--json"], options].concat());
+    let checked = scrub(&[]);
+    assert!(checked.code() == Some(1) && checked.stdout.contains("\"mismatch_cnt\": 3880"), "{checked}");
+    let repaired = scrub(&["--repair"]);
+    assert!(repaired.code() == Some(0) && repaired.stdout.contains("\"mismatch_cnt\": 3880"), "{repaired}");
+    let again = scrub(&["--rate", "100"]);
+    assert!(again.code() == Some(0) && again.stdout.contains("\"mismatch_cnt\": 0"), "{again}");
+    assert!(read_all(&server, content.len()) == content, "data are believed");
+    assert_eq!(ask(&["md", "fail", text(&dir), "0"]).code(), Some(0));
+    let refused = scrub(&[]);
+    assert!(refused.code() == Some(5) && refused.stderr.contains("1 members are missing"), "{refused}");
+    server.stop();
+    let none = scrub(&[]);
+    assert!(none.code() == Some(6) && none.stderr.contains("nobody serves"), "{none}");
+}
+
+/// Sum of a volume's content, as `sha256sum` prints it.
+fn sum(scratch: &Scratch, content: &[u8]) -> String {
+    let path = scratch.join("content");
+    std::fs::write(&path, content).unwrap();
+    let summed = run_for(SOON, command("sha256sum").arg(&path));
+    summed.stdout.split(' ').next().unwrap().to_owned()
+}
+
+/// In the guest: assembles the array, prints its sum, lets md check the parities, writes `/data` at block 100.
+const GUEST_SCRIPT: &str = "
+idle() { while [ \"$(cat /sys/block/md0/md/sync_action)\" != idle ]; do sleep 0.1; done; }
+mdadm --assemble --run /dev/md0 /dev/ubd? && idle
+echo sum=$(sha256sum /dev/md0)
+if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
+  echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
+fi
+echo mismatches=$(cat /sys/block/md0/md/mismatch_cnt) degraded=$(cat /sys/block/md0/md/degraded)
+dd if=/data of=/dev/md0 bs=4k seek=100 conv=fsync,notrunc 2>/dev/null
+";
+
+#[test]
+fn arrays_go_to_linux_md_and_back() {
+    if !support::have(guest::TOOLS)
+        || !(support::is_root() || support::skip("a guest's root is made as root"))
+    {
+        return;
+    }
+    // Whether Zoneweave is killed, whether a member is taken out, and whether the guest panics.
+    for (level, count, is_killed, is_degraded, panics) in [
+        ("4", 3, false, false, true),
+        ("5", 4, true, false, false),
+        ("6", 5, true, true, false),
+        ("5", 4, false, true, true),
+    ] {
+        let scratch = Scratch::new("md-kernel");
+        let members = blanks(&scratch, count);
+        let dir = create(&scratch, level, &members);
+        let server = Server::serve(&dir);
+        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let mut content = write_here_and_there(&server, vec![0; bytes]);
+        if is_degraded {
+            assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
+            content = write_here_and_there(&server, content);
+        }
+        // Dirty and degraded, md refuses it as we do.
+        if is_killed && !is_degraded {
+            server.kill_9()
+        } else {
+            server.stop()
+        }
+        let data = support::random_bytes(&mut support::random(99), 300 * 4096);
+        let end = if panics { "echo c > /proc/sysrq-trigger" } else { "mdadm --stop /dev/md0" };
+        let said = guest::run(scratch.path(), &members, &format!("{GUEST_SCRIPT}{end}\n"), &data);
+        let expected = format!("sum={}", sum(&scratch, &content));
+        assert!(said.stdout.contains(&expected), "RAID-{level}: md reads something else\n{said}");
+        let state = format!("mismatches=0 degraded={}", u8::from(is_degraded));
+        assert!(said.stdout.contains(&state), "RAID-{level}: {said}");
+        content[100 * 4096..400 * 4096].copy_from_slice(&data);
+        if panics && is_degraded {
+            let refused = ask(&["serve", text(&dir)]);
+            assert!(refused.code() == Some(4) && refused.stderr.contains("dirty and degraded"), "{refused}");
+            continue;
+        }
+        assert!(volume(&scratch, "copy", &[&dir]) == content, "RAID-{level}: what md wrote, on the media");
+        let server = Server::serve(&dir);
+        assert!(read_all(&server, bytes) == content, "RAID-{level}: what md wrote, served");
+        let content = write_here_and_there(&server, content);
+        server.stop();
+        assert!(volume(&scratch, "again", &[&dir]) == content, "RAID-{level}: and back once more");
     }
 }

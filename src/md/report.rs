@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::progress::Progress;
 use array::inplace::scribe::Mark;
+use array::inplace::scrub::{ScrubState, ScrubStatus};
 use array::inplace::status::Status;
 use base::units::human_bytes;
 use block::md::assembly::{Assembly, Part, Policy};
@@ -36,10 +37,76 @@ pub struct Report {
     pub bitmap: Option<BitmapReport>,
     /// The resync that goes on, of one member's sectors.
     pub resync: Option<Progress>,
+    /// The scrub that goes on, or the last one since the server started.
+    #[serde(default)]
+    pub scrub: Option<ScrubReport>,
     /// Rows of 4 KiB whose parities nobody could make right.
     pub rows_in_doubt: u64,
     /// Work since the server started; null without one.
     pub counters: Option<CountersReport>,
+}
+
+/// Scrub.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ScrubReport {
+    /// `running`, `done`, `stopped` or `interrupted` by a member that failed.
+    pub state: String,
+    /// Parities that are wrong are written anew.
+    pub repair: bool,
+    /// Progress in bytes of one member.
+    #[serde(flatten)]
+    pub progress: Progress,
+    /// Sectors whose parities were not those of their data, as md's `mismatch_cnt`.
+    pub mismatch_cnt: u64,
+    /// Sectors that could not be compared.
+    pub sectors_not_compared: u64,
+}
+
+impl ScrubReport {
+    fn of(status: &ScrubStatus, bytes_per_second: Option<u64>) -> ScrubReport {
+        let state = match status.state {
+            ScrubState::Running => "running",
+            ScrubState::Done => "done",
+            ScrubState::Stopped => "stopped",
+            ScrubState::Interrupted => "interrupted",
+        };
+        let bytes = |sectors: u64| sectors * SECTOR_BYTES_U64;
+        ScrubReport {
+            state: state.to_owned(),
+            repair: status.repairs,
+            progress: Progress::new(
+                bytes(status.sectors_done),
+                bytes(status.sectors_total),
+                bytes_per_second,
+            ),
+            mismatch_cnt: status.mismatches,
+            sectors_not_compared: status.sectors_not_compared,
+        }
+    }
+
+    /// Exit code of a scrub that is over: 1 when damage is left, or a member was lost.
+    pub fn exit(&self) -> Exit {
+        let is_well = self.mismatch_cnt == 0 || self.repair;
+        match self.state.as_str() {
+            "done" if is_well && self.sectors_not_compared == 0 => Exit::Well,
+            "stopped" => Exit::Failed,
+            _ => Exit::Damage,
+        }
+    }
+}
+
+impl fmt::Display for ScrubReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.repair { "repair" } else { "check" };
+        write!(f, "{what} {}, {}; mismatches: {} sectors", self.state, self.progress, self.mismatch_cnt)?;
+        if self.repair && self.mismatch_cnt > 0 {
+            f.write_str(", written anew")?;
+        }
+        if self.sectors_not_compared > 0 {
+            write!(f, "; {} sectors could not be compared", self.sectors_not_compared)?;
+        }
+        Ok(())
+    }
 }
 
 /// What an array is, which does not change while it is served.
@@ -153,6 +220,7 @@ impl Report {
             dirty: !superblock.is_clean(),
             bitmap,
             resync: None,
+            scrub: None,
             rows_in_doubt: 0,
             counters: None,
         }
@@ -163,7 +231,7 @@ impl Report {
         identity: &Identity,
         status: &Status,
         paths: &[Option<String>],
-        resync_bytes_per_second: Option<u64>,
+        bytes_per_second: Option<u64>,
     ) -> Report {
         let missing = |role: u16| status.missing.contains(&Role(role));
         let state = match status {
@@ -176,9 +244,8 @@ impl Report {
         let counters = status.counters;
         let total = status.resync_total * SECTOR_BYTES_U64;
         let left = status.resync_left * SECTOR_BYTES_U64;
-        let resync = status
-            .is_resyncing
-            .then(|| Progress::new(total - left.min(total), total, resync_bytes_per_second));
+        let resync =
+            status.is_resyncing.then(|| Progress::new(total - left.min(total), total, bytes_per_second));
         Report {
             format: "md".to_owned(),
             identity: identity.clone(),
@@ -193,6 +260,7 @@ impl Report {
                 regions_set: u64::try_from(set).unwrap_or(u64::MAX),
             }),
             resync,
+            scrub: status.scrub.as_ref().map(|scrub| ScrubReport::of(scrub, bytes_per_second)),
             rows_in_doubt: u64::try_from(status.rows_in_doubt).unwrap_or(u64::MAX),
             counters: Some(CountersReport {
                 blocks_read: counters.read,
@@ -280,6 +348,9 @@ impl fmt::Display for Report {
         )?;
         if let Some(resync) = &self.resync {
             writeln!(f, "resync    {resync}")?;
+        }
+        if let Some(scrub) = &self.scrub {
+            writeln!(f, "scrub     {scrub}")?;
         }
         if self.rows_in_doubt > 0 {
             writeln!(

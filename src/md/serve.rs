@@ -5,7 +5,7 @@
 use super::array::Array;
 use super::description::Description;
 use super::report::{Identity, paths_by_role};
-use super::served::{ResyncLog, ServedMd};
+use super::served::{ServedMd, SweepLog};
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
 use crate::exit::Exit;
@@ -75,7 +75,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         identity,
         paths,
         stop: handle,
-        resync: ResyncLog::default(),
+        sweep: SweepLog::default(),
     };
     let result = server::run(&config, service, &mut served);
     let is_marked = stop_clean(&mut served.volume, clock);

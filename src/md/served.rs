@@ -1,10 +1,13 @@
 //! A served array of md with what an operator may ask of it.
 
 use super::report::{Identity, Report};
+use super::scrub;
 use super::watch::Watch;
 use crate::exit::{self, Exit};
 use crate::progress::Speed;
 use anyhow::Result;
+use array::inplace::scrub::ScrubState;
+use array::inplace::status::Status;
 use array::inplace::volume::InPlaceVolume;
 use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
@@ -24,15 +27,37 @@ pub struct ServedMd {
     pub watch: Watch,
     /// Handle that ends the service when it is asked to.
     pub stop: StopHandle,
-    /// Speed of the resync.
-    pub resync: ResyncLog,
+    /// Resync or scrub that goes on.
+    pub sweep: SweepLog,
 }
 
-/// How far the resync was when it was last looked at.
+/// Work that goes over all strips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sweep {
+    Resync,
+    Scrub,
+}
+
+impl Sweep {
+    fn of(status: &Status) -> Option<Sweep> {
+        let is_scrubbing = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
+        if status.is_resyncing { Some(Sweep::Resync) } else { is_scrubbing.then_some(Sweep::Scrub) }
+    }
+}
+
+/// Bytes of one member that the sweep under way is through with.
+fn swept_bytes(status: &Status) -> u64 {
+    let resynced = status.resync_total - status.resync_left.min(status.resync_total);
+    let scrubbed = status.scrub.map_or(0, |scrub| scrub.sectors_done);
+    let sectors = if status.is_resyncing { resynced } else { scrubbed };
+    sectors * SECTOR_BYTES_U64
+}
+
+/// Sweep as of the last look.
 #[derive(Default)]
-pub struct ResyncLog {
+pub struct SweepLog {
     speed: Speed,
-    goes_on: bool,
+    kind: Option<Sweep>,
 }
 
 impl ServedMd {
@@ -46,13 +71,18 @@ impl ServedMd {
                 log::warn!("{} was marked failed", self.name(role));
                 Ok(serde_json::json!({ "role": role.0 }).to_string())
             }
+            "scrub" => {
+                scrub::start(&mut self.volume.engine, self.paths.len(), rest).map(|()| "{}".to_owned())
+            }
+            "scrub-stop" => scrub::stop(&mut self.volume.engine).map(|()| "{}".to_owned()),
             "stop" => {
                 log::info!("stopping, as asked");
                 self.stop.request();
                 Ok(serde_json::json!({ "pid": std::process::id() }).to_string())
             }
             _ => Err(Exit::Usage.error(format!(
-                "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER` or `stop`"
+                "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
+                 `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
             ))),
         }
     }
@@ -78,8 +108,7 @@ impl ServedMd {
 
     fn report(&self, now: Instant) -> Report {
         let status = self.volume.engine.status();
-        let done = (status.resync_total - status.resync_left.min(status.resync_total)) * SECTOR_BYTES_U64;
-        let speed = self.resync.speed.bytes_per_second(now, done);
+        let speed = self.sweep.speed.bytes_per_second(now, swept_bytes(&status));
         let mut report = Report::of_service(&self.identity, &status, &self.paths, speed);
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, Role(member.role));
@@ -87,21 +116,35 @@ impl ServedMd {
         report
     }
 
-    fn watch_resync(&mut self, now: Instant) {
-        let engine = &self.volume.engine;
-        let goes_on = engine.is_resyncing();
-        if !goes_on && !self.resync.goes_on {
-            return;
+    /// Measures the speed of resync and scrub, and says when one begins or ends.
+    fn watch_sweeps(&mut self, now: Instant) {
+        let status = self.volume.engine.status();
+        let sweep = Sweep::of(&status);
+        let before = std::mem::replace(&mut self.sweep.kind, sweep);
+        if before != sweep {
+            self.sweep.speed.note(now, None);
+            match before {
+                None => {}
+                Some(Sweep::Resync) if status.resync_left == 0 => {
+                    log::info!("resync: done, all parities are right");
+                }
+                Some(Sweep::Resync) => log::warn!("resync: ended before all parities are right"),
+                Some(Sweep::Scrub) => {
+                    if let Some(scrub) = Report::of_service(&self.identity, &status, &self.paths, None).scrub
+                    {
+                        let is_well = scrub.exit() == Exit::Well;
+                        log::log!(
+                            if is_well { log::Level::Info } else { log::Level::Warn },
+                            "scrub: {scrub}"
+                        );
+                    }
+                }
+            }
+            if sweep == Some(Sweep::Resync) {
+                log::info!("parities are resynced beside what clients do");
+            }
         }
-        let status = engine.status();
-        let done = (status.resync_total - status.resync_left.min(status.resync_total)) * SECTOR_BYTES_U64;
-        self.resync.speed.note(now, goes_on.then_some(done));
-        match (std::mem::replace(&mut self.resync.goes_on, goes_on), goes_on) {
-            (false, true) => log::info!("parities are resynced beside what clients do"),
-            (true, false) if status.resync_left == 0 => log::info!("resync: done, all parities are right"),
-            (true, false) => log::warn!("resync: ended before all parities are right"),
-            (true, true) | (false, false) => {}
-        }
+        self.sweep.speed.note(now, sweep.map(|_| swept_bytes(&status)));
     }
 
     /// A member as the log names it.
@@ -136,7 +179,7 @@ impl Volume for ServedMd {
         if now >= self.watch.next_look() {
             let paths = &self.paths;
             self.watch.look(now, &mut self.volume, |role| name_of(paths, role));
-            self.watch_resync(now);
+            self.watch_sweeps(now);
         }
         self.volume.turn(now, replies)
     }

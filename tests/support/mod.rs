@@ -9,6 +9,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod disk;
+pub mod guest;
 pub mod mount;
 pub mod nbd;
 pub mod run;
