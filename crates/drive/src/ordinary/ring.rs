@@ -45,6 +45,7 @@ pub(super) struct FileRing {
     queued: bool,
     /// Nobody wants the answers any more.
     is_abandoned: bool,
+    /// Slots and results that were taken and not yet interpreted.
     raw: Vec<(u64, i32)>,
     /// Pages of operations that are through, kept for their memory.
     spare: Vec<Vec<Page>>,
@@ -139,8 +140,8 @@ impl FileRing {
         mut copy: impl FnMut(u32, &[Page], Range<usize>),
     ) {
         self.tell_kernel();
+        self.reap();
         let mut raw = std::mem::take(&mut self.raw);
-        raw.extend(self.uring.completion().map(|entry| (entry.user_data(), entry.result())));
         for (slot, result) in raw.drain(..) {
             let slot = u32::try_from(slot).expect("a slot that was chosen here");
             let InFlight { waiter, pages, reads_from } = self.in_flight.remove(slot);
@@ -158,8 +159,15 @@ impl FileRing {
         self.raw = raw;
     }
 
+    /// Takes what the kernel has completed.
+    fn reap(&mut self) {
+        self.raw.extend(self.uring.completion().map(|entry| (entry.user_data(), entry.result())));
+    }
+
+    /// Submits what is queued. The kernel hands over completions for which there was no place when it is told so, too.
     fn tell_kernel(&mut self) {
-        if !std::mem::take(&mut self.queued) {
+        let has_overflow = self.uring.submission().cq_overflow();
+        if !std::mem::take(&mut self.queued) && !has_overflow {
             return;
         }
         if let Err(error) = self.uring.submit() {
@@ -181,8 +189,9 @@ impl FileRing {
         // WHY: io_uring takes many operations with one system call and none of them makes the thread wait.
         while unsafe { self.uring.submission().push(entry) }.is_err() {
             if let Err(error) = self.uring.submit() {
+                // The kernel takes no more before its completions are taken.
                 log::debug!("the queue is full: {error}");
-                std::thread::yield_now();
+                self.reap();
             }
         }
     }
