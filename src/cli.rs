@@ -5,6 +5,7 @@ use crate::characterise::Characterise;
 use crate::contest::Contest;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
+use crate::explain::Explain;
 use crate::md::MdCommand;
 use crate::probe::Probe;
 use crate::sim::Sim;
@@ -415,6 +416,10 @@ pub enum LabCommand {
     /// the bar is missed: in 95 % of settings at least 0.97 of the expert's throughput and at most 1.1 times
     /// its p99 and p99.9, in none below 0.85 or above 2, in none any configuration better in all three.
     Contest(Contest),
+    /// What the adaptive policy decides in a setting of the contest, and from what
+    ///
+    /// Settings are those of `lab contest --first N --cells 1`.
+    Explain(Explain),
     /// Speed of the rebuild of a lost drive in virtual time, and what the new drive alone could take
     Rebuild(RebuildRun),
     /// Every observation of the published characterisation of zoned drives, on a modelled drive

@@ -1,10 +1,13 @@
 //! `zoneweave lab contest`: the adaptive policy against fixed configurations, in settings that a seed draws.
 
 use crate::steps::Steps;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use lab::contest::earlier::Earlier;
 use lab::contest::verdict::{Judged, Summary};
 use lab::contest::{self, Options};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -21,22 +24,27 @@ pub struct Contest {
     /// Amount written and read, as a multiple of what is usual: two volumes in all
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale, value_name = "X")]
     pub scale: f64,
+    /// Take the scores of the fixed configurations from an earlier contest of these settings, printed with --json
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
     /// Print one JSON object, with the scores of every configuration
     #[arg(long)]
     pub json: bool,
 }
 
-fn parse_scale(text: &str) -> Result<f64, String> {
+pub fn parse_scale(text: &str) -> Result<f64, String> {
     let scale: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
     if scale > 0.0 && scale <= 100.0 { Ok(scale) } else { Err(format!("`{text}`: above 0, 100 at most")) }
 }
 
 /// Holds a contest and prints who won. Exit code 1: the bar is missed.
 pub fn run(options: &Contest) -> Result<ExitCode> {
-    let Contest { seed, cells, first, scale, json } = *options;
+    let Contest { seed, cells, first, scale, json, .. } = *options;
+    let earlier = options.against.as_deref().map(read_earlier).transpose()?;
     let steps = Steps::new("runs");
-    let outcome =
-        contest::run(&Options { seed, first, cells, scale }, |done, all, last| steps.show(done, all, last))?;
+    let outcome = contest::run(&Options { seed, first, cells, scale, earlier }, |done, all, last| {
+        steps.show(done, all, last)
+    })?;
     steps.end();
     if json {
         println!("{}", serde_json::to_string(&outcome)?);
@@ -45,6 +53,12 @@ pub fn run(options: &Contest) -> Result<ExitCode> {
         print_summary(&outcome.summary);
     }
     Ok(if outcome.summary.passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read_earlier(path: &Path) -> Result<Earlier> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{}: not what `lab contest --json` printed", path.display()))
 }
 
 fn print_cell(judged: &Judged) {

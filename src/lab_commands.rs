@@ -2,8 +2,8 @@
 
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
-use crate::contest;
 use crate::experiment;
+use crate::{contest, explain};
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use drive::timing::Profile;
@@ -23,6 +23,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::Array(options) => array_run(options)?,
         LabCommand::Run(options) => experiment::run(options)?,
         LabCommand::Contest(options) => return contest::run(options),
+        LabCommand::Explain(options) => explain::run(options)?,
         LabCommand::Rebuild(options) => rebuild_run(options)?,
         LabCommand::Characterise(options) => return characterise::run(options),
     }

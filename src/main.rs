@@ -17,6 +17,7 @@ mod drive_watch;
 mod examine;
 mod exit;
 mod experiment;
+mod explain;
 mod fail;
 mod hosting;
 mod lab_commands;

@@ -88,6 +88,7 @@ use gc::Gc;
 use index::Name;
 use mapping_space::COPY_LOADS_MAX;
 use off_load::{GROUP_LOADS_MAX, OffLoad};
+use policy::decision::Decision;
 use reader::Reader;
 use rebuild::{MemberRebuild, REBUILD_SWEEPS_MAX, REBUILD_ZONES_MAX};
 use rescue::Rescue;
@@ -133,7 +134,10 @@ type Process = fn(&mut Shard, Instant, &mut Effects);
 /// Processes in their order within a turn: what was read comes before what places it, and whoever frees space or slots before
 /// the clients who need them.
 const PROCESSES: [Process; 16] = [
-    |shard, _, _| shard.collector.pace.burst = shard.space().next_burst(),
+    |shard, _, _| {
+        let wait = shard.core.decisions.are_wanted() && shard.space().clients_wait_for_victim();
+        shard.appender().note(Decision::Clients { wait });
+    },
     // Reads that waited for stripe tables or for parts of the index, and stripes to be decoded.
     |shard, _, fx| shard.resume_reads(fx),
     |shard, _, fx| shard.start_rebuilds(fx),

@@ -8,20 +8,23 @@
 //! chosen who knew the load. All is virtual time, and a seed repeats a contest to the bit.
 
 pub mod cell;
+pub mod earlier;
 pub mod traffic;
 pub mod verdict;
 
 use crate::experiment::clients;
 use crate::experiment::measurement::amplification;
-use crate::experiment::rig::{Plan, Rig, blocks_of_kib};
+use crate::experiment::rig::{Decided, Plan, Rig, blocks_of_kib};
 use crate::experiment::scheme::Scheme;
 use crate::experiment::setting::Setting;
 use crate::pool;
 use crate::precise::precise_u64;
 use anyhow::{Context, Result};
+use base::time::Instant;
 use cell::Cell;
 use drive::timing::Profile;
-use serde::Serialize;
+use earlier::Earlier;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use verdict::{Judged, Summary};
 
@@ -40,7 +43,7 @@ const WARM_UP_VOLUMES: f64 = 1.5;
 const MEASURED_VOLUMES: f64 = 0.5;
 
 /// Contest to hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Options {
     /// Seed of the cells.
     pub seed: u64,
@@ -50,6 +53,8 @@ pub struct Options {
     pub cells: u64,
     /// Amount written, as a multiple of what is usual.
     pub scale: f64,
+    /// Contest of the same cells, whose fixed configurations need not run again.
+    pub earlier: Option<Earlier>,
 }
 
 /// A way to place stripes that takes part.
@@ -123,7 +128,7 @@ impl Contestant {
 }
 
 /// Figures of one contestant in one cell.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// Throughput, reads and writes together.
     pub mib_s: f64,
@@ -158,10 +163,16 @@ pub fn run(options: &Options, done: impl Fn(usize, usize, &str) + Sync) -> Resul
     let last = options.first + options.cells;
     let cells: Vec<Cell> =
         (options.first..last).map(|index| draw(options.seed, index)).collect::<Result<_>>()?;
+    if let Some(earlier) = &options.earlier {
+        earlier.check(options, &cells)?;
+    }
     let contestants = Contestant::all();
     let runs: Vec<(&Cell, Contestant)> =
         cells.iter().flat_map(|cell| contestants.iter().map(move |contestant| (cell, *contestant))).collect();
     let measure = |(cell, contestant): &(&Cell, Contestant)| {
+        if let Some(earlier) = options.earlier.as_ref().filter(|_| *contestant != Contestant::Adaptive) {
+            return Ok(earlier.scores(cell.index, *contestant));
+        }
         measure(cell, *contestant, options.scale).with_context(|| format!("{cell}: {contestant}"))
     };
     let scores = pool::map(&runs, measure, |count, (cell, contestant)| {
@@ -176,6 +187,31 @@ pub fn run(options: &Options, done: impl Fn(usize, usize, &str) + Sync) -> Resul
         cells.iter().zip(scores.chunks(contestants.len())).map(judge).collect::<Result<_>>()?;
     let summary = Summary::of(&cells);
     Ok(Outcome { seed: options.seed, scale: options.scale, cells, summary })
+}
+
+/// What the adaptive policy decided in a cell.
+pub struct Explained {
+    /// The cell.
+    pub cell: Cell,
+    /// Time at which clients began, warm-up included.
+    pub begin: Instant,
+    /// Its decisions, in the order of time.
+    pub decided: Vec<Decided>,
+}
+
+/// Runs the adaptive policy in one cell.
+///
+/// # Errors
+/// When the run fails.
+pub fn explain(seed: u64, cell: u64, scale: f64) -> Result<Explained> {
+    let cell = draw(seed, cell)?;
+    let mut rig = Rig::new(Contestant::Adaptive.plan(&cell)?)?;
+    let mut load = prepare(&mut rig, &cell)?;
+    rig.keep_decisions();
+    let begin = rig.now();
+    let requests = load_requests(&cell, rig.volume_blocks(), (WARM_UP_VOLUMES + MEASURED_VOLUMES) * scale);
+    traffic::run(&mut rig, &mut load, requests)?;
+    Ok(Explained { begin, decided: rig.take_decisions(), cell })
 }
 
 /// Draws a cell in which there can be an array: that of the adaptive policy, and one fixed configuration at least.
@@ -196,11 +232,7 @@ fn measure(cell: &Cell, contestant: Contestant, scale: f64) -> Result<Option<Sco
         return Ok(None);
     }
     let mut rig = Rig::new(plan)?;
-    clients::fill(&mut rig, blocks_of_kib(FILL_KIB))?;
-    if cell.is_degraded {
-        rig.fail(cell.drives - 1)?;
-    }
-    let mut load = traffic::Generator::new(&cell.traffic, rig.volume_blocks(), cell.seed);
+    let mut load = prepare(&mut rig, cell)?;
     let requests = |volumes: f64| load_requests(cell, rig.volume_blocks(), volumes * scale);
     let (warm_up, measured) = (requests(WARM_UP_VOLUMES), requests(MEASURED_VOLUMES));
     traffic::run(&mut rig, &mut load, warm_up)?;
@@ -210,6 +242,15 @@ fn measure(cell: &Cell, contestant: Contestant, scale: f64) -> Result<Option<Sco
     let [p50_us, p99_us, p999_us] = measured.percentiles_us([50.0, 99.0, 99.9]);
     let write_amplification = amplification(&before, &after);
     Ok(Some(Scores { mib_s: measured.mib_s(), p50_us, p99_us, p999_us, write_amplification }))
+}
+
+/// Fills the volume, and loses the member that the cell wants missing.
+fn prepare<'a>(rig: &mut Rig, cell: &'a Cell) -> Result<traffic::Generator<'a>> {
+    clients::fill(rig, blocks_of_kib(FILL_KIB))?;
+    if cell.is_degraded {
+        rig.fail(cell.drives - 1)?;
+    }
+    Ok(traffic::Generator::new(&cell.traffic, rig.volume_blocks(), cell.seed))
 }
 
 /// Requests that write so many volumes, beside the reads that come with them.

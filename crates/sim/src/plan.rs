@@ -6,7 +6,6 @@
 use crate::engine::Array;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::policy::adaptive::Policy;
-use array::log::policy::bursts::Bursts;
 use array::log::policy::victim::GcPolicy;
 use array::log::survivors::GcStreams;
 use base::random::Random;
@@ -147,9 +146,6 @@ pub struct Plan {
     /// The engine chooses chunks and closes stripes by what it observes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adaptive: bool,
-    /// Writes come in bursts of so many times what is under way, wherever space is short; where it serves them without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_times: Option<u64>,
     /// The engine is the baseline after RAIZN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raizn: Option<Baseline>,
@@ -199,8 +195,7 @@ impl Plan {
                 let checkpoint_blocks = Plan::draw_checkpoints(seed);
                 let summary_rows = Plan::draw_summaries(seed);
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
-                let burst_times = Plan::draw_bursts(seed);
-                let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, burst_times, ..plan };
+                let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
                 let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
                 return plan.or_rebuild_by_load();
             }
@@ -315,11 +310,6 @@ impl Plan {
         pick(random, &[0, 0, 1, 4, 10, 30])
     }
 
-    fn draw_bursts(seed: u64) -> Option<u64> {
-        let random = &mut Random::from_seed(seed ^ 0x6275_7273);
-        pick(random, &[None, Some(1), Some(2), Some(4)])
-    }
-
     fn draw_stripe_tables(seed: u64) -> Option<u64> {
         let random = &mut Random::from_seed(seed ^ 0x7461_626c);
         pick(random, &[None, None, None, Some(0), Some(0), Some(1_000), Some(10_000)])
@@ -362,7 +352,6 @@ impl Plan {
             hybrid: None,
             raizn: None,
             adaptive: false,
-            burst_times: None,
             cost_benefit: false,
             two_gc_streams: false,
             checkpoint_blocks: 0,
@@ -441,7 +430,6 @@ impl Plan {
             rebuild_rate: self.rebuild_rate(),
             stripe_table: if self.members.is_multiple_of(2) { Packing::Bits } else { Packing::Bytes },
             stripe_tables_bytes_max: self.stripe_tables_bytes,
-            bursts: self.burst_times.map_or(Bursts::Auto, Bursts::Always),
             gc: if self.cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             gc_streams: if self.two_gc_streams { GcStreams::Two } else { GcStreams::Auto },
             policy: if self.adaptive { Policy::Adaptive } else { Policy::Fixed },

@@ -17,6 +17,7 @@ use crate::log::gc::Collector;
 use crate::log::off_load::OffLoad;
 use crate::log::policy::Space;
 use crate::log::policy::adaptive::Demand;
+use crate::log::policy::decision::{Decision, Seen};
 use crate::log::reader::Reader;
 use crate::log::rescue::Rescue;
 use crate::log::stripe::Stripes;
@@ -42,6 +43,14 @@ pub struct Appender<'a> {
 }
 
 impl Appender<'_> {
+    /// A decision was made: tells whoever asks.
+    pub fn note(&mut self, decision: Decision) {
+        if self.core.decisions.are_wanted() {
+            let seen = self.space().seen();
+            self.core.decisions.note(decision, seen);
+        }
+    }
+
     /// Returns what choices are made by.
     pub fn space(&self) -> Space<'_> {
         Space {
@@ -57,6 +66,16 @@ impl Appender<'_> {
 }
 
 impl Shard {
+    /// Keeps what the policy decides, to be asked for.
+    pub fn keep_decisions(&mut self) {
+        self.core.decisions.keep();
+    }
+
+    /// Returns what the policy decided since this was asked last, each with what it saw.
+    pub fn take_decisions(&mut self) -> Vec<(Decision, Seen)> {
+        self.core.decisions.take()
+    }
+
     /// Returns what choices are made by.
     pub(super) fn space(&self) -> Space<'_> {
         Space {

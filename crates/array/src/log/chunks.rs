@@ -47,7 +47,7 @@ impl Appender<'_> {
         if self.core.segments.writer_mut(segment_slot).zones[drive].waiting.is_empty() {
             return;
         }
-        let blocks_max = self.space().joined_blocks_max(self.core.segments.get(segment_slot).stream) as usize;
+        let blocks_max = self.space().joined_blocks_max() as usize;
         let zone = &mut self.core.segments.writer_mut(segment_slot).zones[drive];
         let chunk_blocks = frames.len();
         let mut last = stripe;

@@ -2,7 +2,6 @@
 
 use crate::log::pba::PbaFormat;
 use crate::log::policy::adaptive::Policy;
-use crate::log::policy::bursts::Bursts;
 use crate::log::policy::victim::GcPolicy;
 use crate::log::survivors::GcStreams;
 use base::erasure::ErasureCode;
@@ -127,8 +126,6 @@ pub struct Tuning {
     pub stripe_tables_bytes_max: Option<u64>,
     /// Decider of where writes go and when stripes are closed.
     pub policy: Policy,
-    /// Condition under which clients write in bursts.
-    pub bursts: Bursts,
     /// Policy by which the collector chooses victims.
     pub gc: GcPolicy,
     /// Separation of the blocks that the collector moves.
@@ -178,7 +175,6 @@ impl Default for Tuning {
             stripe_table: Packing::default(),
             stripe_tables_bytes_max: None,
             policy: Policy::default(),
-            bursts: Bursts::default(),
             gc: GcPolicy::default(),
             gc_streams: GcStreams::default(),
             checkpoints: CheckpointEvery::Never,

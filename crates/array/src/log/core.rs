@@ -6,6 +6,7 @@ use crate::log::counters::Counters;
 use crate::log::index::{Index, Name};
 use crate::log::membership::Membership;
 use crate::log::pba::{Location, Pba, PbaFormat};
+use crate::log::policy::decision::Decisions;
 use crate::log::rot::DamageLog;
 use crate::log::segment::{SegmentSlot, SegmentState, SegmentTable};
 use base::frame::FramePool;
@@ -62,6 +63,8 @@ pub struct Core {
     pub next_sequence: u64,
     /// Number of the next segment.
     pub next_segment_id: u64,
+    /// Decisions of the policy, for whoever asks.
+    pub decisions: Decisions,
     /// Events that the processes were not told.
     pub events: VecDeque<Event>,
 }

@@ -14,6 +14,7 @@ use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::log::index::Name;
 use crate::log::index::groups::{Holder, Residence};
+use crate::log::policy::decision::Decision;
 use crate::log::policy::headroom::LOADS_MIN;
 use crate::log::policy::headroom::Pace;
 use crate::log::requests::PASSED_MAX;
@@ -186,6 +187,11 @@ impl Shard {
         assert!(!segment.is_opening(), "the victim, segment {}, has no headers yet", segment.id);
         self.stripes.begin_separating(&mut self.core);
         self.collector.pace.victim = self.space().begin_victim(victim);
+        let segment = self.core.segments.get(victim);
+        let (live_blocks, blocks) = (segment.live_blocks, segment.layout.segment_data_blocks());
+        let (segment, age) = (segment.id, self.core.next_sequence.saturating_sub(segment.created_at));
+        let in_two = self.stripes.separates_survivors;
+        self.appender().note(Decision::Victim { segment, live_blocks, blocks, age, in_two });
         Gc::Moving { victim, stripe_next: 0, loads: 0 }
     }
 

@@ -4,14 +4,15 @@
 //!   in    Space: segments and members, open stripes, demand of clients, the collector's progress
 //!   out   stream of a write, and when a stripe closes           adaptive.rs
 //!         victim of the collector                               victim.rs, skew.rs
-//!         pace of the collector and of clients                  headroom.rs, bursts.rs
+//!         pace of the collector and of clients                  headroom.rs
 //!         stripes in flight, chunks in a command                queues.rs
 //!         whether what waits will ever get space                exhausted.rs
+//!         those that last, in words                             decision.rs
 //! ```
 //! Nothing here changes anything: the processes ask, and act.
 
 pub mod adaptive;
-pub mod bursts;
+pub mod decision;
 pub mod exhausted;
 pub mod headroom;
 pub mod queues;

@@ -17,6 +17,7 @@ use crate::log::index;
 use crate::log::index::Name;
 use crate::log::index::groups::Holder;
 use crate::log::index::groups::Residence;
+use crate::log::policy::decision::Decision;
 use crate::log::stripe::Origin;
 use crate::log::trim::intersect;
 use crate::log::write::Placement;
@@ -191,6 +192,10 @@ impl Shard {
         let blocks = self.clients.requests.get(slot).blocks();
         self.clients.demand.begin(blocks);
         let stream = self.space().stream_of_write(blocks);
+        if self.core.decisions.are_wanted() {
+            let stripe_blocks = self.stripes.streams[stream.index()].stripe_data_blocks;
+            self.appender().note(Decision::Chunks { stream, stripe_blocks });
+        }
         let request = self.clients.requests.get_mut(slot);
         debug_assert!(!request.started, "a write starts once");
         request.stream = stream;

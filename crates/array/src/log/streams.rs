@@ -17,7 +17,9 @@ use crate::log::append::Appender;
 use crate::log::config::ArrayConfig;
 use crate::log::core::Core;
 use crate::log::core::Event;
-use crate::log::policy::queues::FOR_LITTLE_MOVED;
+use crate::log::policy::adaptive::Policy;
+use crate::log::policy::decision::Decision;
+use crate::log::policy::queues::STRIPES_IN_FLIGHT_MOST;
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
 use std::cell::LazyCell;
@@ -57,10 +59,11 @@ pub struct StreamWriter {
 impl StreamWriter {
     /// A stream with no segment open.
     #[must_use]
-    pub fn new(config: &ArrayConfig, stream: Stream) -> StreamWriter {
+    pub fn new(config: &ArrayConfig, stream: Stream, policy: Policy) -> StreamWriter {
         let chunk_blocks = config.chunk_blocks_of(stream);
         let data_count = u32::try_from(config.code().data_count()).expect("at most 32 members");
-        let places = config.layouts(stream).into_iter().zip(config.modes(stream));
+        let count = config.places(stream, policy);
+        let places = config.layouts(stream).into_iter().zip(config.modes(stream)).cycle().take(count);
         StreamWriter {
             stripe_data_blocks: chunk_blocks * data_count,
             chunk_blocks,
@@ -121,9 +124,15 @@ impl Appender<'_> {
             }
             vacant = vacant.or(Some((index, layout, mode)));
         }
-        if let Some((index, layout, mode)) = vacant {
+        if let Some((index, layout, mode)) = vacant
+            && self.space().may_open_another(stream)
+        {
             let segment = self.open_segment(stream, &layout, mode, fx);
             self.stripes.stream(stream).open[index].segment = segment;
+            if let Some(slot) = segment {
+                let (segment, chunk_blocks) = (self.core.segments.get(slot).id, layout.chunk_blocks);
+                self.note(Decision::Opens { stream, segment, chunk_blocks, mode });
+            }
         }
     }
 
@@ -175,12 +184,21 @@ impl Appender<'_> {
 
 impl Stripes {
     /// True when a segment has nothing to do, or is being opened: another one would hold space for nothing.
-    fn has_idle_place(&self, core: &Core, stream: Stream) -> bool {
+    pub(super) fn has_idle_place(&self, core: &Core, stream: Stream) -> bool {
         let is_idle = |place: &OpenSegment| {
             let is_opening = place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
             is_opening || core.stripes_pending_with_room(place) == Some(0)
         };
         self.streams[stream.index()].open.iter().any(is_idle)
+    }
+
+    /// Segments of a stream that are open, or are being opened, and take more stripes.
+    pub(super) fn places_with_room(&self, core: &Core, stream: Stream) -> usize {
+        let has_room = |place: &&OpenSegment| {
+            let writer = place.segment.and_then(|slot| core.segments.get(slot).writer.as_ref());
+            writer.is_some_and(|writer| !writer.is_exhausted(&place.layout))
+        };
+        self.streams[stream.index()].open.iter().filter(has_room).count()
     }
 
     /// True when a stream's next stripe needs a new segment.
@@ -212,7 +230,7 @@ impl Stripes {
         let writes = places.filter(|place| place.mode == WriteMode::Write && core.is_adaptive());
         for segment in writes.filter_map(|place| place.segment).map(|slot| core.segments.get(slot)) {
             let pending = segment.writer.as_ref().map_or(0, |writer| writer.stripes_pending());
-            let most = FOR_LITTLE_MOVED.stripes_max;
+            let most = STRIPES_IN_FLIGHT_MOST;
             assert!(pending <= most, "{pending} stripes of segment {}", segment.id);
         }
     }

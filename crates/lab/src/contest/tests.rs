@@ -44,13 +44,19 @@ fn requests_stay_in_the_volume_and_reads_have_their_share() {
 /// A contest of one small cell, twice: the same to the bit, with every contestant that is possible.
 #[test]
 fn a_contest_repeats() {
-    let options = Options { seed: 1, first: 0, cells: 1, scale: TINY };
+    let mut options = Options { seed: 1, first: 0, cells: 1, scale: TINY, earlier: None };
     let [one, other] = [(); 2].map(|()| run(&options, |_, _, _| {}).expect("a contest"));
     let text = |outcome: &Outcome| serde_json::to_string(outcome).expect("JSON");
     assert_eq!(text(&one), text(&other));
     let judged = &one.cells[0];
     assert!(judged.fixed.iter().all(|(_, scores)| scores.mib_s <= judged.expert_mib_s()));
     assert!(judged.fixed.len() > 1 && judged.adaptive.mib_s > 0.0);
+    options.earlier = Some(serde_json::from_str(&text(&one)).expect("its own JSON"));
+    let again = run(&options, |_, _, _| {}).expect("a contest");
+    assert_eq!(text(&again), text(&one), "fixed configurations score what they did");
+    options.first = 1;
+    let other = run(&options, |_, _, _| {}).expect_err("another cell");
+    assert!(other.to_string().contains("setting 1 is not in the earlier contest"), "{other}");
 }
 
 fn scores(mib_s: f64, p99_us: f64, p999_us: f64) -> Scores {

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use array::engine::Engine;
 use array::log::config::{ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::policy::adaptive::{DriveTraits, Policy};
+use array::log::policy::decision::{Decision, Seen};
 use array::log::policy::victim::GcPolicy;
 use array::log::status::Health;
 use array::log::volume::LogVolume;
@@ -242,8 +243,21 @@ pub struct Rig {
     mount_memory: Bytes,
     next_id: u64,
     replies: Vec<Reply>,
+    /// Decisions of the policy that nobody has taken yet, where they are kept.
+    decisions: Vec<Decided>,
     /// Drives made so far; each has a seed and a UUID of its own.
     drives_made: u64,
+}
+
+/// A decision of the policy, and when it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided {
+    /// Time of the decision.
+    pub at: Instant,
+    /// The decision.
+    pub decision: Decision,
+    /// What it was made from.
+    pub seen: Seen,
 }
 
 /// A request was answered.
@@ -292,8 +306,19 @@ impl Rig {
         let drives_made = plan.drives as u64;
         let volume = LogVolume::new(shard, drives);
         let (now, mount_time) = (BEGIN.max(clock.now()), clock.now().since(MOUNTED_AT));
-        let (next_id, replies) = (0, Vec::new());
-        Ok(Rig { config, plan, volume, clock, now, mount_time, mount_memory, next_id, replies, drives_made })
+        Ok(Rig {
+            config,
+            plan,
+            volume,
+            clock,
+            now,
+            mount_time,
+            mount_memory,
+            next_id: 0,
+            replies: Vec::new(),
+            decisions: Vec::new(),
+            drives_made,
+        })
     }
 
     /// The time.
@@ -323,6 +348,16 @@ impl Rig {
         self.quiesce()?;
         ensure!(self.volume.engine.has_checkpoint(), "no checkpoint was written");
         Ok(())
+    }
+
+    /// Keeps the policy's decisions from now on.
+    pub fn keep_decisions(&mut self) {
+        self.volume.engine.keep_decisions();
+    }
+
+    /// Returns the decisions since this was asked last.
+    pub fn take_decisions(&mut self) -> Vec<Decided> {
+        std::mem::take(&mut self.decisions)
     }
 
     /// Size of the volume.
@@ -422,6 +457,9 @@ impl Rig {
             turns += 1;
             ensure!(turns < TURNS_MAX, "the engine does not come to rest");
         }
+        let at = self.now;
+        let decided = self.volume.engine.take_decisions().into_iter();
+        self.decisions.extend(decided.map(|(decision, seen)| Decided { at, decision, seen }));
         Ok(())
     }
 
@@ -461,6 +499,7 @@ impl Rig {
             mount_memory,
             next_id,
             replies: Vec::new(),
+            decisions: Vec::new(),
             drives_made,
         };
         // Blocks of torn stripes are moved before clients are served.

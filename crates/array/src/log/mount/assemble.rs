@@ -13,6 +13,7 @@ use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
 use crate::log::policy::adaptive::Demand;
+use crate::log::policy::decision::Decisions;
 use crate::log::policy::skew::Skew;
 use crate::log::reader::Reader;
 use crate::log::rebuild::MemberRebuild;
@@ -50,7 +51,7 @@ pub fn run(
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
     let Recovered { index, doubtful, segments, checkpoint, sequence_max } = recovered;
-    let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream));
+    let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream, tuning.policy));
     let (zones, segments_max) = (config.geometry.zones, config.segments());
     let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
     let weak = adopt_all(evacuate_lacking(session, segments), &mut table, &mut streams);
@@ -92,6 +93,7 @@ pub fn run(
         damage: DamageLog::default(),
         next_sequence: sequence_first(session, sequence_max, checkpoint.as_ref()),
         next_segment_id: (u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT) + 1,
+        decisions: Decisions::default(),
         events: VecDeque::new(),
         index,
         config,

@@ -2,9 +2,9 @@
 //! company. ZapRAID leaves all of this to an operator (sections 3.3 and 3.5). What each rule is worth stands in
 //! docs/adr/0015.
 //!
-//! 1. **Segments** ([`ArrayConfig::adaptive`]): up to four of small and six of large chunks under Zone Write, as far
-//!    as active zones and spare space go. One command is in flight per zone then, and costs a drive less than an append
-//!    does: four zones take more than one under Zone Append. Drives without a write buffer work on as many commands as
+//! 1. **Segments** ([`ArrayConfig::adaptive`]): up to ten under Zone Write, as far as active zones and spare space go, of
+//!    small or large chunks as demand is ([`Space::may_open_another`]). One command is in flight per zone then, and costs a
+//!    drive less than an append does: four zones take more than one under Zone Append. Drives without a write buffer work on as many commands as
 //!    they have dies: Zone Append in one segment of small chunks, for those of several would collide on the dies.
 //! 2. **Chunks** ([`Space::stream_of_write`]): large ones when what is under way fills two thirds of a stripe of them.
 //! 3. **Company** ([`Space::should_close`]): when nothing more happens at an instant, nobody was just answered and drives have little to do, a
@@ -21,17 +21,20 @@ use crate::log::config::{AppendUse, ArrayConfig, OpenSegments};
 use crate::log::core::Core;
 use crate::log::gc::{GC_START_SEGMENTS, Gc};
 use crate::log::policy::Space;
+use crate::log::policy::queues::STRIPES_IN_FLIGHT_LEAST;
+use crate::log::streams::OpenSegment;
 use crate::log::stripe::Stripes;
 use base::time::{Instant, Nanos};
 use zone::format::header::{Stream, WriteMode};
 
 /// Open segments of small chunks: a measured drive is at its limit with three or four writes in flight.
 const SMALL_SEGMENTS_MAX: u32 = 4;
-/// And of large ones: 64 requests of 4 KiB are five stripes, each in zones of its own, as many on each of two channel
-/// groups.
+/// Open segments of large chunks beside those: 64 requests of 4 KiB are five stripes, each in zones of its own, as many on
+/// each of two channel groups.
 const LARGE_SEGMENTS_MAX: u32 = 6;
-/// Segments without data for each segment that may be open for clients.
-const SPARE_PER_OPEN_SEGMENT: u32 = 8;
+/// Segments without data for each segment that may be open for clients. Chosen by `lab contest` of seed 7 over eight
+/// (docs/experiments.md): zones that are open are throughput where each is a die, and half of what is open holds data.
+const SPARE_PER_OPEN_SEGMENT: u32 = 3;
 /// C_s: the smallest there is, so that a lone write pads least.
 const SMALL_CHUNK_BLOCKS: u32 = 1;
 /// G: a zone runs empty at the end of each group, which small chunks reach soon.
@@ -139,6 +142,23 @@ impl Default for DriveTraits {
 }
 
 impl ArrayConfig {
+    /// Places for open segments of a stream. What adapts shares them among its two streams of clients: each may have all but
+    /// one, and as many as both may have are open at most ([`Space::may_open_another`]).
+    pub(in crate::log) fn places(&self, stream: Stream, policy: Policy) -> usize {
+        let own = self.modes(stream).len();
+        let OpenSegments { small, large, .. } = self.open;
+        if policy == Policy::Adaptive && stream.is_clients() && self.shares_places() {
+            (small + large - 1) as usize
+        } else {
+            own
+        }
+    }
+
+    /// True when both streams of clients have places that are alike.
+    fn shares_places(&self) -> bool {
+        self.group_stripes == 1 && self.open.small > 0 && self.open.large > 0
+    }
+
     /// The same array with chunks, modes and open segments chosen for its drives.
     #[must_use]
     pub fn adaptive(&self, traits: DriveTraits) -> ArrayConfig {
@@ -182,7 +202,28 @@ impl Space<'_> {
         // One of small chunks that is left open is spare space that nobody uses: it is filled first.
         let has_spare =
             self.core.is_space_short() && self.stripes.stripes_with_room(self.core, Stream::Small) > 0;
-        if 3 * self.demand.blocks() >= 2 * stripe && !has_spare { Stream::Large } else { Stream::Small }
+        let is_large = 3 * self.demand.blocks() >= 2 * stripe && !has_spare;
+        let (wanted, other) =
+            if is_large { (Stream::Large, Stream::Small) } else { (Stream::Small, Stream::Large) };
+        // Places that the other stream has left are used where a stripe would have to wait, until they are free for this one.
+        let is_left = self.stripes.places_with_room(self.core, other) > 1
+            && !self.may_open_another(wanted)
+            && !self.stripes.takes_another(self.core, wanted)
+            && self.stripes.has_idle_place(self.core, other);
+        if is_left { other } else { wanted }
+    }
+
+    /// True when one more segment of a stream may be open: as many as are affordable, of whichever chunks are in demand. The
+    /// last place is for a stream that has none, so that neither ever waits for the other to fill what it has.
+    pub(in crate::log) fn may_open_another(&self, stream: Stream) -> bool {
+        if !stream.is_clients() || !self.core.is_adaptive() || !self.core.config.shares_places() {
+            return true;
+        }
+        let [small, large] = Stream::CLIENTS.map(|stream| self.stripes.places_with_room(self.core, stream));
+        let OpenSegments { small: small_max, large: large_max, .. } = self.core.config.open;
+        let (own, other) = if stream == Stream::Small { (small, large) } else { (large, small) };
+        let kept = usize::from(own > 0 && other == 0);
+        small + large + kept < (small_max + large_max) as usize
     }
 
     /// True when what is filling waits for what clients that are being answered may send at once.
@@ -225,6 +266,19 @@ impl Space<'_> {
 }
 
 impl Stripes {
+    /// True when a segment of a stream takes another stripe at once, or will when it is opened.
+    fn takes_another(&self, core: &Core, stream: Stream) -> bool {
+        let takes = |place: &OpenSegment| {
+            let is_opening = place.segment.is_some_and(|slot| core.segments.get(slot).is_opening());
+            is_opening
+                || core
+                    .stripes_pending_with_room(place)
+                    .is_some_and(|pending| pending < STRIPES_IN_FLIGHT_LEAST)
+        };
+        let writer = &self.streams[stream.index()];
+        writer.sealed.is_empty() && writer.open.iter().any(takes)
+    }
+
     /// Stripes of the collector that wait for room.
     fn collector_stripes_sealed(&self) -> u64 {
         [Stream::Gc, Stream::Cold].map(|stream| self.streams[stream.index()].sealed.len() as u64).iter().sum()
@@ -304,9 +358,21 @@ mod tests {
         assert_eq!(open(&array(1000, 11, 80).adaptive(buffered)), (4, 4));
         assert_eq!(open(&array(1000, 8, 80).adaptive(buffered)), (3, 2));
         assert_eq!(open(&array(1000, 5, 80).adaptive(buffered)), (1, 1));
-        assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (1, 1));
+        assert_eq!(open(&array(40, 14, 80).adaptive(buffered)), (2, 2));
         let no_room_for_two = array(40, 14, 100).adaptive(buffered);
         assert_eq!((open(&no_room_for_two), no_room_for_two.group_stripes), ((1, 0), 1024));
+    }
+
+    #[test]
+    fn both_kinds_of_chunks_share_places() {
+        let adapted = array(1000, 14, 80).adaptive(DriveTraits::default());
+        let places = |policy| Stream::ALL.map(|stream| adapted.places(stream, policy));
+        assert_eq!(places(Policy::Adaptive), [9, 9, 1, 1, 1], "all but one of ten");
+        assert_eq!(places(Policy::Fixed), [4, 6, 1, 1, 1]);
+        let one = array(1000, 14, 80).adaptive(DriveTraits { has_write_buffer: false });
+        assert_eq!(Stream::CLIENTS.map(|stream| one.places(stream, Policy::Adaptive)), [1, 0]);
+        let one_each = array(1000, 5, 80).adaptive(DriveTraits::default());
+        assert_eq!(Stream::CLIENTS.map(|stream| one_each.places(stream, Policy::Adaptive)), [1, 1]);
     }
 
     #[test]

@@ -13,7 +13,6 @@
 //!
 //! Below the floor clients go on with half of what the victim frees: so the headroom grows, and nobody starves where it
 //! cannot. Without a free segment beyond the reserve the collector waits for nobody, nor while clients write nothing.
-//! Small writes wait otherwise, where much is to be moved (`bursts.rs`).
 //!
 //! This is so under [`crate::log::policy::adaptive::Policy::Adaptive`]. Otherwise the collector goes on regardless of clients, and
 //! they are stopped where space ends (`Shard::stripes_allowed`).
@@ -21,7 +20,6 @@
 use crate::log::core::Core;
 use crate::log::gc::{Collector, GC_START_SEGMENTS, Gc};
 use crate::log::policy::Space;
-use crate::log::policy::bursts::{Burst, GAINED_BURSTS_MAX, LOADS_IN_BURST};
 use crate::log::segment::{SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
 use crate::log::{GC_RESERVE_SEGMENTS, LOADS_MAX};
@@ -43,8 +41,6 @@ const COLD_QUARTERS: u64 = 4;
 pub struct Pace {
     /// The victim.
     pub victim: Begun,
-    /// State of clients, where they write in bursts.
-    pub burst: Burst,
 }
 
 /// State of a victim when it was begun.
@@ -54,8 +50,6 @@ pub struct Begun {
     headroom_blocks: u64,
     /// Blocks of the victim that are not live.
     gain_blocks: u64,
-    /// Blocks gained from all victims before.
-    gained_before_blocks: u64,
 }
 
 impl Space<'_> {
@@ -66,39 +60,16 @@ impl Space<'_> {
         Begun {
             headroom_blocks: self.headroom_blocks(),
             gain_blocks: u64::from(all.saturating_sub(segment.live_blocks)),
-            gained_before_blocks: self.collector.gained_blocks(self.core),
         }
     }
 
     pub(in crate::log) fn goal_blocks(&self) -> u64 {
-        let least = self
-            .burst_blocks()
-            .map_or(0, |burst_blocks| self.stripes.low_blocks(burst_blocks) + burst_blocks);
-        least + self.stripes.segment_blocks() * (GOAL_QUARTERS + self.stripes.cold_quarters()) / 4
+        self.stripes.segment_blocks() * (GOAL_QUARTERS + self.stripes.cold_quarters()) / 4
     }
 
     /// True when the headroom is below the goal.
     pub(in crate::log) fn lacks_headroom(&self) -> bool {
         self.headroom_blocks() < self.goal_blocks()
-    }
-
-    /// Returns the next state of clients that write in bursts: a burst begins, or is over.
-    pub(in crate::log) fn next_burst(&self) -> Burst {
-        let burst = self.collector.pace.burst;
-        let burst_blocks = self.burst_blocks_if_any().filter(|_| self.collector.is_collecting());
-        let Some(burst_blocks) = burst_blocks else { return Burst::Writes };
-        match burst {
-            Burst::Writes if self.burst_is_over(burst_blocks) => {
-                Burst::Waits { gained_blocks: self.collector.gained_blocks(self.core) }
-            }
-            Burst::Waits { .. } if self.has_room_for_burst(burst_blocks) => Burst::Writes,
-            Burst::Waits { gained_blocks } => {
-                let gained = self.collector.gained_blocks(self.core) - gained_blocks;
-                if gained > GAINED_BURSTS_MAX * burst_blocks { Burst::Failed } else { burst }
-            }
-            Burst::Failed if !self.lacks_headroom() => Burst::Writes,
-            Burst::Writes | Burst::Failed => burst,
-        }
     }
 
     /// True when a victim should be found because space is short.
@@ -116,9 +87,6 @@ impl Space<'_> {
         let is_idle = self.demand.is_idle();
         let is_for_space = segment.state == SegmentState::Sealed && !segment.evacuate;
         let is_paced = self.core.is_adaptive() && is_for_space && !is_idle;
-        if is_paced && self.is_in_burst() && (is_urgent || self.lacks_headroom()) {
-            return LOADS_IN_BURST;
-        }
         if !is_paced || is_urgent {
             let short = GC_START_SEGMENTS.saturating_sub(free);
             let most = LOADS_MAX * short / (GC_START_SEGMENTS - GC_RESERVE_SEGMENTS);
@@ -135,11 +103,8 @@ impl Space<'_> {
 
     /// True when clients have written what the victim has freed so far, and space is short.
     pub(in crate::log) fn clients_wait_for_victim(&self) -> bool {
-        if !self.core.is_adaptive() || !self.collector.is_collecting() {
+        if !self.core.is_adaptive() || self.collector.stage == Gc::Idle {
             return false;
-        }
-        if let Some(burst_blocks) = self.burst_blocks() {
-            return self.waits_for_burst(burst_blocks);
         }
         let least = self
             .stripes
@@ -153,7 +118,7 @@ impl Space<'_> {
     pub(in crate::log) fn stripes_allowed(&self, stream: Stream) -> usize {
         let all = self.stripes.slots.count(stream);
         let free = self.core.segments.free_segments().saturating_sub(super::GC_RESERVE_SEGMENTS);
-        if free >= 2 || self.is_in_burst() {
+        if free >= 2 {
             return all;
         }
         let segment = self.stripes.streams[stream.index()]
@@ -184,11 +149,6 @@ impl Collector {
             }
             Gc::Idle | Gc::Settling { .. } | Gc::Flushing { .. } | Gc::Resetting => gain_blocks,
         }
-    }
-
-    /// The same of all victims since the mount.
-    pub(in crate::log) fn gained_blocks(&self, core: &Core) -> u64 {
-        self.pace.victim.gained_before_blocks + self.yielded_blocks(core)
     }
 }
 
