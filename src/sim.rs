@@ -1,9 +1,9 @@
 //! `zoneweave sim`: runs of the simulator, one told in full or many summed up.
 //!
-//! `one` tells a run, `many` runs scenarios and seeds and sums them up, `shrink` makes a failure small, `inplace` does all of it in
-//! the world of the in-place engine.
+//! `one` tells a run, `many` runs scenarios and seeds and sums them up, `shrink` makes a failure small, `acted` does all of it in
+//! the worlds of acts.
 
-mod inplace;
+mod acted;
 mod many;
 mod one;
 mod report;
@@ -108,7 +108,7 @@ impl std::fmt::Display for Origin {
 pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
     if options.inplace {
-        let failed = inplace::run(options)?;
+        let failed = acted::run::<sim::inplace::Run>(options)?;
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let origin = match (&options.scenario, options.seed) {

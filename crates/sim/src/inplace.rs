@@ -9,21 +9,18 @@
 //! nothing with the engine but the geometry.
 
 mod act;
-pub mod campaign;
 mod disk;
-mod minimise;
 mod oracle;
 mod plan;
 pub mod scenarios;
 mod world;
 
 pub use act::Act;
-pub use minimise::minimise;
 pub use plan::{Plan, Policy};
 pub use world::Tally;
 
+use crate::acted::{Acted, Outcome};
 use crate::run::guarded_run;
-use crate::world::Failure;
 
 /// Everything that makes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,51 +31,59 @@ pub struct Run {
     pub acts: Vec<Act>,
 }
 
-/// Outcome of a run.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Failure and the act at which it happened, if any; an act beyond the last is the end of the run.
-    pub failure: Option<(usize, Failure)>,
-    /// Counts of what was done.
-    pub tally: Tally,
-}
+impl Acted for Run {
+    const ENGINE: &'static str = "in-place engine";
+    const COMMAND: &'static str = "zoneweave sim --inplace";
+    type Act = Act;
+    type Tally = Tally;
 
-impl Run {
-    /// Run of a seed.
-    #[must_use]
-    pub fn draw(seed: u64) -> Run {
+    fn draw(seed: u64) -> Run {
         let plan = Plan::draw(seed);
         let acts = act::draw(&plan);
         Run { plan, acts }
     }
-}
 
-/// Runs a run.
-#[must_use]
-pub fn run(run: &Run) -> Outcome {
-    let mut world = match guarded_run(|| world::World::new(&run.plan)) {
-        Ok(world) => world,
-        Err(failure) => return Outcome { failure: Some((0, failure)), tally: Tally::default() },
-    };
-    let mut failure = None;
-    for (index, act) in run.acts.iter().enumerate() {
-        match guarded_run(|| world.act(act)) {
-            Ok(true) => {}
-            // The array is refused, as promised: nothing can follow.
-            Ok(false) => return Outcome { failure: None, tally: world.tally() },
-            Err(found) => {
-                failure = Some((index, found));
-                break;
+    fn scenarios() -> Vec<(&'static str, Run)> {
+        scenarios::all()
+    }
+
+    fn plan(&self) -> String {
+        format!("{:?}", self.plan)
+    }
+
+    fn acts(&self) -> &[Act] {
+        &self.acts
+    }
+
+    fn with_acts(&self, acts: Vec<Act>) -> Run {
+        Run { plan: self.plan.clone(), acts }
+    }
+
+    fn run(&self) -> Outcome<Tally> {
+        let mut world = match guarded_run(|| world::World::new(&self.plan)) {
+            Ok(world) => world,
+            Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: Tally::default() },
+        };
+        let mut failure = None;
+        for (index, act) in self.acts.iter().enumerate() {
+            match guarded_run(|| world.act(act)) {
+                Ok(true) => {}
+                // The array is refused, as promised: nothing can follow.
+                Ok(false) => return Outcome { failure: None, hash: 0, tally: world.tally() },
+                Err(found) => {
+                    failure = Some((index, found));
+                    break;
+                }
             }
         }
+        if failure.is_none()
+            && let Err(found) = guarded_run(|| world.end())
+        {
+            failure = Some((self.acts.len(), found));
+        }
+        let tally = world.tally();
+        // After a panic, what the engine left behind is not taken apart in good order.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(world)));
+        Outcome { failure, hash: 0, tally }
     }
-    if failure.is_none()
-        && let Err(found) = guarded_run(|| world.end())
-    {
-        failure = Some((run.acts.len(), found));
-    }
-    let tally = world.tally();
-    // After a panic, what the engine left behind is not taken apart in good order.
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(world)));
-    Outcome { failure, tally }
 }

@@ -12,6 +12,7 @@
 //!
 //! Everything is drawn from the seed; a seed and a commit give the same event log to the bit.
 
+pub mod acted;
 mod baseline;
 mod bays;
 pub mod campaign;

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use sim::inplace::{Run, run, scenarios};
+use sim::acted::Acted;
+use sim::inplace::{Run, scenarios};
 
 #[test]
 fn scenarios_pass() {
     sim::catch_panics();
     for (name, scenario) in scenarios::all() {
-        let outcome = run(&scenario);
+        let outcome = scenario.run();
         assert!(outcome.failure.is_none(), "{name}: {:?}", outcome.failure);
         assert!(outcome.tally.requests > 0, "{name} asks something");
     }
@@ -20,7 +21,7 @@ fn seeds_pass_and_do_what_they_are_for() {
     let (mut crashes, mut checks, mut failures, mut refusals) = (0, 0, 0, 0);
     for seed in 0..300 {
         let drawn = Run::draw(seed);
-        let outcome = run(&drawn);
+        let outcome = drawn.run();
         if let Some((index, failure)) = &outcome.failure {
             panic!("seed {seed}, act {index}: {}\n{:?}", failure.what, drawn.plan);
         }

@@ -18,8 +18,8 @@ const SWITCH_FILE: &str = "crates/sim/src/bin/mutants/switch.rs";
 /// Path of the switch in the scratch copy.
 const SWITCH_IN_BASE: &str = "crates/base/src/switch.rs";
 const BASE: &str = "crates/base/src/lib.rs";
-/// Rooms of the in-place engine: its own world looks for bugs in them.
-const INPLACE: [&str; 2] = ["crates/array/src/inplace", "crates/block/"];
+/// Rooms of engines with a world of their own, which looks for bugs in them: its name in the switch.
+const WORLDS: [(&str, &str); 2] = [("crates/array/src/inplace", "InPlace"), ("crates/block/", "InPlace")];
 /// The list of the switch, before and after the scratch copy has filled it in.
 const LIST_EMPTY: &str = "pub const ALL: &[About] = &[];";
 /// Makes `mutant!` known everywhere: `base::mutant!`, in `base` too.
@@ -82,10 +82,11 @@ fn fill(switch: &str, mutants: &[Mutant]) -> Result<String> {
             Kind::Past => "past",
             Kind::Ours => "ours",
         };
-        let is_inplace = edits.iter().any(|edit| INPLACE.iter().any(|room| edit.file.starts_with(room)));
+        let lies_in = |room: &str| edits.iter().any(|edit| edit.file.starts_with(room));
+        let world = WORLDS.iter().find(|(room, _)| lies_in(room)).map_or("Log", |(_, world)| world);
         writeln!(
             list,
-            "    About {{ name: {name:?}, what: {breaks:?}, source: {source:?}, is_inplace: {is_inplace} }},"
+            "    About {{ name: {name:?}, what: {breaks:?}, source: {source:?}, world: World::{world} }},"
         )?;
     }
     list.push_str("];");
@@ -164,7 +165,7 @@ mod tests {
         let read = |path: &str| fs::read_to_string(to.0.join(path)).unwrap_or_default();
         assert_eq!(read("a.rs"), "if full && !base::mutant!(\"never-full\") {}\n");
         assert!(read(SWITCH_IN_BASE).contains(
-            "&[\n    About { name: \"never-full\", what: \"It is \\\"never\\\" full.\", source: \"past\", is_inplace: false },\n];"
+            "&[\n    About { name: \"never-full\", what: \"It is \\\"never\\\" full.\", source: \"past\", world: World::Log },\n];"
         ));
         assert!(read(SWITCH_FILE).contains("pub use base::switch::*;"));
         assert!(read(BASE).starts_with("mod a;\n") && read(BASE).contains("macro_rules! mutant"));

@@ -4,6 +4,7 @@ use super::act::Act;
 use super::disk::DiskHandle;
 use super::oracle::{Oracle, Reading, fill};
 use super::plan::{Plan, Policy};
+use crate::acted::Counts;
 use crate::world::Failure;
 use array::inplace::scrub::{ScrubRefused, ScrubState};
 use array::inplace::start::{Tuning, start};
@@ -54,9 +55,8 @@ pub struct Tally {
     pub commands: u64,
 }
 
-impl Tally {
-    /// Adds the counts of another run.
-    pub fn add(&mut self, other: &Tally) {
+impl Counts for Tally {
+    fn add(&mut self, other: &Tally) {
         self.requests += other.requests;
         self.requests_failed += other.requests_failed;
         self.blocks_verified += other.blocks_verified;

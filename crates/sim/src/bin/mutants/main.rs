@@ -5,7 +5,7 @@
 //! mutant being missed is left out, one kind of step after the other. `--minimise` prints the smallest scenario
 //! that finds it instead: what a bug of the past leaves behind once it is a mutant.
 
-mod inplace;
+mod acted;
 mod switch;
 
 use serde::Serialize;
@@ -16,7 +16,7 @@ use sim::{Failure, Keep, Scenario, Step, Tearing, catch_panics, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Instant;
-use switch::{ALL, About, choose};
+use switch::{ALL, About, World, choose};
 
 const HELP: &str =
     "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json | --minimise]";
@@ -156,8 +156,10 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     let began = Instant::now();
     choose(Some(about.name));
     assert!(switch::is(switch::number(about.name)), "this process has the bug");
-    let Search { found, runs, needs } =
-        if about.is_inplace { inplace::search(about.name, options) } else { search(about, options) };
+    let Search { found, runs, needs } = match about.world {
+        World::Log => search(about, options),
+        World::InPlace => acted::search::<sim::inplace::Run>(about.name, options),
+    };
     choose(None);
     let (found_by, failure) = found.map_or((None, String::new()), |(by, failure)| (Some(by), failure.what));
     let seconds = began.elapsed().as_secs_f64();

@@ -15,8 +15,18 @@ pub struct About {
     /// Origin of the idea: `others`, a mistake that another array of zoned drives has made; `past`, a bug that this
     /// engine once had; `ours`, a mechanism of this engine, or a check, taken away.
     pub source: &'static str,
-    /// It is a bug of the in-place engine, and its world looks for it.
-    pub is_inplace: bool,
+    /// World that looks for it.
+    pub world: World,
+}
+
+/// World in which a bug can show.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "an ordinary build lists no mutants")]
+pub enum World {
+    /// That of the log-structured engine and the baseline.
+    Log,
+    /// That of the in-place engine.
+    InPlace,
 }
 
 /// All of them.

@@ -1,7 +1,6 @@
-//! Many runs of the in-place world: all scenarios, then seeds shared out to threads.
+//! Many runs of a world of acts: all scenarios, then seeds shared out to threads.
 
-use super::scenarios;
-use super::{Outcome, Run, Tally, run};
+use super::{Acted, Counts, Outcome};
 use crate::Failure;
 use crate::campaign::Seeds;
 use std::collections::BTreeMap;
@@ -25,31 +24,38 @@ pub struct Through<'a> {
 
 /// Sums over many runs.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct Totals<T> {
     /// Runs of seeds.
     pub runs: u64,
     /// Runs of scenarios.
     pub scenarios: u64,
     /// Counts of all runs.
-    pub tally: Tally,
+    pub tally: T,
+    /// Hash over the event logs of all runs, whatever their order.
+    pub hash: u64,
     /// Seeds that failed, lowest first.
     pub failures: BTreeMap<u64, Failed>,
     /// Scenarios that failed.
     pub scenario_failures: BTreeMap<&'static str, Failed>,
 }
 
-impl Totals {
+impl<T: Counts> Totals<T> {
     /// Runs all scenarios.
     #[must_use]
-    pub fn of_scenarios() -> Totals {
+    pub fn of_scenarios<R: Acted<Tally = T>>() -> Totals<T> {
         let mut totals = Totals::default();
-        for (name, scenario) in scenarios::all() {
-            let Outcome { failure, tally } = run(&scenario);
+        for (name, scenario) in R::scenarios() {
+            let outcome = scenario.run();
             totals.scenarios += 1;
-            totals.tally.add(&tally);
-            totals.scenario_failures.extend(failure.map(|failure| (name, failure)));
+            totals.count(&outcome, 0);
+            totals.scenario_failures.extend(outcome.failure.map(|failure| (name, failure)));
         }
         totals
+    }
+
+    fn count(&mut self, outcome: &Outcome<T>, salt: u64) {
+        self.hash ^= outcome.hash.wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.tally.add(&outcome.tally);
     }
 
     /// Scenarios and seeds that failed.
@@ -63,15 +69,19 @@ impl Totals {
     /// # Panics
     /// When a thread cannot be started.
     #[must_use]
-    pub fn run(self, seeds: Seeds, go_on: &(dyn Fn(Through<'_>) -> bool + Sync)) -> Totals {
+    pub fn run<R: Acted<Tally = T>>(
+        self,
+        seeds: Seeds,
+        go_on: &(dyn Fn(Through<'_>) -> bool + Sync),
+    ) -> Totals<T> {
         let totals = Mutex::new(self);
         seeds.share_out(|seed| {
-            let Outcome { failure, tally } = run(&Run::draw(seed));
+            let outcome = R::draw(seed).run();
             let mut totals = totals.lock().expect("a run catches its panics");
             totals.runs += 1;
-            totals.tally.add(&tally);
-            let has_failed = failure.is_some();
-            totals.failures.extend(failure.map(|failure| (seed, failure)));
+            totals.count(&outcome, seed);
+            let has_failed = outcome.failure.is_some();
+            totals.failures.extend(outcome.failure.map(|failure| (seed, failure)));
             let failed = totals.failures.get(&seed).filter(|_| has_failed);
             go_on(Through { seed, failed, runs: totals.runs, failures: totals.failed() })
         });

@@ -1,28 +1,28 @@
-//! Search for mutants of the in-place engine, in its own world.
+//! Search for mutants in worlds of acts: those of the in-place engine and of the cache.
 
 use super::switch::choose;
 use super::{Form, Options, Search};
+use sim::acted::campaign::Totals;
+use sim::acted::{Acted, minimise};
 use sim::campaign::Seeds;
-use sim::inplace::campaign::Totals;
-use sim::inplace::{Run, minimise, run, scenarios};
 
 /// The first scenario or seed that fails because of the mutant.
-pub(super) fn search(mutant: &str, options: &Options) -> Search {
+pub(super) fn search<R: Acted>(mutant: &str, options: &Options) -> Search {
     let mut runs = 0;
-    let scenarios = if options.scenarios { scenarios::all() } else { Vec::new() };
+    let scenarios = if options.scenarios { R::scenarios() } else { Vec::new() };
     for (name, scenario) in scenarios {
         runs += 1;
-        if let Some(found) = judge(mutant, &scenario, || format!("in-place {name}"), options) {
+        if let Some(found) = judge(mutant, &scenario, || format!("{} {name}", R::ENGINE), options) {
             return Search { found: Some(found), runs, needs: Vec::new() };
         }
     }
     let (mut first, end) = (options.seed, options.seed + options.runs);
     while first < end {
         let seeds = Seeds { first, runs: end - first, jobs: options.jobs };
-        let totals = Totals::default().run(seeds, &|through| through.failed.is_none());
+        let totals = Totals::<R::Tally>::default().run::<R>(seeds, &|through| through.failed.is_none());
         // Every seed below the first that failed was begun before it, and ended.
         let Some(seed) = totals.failures.keys().next().copied() else { break };
-        if let Some(found) = judge(mutant, &Run::draw(seed), || format!("in-place seed {seed}"), options) {
+        if let Some(found) = judge(mutant, &R::draw(seed), || format!("{} seed {seed}", R::ENGINE), options) {
             let runs = runs + seed - options.seed + 1;
             return Search { found: Some(found), runs, needs: Vec::new() };
         }
@@ -32,20 +32,20 @@ pub(super) fn search(mutant: &str, options: &Options) -> Search {
 }
 
 /// The failure of a run, when it fails with the mutant and without it does not.
-fn judge(
+fn judge<R: Acted>(
     mutant: &str,
-    scenario: &Run,
+    scenario: &R,
     name: impl Fn() -> String,
     options: &Options,
 ) -> Option<(String, sim::Failure)> {
-    let (_, failure) = run(scenario).failure?;
+    let (_, failure) = scenario.run().failure?;
     if options.form == Form::Scenarios
         && let Some(smallest) = minimise(scenario)
     {
-        println!("{mutant}: {:?}\n{:#?}", smallest.plan, smallest.acts);
+        println!("{mutant}: {}\n{:#?}", smallest.plan(), smallest.acts());
     }
     choose(None);
-    let without = run(scenario).failure;
+    let without = scenario.run().failure;
     choose(Some(mutant));
     if let Some((_, failure)) = &without {
         eprintln!("without any mutant: {}", failure.what);
