@@ -51,6 +51,9 @@ pub struct Sim {
     /// Run the in-place engine on ordinary drives; scenarios are its own, by name
     #[arg(long, conflicts_with_all = ["trace", "output"])]
     pub inplace: bool,
+    /// Run the cache; scenarios are its own, by name
+    #[arg(long, conflicts_with_all = ["trace", "output", "inplace"])]
+    pub cache: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -107,8 +110,11 @@ impl std::fmt::Display for Origin {
 /// Runs what was asked for; exit code 1 when a run failed.
 pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
-    if options.inplace {
-        let failed = acted::run::<sim::inplace::Run>(options)?;
+    if options.inplace || options.cache {
+        let failed = match options.cache {
+            true => acted::run::<sim::cache::Run>(options)?,
+            false => acted::run::<sim::inplace::Run>(options)?,
+        };
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let origin = match (&options.scenario, options.seed) {

@@ -30,6 +30,8 @@ use zone::rules::Zone;
 
 /// First bytes of a footer block.
 const FOOTER_MAGIC: &[u8] = b"ZWFT";
+/// First bytes of a journal block of a cache.
+const JOURNAL_MAGIC: &[u8] = b"ZWCJRNL1";
 /// First bytes of a superblock of the baseline.
 const BASELINE_MAGIC: &[u8] = b"ZWRAIZN1";
 
@@ -74,6 +76,20 @@ pub struct Faults {
     pub shrink_next: u32,
     /// Zones that hold less than they should.
     pub capacity: BTreeMap<u32, u32>,
+}
+
+/// How a drive behaves.
+pub struct Manner<'a> {
+    /// Seed of all that is left to chance.
+    pub seed: u64,
+    /// Timing of commands.
+    pub latency: &'a Latency,
+    /// Effect of a power failure on transfers.
+    pub tearing: Tearing,
+    /// What was not flushed is lost when the power fails.
+    pub volatile_cache: bool,
+    /// It is a drive of the baseline.
+    pub is_of_baseline: bool,
 }
 
 /// A drive.
@@ -147,9 +163,25 @@ impl Drive {
     /// When the plan's geometry is impossible.
     #[must_use]
     pub fn new(plan: &Plan, geometry: Geometry, uuid: [u8; 16], member: usize) -> Drive {
+        let manner = Manner {
+            seed: plan.seed,
+            latency: &plan.latency,
+            tearing: plan.tearing,
+            volatile_cache: plan.volatile_cache,
+            is_of_baseline: plan.raizn.is_some(),
+        };
+        Drive::with_manner(&manner, geometry, uuid, member)
+    }
+
+    /// A new drive that behaves in a manner, empty.
+    ///
+    /// # Panics
+    /// When the geometry is impossible.
+    #[must_use]
+    pub fn with_manner(plan: &Manner<'_>, geometry: Geometry, uuid: [u8; 16], member: usize) -> Drive {
         assert!(geometry.zones > SUPERBLOCK_ZONES, "superblocks leave zones for data");
         let media = EmulatedDrive::on_heap(geometry, uuid).expect("plans are validated");
-        let pace = match &plan.latency {
+        let pace = match plan.latency {
             Latency::Random { typical_ns, slow_ns, slow_per_mille } => {
                 Pace::Random { typical_ns: *typical_ns, slow_ns: *slow_ns, slow_per_mille: *slow_per_mille }
             }
@@ -177,7 +209,7 @@ impl Drive {
             faults: Faults::default(),
             flushed: if plan.volatile_cache { vec![0; zones] } else { Vec::new() },
             moves: vec![false; zones],
-            is_of_baseline: plan.raizn.is_some(),
+            is_of_baseline: plan.is_of_baseline,
             before_reset: None,
             done: Vec::new(),
             history: History::default(),
@@ -266,15 +298,20 @@ impl Drive {
         trace.note(now, &Event::of_command(self.member, kind, &command));
         let number = self.next_number;
         self.next_number += 1;
-        let (effect_at, due) = if power.recovering { (now, now) } else { self.times(now, number, &command) };
+        let at_once = power.recovering && (!power.reorders || power.is_off());
+        let (effect_at, due) = if at_once { (now, now) } else { self.times(now, number, &command) };
         let covers = match command.op {
             Op::Flush if !self.flushed.is_empty() => self.ends(),
             _ => Vec::new(),
         };
         let covers_windows = (!covers.is_empty()).then(|| self.history.mark(&self.media));
         assert!(now <= effect_at && effect_at <= due, "a command takes effect before it is done");
-        let command = Some(command);
-        let completion = None;
+        // What comes after the power has failed has no effect.
+        let is_too_late = power.recovering && power.reorders && power.is_off();
+        let (command, completion) = match is_too_late {
+            true => (None, Some(refused(command, Status::DeviceGone))),
+            false => (Some(command), None),
+        };
         self.flight.push(InFlight {
             number,
             kind,
@@ -318,6 +355,9 @@ impl Drive {
         if self.dead || power.is_off() {
             // In service the world stops when the power fails; recovery has to be told.
             if self.dead || power.recovering {
+                if power.reorders && !self.dead {
+                    self.strand_flight();
+                }
                 completions.extend(self.flight.drain(..).map(gone));
             }
             return;
@@ -605,6 +645,7 @@ impl Drive {
                 if is_superblock { Kind::Superblock } else { Kind::Log }
             }
             Op::Write { .. } | Op::Append { .. } if command.zone.0 < SUPERBLOCK_ZONES => Kind::Superblock,
+            Op::Write { frames, .. } if frames.last().is_some_and(is_journal) => Kind::Log,
             Op::Write { offset: 0, frames } => {
                 let header = frames.first().and_then(|frame| SegmentHeader::decode(&frame.data));
                 self.moves[zone] = header.is_some_and(|header| header.stream == Stream::Gc);
@@ -758,6 +799,11 @@ impl Drive {
             }
         }
     }
+}
+
+/// True for a journal block of a cache.
+fn is_journal(frame: &Frame) -> bool {
+    frame.data.starts_with(JOURNAL_MAGIC)
 }
 
 /// End of what is written in a zone, committed or not.

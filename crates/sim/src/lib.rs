@@ -15,6 +15,7 @@
 pub mod acted;
 mod baseline;
 mod bays;
+pub mod cache;
 pub mod campaign;
 mod checkers;
 mod clients;

@@ -33,6 +33,9 @@ pub struct Power {
     /// Recovery is under way: code that waits for every command. Drives then answer at once, and all of
     /// them when the power fails.
     pub recovering: bool,
+    /// Recovery keeps several commands in flight: they take their time, and those in flight when the power fails may have
+    /// taken effect.
+    pub reorders: bool,
     fuses: Vec<Fuse>,
 }
 

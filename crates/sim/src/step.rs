@@ -47,7 +47,7 @@ pub enum Kind {
     Reset,
     /// The cache is flushed.
     Flush,
-    /// Parity, or another record but a superblock, is appended to a log of the baseline.
+    /// Parity, or another record but a superblock, is appended to a log of the baseline; entries go to a journal of a cache.
     Log,
 }
 

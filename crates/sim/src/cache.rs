@@ -1,0 +1,90 @@
+//! Simulation of the cache: clients, drives that break and lose power, an oracle by key and a ledger of what is missed.
+//!
+//! ```text
+//!   seed ─> plan, acts ─> world: cache <──> rack of drives <── power, faults
+//!                           ├─ clients <─> oracle: what an answer may be
+//!                           │         `──> ledger: what may be missed, and why
+//!                           └─ at rest: zones, media, copies of the drives that are mounted anew
+//! ```
+//! A run is a plan and a list of acts; a seed draws both. The drives are those of the other simulations ([`crate::run()`]).
+
+mod act;
+mod client;
+mod copies;
+mod ledger;
+mod oracle;
+mod plan;
+mod rest;
+pub mod scenarios;
+mod tally;
+mod world;
+
+pub use act::{Act, Change, Expiry, Filler, Moment};
+pub use plan::Plan;
+pub use tally::Tally;
+
+use crate::acted::{Acted, Outcome};
+use crate::run::guarded_run;
+
+/// Everything that makes a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Cache and drives.
+    pub plan: Plan,
+    /// What happens.
+    pub acts: Vec<Act>,
+}
+
+impl Acted for Run {
+    const ENGINE: &'static str = "cache";
+    const COMMAND: &'static str = "zoneweave sim --cache";
+    type Act = Act;
+    type Tally = Tally;
+
+    fn draw(seed: u64) -> Run {
+        let plan = Plan::draw(seed);
+        let acts = act::draw(&plan);
+        Run { plan, acts }
+    }
+
+    fn scenarios() -> Vec<(&'static str, Run)> {
+        scenarios::all()
+    }
+
+    fn plan(&self) -> String {
+        format!("{:?}", self.plan)
+    }
+
+    fn acts(&self) -> &[Act] {
+        &self.acts
+    }
+
+    fn with_acts(&self, acts: Vec<Act>) -> Run {
+        Run { plan: self.plan.clone(), acts }
+    }
+
+    fn run(&self) -> Outcome<Tally> {
+        let mut world = match guarded_run(|| world::World::new(&self.plan)) {
+            Ok(world) => world,
+            Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: Tally::default() },
+        };
+        let mut failure = None;
+        for (index, act) in self.acts.iter().enumerate() {
+            match guarded_run(|| world.act(act)) {
+                Ok(true) => {}
+                // The mount is refused, as promised: nothing can follow.
+                Ok(false) => return world.outcome(None),
+                Err(found) => {
+                    failure = Some((index, found));
+                    break;
+                }
+            }
+        }
+        if failure.is_none()
+            && let Err(found) = guarded_run(|| world.end())
+        {
+            failure = Some((self.acts.len(), found));
+        }
+        world.outcome(failure)
+    }
+}

@@ -1,0 +1,317 @@
+//! Acts of a run: what clients ask, and what goes wrong.
+
+use super::plan::Plan;
+use crate::step::{At, Kind};
+use base::random::Random;
+
+/// Keys of clients.
+pub(super) const KEYS: usize = 24;
+
+/// When a value expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never.
+    Never,
+    /// So many milliseconds from now.
+    After(u64),
+}
+
+/// What a value is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filler {
+    /// Dots.
+    Dots,
+    /// A block of a drive, as it is on the media: a page, a journal block, a header or a superblock.
+    Block,
+    /// A record of an earlier version of the key.
+    Record,
+}
+
+/// What an operation that reads and decides makes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Keep,
+    /// It is removed.
+    Remove,
+    /// Another value, if there is an object (or there is none).
+    StoreIf {
+        /// There must be one.
+        exists: bool,
+    },
+    /// One more than the count that is there; one, when there is none.
+    Count,
+    /// The same value with another expiry.
+    Expire(Expiry),
+}
+
+/// When the power fails, or the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Kind of commands that count.
+    pub kind: Kind,
+    /// Commands of this kind that take effect before.
+    pub skip: u32,
+}
+
+impl Moment {
+    pub(super) fn at(self) -> At {
+        At { kind: self.kind, skip: self.skip }
+    }
+}
+
+/// An act. Keys and drives are numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// A client reads a key.
+    Get(usize),
+    /// A client stores a value.
+    Set {
+        /// The key.
+        key: usize,
+        /// Bytes of the value, at least.
+        bytes: usize,
+        /// What it is filled with.
+        filler: Filler,
+        /// When it expires.
+        expiry: Expiry,
+    },
+    /// A client removes a key.
+    Remove(usize),
+    /// A client reads, decides and writes.
+    Update {
+        /// The key.
+        key: usize,
+        /// The decision.
+        change: Change,
+        /// Bytes of the value, at least.
+        bytes: usize,
+    },
+    /// A client clears the namespace of a key, or all of them.
+    Clear {
+        /// The key; `None` is all namespaces.
+        key: Option<usize>,
+    },
+    /// Time passes, in nanoseconds, or until so many events have happened.
+    Wait {
+        /// Nanoseconds.
+        nanos: u64,
+        /// Events.
+        events: u64,
+    },
+    /// The wall clock is set, by milliseconds.
+    SetClock(i64),
+    /// All requests are answered.
+    Drain,
+    /// Everything comes to rest and is checked.
+    Rest,
+    /// Every key is read.
+    ReadAll,
+    /// The power fails now (or only the process ends), and the cache is mounted anew.
+    Stop {
+        /// The power fails, too.
+        power: bool,
+        /// The power fails in the mount.
+        cut: Option<Moment>,
+    },
+    /// The power will fail at a command (or only the process ends), and the cache is mounted anew.
+    StopAt {
+        /// The power fails, too.
+        power: bool,
+        /// The command.
+        at: Moment,
+    },
+    /// A drive is missing from the next mount on.
+    Away(usize),
+    /// All drives are there from the next mount on, those that died, too.
+    Back,
+    /// A drive is exchanged for an empty one at the next mount.
+    Blank(usize),
+    /// A drive dies, now or at a command.
+    Die {
+        /// The drive.
+        drive: usize,
+        /// The command.
+        at: Option<Moment>,
+    },
+    /// A drive refuses a write.
+    WriteFault {
+        /// The drive.
+        drive: usize,
+        /// The write.
+        at: Moment,
+    },
+    /// Bits flip in blocks of a drive.
+    Rot {
+        /// The drive.
+        drive: usize,
+        /// Blocks.
+        blocks: usize,
+    },
+    /// Blocks of a drive cannot be read any more.
+    Spoil {
+        /// The drive.
+        drive: usize,
+        /// Blocks.
+        blocks: usize,
+    },
+    /// Reads of a drive return another block.
+    Misread {
+        /// The drive.
+        drive: usize,
+        /// Reads.
+        count: u32,
+    },
+    /// Reads of a drive return what was there before the zone was reset.
+    Stale {
+        /// The drive.
+        drive: usize,
+        /// Reads.
+        count: u32,
+    },
+    /// The next mount has an index for objects of this many bytes.
+    Resize(u64),
+}
+
+/// Faults that a run may have: most runs have few of them, so that those that are on meet often.
+struct Weather {
+    expiry: bool,
+    clocks: bool,
+    clears: bool,
+    updates: bool,
+    large: bool,
+    media: u64,
+    drives: bool,
+    resize: bool,
+    power: u64,
+    keys: usize,
+}
+
+impl Weather {
+    fn draw(random: &mut Random) -> Weather {
+        Weather {
+            expiry: random.chance(1, 2),
+            clocks: random.chance(1, 4),
+            clears: random.chance(1, 3),
+            updates: random.chance(1, 2),
+            large: random.chance(1, 2),
+            media: if random.chance(1, 4) { 1 + random.below(4) } else { 0 },
+            drives: random.chance(1, 3),
+            resize: random.chance(1, 3),
+            power: random.below(4),
+            keys: [2, 4, 8, 16, KEYS][random.index(5)],
+        }
+    }
+}
+
+fn moment(random: &mut Random, kinds: &[Kind]) -> Moment {
+    let kind = kinds[random.index(kinds.len())];
+    let few = if kind == Kind::Any { 60 } else { 8 };
+    Moment { kind, skip: u32::try_from(random.below(few)).expect("few") }
+}
+
+const KINDS: [Kind; 8] =
+    [Kind::Any, Kind::Any, Kind::Chunk, Kind::Log, Kind::Header, Kind::Superblock, Kind::Reset, Kind::Flush];
+
+/// Acts of a plan.
+pub(super) fn draw(plan: &Plan) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4eac);
+    let mut acts = Vec::new();
+    let weather = Weather::draw(&mut random);
+    for _ in 0..1 + random.below(6) {
+        if weather.power > 1 && random.chance(1, 3) {
+            let power = weather.power == 2 || random.chance(1, 2);
+            acts.push(Act::StopAt { power, at: moment(&mut random, &KINDS) });
+        }
+        for _ in 0..10 + random.below(140) {
+            acts.push(draw_one(plan, &weather, &mut random));
+        }
+        if random.chance(1, 2) {
+            acts.push(Act::Rest);
+        }
+        draw_stop(plan, &weather, &mut random, &mut acts);
+        if random.chance(1, 2) {
+            acts.push(Act::ReadAll);
+        }
+    }
+    acts
+}
+
+/// An end of a life of the cache, with what changes before the next one.
+fn draw_stop(plan: &Plan, weather: &Weather, random: &mut Random, acts: &mut Vec<Act>) {
+    if weather.drives && plan.drives > 1 {
+        acts.push(Act::Back);
+        let drive = random.index(plan.drives);
+        match random.below(6) {
+            0 | 1 => acts.push(Act::Away(drive)),
+            2 => acts.push(Act::Blank(drive)),
+            3 => acts.push(Act::Die { drive, at: Some(moment(random, &KINDS)) }),
+            _ => {}
+        }
+    }
+    if weather.resize && random.chance(1, 2) {
+        acts.push(Act::Resize(64 << random.below(7)));
+    }
+    let power = weather.power > 0 && random.chance(2, 3);
+    let cut = random.chance(1, 3).then(|| moment(random, &KINDS));
+    acts.push(Act::Stop { power, cut });
+}
+
+fn draw_one(plan: &Plan, weather: &Weather, random: &mut Random) -> Act {
+    let key = random.index(weather.keys);
+    let sizes: &[usize] = if weather.large { &[20, 100, 700, 3000, 9000] } else { &[10, 40, 200] };
+    let bytes = sizes[random.index(sizes.len())];
+    let expiry = match weather.expiry && random.chance(1, 3) {
+        true => Expiry::After(random.below(40)),
+        false => Expiry::Never,
+    };
+    match random.below(100) {
+        0..30 => {
+            let filler = [Filler::Dots, Filler::Dots, Filler::Block, Filler::Record][random.index(4)];
+            Act::Set { key, bytes, filler, expiry }
+        }
+        30..38 => Act::Remove(key),
+        38..46 if weather.updates => {
+            let changes = [
+                Change::Keep,
+                Change::Remove,
+                Change::StoreIf { exists: random.chance(1, 2) },
+                Change::Count,
+                Change::Count,
+                Change::Expire(expiry),
+            ];
+            Act::Update { key, change: changes[random.index(6)], bytes }
+        }
+        46 if weather.clears => Act::Clear { key: random.chance(2, 3).then_some(key) },
+        47 if weather.clocks => {
+            let by = i64::try_from(random.below(80)).expect("small");
+            Act::SetClock(if random.chance(1, 2) { -by } else { by })
+        }
+        48 if weather.media > 0 => draw_fault(plan, weather, random),
+        49 if weather.drives && random.chance(1, 8) => draw_loss(plan, random),
+        50 if random.chance(1, 4) => Act::Drain,
+        51 if random.chance(1, 8) => Act::Rest,
+        52..70 => Act::Wait { nanos: 1 << random.below(27), events: 1 + random.below(40) },
+        _ => Act::Get(key),
+    }
+}
+
+fn draw_fault(plan: &Plan, weather: &Weather, random: &mut Random) -> Act {
+    let drive = random.index(plan.drives);
+    let blocks = 1 + random.index(6);
+    let count = 1 + u32::try_from(random.below(6)).expect("few");
+    match weather.media {
+        1 => Act::Rot { drive, blocks },
+        2 => Act::Spoil { drive, blocks },
+        _ => Act::Misread { drive, count },
+    }
+}
+
+fn draw_loss(plan: &Plan, random: &mut Random) -> Act {
+    let drive = random.index(plan.drives);
+    match random.below(3) {
+        0 => Act::Die { drive, at: None },
+        1 => Act::Die { drive, at: Some(moment(random, &KINDS)) },
+        _ => Act::WriteFault { drive, at: moment(random, &[Kind::Any, Kind::Chunk, Kind::Log]) },
+    }
+}

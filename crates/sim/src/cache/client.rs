@@ -1,0 +1,423 @@
+//! Clients: what they ask for, what the cache decides for them, and whether its answers are right.
+
+use super::act::{Change, Expiry, Filler, KEYS};
+use super::oracle::{full_key, name_of};
+use super::plan::VALUE_MAX;
+use super::world::World;
+use crate::tally::Failure;
+use ::cache::format::record;
+use ::cache::request::{
+    Cache, Change as Verdict, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, RequestId,
+    WallMillis,
+};
+use base::units::ZoneIndex;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Get,
+    /// Its version.
+    Set(u64),
+    Remove(u64),
+    Update(u64),
+    Clear(Option<Namespace>),
+}
+
+/// A request under way.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub key: usize,
+    pub asked: Asked,
+    /// Version of the key that was begun last when it was asked; of all keys for a clear.
+    pub begun: Vec<u64>,
+}
+
+/// What the cache was told when it asked for a decision.
+#[derive(Clone, Debug)]
+struct Decided {
+    before: Option<Object>,
+    wall: u64,
+    verdict: Verdict,
+}
+
+/// Requests and decisions.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    pub pending: BTreeMap<u64, Pending>,
+    decisions: Arc<Mutex<Vec<(u64, Decided)>>>,
+    decided: BTreeMap<u64, Decided>,
+    next: u64,
+}
+
+impl Desk {
+    /// The process has ended.
+    pub fn forget(&mut self) {
+        self.pending.clear();
+        self.decided.clear();
+        self.decisions.lock().expect("nobody panics with it").clear();
+    }
+
+    /// Keys that requests under way may change.
+    pub fn keys_in_change(&self) -> Vec<usize> {
+        let all = self.pending.values().filter(|pending| !matches!(pending.asked, Asked::Get));
+        all.map(|pending| pending.key).collect()
+    }
+}
+
+/// A request or an answer, for the log.
+#[derive(Hash)]
+struct Told {
+    what: &'static str,
+    id: u64,
+    key: usize,
+    version: u64,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Told { what, id, key, version } = self;
+        write!(f, "request {id} {what} key {key} version {version}")
+    }
+}
+
+impl World {
+    /// A client reads.
+    pub(super) fn get(&mut self, key: usize) -> Result<(), Failure> {
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Get, Op::Get { key: name })
+    }
+
+    /// A client stores.
+    pub(super) fn set(
+        &mut self,
+        key: usize,
+        bytes: usize,
+        filler: Filler,
+        expiry: Expiry,
+    ) -> Result<(), Failure> {
+        let version = self.oracle.begin(key);
+        let value = self.value(key, version, bytes, filler);
+        let flags = u32::try_from(version % 3).expect("small");
+        let object = Object { value, flags, expires: self.expires(expiry) };
+        self.oracle.define(key, version, Some(object.clone()));
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Set(version), Op::Set { key: name, object })
+    }
+
+    /// A client removes.
+    pub(super) fn remove(&mut self, key: usize) -> Result<(), Failure> {
+        let version = self.oracle.begin(key);
+        self.oracle.define(key, version, None);
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Remove(version), Op::Remove { key: name })
+    }
+
+    /// A client clears.
+    pub(super) fn clear(&mut self, key: Option<usize>) -> Result<(), Failure> {
+        let namespace = key.map(|key| name_of(key).0);
+        for other in 0..KEYS {
+            if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
+                let version = self.oracle.begin(other);
+                self.oracle.define(other, version, None);
+            }
+        }
+        self.ask(key.unwrap_or(0), Asked::Clear(namespace), Op::Clear { namespace })
+    }
+
+    /// A client reads, decides and writes.
+    pub(super) fn update(&mut self, key: usize, change: Change, bytes: usize) -> Result<(), Failure> {
+        let version = self.oracle.begin(key);
+        let id = self.desk.next + 1;
+        let decisions = self.desk.decisions.clone();
+        let expires = match change {
+            Change::Expire(expiry) => self.expires(expiry),
+            _ => None,
+        };
+        let value = self.value(key, version, bytes, Filler::Dots);
+        let decide = move |before: Option<&Object>, wall: WallMillis| {
+            let verdict = verdict(change, before, (value, version, expires));
+            let decided = Decided { before: before.cloned(), wall: wall.0, verdict: verdict.clone() };
+            decisions.lock().expect("nobody panics with it").push((id, decided));
+            verdict
+        };
+        let (_, name) = name_of(key);
+        self.ask(key, Asked::Update(version), Op::Update { key: name, decide: Box::new(decide) })
+    }
+
+    fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
+        while self.desk.pending.len() >= self.plan.depth {
+            if !self.step("a client")? {
+                return Ok(());
+            }
+        }
+        self.desk.next += 1;
+        let id = self.desk.next;
+        let begun: Vec<u64> = (0..KEYS).map(|key| self.oracle.begun(key)).collect();
+        self.note(&Told { what: "asks for", id, key, version: begun[key] });
+        if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
+            self.ledger.disturb(key);
+        }
+        self.desk.pending.insert(id, Pending { key, asked, begun });
+        let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
+        let (now, wall) = (self.clock.now, self.clock.tell());
+        self.volume().submit(now, wall, request);
+        self.turn()
+    }
+
+    /// What a request that may have been done in part costs is not owed any more.
+    pub(super) fn give_up(&mut self, key: usize, asked: Asked) {
+        match asked {
+            Asked::Get => {}
+            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => self.ledger.touch(key),
+            Asked::Clear(namespace) => {
+                for other in 0..KEYS {
+                    if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
+                        self.ledger.forgive(other);
+                    }
+                }
+            }
+        }
+    }
+
+    fn expires(&self, expiry: Expiry) -> Option<WallMillis> {
+        match expiry {
+            Expiry::Never => None,
+            Expiry::After(millis) => Some(WallMillis(self.clock.wall() + millis)),
+        }
+    }
+
+    /// Value of a version: its name, and something that may look like what the cache writes.
+    fn value(&mut self, key: usize, version: u64, bytes: usize, filler: Filler) -> Vec<u8> {
+        let mut value = format!("{key}:{version}:").into_bytes();
+        match filler {
+            Filler::Dots => {}
+            Filler::Block => value.extend(self.any_block()),
+            Filler::Record => {
+                let old = self.oracle.last(key).filter(|old| old.value.len() < 2_000);
+                let old = old.map(|old| record::encode(&full_key(key), old)).unwrap_or_default();
+                while !old.is_empty() && value.len() < bytes {
+                    value.extend_from_slice(&old);
+                }
+            }
+        }
+        value.resize(value.len().max(bytes).min(VALUE_MAX - 100), b'.');
+        value
+    }
+
+    /// A block of a drive, as it is on the media.
+    fn any_block(&mut self) -> Vec<u8> {
+        let drive = self.random.index(self.plan.drives);
+        let zone = ZoneIndex(u32::try_from(self.random.below(u64::from(self.plan.zones))).expect("a u32"));
+        let mut rack = self.rack.lock();
+        let written = rack.drives[drive].media().zone(zone).write_pointer;
+        if written == 0 {
+            return Vec::new();
+        }
+        let offset = u32::try_from(self.random.below(u64::from(written))).expect("a u32");
+        rack.drives[drive].peek(zone, offset).map(|frame| frame.data.to_vec()).unwrap_or_default()
+    }
+
+    /// Notes what was decided in a turn.
+    pub(super) fn note_decisions(&mut self) -> Result<(), Failure> {
+        let new = std::mem::take(&mut *self.desk.decisions.lock().expect("nobody panics with it"));
+        for (id, decided) in new {
+            let pending =
+                self.desk.pending.get(&id).ok_or_else(|| Failure::new("decided after the answer"))?;
+            let Asked::Update(version) = pending.asked else { unreachable!("others decide nothing") };
+            let key = pending.key;
+            self.note(&Told { what: "decides on", id, key, version });
+            if decided.wall < self.clock.latest {
+                return Err(Failure::new(format!("request {id} was decided at a time that had passed")));
+            }
+            match &decided.verdict {
+                Verdict::Keep => {}
+                Verdict::Remove => self.oracle.define(key, version, None),
+                Verdict::Store(object) => self.oracle.define(key, version, Some(object.clone())),
+            }
+            if self.desk.decided.insert(id, decided).is_some() {
+                return Err(Failure::new(format!("request {id} was decided twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges an answer.
+    pub(super) fn judge(&mut self, Reply { id, outcome }: Reply) -> Result<(), Failure> {
+        let id = id.0;
+        let pending = self.desk.pending.remove(&id);
+        let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
+        let Pending { key, asked, ref begun } = pending;
+        self.tally.requests += 1;
+        let told = |what, version| Told { what, id, key, version };
+        if let Outcome::Refused(refusal) = outcome {
+            self.note(&told("is refused", 0));
+            return self.judge_refusal(&pending, refusal);
+        }
+        match (asked, outcome) {
+            (Asked::Get, Outcome::Found(Some(object))) => {
+                let version = self.saw(key, &object, self.clock.latest)?;
+                self.note(&told("finds", version));
+            }
+            (Asked::Get, Outcome::Found(None)) => {
+                self.note(&told("misses", 0));
+                self.missed(key, begun[key], self.clock.latest)?;
+            }
+            (Asked::Set(version), Outcome::Stored) => {
+                self.note(&told("stored", version));
+                self.stored(key, version);
+            }
+            (Asked::Remove(version), Outcome::Removed(was_there)) => {
+                self.note(&told("removed", version));
+                if was_there && !self.oracle.may_exist(key, self.clock.latest) {
+                    return Err(Failure::new(format!("key {key}: something was removed that was not there")));
+                }
+                if !was_there {
+                    self.missed(key, version - 1, self.clock.latest)?;
+                }
+                self.oracle.acknowledge(key, version);
+                self.ledger.touch(key);
+            }
+            (Asked::Update(version), Outcome::Updated { before, change }) => {
+                self.note(&told("updated", version));
+                self.updated(&pending, (id, version), before, change)?;
+            }
+            (Asked::Clear(namespace), Outcome::Cleared) => {
+                self.note(&told("cleared", 0));
+                for (other, begun) in begun.iter().enumerate() {
+                    if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
+                        self.oracle.acknowledge(other, *begun);
+                        self.ledger.forgive(other);
+                    }
+                }
+            }
+            (asked, outcome) => {
+                return Err(Failure::new(format!("{asked:?} of key {key} is answered by {outcome:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_refusal(&mut self, pending: &Pending, refusal: Refusal) -> Result<(), Failure> {
+        self.tally.refused += 1;
+        self.give_up(pending.key, pending.asked);
+        match refusal {
+            Refusal::NoDrive if self.may_freeze() => Ok(()),
+            Refusal::KeyTooLong | Refusal::ObjectTooLarge | Refusal::NoDrive => {
+                Err(Failure::new(format!("request of key {} is refused: {refusal:?}", pending.key)))
+            }
+        }
+    }
+
+    fn stored(&mut self, key: usize, version: u64) {
+        self.oracle.acknowledge(key, version);
+        self.ledger.touch(key);
+        let counters = *self.volume().shard().counters();
+        self.ledger.owe(key, version, &counters);
+    }
+
+    /// An object was shown to a client.
+    fn saw(&mut self, key: usize, object: &Object, wall: u64) -> Result<u64, Failure> {
+        let version = self.oracle.judge(key, object, wall)?;
+        let counters = *self.volume().shard().counters();
+        self.tally.owed_found += u64::from(self.ledger.is_owed(key, version, &counters));
+        self.oracle.acknowledge(key, version);
+        self.tally.hits += 1;
+        Ok(version)
+    }
+
+    /// Nothing was found under a key by a request that comes after version `last`.
+    fn missed(&mut self, key: usize, last: u64, wall: u64) -> Result<(), Failure> {
+        self.tally.misses += 1;
+        let counters = *self.volume().shard().counters();
+        if let Some((version, object)) = self.oracle.newest(key, last) {
+            let is_live = object.expires.is_none_or(|at| at.0 > wall);
+            // Once it has expired, the keys that the index cannot tell from it go with it.
+            if !is_live {
+                self.ledger.touch(key);
+            }
+            let changing = self.desk.keys_in_change();
+            let mates =
+                changing.into_iter().filter(|other| *other != key && self.ledger.are_mates(*other, key));
+            let is_disturbed = mates.count() > 0;
+            if is_live && !is_disturbed && self.ledger.is_owed(key, version, &counters) {
+                return Err(Failure::new(format!(
+                    "key {key}: version {version} was forgotten without a cause"
+                )));
+            }
+            self.tally.misses_owed += u64::from(is_live);
+        }
+        self.oracle.missed(key, last, wall);
+        Ok(())
+    }
+
+    fn updated(
+        &mut self,
+        pending: &Pending,
+        (id, version): (u64, u64),
+        before: Option<Object>,
+        change: Kind,
+    ) -> Result<(), Failure> {
+        let key = pending.key;
+        let decided = self.desk.decided.remove(&id);
+        let decided = decided.ok_or_else(|| Failure::new(format!("request {id}: nobody was asked")))?;
+        if decided.before != before {
+            return Err(Failure::new(format!("request {id} was decided upon something else than is said")));
+        }
+        match &before {
+            Some(object) => _ = self.saw(key, object, decided.wall)?,
+            None => self.missed(key, version - 1, decided.wall)?,
+        }
+        match (change, &decided.verdict) {
+            (Kind::Kept, Verdict::Keep) => {}
+            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version),
+            (Kind::Removed, Verdict::Remove) => {
+                self.oracle.acknowledge(key, version);
+                self.ledger.touch(key);
+            }
+            (change, verdict) => {
+                return Err(Failure::new(format!("request {id}: {verdict:?} was decided, {change:?} done")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decision on an object, with the value of the version.
+fn verdict(
+    change: Change,
+    before: Option<&Object>,
+    (value, version, expires): (Vec<u8>, u64, Option<WallMillis>),
+) -> Verdict {
+    match change {
+        Change::Keep => Verdict::Keep,
+        Change::Remove => Verdict::Remove,
+        Change::StoreIf { exists } if before.is_some() == exists => {
+            Verdict::Store(Object { value, flags: 0, expires: None })
+        }
+        Change::StoreIf { .. } => Verdict::Keep,
+        Change::Count => {
+            let mut value = value;
+            value.extend_from_slice(format!("#{}", count_of(before) + 1).as_bytes());
+            Verdict::Store(Object { value, flags: 0, expires: None })
+        }
+        Change::Expire(_) => match before {
+            Some(before) => {
+                // The version's name at the end keeps it apart from the one before.
+                let mut value = before.value.clone();
+                value.truncate(VALUE_MAX - 200);
+                value.extend_from_slice(format!("@{version}").as_bytes());
+                Verdict::Store(Object { value, flags: before.flags, expires })
+            }
+            None => Verdict::Keep,
+        },
+    }
+}
+
+/// Count that a value ends in; zero when it ends in none.
+fn count_of(object: Option<&Object>) -> u64 {
+    let tail = object.and_then(|object| object.value.rsplit(|byte| *byte == b'#').next());
+    tail.and_then(|tail| std::str::from_utf8(tail).ok()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,87 @@
+//! Copies of the drives, mounted as they are: what would be found if the process ended now.
+
+use super::act::KEYS;
+use super::oracle::name_of;
+use super::world::World;
+use crate::tally::Failure;
+use ::cache::request::{Cache, Object, Op, Outcome, Request, RequestId, WallMillis};
+use ::cache::{CacheVolume, Status, check, mount};
+use base::time::{Instant, Nanos};
+use drive::emulated::EmulatedDrive;
+use zone::device::ZonedDevice;
+use zone::drives::DriveSet;
+
+/// Turns after which a copy should have answered.
+const TURNS_MAX: u32 = 10_000;
+
+/// What was read from a copy.
+pub(super) struct Read {
+    /// Objects by key.
+    pub objects: Vec<Option<Object>>,
+    pub status: Status,
+    /// What a check found wrong.
+    pub problems: Vec<String>,
+    /// The drives, after the mount.
+    pub drives: DriveSet,
+}
+
+impl World {
+    /// Copies of some drives; the others are missing.
+    pub(super) fn copy(&self, present: &[usize]) -> DriveSet {
+        let rack = self.rack.lock();
+        let device = |drive: usize| -> Option<Box<dyn ZonedDevice>> {
+            if !present.contains(&drive) {
+                return None;
+            }
+            let media = rack.drives[drive].media().heap_snapshot().expect("media in memory");
+            Some(Box::new(EmulatedDrive::from_heap(media).expect("media of a drive")))
+        };
+        DriveSet::new((0..self.plan.drives).map(device).collect())
+    }
+
+    /// Mounts copies and reads every key; `None` when the mount is refused. What is found is held against the oracle.
+    pub(super) fn read_copy(&mut self, mut drives: DriveSet, what: &str) -> Result<Option<Read>, Failure> {
+        let wall = WallMillis(self.clock.latest);
+        let Ok(findings) = check(&mut drives, Instant(0)) else { return Ok(None) };
+        let Ok(mut volume) = mount(drives, Instant(0), wall, self.plan.options()) else { return Ok(None) };
+        let objects = answers(&mut volume, wall)?;
+        for (key, object) in objects.iter().enumerate() {
+            if let Some(object) = object {
+                let judged = self.oracle.judge(key, object, wall.0);
+                judged.map_err(|failure| Failure::new(format!("{what}: {}", failure.what)))?;
+            }
+        }
+        self.tally.copies += 1;
+        let status = volume.status();
+        let problems = findings.problems;
+        Ok(Some(Read { objects, status, problems, drives: volume.into_drives() }))
+    }
+}
+
+/// What a cache answers to a read of every key.
+fn answers(volume: &mut CacheVolume, wall: WallMillis) -> Result<Vec<Option<Object>>, Failure> {
+    for key in 0..KEYS {
+        let (namespace, name) = name_of(key);
+        let id = RequestId(u64::try_from(key).expect("few keys"));
+        volume.submit(Instant(0), wall, Request { id, namespace, op: Op::Get { key: name } });
+    }
+    let mut objects = vec![None; KEYS];
+    let (mut open, mut now) = (KEYS, Instant(0));
+    for _ in 0..TURNS_MAX {
+        let mut replies = Vec::new();
+        volume.turn(now, wall, &mut replies);
+        now = now + Nanos::from_micros(1_000);
+        for reply in replies {
+            let key = usize::try_from(reply.id.0).expect("a key");
+            open -= 1;
+            match reply.outcome {
+                Outcome::Found(object) => objects[key] = object,
+                outcome => return Err(Failure::new(format!("a read of a copy is answered by {outcome:?}"))),
+            }
+        }
+        if open == 0 && volume.in_flight() == 0 {
+            return Ok(objects);
+        }
+    }
+    Err(Failure::new("reads of a copy are never answered"))
+}

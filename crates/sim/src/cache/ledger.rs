@@ -1,0 +1,119 @@
+//! Ledger: objects that a read has to find, until something happens that costs them.
+//!
+//! Causes are eviction, a full index, damage, a drive that fails, the loss of buffers and caches, and a write of a key
+//! that the index cannot tell from this one.
+
+use super::act::KEYS;
+use super::oracle::full_key;
+use ::cache::hash::{Ident, KeyHash, Shape};
+use ::cache::status::{Counters, Recovery};
+
+/// Causes that concern everything, as far as they have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Marks {
+    zones_evicted: u64,
+    index_full: u64,
+    damaged: u64,
+    drives_failed: u64,
+}
+
+impl Marks {
+    fn of(counters: &Counters) -> Marks {
+        let Counters { zones_evicted, index_full, damaged, drives_failed, .. } = *counters;
+        Marks { zones_evicted, index_full, damaged, drives_failed }
+    }
+}
+
+/// An object that is owed.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    version: u64,
+    marks: Marks,
+    /// It was on the media when everything was at rest.
+    is_on_media: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    secret: [u8; 16],
+    idents: Vec<Ident>,
+    owed: Vec<Option<Owed>>,
+}
+
+impl Ledger {
+    pub fn new(secret: [u8; 16]) -> Ledger {
+        Ledger { secret, idents: Vec::new(), owed: vec![None; KEYS] }
+    }
+
+    /// The index tells keys apart in these terms.
+    pub fn learn(&mut self, shape: Shape) {
+        let ident = |key| shape.ident(KeyHash::of(&self.secret, &full_key(key)));
+        self.idents = (0..KEYS).map(ident).collect();
+    }
+
+    /// A version of a key was acknowledged, and nothing has cost it yet.
+    pub fn owe(&mut self, key: usize, version: u64, counters: &Counters) {
+        self.owed[key] = Some(Owed { version, marks: Marks::of(counters), is_on_media: false });
+    }
+
+    /// A key may be changed: neither it nor what the index cannot tell from it is owed.
+    pub fn touch(&mut self, key: usize) {
+        for other in 0..KEYS {
+            if self.idents[other] == self.idents[key] {
+                self.owed[other] = None;
+            }
+        }
+    }
+
+    /// A key is about to be changed: what the index cannot tell from it is not owed, and it is itself until the answer.
+    pub fn disturb(&mut self, key: usize) {
+        for other in (0..KEYS).filter(|other| *other != key) {
+            if self.idents[other] == self.idents[key] {
+                self.owed[other] = None;
+            }
+        }
+    }
+
+    /// True when the index cannot tell two keys apart.
+    pub fn are_mates(&self, one: usize, other: usize) -> bool {
+        self.idents[one] == self.idents[other]
+    }
+
+    /// A key is not owed any more.
+    pub fn forgive(&mut self, key: usize) {
+        self.owed[key] = None;
+    }
+
+    /// True when this version of a key has to be found.
+    pub fn is_owed(&self, key: usize, version: u64, counters: &Counters) -> bool {
+        let marks = Marks::of(counters);
+        self.owed[key].is_some_and(|owed| owed.version == version && owed.marks == marks)
+    }
+
+    /// Everything is on the media.
+    pub fn rest(&mut self) {
+        self.owed.iter_mut().flatten().for_each(|owed| owed.is_on_media = true);
+    }
+
+    /// The process ends; with the power a volatile cache is lost.
+    pub fn stop(&mut self, counters: &Counters, loses_caches: bool) {
+        let marks = Marks::of(counters);
+        for owed in &mut self.owed {
+            *owed = owed.filter(|owed| owed.is_on_media && owed.marks == marks && !loses_caches);
+        }
+    }
+
+    /// The cache is back.
+    pub fn mounted(&mut self, recovery: &Recovery) {
+        let has_cause = recovery.records_older
+            + recovery.records_without_slot
+            + recovery.records_beside
+            + recovery.zones_dropped
+            + recovery.drives_emptied;
+        for owed in &mut self.owed {
+            *owed = owed.filter(|_| has_cause == 0);
+            owed.iter_mut().for_each(|owed| owed.marks = Marks::default());
+        }
+    }
+}

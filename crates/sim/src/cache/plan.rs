@@ -1,0 +1,113 @@
+//! Plan of a run: the cache and its drives.
+
+use crate::drive::Manner;
+use crate::plan::{Latency, Tearing};
+use ::cache::Options;
+use base::random::Random;
+use zone::device::Geometry;
+
+/// Longest value that clients store, in bytes.
+pub(super) const VALUE_MAX: usize = 12_000;
+
+/// Plan of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Seed of everything that is drawn while it runs.
+    pub seed: u64,
+    /// Drives.
+    pub drives: usize,
+    /// Zones of each.
+    pub zones: u32,
+    /// Blocks of a zone.
+    pub zone_blocks: u32,
+    /// Most blocks of a transfer.
+    pub transfer_blocks: u32,
+    /// What was not flushed is lost when the power fails.
+    pub is_volatile: bool,
+    /// Time of most commands, in nanoseconds; one in fifty takes up to ten times as long.
+    pub latency_ns: u64,
+    /// Effect of a power failure on a transfer.
+    pub tearing: Tearing,
+    /// Commands of a recovery are answered in any order, and not at once.
+    pub reorders: bool,
+    /// Bits of a tag.
+    pub tag_bits: u32,
+    /// Bytes of an object on the mean: sizes the index.
+    pub object_mean: u64,
+    /// Most pages of a batch.
+    pub batch_pages: u32,
+    /// Memory of the cache, in KiB.
+    pub memory_kib: u64,
+    /// Requests under way at most.
+    pub depth: usize,
+}
+
+impl Plan {
+    /// Plan of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Plan {
+        let mut random = Random::from_seed(seed ^ 0x0cac_4e00);
+        let narrow = |value: u64| u32::try_from(value).expect("a small number");
+        Plan {
+            seed,
+            drives: [1, 2, 2, 3, 3, 4][random.index(6)],
+            zones: narrow(9 + random.below(6)),
+            zone_blocks: narrow(20 + random.below(14)),
+            transfer_blocks: narrow(1 + random.below(8)),
+            is_volatile: random.chance(1, 2),
+            latency_ns: 10_000 << random.below(8),
+            tearing: if random.chance(1, 4) { Tearing::Holes } else { Tearing::Prefix },
+            reorders: random.chance(2, 3),
+            tag_bits: if random.chance(3, 5) { 3 } else { 12 },
+            object_mean: 64 << random.below(7),
+            batch_pages: narrow(1 + random.below(8)),
+            memory_kib: [128, 512, 512][random.index(3)],
+            depth: 1 + random.index(40),
+        }
+    }
+
+    /// Geometry of a drive.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            zones: self.zones,
+            zone_size_blocks: self.zone_blocks.next_power_of_two(),
+            zone_capacity_blocks: self.zone_blocks,
+            open_zones_max: 6,
+            active_zones_max: 6,
+            append_blocks_max: 8,
+            transfer_blocks_max: self.transfer_blocks,
+            volatile_cache: self.is_volatile,
+            areas: None,
+        }
+    }
+
+    /// Timing of the drives.
+    pub(super) fn latency(&self) -> Latency {
+        let typical_ns = self.latency_ns;
+        Latency::Random { typical_ns, slow_ns: typical_ns * 10, slow_per_mille: 20 }
+    }
+
+    /// How the drives behave.
+    pub(super) fn manner<'a>(&self, latency: &'a Latency) -> Manner<'a> {
+        Manner {
+            seed: self.seed,
+            latency,
+            tearing: self.tearing,
+            volatile_cache: self.is_volatile,
+            is_of_baseline: false,
+        }
+    }
+
+    /// Options of the cache.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        Options {
+            memory_bytes: self.memory_kib << 10,
+            object_mean: self.object_mean,
+            tag_bits: self.tag_bits,
+            object_max: VALUE_MAX,
+            batch_pages: self.batch_pages,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What holds of the cache after each turn, and when everything is at rest.
+
+use super::plan::VALUE_MAX;
+use super::world::World;
+use crate::tally::Failure;
+use ::cache::request::Cache;
+use ::cache::shard::{Drive, ZoneUse};
+use base::units::ZoneIndex;
+
+/// Events after which what is in buffers should have been written.
+const EVENTS_MAX: u64 = 100_000;
+
+impl World {
+    /// Bounds that hold at every moment.
+    pub(super) fn check_bounds(&self) -> Result<(), Failure> {
+        let volume = self.mounted();
+        let (bytes, limit) = (volume.shard().buffer_bytes(), self.plan.options().buffer_bytes());
+        let one_more = u64::try_from(VALUE_MAX + 1024).expect("small");
+        if bytes > limit + one_more {
+            return Err(Failure::new(format!("{bytes} bytes are in buffers, which may hold {limit}")));
+        }
+        for (number, drive) in volume.shard().drives().iter().enumerate().filter(|(_, drive)| drive.up) {
+            let (zones, most) = (drive.journal.zones.len(), drive.journal_max());
+            if zones > most && volume.status().recovery.zones_dropped == 0 {
+                return Err(Failure::new(format!(
+                    "the journal of drive {number} has {zones} zones of {most}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everything come to an end, and checks it.
+    pub(super) fn rest(&mut self) -> Result<(), Failure> {
+        self.drain()?;
+        for _ in 0..EVENTS_MAX {
+            if self.rack.lock().power.is_off() {
+                return Ok(());
+            }
+            let volume = self.mounted();
+            let is_quiet = volume.in_flight() == 0 && volume.next_deadline().is_none();
+            if is_quiet && (volume.is_flushed() || volume.status().frozen) {
+                return self.check();
+            }
+            self.step("the end")?;
+        }
+        Err(Failure::new("what is in buffers is never written"))
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.read_all()?;
+        if self.rack.lock().power.is_off() || !self.mounted().is_flushed() || self.mounted().in_flight() > 0 {
+            // Reading removes what has expired, which evicts and resets.
+            return Ok(());
+        }
+        self.tally.checks += 1;
+        self.check_membership()?;
+        self.check_zones()?;
+        self.check_copies()?;
+        self.ledger.rest();
+        Ok(())
+    }
+
+    /// Writes are refused only when so many drives are lost.
+    fn check_membership(&self) -> Result<(), Failure> {
+        let status = self.mounted().status();
+        let lost = self.plan.drives - status.drives;
+        if (status.frozen || lost > 0) && !self.may_freeze() {
+            return Err(Failure::new(format!("{lost} drives were given up without a cause: {status:?}")));
+        }
+        Ok(())
+    }
+
+    /// The account of zones is that of the drives.
+    fn check_zones(&self) -> Result<(), Failure> {
+        let rack = self.rack.lock();
+        for (number, drive) in
+            self.mounted().shard().drives().iter().enumerate().filter(|(_, drive)| drive.up)
+        {
+            let media = rack.drives[number].media();
+            for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
+                let (found, used) = (media.zone(zone), own.used);
+                let is_right = match used {
+                    ZoneUse::Kept => true,
+                    ZoneUse::Free => found.write_pointer == 0,
+                    ZoneUse::Open | ZoneUse::Journal => found.write_pointer >= own.end.min(drive.capacity),
+                    ZoneUse::Full => found.write_pointer == drive.capacity || !found.state.is_active(),
+                    ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
+                };
+                if !is_right || own.readers > 0 {
+                    let what = format!("drive {number}: zone {zone} is {own:?}, and on the drive {found:?}");
+                    return Err(Failure::new(what));
+                }
+            }
+            self.check_journal(number, drive)?;
+        }
+        Ok(())
+    }
+
+    fn check_journal(&self, number: usize, drive: &Drive) -> Result<(), Failure> {
+        let is_empty = drive.journal.pending.is_empty() && drive.journal.flight.is_empty();
+        if is_empty && drive.batch.is_none() || self.mounted().status().frozen {
+            return Ok(());
+        }
+        Err(Failure::new(format!("drive {number}: entries or pages are on their way for ever")))
+    }
+
+    /// Copies of the drives, mounted anew, hold what the cache holds, and nothing stale whichever drive is lost.
+    fn check_copies(&mut self) -> Result<(), Failure> {
+        let is_whole = !self.may_freeze();
+        let present: Vec<usize> =
+            (0..self.plan.drives).filter(|drive| self.mounted().shard().drives()[*drive].up).collect();
+        let copy = self.copy(&present);
+        let Some(first) = self.read_copy(copy, "a copy")? else {
+            return if is_whole { Err(Failure::new("a copy of all drives is refused")) } else { Ok(()) };
+        };
+        if is_whole {
+            self.check_recovered(&first)?;
+        }
+        let again = self.read_copy(first.drives, "a copy of it")?;
+        let again = again.ok_or_else(|| Failure::new("a copy is refused the second time"))?;
+        if again.objects != first.objects && is_whole && again.status.counters.zones_evicted == 0 {
+            return Err(Failure::new("a recovery that is repeated finds something else"));
+        }
+        for lost in present.iter().filter(|_| present.len() > 1) {
+            let others: Vec<usize> = present.iter().copied().filter(|drive| drive != lost).collect();
+            let copy = self.copy(&others);
+            self.read_copy(copy, &format!("a copy without drive {lost}"))?;
+        }
+        Ok(())
+    }
+
+    /// The index of a copy is that of the cache, where nothing had to be hidden.
+    fn check_recovered(&self, copy: &super::copies::Read) -> Result<(), Failure> {
+        let (own, found) = (self.mounted().status(), copy.status);
+        if !copy.problems.is_empty() {
+            return Err(Failure::new(format!("check: {}", copy.problems.join("; "))));
+        }
+        let recovery = found.recovery;
+        let is_same = recovery.records_older + recovery.records_without_slot + recovery.records_beside == 0;
+        if found.counters.zones_evicted > 0 || own.recovery.zones_dropped > 0 || !is_same {
+            return Ok(());
+        }
+        if found.index_slots != own.index_slots {
+            let (found, own) = (found.index_slots, own.index_slots);
+            return Err(Failure::new(format!("a copy has {found} slots, the cache {own}")));
+        }
+        let counters = self.mounted().shard().counters();
+        for (key, object) in copy.objects.iter().enumerate() {
+            let newest = self
+                .oracle
+                .newest(key, u64::MAX)
+                .filter(|(_, newest)| newest.expires.is_none_or(|at| at.0 > self.clock.latest));
+            let is_owed = newest.is_some_and(|(version, _)| self.ledger.is_owed(key, version, counters));
+            if is_owed && object.is_none() {
+                return Err(Failure::new(format!("key {key} is not found in a copy")));
+            }
+        }
+        Ok(())
+    }
+}

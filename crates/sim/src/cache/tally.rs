@@ -1,0 +1,56 @@
+//! Counts of what a run of the cache did.
+
+use crate::acted::Counts;
+use serde::Serialize;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Tally {
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests refused, as they may be.
+    pub refused: u64,
+    /// Answers with an object, held against the oracle.
+    pub hits: u64,
+    /// Answers without one.
+    pub misses: u64,
+    /// Of these, those that the ledger knew no cause for and had to judge.
+    pub misses_owed: u64,
+    /// Objects that had to be found, and were.
+    pub owed_found: u64,
+    /// Power failures, and ends of processes.
+    pub crashes: u64,
+    /// Mounts that succeeded.
+    pub mounts: u64,
+    /// Mounts that were refused, as they may be.
+    pub refusals: u64,
+    /// Checks of everything at rest.
+    pub checks: u64,
+    /// Copies of drives that were mounted and read.
+    pub copies: u64,
+    /// Zones evicted.
+    pub evictions: u64,
+    /// Faults of drives.
+    pub faults: u64,
+    /// Events of the log.
+    pub events: u64,
+}
+
+impl Counts for Tally {
+    fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.refused += other.refused;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.misses_owed += other.misses_owed;
+        self.owed_found += other.owed_found;
+        self.crashes += other.crashes;
+        self.mounts += other.mounts;
+        self.refusals += other.refusals;
+        self.checks += other.checks;
+        self.copies += other.copies;
+        self.evictions += other.evictions;
+        self.faults += other.faults;
+        self.events += other.events;
+    }
+}

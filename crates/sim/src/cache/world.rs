@@ -1,0 +1,494 @@
+//! World of a run: the rack of drives, the cache on it, its clients, and the ends and beginnings of its lives.
+
+use super::Tally;
+use super::act::{Act, Moment};
+use super::client::Desk;
+use super::ledger::Ledger;
+use super::oracle::Oracle;
+use super::plan::Plan;
+use crate::acted::Outcome;
+use crate::drive::Drive;
+use crate::power::{Blow, Power};
+use crate::rack::{Rack, SharedRack};
+use crate::tally::Failure;
+use crate::trace::{Keep, Trace};
+use ::cache::request::{Cache, WallMillis};
+use ::cache::{CacheConfig, CacheVolume, MountError, format, mount};
+use base::random::Random;
+use base::time::{Instant, Nanos};
+use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::hash::Hash;
+use zone::device::ZonedDevice;
+use zone::drives::DriveSet;
+
+/// Identity of the cache.
+const CACHE: [u8; 16] = [9; 16];
+/// Secret of its hashes.
+pub(super) const SECRET: [u8; 16] = [3; 16];
+/// Wall time at the beginning, in milliseconds.
+const WALL: u64 = 1_000_000;
+/// Events after which a wait is stuck.
+const EVENTS_MAX: u64 = 200_000;
+/// Turns without an event after which the cache runs in a circle.
+const TURNS_MAX: u32 = 20_000;
+/// Mounts that may be tried one after the other.
+const MOUNTS_MAX: u32 = 8;
+
+/// Virtual time, and the wall clock, which can be set.
+#[derive(Debug)]
+pub(super) struct Clock {
+    pub now: Instant,
+    /// Milliseconds by which the wall clock was set.
+    set: i64,
+    /// Latest wall time that the cache was told in this life.
+    pub latest: u64,
+}
+
+impl Clock {
+    /// The wall clock.
+    pub fn wall(&self) -> u64 {
+        (WALL + self.now.0 / 1_000_000).saturating_add_signed(self.set)
+    }
+
+    /// The wall clock, as the cache is told.
+    pub fn tell(&mut self) -> WallMillis {
+        self.latest = self.latest.max(self.wall());
+        WallMillis(self.wall())
+    }
+}
+
+/// What has become of the drives.
+#[derive(Debug, Default)]
+pub(super) struct Bays {
+    /// Not there at the next mount.
+    away: BTreeSet<usize>,
+    /// Exchanged for an empty one at the next mount.
+    blank: BTreeSet<usize>,
+    /// Drives that were told to fail, or missed a mount, since all were there: the others may go on without them.
+    pub blamed: BTreeSet<usize>,
+    /// Drives whose media were damaged.
+    pub spoilt: BTreeSet<usize>,
+}
+
+/// See the module.
+pub struct World {
+    pub(super) plan: Plan,
+    pub(super) rack: SharedRack,
+    pub(super) volume: Option<CacheVolume>,
+    pub(super) clock: Clock,
+    pub(super) bays: Bays,
+    pub(super) oracle: Oracle,
+    pub(super) ledger: Ledger,
+    pub(super) desk: Desk,
+    pub(super) random: Random,
+    /// Only the process ends when the fuse blows.
+    spares_caches: bool,
+    pub(super) tally: Tally,
+}
+
+impl World {
+    /// A new cache on new drives, mounted.
+    pub fn new(plan: &Plan) -> Result<World, Failure> {
+        let latency = plan.latency();
+        let uuid = |drive: usize| [u8::try_from(drive + 1).expect("few drives"); 16];
+        let new = |drive| Drive::with_manner(&plan.manner(&latency), plan.geometry(), uuid(drive), drive);
+        let drives = (0..plan.drives).map(new).collect();
+        let rack = Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing) };
+        let mut world = World {
+            plan: plan.clone(),
+            rack: SharedRack::new(rack),
+            volume: None,
+            clock: Clock { now: Instant(0), set: 0, latest: 0 },
+            bays: Bays::default(),
+            oracle: Oracle::new(),
+            ledger: Ledger::new(SECRET),
+            desk: Desk::default(),
+            random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
+            spares_caches: false,
+            tally: Tally::default(),
+        };
+        let config =
+            CacheConfig { cache: CACHE, secret: SECRET, drives: (0..plan.drives).map(uuid).collect() };
+        let refused = |error: MountError| Failure::new(format!("no new cache: {error}"));
+        format(&mut world.drive_set(), Instant(0), &config).map_err(refused)?;
+        match world.mount(None)? {
+            true => Ok(world),
+            false => Err(Failure::new("a new cache is refused")),
+        }
+    }
+
+    /// What became of the run.
+    pub fn outcome(mut self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {
+        let (hash, events) = {
+            let rack = self.rack.lock();
+            (rack.trace.hash(), rack.trace.events())
+        };
+        self.tally.events = events;
+        let tally = self.tally;
+        // After a panic, what the engine left behind is not taken apart in good order.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(self)));
+        Outcome { failure, hash, tally }
+    }
+
+    /// Logs an event.
+    pub(super) fn note(&self, event: &(impl Hash + Display)) {
+        self.rack.lock().trace.note(self.clock.now, event);
+    }
+
+    pub(super) fn volume(&mut self) -> &mut CacheVolume {
+        self.volume.as_mut().expect("a mounted cache")
+    }
+
+    /// The cache that is mounted.
+    pub(super) fn mounted(&self) -> &CacheVolume {
+        self.volume.as_ref().expect("a mounted cache")
+    }
+
+    fn drive_set(&self) -> DriveSet {
+        let device = |drive| (!self.bays.away.contains(&drive)).then(|| self.rack.device(drive));
+        DriveSet::new((0..self.plan.drives).map(device).collect())
+    }
+
+    /// Does an act; false when nothing can follow.
+    pub fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        match *act {
+            Act::Get(key) => self.get(key)?,
+            Act::Set { key, bytes, filler, expiry } => self.set(key, bytes, filler, expiry)?,
+            Act::Remove(key) => self.remove(key)?,
+            Act::Update { key, change, bytes } => self.update(key, change, bytes)?,
+            Act::Clear { key } => self.clear(key)?,
+            Act::Wait { nanos, events } => self.wait(nanos, events)?,
+            Act::SetClock(by) => self.clock.set += by,
+            Act::Drain => self.drain()?,
+            Act::Rest => self.rest()?,
+            Act::ReadAll => self.read_all()?,
+            Act::Stop { power, cut } => {
+                self.stop(power)?;
+                return self.mount(cut);
+            }
+            Act::StopAt { power, at } => {
+                self.spares_caches = !power;
+                self.rack.lock().power.arm(at.at(), None, Blow::PowerOff);
+            }
+            Act::Away(drive) => self.lose(drive, |bays| &mut bays.away),
+            Act::Blank(drive) => self.lose(drive, |bays| &mut bays.blank),
+            Act::Back => {
+                self.bays.away.clear();
+                self.bays.blank.clear();
+            }
+            Act::Resize(object_mean) => self.plan.object_mean = object_mean,
+            _ => self.break_drive(act),
+        }
+        self.after_act()
+    }
+
+    /// When the power went, the next life begins.
+    fn after_act(&mut self) -> Result<bool, Failure> {
+        if !self.rack.lock().power.is_off() {
+            self.turn()?;
+        }
+        if self.rack.lock().power.is_off() {
+            let spares_caches = self.spares_caches;
+            self.stop(!spares_caches)?;
+            return self.mount(None);
+        }
+        Ok(true)
+    }
+
+    fn lose(&mut self, drive: usize, of: impl Fn(&mut Bays) -> &mut BTreeSet<usize>) {
+        if drive < self.plan.drives {
+            of(&mut self.bays).insert(drive);
+            self.tally.faults += 1;
+        }
+    }
+
+    /// A fault of a drive, in service.
+    fn break_drive(&mut self, act: &Act) {
+        self.tally.faults += 1;
+        let (Act::Die { drive, .. }
+        | Act::WriteFault { drive, .. }
+        | Act::Rot { drive, .. }
+        | Act::Spoil { drive, .. }
+        | Act::Misread { drive, .. }
+        | Act::Stale { drive, .. }) = *act
+        else {
+            unreachable!("other acts were done")
+        };
+        if drive >= self.plan.drives {
+            return;
+        }
+        let mut rack = self.rack.lock();
+        let Rack { drives, power, trace } = &mut *rack;
+        trace.remark(|| format!("{act:?}"));
+        match *act {
+            Act::Die { at: None, .. } => drives[drive].die(),
+            Act::Die { at: Some(at), .. } => power.arm(at.at(), Some(drive), Blow::Die),
+            Act::WriteFault { at, .. } => power.arm(at.at(), Some(drive), Blow::WriteFault),
+            Act::Rot { blocks, .. } => {
+                for (zone, offset) in any_blocks(&drives[drive], &mut self.random, blocks) {
+                    let byte = self.random.index(BLOCK_BYTES + OOB_BYTES);
+                    let mask = 1 << self.random.below(8);
+                    drives[drive].media_mut().corrupt(ZoneIndex(zone), offset, byte, mask);
+                }
+            }
+            Act::Spoil { blocks, .. } => {
+                let hit = any_blocks(&drives[drive], &mut self.random, blocks);
+                drives[drive].faults.unreadable.extend(hit);
+            }
+            Act::Misread { count, .. } => drives[drive].faults.misreads += count,
+            _ => drives[drive].faults.stale_reads += u32::from(matches!(act, Act::Stale { .. })),
+        }
+        match act {
+            Act::Die { .. } | Act::WriteFault { .. } => self.bays.blamed.insert(drive),
+            _ => self.bays.spoilt.insert(drive),
+        };
+    }
+
+    /// True when so many drives may have failed that the cache has to freeze, or refuse.
+    pub(super) fn may_freeze(&self) -> bool {
+        !self.bays.blamed.is_empty() || !self.bays.spoilt.is_empty()
+    }
+
+    /// Turns until nothing moves.
+    pub(super) fn turn(&mut self) -> Result<(), Failure> {
+        for _ in 0..TURNS_MAX {
+            if self.rack.lock().power.is_off() {
+                return Ok(());
+            }
+            let mut replies = Vec::new();
+            let (now, wall) = (self.clock.now, self.clock.tell());
+            let has_moved = self.volume().turn(now, wall, &mut replies);
+            self.note_decisions()?;
+            for reply in replies {
+                self.judge(reply)?;
+            }
+            self.check_bounds()?;
+            if !has_moved {
+                return Ok(());
+            }
+        }
+        Err(Failure::new("the cache turns and turns"))
+    }
+
+    /// Goes to the next event; false when the power is off.
+    pub(super) fn step(&mut self, whom: &str) -> Result<bool, Failure> {
+        if self.rack.lock().power.is_off() {
+            return Ok(false);
+        }
+        let now = self.clock.now;
+        let volume = self.mounted();
+        let due = volume.next_deadline().filter(|at| *at > now);
+        let next = volume.next_event().into_iter().chain(due).min();
+        let Some(next) = next else {
+            let status = volume.status();
+            return Err(Failure::new(format!("{whom} waits, and nothing is due: {status:?}")));
+        };
+        self.clock.now = now.max(next);
+        self.turn()?;
+        Ok(!self.rack.lock().power.is_off())
+    }
+
+    fn wait(&mut self, nanos: u64, events: u64) -> Result<(), Failure> {
+        let until = self.clock.now + Nanos(nanos);
+        for _ in 0..events {
+            let volume = self.mounted();
+            let due = volume.next_deadline().filter(|at| *at > self.clock.now);
+            let next = volume.next_event().into_iter().chain(due).min();
+            match next {
+                Some(next) if next <= until => {
+                    if !self.step("time")? {
+                        return Ok(());
+                    }
+                }
+                _ => {
+                    self.clock.now = until;
+                    return self.turn();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps until all requests are answered, or the power is off.
+    pub(super) fn drain(&mut self) -> Result<(), Failure> {
+        for _ in 0..EVENTS_MAX {
+            if self.desk.pending.is_empty() || !self.step("a request")? {
+                return Ok(());
+            }
+        }
+        Err(Failure::new(format!("{} requests are never answered", self.desk.pending.len())))
+    }
+
+    /// Reads every key.
+    pub(super) fn read_all(&mut self) -> Result<(), Failure> {
+        for key in 0..super::act::KEYS {
+            if self.rack.lock().power.is_off() {
+                return Ok(());
+            }
+            self.get(key)?;
+        }
+        self.drain()
+    }
+
+    /// The end of the run: a last life, from the media.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        self.rest()?;
+        if self.rack.lock().power.is_off() {
+            self.after_act()?;
+        } else {
+            self.stop(self.plan.seed.is_multiple_of(2))?;
+            if !self.mount(None)? {
+                return Ok(());
+            }
+        }
+        if self.volume.is_some() {
+            self.read_all()?;
+        }
+        Ok(())
+    }
+
+    /// The process ends, and with the power what was not flushed is lost.
+    fn stop(&mut self, power: bool) -> Result<(), Failure> {
+        let volume = self.volume.take().expect("a mounted cache");
+        let counters = *volume.shard().counters();
+        self.tally.evictions += counters.zones_evicted;
+        self.tally.crashes += 1;
+        // What clients are not told is not known.
+        self.note_decisions()?;
+        let pending: Vec<_> = self.desk.pending.values().map(|open| (open.key, open.asked)).collect();
+        pending.into_iter().for_each(|(key, asked)| self.give_up(key, asked));
+        self.desk.forget();
+        self.ledger.stop(&counters, power && self.plan.is_volatile);
+        drop(volume);
+        self.go_dark(power);
+        Ok(())
+    }
+
+    fn go_dark(&mut self, power: bool) {
+        let mut rack = self.rack.lock();
+        let Rack { drives, power: main, trace } = &mut *rack;
+        trace.remark(|| format!("the end, power {power}"));
+        for drive in drives {
+            if power {
+                drive.power_fail();
+            } else {
+                drive.forget_flight();
+            }
+        }
+        main.restore();
+        main.disarm_cuts();
+    }
+
+    /// Mounts the cache, with the power failing on the way; false when it is refused, as it may be.
+    fn mount(&mut self, mut cut: Option<Moment>) -> Result<bool, Failure> {
+        self.exchange();
+        for _ in 0..MOUNTS_MAX {
+            let result = self.try_mount(cut);
+            let is_cut = {
+                let mut rack = self.rack.lock();
+                rack.power.recovering = false;
+                rack.power.is_off()
+            };
+            if is_cut {
+                cut = None;
+                drop(result);
+                self.go_dark(true);
+                continue;
+            }
+            self.rack.lock().power.disarm_cuts();
+            match result {
+                Ok(volume) => {
+                    self.begin(volume);
+                    self.turn()?;
+                    return Ok(true);
+                }
+                Err(error) => {
+                    self.tally.refusals += 1;
+                    if !self.cure(&error)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Err(Failure::new("no mount succeeds"))
+    }
+
+    /// Drives are exchanged, and those that died are there again.
+    fn exchange(&mut self) {
+        let blank = std::mem::take(&mut self.bays.blank);
+        let latency = self.plan.latency();
+        let mut rack = self.rack.lock();
+        for drive in blank {
+            let uuid = [u8::try_from(drive + 101).expect("few drives"); 16];
+            let manner = self.plan.manner(&latency);
+            rack.drives[drive] = Drive::with_manner(&manner, self.plan.geometry(), uuid, drive);
+            rack.power.disarm(drive);
+            self.bays.blamed.insert(drive);
+        }
+        self.bays.blamed.extend(&self.bays.away);
+        for (number, drive) in rack.drives.iter_mut().enumerate() {
+            if !self.bays.away.contains(&number) {
+                drive.be_alive();
+            }
+        }
+    }
+
+    fn try_mount(&mut self, cut: Option<Moment>) -> Result<CacheVolume, MountError> {
+        {
+            let mut rack = self.rack.lock();
+            rack.power.recovering = true;
+            rack.power.reorders = self.plan.reorders;
+            if let Some(cut) = cut {
+                rack.power.arm(cut.at(), None, Blow::PowerOff);
+            }
+        }
+        let wall = self.clock.wall();
+        mount(self.drive_set(), self.clock.now, WallMillis(wall), self.plan.options())
+    }
+
+    fn begin(&mut self, volume: CacheVolume) {
+        self.clock.latest = self.clock.wall();
+        self.ledger.learn(volume.shard().index().shape());
+        self.ledger.mounted(&volume.status().recovery);
+        self.tally.mounts += 1;
+        self.volume = Some(volume);
+    }
+
+    /// Does what an operator does when a mount is refused; false when that is nothing.
+    fn cure(&mut self, error: &MountError) -> Result<bool, Failure> {
+        let is_all_there = self.bays.away.is_empty();
+        match error {
+            MountError::Drive { place, .. } if self.rack.lock().drives[*place].is_dead() => {
+                self.bays.away.insert(*place);
+                self.bays.blamed.insert(*place);
+                Ok(true)
+            }
+            MountError::NoMajority { .. } if !is_all_there => {
+                self.bays.away.clear();
+                self.rack.lock().drives.iter_mut().for_each(Drive::be_alive);
+                Ok(true)
+            }
+            _ if self.may_freeze() => Ok(false),
+            error => Err(Failure::new(format!("the mount is refused: {error}"))),
+        }
+    }
+}
+
+/// Blocks of a drive that were written, outside of the superblock log.
+fn any_blocks(drive: &Drive, random: &mut Random, count: usize) -> Vec<(u32, u32)> {
+    let zones = drive.media().geometry().zones;
+    let mut blocks = Vec::new();
+    for _ in 0..count {
+        let zone = ::cache::format::SUPERBLOCK_ZONES
+            + u32::try_from(random.below(u64::from(zones - ::cache::format::SUPERBLOCK_ZONES)))
+                .expect("a u32");
+        let found = drive.media().zone(ZoneIndex(zone));
+        if found.write_pointer > 0 {
+            let offset = u32::try_from(random.below(u64::from(found.write_pointer))).expect("a u32");
+            blocks.push((zone, offset));
+        }
+    }
+    blocks
+}
