@@ -8,6 +8,8 @@
 //! The rules themselves live in [`zone::rules`]; nothing here decides what a command may do.
 
 mod answer;
+pub mod any;
+pub mod conventional;
 pub mod emulated;
 mod hosted;
 pub mod null;

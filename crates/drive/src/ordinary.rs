@@ -107,6 +107,17 @@ impl OrdinaryDrive {
         })
     }
 
+    /// From now on answers of a disk make this eventfd readable.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
+        match &mut self.way {
+            Way::Memory => Ok(()),
+            Way::Ring(ring) => ring.set_bell(bell),
+        }
+    }
+
     /// Begins a command, or the rest of one.
     fn begin(&mut self, slot: u32) {
         let task = &mut self.pending.get_mut(slot).task;

@@ -19,7 +19,7 @@ pub struct DriveError {
 }
 
 impl DriveError {
-    pub(super) fn new(path: &Path, problem: DriveProblem) -> DriveError {
+    pub(crate) fn new(path: &Path, problem: DriveProblem) -> DriveError {
         DriveError { path: path.to_owned(), problem }
     }
 }
@@ -44,6 +44,15 @@ pub enum DriveProblem {
     /// The drive is open in another process (or in this one).
     #[error("the drive is in use by another process: stop that one first")]
     InUse,
+    /// Somebody uses the device.
+    #[error("the device is in use: {0}; stop that first")]
+    Held(String),
+    /// Neither a file nor a block device.
+    #[error("this is neither a file nor a block device")]
+    NotADevice,
+    /// A conventional drive cannot be opened or made.
+    #[error("conventional drive: {0}")]
+    Conventional(crate::conventional::OpenError),
     /// Something has been cut off.
     #[error(
         "the file has {bytes} bytes and needs {bytes_needed}: it was cut short, or never was a drive; restore it from \

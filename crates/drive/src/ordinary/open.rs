@@ -97,13 +97,26 @@ impl Opened {
     /// # Errors
     /// When the device cannot be read.
     pub fn make_direct(&mut self) -> io::Result<()> {
+        self.make_direct_for(512)
+    }
+
+    /// The same, for transfers of multiples of so many bytes, at most a frame.
+    ///
+    /// # Errors
+    /// When the device cannot be read.
+    pub fn make_direct_for(&mut self, bytes: usize) -> io::Result<()> {
         let before = rustix::fs::fcntl_getfl(&self.file)?;
         if self.is_in_memory || rustix::fs::fcntl_setfl(&self.file, before | OFlags::DIRECT).is_err() {
             return Ok(());
         }
         let mut page = Box::new(Page([0; BLOCK_BYTES]));
-        let mut sector = [IoSliceMut::new(&mut page.0[..512])];
-        match rustix::io::preadv2(&self.file, &mut sector, SECTOR_BYTES_U64, ReadWriteFlags::empty()) {
+        let mut sector = [IoSliceMut::new(&mut page.0[..bytes])];
+        match rustix::io::preadv2(
+            &self.file,
+            &mut sector,
+            u64::try_from(bytes).unwrap_or(0),
+            ReadWriteFlags::empty(),
+        ) {
             Ok(_) => self.is_direct = true,
             Err(_) => rustix::fs::fcntl_setfl(&self.file, before)?,
         }

@@ -76,6 +76,15 @@ impl FileRing {
         })
     }
 
+    /// From now on completions make this eventfd readable.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub(super) fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
+        self.uring.submitter().unregister_eventfd()?;
+        self.uring.submitter().register_eventfd(bell.as_raw_fd())
+    }
+
     /// Queues the next call of a command.
     pub(super) fn begin(&mut self, waiter: u32, task: &Task) {
         assert!(!self.is_abandoned, "a drive that was given up begins nothing");

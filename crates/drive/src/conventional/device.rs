@@ -1,0 +1,219 @@
+//! Conventional drives on files, partitions and whole devices.
+
+use super::label::{Label, MAGIC};
+use super::layout::{Layout, UNIT_PLACES};
+use super::recovery::{FileSource, Found, OpenError, Trouble, look};
+use super::{ConventionalDrive, Options, format, open};
+use crate::emulated::{DriveError, DriveProblem};
+use crate::ordinary::OrdinaryDrive;
+use crate::ordinary::open::{OpenProblem, Opened};
+use base::time::Instant;
+use base::units::{BLOCK_BYTES, BLOCK_BYTES_U64, ZoneIndex};
+use base::xor::Block;
+use block::device::{BlockDevice, Command, Completion, FRAME_SECTORS, Op, Token};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::SystemTime;
+use zone::device::Geometry;
+
+/// Zones of a new drive: 256 MiB, less on a small device, so that there are at least 64 of them.
+const ZONE_BYTES: (u64, u64) = (64 << 20, 256 << 20);
+const ZONES_WANTED: u64 = 64;
+/// Zones of a new drive that may be active: more than the ZN540's 14, for there is nothing that limits them but memory
+/// and what is read after a crash.
+const ACTIVE_ZONES_MAX: u32 = 14;
+/// Records of a new drive's journal: 4 MiB.
+const JOURNAL_RECORDS: u32 = 1024;
+/// Time after which an answer is looked for while a drive is opened, should no bell have rung.
+const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// A conventional drive on a device.
+#[derive(Debug)]
+pub struct DeviceDrive {
+    /// The drive.
+    pub drive: ConventionalDrive<OrdinaryDrive>,
+    /// Readable, edge by edge, when it has answers.
+    pub wake_fd: OwnedFd,
+}
+
+/// How a device of so many bytes is divided.
+#[must_use]
+pub fn layout_for(bytes: u64, zone_bytes: Option<u64>) -> Layout {
+    let (least, most) = ZONE_BYTES;
+    let zone_bytes = zone_bytes.unwrap_or_else(|| (bytes / ZONES_WANTED).clamp(least, most));
+    let units = zone_bytes / BLOCK_BYTES_U64 / u64::from(UNIT_PLACES);
+    let layout = Layout {
+        blocks: bytes / BLOCK_BYTES_U64,
+        zones: 0,
+        zone_units: u32::try_from(units).unwrap_or(u32::MAX),
+        active_zones_max: ACTIVE_ZONES_MAX,
+        journal_records: JOURNAL_RECORDS,
+    };
+    if layout.zone_units == 0 { layout } else { layout.with_all_zones() }
+}
+
+/// True when a conventional drive is there, or was.
+#[must_use]
+pub fn is_conventional(path: &Path) -> bool {
+    // Other nodes are not even opened: a watchdog, once opened, wants to be fed.
+    let is_device = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
+    if !std::fs::metadata(path).is_ok_and(|metadata| is_device(metadata.file_type())) {
+        return false;
+    }
+    let Ok(opened) = Opened::to_read(path) else { return false };
+    let last = (opened.sectors() / FRAME_SECTORS).saturating_sub(1);
+    [0, last].iter().any(|place| {
+        let mut magic = [0; 8];
+        opened.file().read_exact_at(&mut magic, place * BLOCK_BYTES_U64).is_ok() && magic == MAGIC
+    })
+}
+
+/// Bytes of a file or block device.
+///
+/// # Errors
+/// When there is none that can be read.
+pub fn size_of(path: &Path) -> Result<u64, DriveError> {
+    let opened = Opened::to_read(path).map_err(|error| problem_of(path, error.problem))?;
+    Ok(opened.sectors() * block::md::SECTOR_BYTES_U64)
+}
+
+/// Makes a conventional drive of a file or block device that nobody else uses, whatever it holds.
+///
+/// # Errors
+/// When it is in use, too small, or fails.
+pub fn format_device(path: &Path, label: &Label) -> Result<(), DriveError> {
+    let (mut device, wake_fd) = open_device(path)?;
+    format(&mut device, label, &mut |device, op| carry_out(device, &wake_fd, op))
+        .map_err(|error| DriveError::new(path, error.into()))
+}
+
+/// Opens the conventional drive on a file or block device, for this process alone.
+///
+/// # Errors
+/// When there is none, it is in use, or damaged.
+pub fn open_path(path: &Path) -> Result<DeviceDrive, DriveError> {
+    let (device, wake_fd) = open_device(path)?;
+    let drive = open(device, Options::default(), &mut |device, op| carry_out(device, &wake_fd, op))
+        .map_err(|error| DriveError::new(path, error.into()))?;
+    Ok(DeviceDrive { drive, wake_fd })
+}
+
+/// Removes the labels of a drive that nobody uses: what it held is not found any more.
+///
+/// # Errors
+/// When it is in use, or cannot be written.
+pub fn wipe(path: &Path) -> Result<(), DriveError> {
+    let opened = Opened::to_write(path).map_err(|error| problem_of(path, error.problem))?;
+    let last = (opened.sectors() / FRAME_SECTORS).saturating_sub(1);
+    let io = |source| DriveError::new(path, DriveProblem::Io { doing: "wipe the label", source });
+    for place in [0, last] {
+        opened.file().write_all_at(&[0; BLOCK_BYTES], place * BLOCK_BYTES_U64).map_err(io)?;
+    }
+    opened.file().sync_all().map_err(io)
+}
+
+fn open_device(path: &Path) -> Result<(OrdinaryDrive, OwnedFd), DriveError> {
+    let io = |doing| move |source| DriveError::new(path, DriveProblem::Io { doing, source });
+    let mut opened = Opened::to_write(path).map_err(|error| problem_of(path, error.problem))?;
+    opened.make_direct_for(BLOCK_BYTES).map_err(io("read the device"))?;
+    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    let bell = bell.map_err(|error| io("make an event descriptor")(error.into()))?;
+    let device =
+        OrdinaryDrive::new(opened, &bell).map_err(io("use io_uring (Linux 6.0 or later is needed)"))?;
+    Ok((device, bell))
+}
+
+/// Carries one command out, asleep until it is answered.
+fn carry_out(device: &mut OrdinaryDrive, bell: &OwnedFd, op: Op) -> Option<Completion> {
+    device.submit(Instant(0), Command { token: Token(0), op });
+    let mut completions = Vec::new();
+    loop {
+        device.poll(Instant(0), &mut completions);
+        if let Some(completion) = completions.pop() {
+            return Some(completion);
+        }
+        // The count is news that the next look takes, whatever it is.
+        let mut count = [0; 8];
+        let _ = rustix::io::read(bell, &mut count);
+        device.poll(Instant(0), &mut completions);
+        if completions.is_empty() {
+            let _ = poll(&mut [PollFd::new(bell, PollFlags::IN)], Some(&LOOK_AGAIN));
+        }
+    }
+}
+
+fn problem_of(path: &Path, problem: OpenProblem) -> DriveError {
+    let problem = match problem {
+        OpenProblem::Absent(_) => DriveProblem::NotFound,
+        OpenProblem::InUse(why) => DriveProblem::Held(why),
+        OpenProblem::WrongKind => DriveProblem::NotADevice,
+        OpenProblem::Io(source) => DriveProblem::Io { doing: "open the device", source },
+    };
+    DriveError::new(path, problem)
+}
+
+impl From<OpenError> for DriveProblem {
+    fn from(error: OpenError) -> DriveProblem {
+        DriveProblem::Conventional(error)
+    }
+}
+
+/// A conventional drive that is only looked at, and may be in use.
+#[derive(Debug)]
+pub struct Peek {
+    opened: Opened,
+    found: Found,
+    geometry: Geometry,
+    /// Device and inode: the same under each name. Of a block device its number.
+    pub file_id: (u64, u64),
+    /// Time at which the file was last written.
+    pub modified: Option<SystemTime>,
+}
+
+impl Peek {
+    /// Looks at the drive.
+    ///
+    /// # Errors
+    /// When there is none, or it is damaged.
+    pub fn open(path: &Path) -> Result<Peek, DriveError> {
+        let opened = Opened::to_read(path).map_err(|error| problem_of(path, error.problem))?;
+        let found = look(&mut FileSource::new(opened.file(), opened.sectors()))
+            .map_err(|error| DriveError::new(path, error.into()))?;
+        let io = |source| DriveError::new(path, DriveProblem::Io { doing: "read the device", source });
+        let metadata = opened.file().metadata().map_err(io)?;
+        let file_id =
+            if opened.is_file() { (metadata.dev(), metadata.ino()) } else { (u64::MAX, metadata.rdev()) };
+        let geometry = found.label.layout.geometry(true);
+        Ok(Peek { opened, found, geometry, file_id, modified: metadata.modified().ok() })
+    }
+
+    /// Identity of the drive.
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        self.found.label.uuid
+    }
+
+    /// Zones and limits.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Blocks of a zone that are written.
+    #[must_use]
+    pub fn written_blocks(&self, zone: u32) -> u32 {
+        if zone < self.geometry.zones { self.found.end_of(ZoneIndex(zone)) } else { 0 }
+    }
+
+    /// Data of a block.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn block(&self, zone: u32, offset: u32) -> Result<Box<Block>, Trouble> {
+        let mut source = FileSource::new(self.opened.file(), self.opened.sectors());
+        let frame = self.found.read_block(&mut source, ZoneIndex(zone), offset)?;
+        Ok(Box::new(frame.data))
+    }
+}
