@@ -54,6 +54,9 @@ pub struct Sim {
     /// Run the cache; scenarios are its own, by name
     #[arg(long, conflicts_with_all = ["trace", "output", "inplace"])]
     pub cache: bool,
+    /// Run conventional drives; scenarios are their own, by name
+    #[arg(long, conflicts_with_all = ["trace", "output", "inplace", "cache"])]
+    pub conventional: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -110,10 +113,11 @@ impl std::fmt::Display for Origin {
 /// Runs what was asked for; exit code 1 when a run failed.
 pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
-    if options.inplace || options.cache {
-        let failed = match options.cache {
-            true => acted::run::<sim::cache::Run>(options)?,
-            false => acted::run::<sim::inplace::Run>(options)?,
+    if options.inplace || options.cache || options.conventional {
+        let failed = match (options.cache, options.conventional) {
+            (true, _) => acted::run::<sim::cache::Run>(options)?,
+            (_, true) => acted::run::<sim::conventional::Run>(options)?,
+            _ => acted::run::<sim::inplace::Run>(options)?,
         };
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }

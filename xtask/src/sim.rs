@@ -8,8 +8,8 @@ use std::time::SystemTime;
 const RUNS: u64 = 100_000;
 /// Runs of CI: less than a minute on 2 cores.
 const RUNS_SHORT: u64 = 2_000;
-/// One run of the in-place engine for so many of the other one.
-const RUNS_PER_INPLACE: u64 = 2;
+/// One run of each other world for so many of the log engine.
+const RUNS_PER_OTHER: u64 = 2;
 /// Runs whose event logs must be the same in every build.
 const RUNS_COMPARED: u64 = 40;
 /// Distance between the first seeds of two days.
@@ -43,8 +43,11 @@ fn simulate(runs: u64) -> Result<()> {
         "--seed",
         &seed.to_string(),
     ]))?;
-    let runs = runs.div_ceil(RUNS_PER_INPLACE).to_string();
-    run_program(zoneweave("release").args(["sim", "--inplace", "--runs", &runs, "--seed", &seed.to_string()]))
+    let runs = runs.div_ceil(RUNS_PER_OTHER).to_string();
+    for world in ["--inplace", "--conventional"] {
+        run_program(zoneweave("release").args(["sim", world, "--runs", &runs, "--seed", &seed.to_string()]))?;
+    }
+    Ok(())
 }
 
 /// The same seeds give the same event logs whatever the compiler's options.

@@ -9,7 +9,7 @@
 //! nothing with the engine but the geometry.
 
 mod act;
-mod disk;
+pub(crate) mod disk;
 mod oracle;
 mod plan;
 pub mod scenarios;

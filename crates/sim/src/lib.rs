@@ -19,6 +19,7 @@ pub mod cache;
 pub mod campaign;
 mod checkers;
 mod clients;
+pub mod conventional;
 mod damage;
 mod drive;
 mod engine;

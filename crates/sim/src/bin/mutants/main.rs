@@ -159,6 +159,7 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     let Search { found, runs, needs } = match about.world {
         World::Log => search(about, options),
         World::InPlace => acted::search::<sim::inplace::Run>(about.name, options),
+        World::Conventional => acted::search::<sim::conventional::Run>(about.name, options),
     };
     choose(None);
     let (found_by, failure) = found.map_or((None, String::new()), |(by, failure)| (Some(by), failure.what));

@@ -27,6 +27,8 @@ pub enum World {
     Log,
     /// That of the in-place engine.
     InPlace,
+    /// That of conventional drives.
+    Conventional,
 }
 
 /// All of them.
