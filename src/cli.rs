@@ -111,7 +111,7 @@ pub struct AreaOptions {
     pub zrwa_zones: Option<u32>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Create {
     /// Directory of the array
     pub dir: PathBuf,
@@ -131,7 +131,8 @@ pub struct Create {
     /// Open and active zones of each drive
     #[arg(long, default_value_t = 14)]
     pub max_open: u32,
-    /// Files of the drives, comma-separated [default: DIR/drive-N.zns]
+    /// Drives, comma-separated: files of emulated drives, block devices, or raw:FILE to use a file as a device
+    /// [default: DIR/drive-N.zns]
     #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
     pub drives_path: Vec<PathBuf>,
     /// Replace what an interrupted `create` left, and make an array that this host cannot hold when it is full
@@ -140,7 +141,7 @@ pub struct Create {
 }
 
 /// Scheme of an array.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Scheme {
     /// Drives of the array [default: 4]
     #[arg(long)]
@@ -309,7 +310,8 @@ pub struct Replace {
     pub dir: PathBuf,
     /// The drive that failed, as `zoneweave status` numbers it
     pub drive: u8,
-    /// The new drive: a file that does not exist, or a blank drive made like the others [default: DIR/drive-N-K.zns]
+    /// The new drive: a file that does not exist, a blank drive made like the others, a block device, or raw:FILE
+    /// [default: DIR/drive-N-K.zns]
     #[arg(long, value_name = "PATH")]
     pub with: Option<PathBuf>,
     /// Wait until the drive is rebuilt

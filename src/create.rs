@@ -5,6 +5,7 @@ use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
 use crate::leftover;
+use crate::raw::Devices;
 use crate::room::Room;
 use crate::signals::Interruption;
 use crate::steps::Steps;
@@ -12,7 +13,8 @@ use anyhow::{Context, Result};
 use array::log::config::{ArrayConfig, OpenSegments};
 use array::log::policy::adaptive::DriveTraits;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
-use drive::emulated::{CreateOptions, EmulatedDrive};
+use drive::any::AnyDrive;
+use drive::emulated::CreateOptions;
 use std::path::{Path, PathBuf};
 use zone::device::{Areas, Geometry, ZonedDevice};
 use zone::drives::DriveSet;
@@ -42,12 +44,14 @@ pub fn run(options: &Create) -> Result<Exit> {
     let scheme = &directory.file.scheme;
     let dir = directory.path.display();
     println!("created {dir}: {} of {} over {} drives", scheme.size, scheme.level, room.drives);
-    println!(
-        "  on disk  {} when all of it was written: {} files of {}",
-        human_bytes(room.drive_bytes.saturating_mul(room.drives)),
-        room.drives,
-        human_bytes(room.drive_bytes)
-    );
+    if room.drive_bytes > 0 {
+        println!(
+            "  on disk  {} when all of it was written: {} files of {}",
+            human_bytes(room.drive_bytes.saturating_mul(room.drives)),
+            room.drives,
+            human_bytes(room.drive_bytes)
+        );
+    }
     println!("  memory   {} for the index while it is served", human_bytes(room.index_bytes));
     println!("serve it with `zoneweave serve {dir}`");
     Ok(Exit::Well)
@@ -71,16 +75,31 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme, areas: AreaOptions) -> Create 
 /// Creates an array, or leaves nothing behind.
 pub fn create(options: &Create) -> Result<(Directory, Room)> {
     expect_none(options)?;
-    let config = config(options)?;
-    let paths = drive_paths(options, config.members)?;
+    let devices = Devices::of(options)?;
+    let mut options = options.clone();
+    if let Some(devices) = &devices {
+        devices.settle(&mut options);
+    }
+    let config = config(&options)?;
+    let paths = match &devices {
+        Some(devices) => expect_count(devices.paths().to_vec(), config.members)?,
+        None => drive_paths(&options, config.members)?,
+    };
     let full: Vec<PathBuf> = paths.iter().map(|path| options.dir.join(path)).collect();
-    leftover::clear(&full, options.force)?;
-    let room = Room::of(&config);
+    let mut room = Room::of(&config);
+    match &devices {
+        Some(devices) => {
+            // They are there already.
+            room.drive_bytes = 0;
+            devices.expect_free(options.force)?;
+        }
+        None => leftover::clear(&full, options.force)?,
+    }
     room.expect_on_host(&full, options.force)?;
     let uuids: Vec<uuid::Uuid> = paths.iter().map(|_| uuid::Uuid::new_v4()).collect();
     let file = file_of(&config, paths, &uuids);
     let mut made = Made::default();
-    match make(options, &config, (&full, &uuids), file, &mut made) {
+    match make((&options, devices.as_ref()), &config, (&full, &uuids), file, &mut made) {
         Ok(directory) => Ok((directory, room)),
         Err(error) => {
             made.undo();
@@ -130,7 +149,7 @@ impl Made {
 
 /// Drives, superblocks, `array.toml`.
 fn make(
-    options: &Create,
+    (options, on): (&Create, Option<&Devices>),
     config: &ArrayConfig,
     (paths, uuids): (&[PathBuf], &[uuid::Uuid]),
     file: ArrayFile,
@@ -150,9 +169,14 @@ fn make(
     for (index, (path, uuid)) in paths.iter().zip(uuids).enumerate() {
         go_on()?;
         steps.show(index, paths.len(), "");
-        drive::emulated::create(path, &CreateOptions::new(config.geometry, *uuid.as_bytes()))?;
-        made.files.push(path.clone());
-        devices.push(Some(Box::new(EmulatedDrive::open(path)?)));
+        match on {
+            Some(on) => on.format(path, *uuid.as_bytes())?,
+            None => {
+                drive::emulated::create(path, &CreateOptions::new(config.geometry, *uuid.as_bytes()))?;
+                made.files.push(path.clone());
+            }
+        }
+        devices.push(Some(AnyDrive::open(path)?.into_device()));
     }
     go_on()?;
     let members: Vec<[u8; 16]> = uuids.iter().map(|uuid| *uuid.as_bytes()).collect();
@@ -185,13 +209,17 @@ fn drive_paths(options: &Create, members: usize) -> Result<Vec<PathBuf>> {
     if options.drives_path.is_empty() {
         return Ok((0..members).map(|index| PathBuf::from(format!("drive-{index}.zns"))).collect());
     }
-    if options.drives_path.len() != members {
-        let count = options.drives_path.len();
-        let said = format!("--drives-path names {count} files, --drives asks for {members}");
-        return Err(Exit::Usage.error(said));
-    }
+    let paths = expect_count(options.drives_path.clone(), members)?;
     // array.toml must stay right when the command is run from elsewhere.
-    options.drives_path.iter().map(|path| std::path::absolute(path).context("--drives-path")).collect()
+    paths.iter().map(|path| std::path::absolute(path).context("--drives-path")).collect()
+}
+
+fn expect_count(paths: Vec<PathBuf>, members: usize) -> Result<Vec<PathBuf>> {
+    if paths.len() == members {
+        return Ok(paths);
+    }
+    let said = format!("--drives-path names {} drives, --drives asks for {members}", paths.len());
+    Err(Exit::Usage.error(said))
 }
 
 /// Creates the file of a drive that is in no array.

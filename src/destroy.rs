@@ -7,7 +7,9 @@ use crate::roster::Roster;
 use crate::sighting::Sighting;
 use crate::status;
 use anyhow::{Context, Result};
-use drive::emulated::{DriveProblem, EmulatedDrive};
+use drive::any::AnyDrive;
+use drive::conventional::device;
+use drive::emulated::DriveProblem;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +34,10 @@ pub fn run(options: &Destroy) -> Result<Exit> {
         return Ok(Exit::Failed);
     }
     for path in &files {
+        if device::is_conventional(path) {
+            device::wipe(path)?;
+            continue;
+        }
         std::fs::remove_file(path).with_context(|| format!("{}", path.display()))?;
     }
     for name in OTHERS {
@@ -74,8 +80,10 @@ fn files_of(directory: &mut Directory) -> Result<Vec<PathBuf>> {
 }
 
 fn expect_unused(path: &Path) -> Result<()> {
-    match EmulatedDrive::open(path) {
-        Err(error) if matches!(error.problem, DriveProblem::InUse) => Err(error.into()),
+    match AnyDrive::open(path) {
+        Err(error) if matches!(error.problem, DriveProblem::InUse | DriveProblem::Held(_)) => {
+            Err(error.into())
+        }
         _ => Ok(()),
     }
 }

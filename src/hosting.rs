@@ -1,7 +1,9 @@
 //! How the drives of a served array work: in a thread of their own where they lie on a disk, in the time of a profile
 //! where one is given.
 
+use crate::exit::Exit;
 use anyhow::{Context, Result};
+use drive::any::AnyDrive;
 use drive::emulated::{EmulatedDrive, Pace, TimedDrive};
 use drive::timing::{ModelOptions, Profile};
 use drive::{Bell, HostedDrive};
@@ -48,7 +50,22 @@ impl Hosting {
     }
 
     /// Prepares a drive; the seed is for its profile.
-    pub fn host(&self, drive: EmulatedDrive, seed: u64) -> Result<Hosted> {
+    pub fn host(&self, drive: AnyDrive, seed: u64) -> Result<Hosted> {
+        match drive {
+            AnyDrive::Emulated(drive) => self.host_emulated(*drive, seed),
+            AnyDrive::Conventional(_) if self.profile.is_some() => Err(Exit::Usage.error(
+                "--profile gives emulated drives the timing of a real one; this is a conventional drive, which has its own",
+            )),
+            // Its commands are on the kernel's side of a ring: nothing waits.
+            AnyDrive::Conventional(drive) => {
+                let mut device = drive.drive;
+                device.device_mut().set_bell(&self.bell_descriptor()?).context("the bell of a drive")?;
+                Ok(Hosted { device: Box::new(device), pace: None, wake_fd: None })
+            }
+        }
+    }
+
+    fn host_emulated(&self, drive: EmulatedDrive, seed: u64) -> Result<Hosted> {
         let wake_fd = drive.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose();
         let wake_fd = wake_fd.context("event descriptor of a drive")?;
         if let Some(profile) = &self.profile {

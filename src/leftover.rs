@@ -3,7 +3,8 @@
 use crate::exit::Exit;
 use crate::sighting::Sighting;
 use anyhow::{Context, Result};
-use drive::emulated::{DriveProblem, EmulatedDrive};
+use drive::any::AnyDrive;
+use drive::emulated::DriveProblem;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ fn is_leftover(path: &Path) -> Result<bool> {
                 return Ok(false);
             }
             // One that is in use is somebody's.
-            EmulatedDrive::open(path).map(|_| true).map_err(anyhow::Error::from)
+            AnyDrive::open(path).map(|_| true).map_err(anyhow::Error::from)
         }
         Err(error) => match error.problem {
             DriveProblem::NotADrive | DriveProblem::TooShort { .. } => begins_with_zeros(path),

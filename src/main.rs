@@ -26,6 +26,7 @@ mod lines;
 mod md;
 mod probe;
 mod progress;
+mod raw;
 mod re_add;
 mod rebuild;
 mod replace;

@@ -15,7 +15,7 @@ pub mod scrub;
 pub mod serve;
 mod served;
 pub mod status;
-mod target;
+pub mod target;
 mod watch;
 mod words;
 mod zero;

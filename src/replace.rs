@@ -7,6 +7,7 @@ use crate::cli::Replace;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
+use crate::raw;
 use crate::roster::{Absence, Roster};
 use crate::{rebuild, status};
 use anyhow::{Context, Result, bail};
@@ -17,7 +18,8 @@ use array::log::{ReplaceError, mount, mount_read_only};
 use array::request::Volume;
 use base::time::Instant;
 use base::units::DriveIndex;
-use drive::emulated::{CreateOptions, EmulatedDrive, Pace};
+use drive::any::AnyDrive;
+use drive::emulated::{CreateOptions, Pace};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -56,7 +58,7 @@ pub enum Attempt<T> {
 /// Replaces a drive, through the server if there is one.
 pub fn run(options: &Replace) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
-    let with = options.with.as_ref().map(std::path::absolute).transpose().context("--with")?;
+    let with = options.with.as_ref().map(|path| raw::absolute(path)).transpose().context("--with")?;
     let is_served = status::ask(&directory, "status")?.is_some();
     if let Some(rate) = options.rebuild_rate.filter(|_| is_served) {
         rebuild::set_rate(&directory, rate)?;
@@ -171,9 +173,9 @@ pub fn install(
     let old = std::mem::replace(&mut directory.file.drive[usize::from(member)], newcomer.table);
     let old_path = directory.path.join(&old.path);
     directory.save()?;
-    let uuid = newcomer.drive.uuid();
+    let uuid = newcomer.uuid;
     let (device, pace): (Box<dyn ZonedDevice>, Option<Pace>) = match hosting {
-        None => (Box::new(newcomer.drive), None),
+        None => (newcomer.drive.into_device(), None),
         Some(hosting) => {
             let hosted = hosting.host(newcomer.drive, u64::from(member))?;
             (hosted.device, hosted.pace)
@@ -201,7 +203,8 @@ pub fn install(
 pub struct Newcomer {
     /// Entry of the drive for `array.toml`.
     pub table: DriveTable,
-    drive: EmulatedDrive,
+    drive: AnyDrive,
+    uuid: [u8; 16],
     created: bool,
 }
 
@@ -214,16 +217,21 @@ impl Newcomer {
         geometry: &Geometry,
     ) -> Result<Newcomer> {
         let path = path.map_or_else(|| new_name(directory, own_name), Path::to_owned);
+        let device = raw::device_of(&path);
+        let path = device.clone().unwrap_or(path);
         let full = directory.path.join(&path);
-        let created = !full.exists();
-        let drive = if created {
-            let uuid = *uuid::Uuid::new_v4().as_bytes();
-            EmulatedDrive::create(&full, &CreateOptions::new(*geometry, uuid))?
-        } else {
-            EmulatedDrive::open(&full)?
-        };
-        let table = DriveTable { path, uuid: uuid::Uuid::from_bytes(drive.uuid()) };
-        Ok(Newcomer { table, drive, created })
+        let created = !full.exists() && device.is_none();
+        let uuid = *uuid::Uuid::new_v4().as_bytes();
+        if device.is_some() {
+            raw::expect_free(&full, false)?;
+            raw::format_like(&full, geometry, uuid)?;
+        } else if created {
+            drive::emulated::create(&full, &CreateOptions::new(*geometry, uuid))?;
+        }
+        let drive = AnyDrive::open(&full)?;
+        let uuid = drive.uuid();
+        let table = DriveTable { path, uuid: uuid::Uuid::from_bytes(uuid) };
+        Ok(Newcomer { table, drive, uuid, created })
     }
 }
 

@@ -11,7 +11,8 @@ use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
 use array::log::MountError;
 use base::erasure::PieceSet;
-use drive::emulated::{DriveError, DriveProblem, EmulatedDrive, Pace};
+use drive::any::AnyDrive;
+use drive::emulated::{DriveError, DriveProblem, Pace};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -208,11 +209,11 @@ impl OpenDrives {
     /// Takes a drive: as one of an array that is served, or as it is.
     fn host(
         &mut self,
-        drive: EmulatedDrive,
+        drive: AnyDrive,
         index: usize,
         hosting: Option<&Hosting>,
     ) -> Result<Box<dyn ZonedDevice>> {
-        let Some(hosting) = hosting else { return Ok(Box::new(drive)) };
+        let Some(hosting) = hosting else { return Ok(drive.into_device()) };
         let hosted = hosting.host(drive, index as u64)?;
         self.wake_fds.extend(hosted.wake_fd);
         self.paces.extend(hosted.pace);
@@ -230,7 +231,10 @@ fn look(directory: &Directory) -> Looked {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::from([directory.path.clone()]);
     folders
         .extend(directory.file.drive.iter().filter_map(|table| path_of(table).parent().map(Path::to_owned)));
-    for folder in folders {
+    // Device nodes are found by their paths alone.
+    for folder in
+        folders.into_iter().filter(|folder| !folder.starts_with("/dev") || folder.starts_with("/dev/shm"))
+    {
         match sighting::in_folder(&folder) {
             Ok(more) => sighting::add_new(&mut seen, more),
             Err(error) => log::debug!("{}: {error}", folder.display()),
@@ -321,15 +325,17 @@ pub fn within(dir: &Path, path: &Path) -> PathBuf {
 }
 
 /// Opens a drive; notes why it cannot be had.
-fn open_one(place: &mut Place, patience_ends: Instant) -> Result<Option<EmulatedDrive>> {
+fn open_one(place: &mut Place, patience_ends: Instant) -> Result<Option<AnyDrive>> {
     loop {
-        let error = match EmulatedDrive::open(&place.path) {
+        let error = match AnyDrive::open(&place.path) {
             Ok(drive) => return Ok(Some(drive)),
             Err(error) => error,
         };
         match error.problem {
-            DriveProblem::InUse if Instant::now() < patience_ends => std::thread::sleep(IN_USE_LOOK_EVERY),
-            DriveProblem::InUse => {
+            DriveProblem::InUse | DriveProblem::Held(_) if Instant::now() < patience_ends => {
+                std::thread::sleep(IN_USE_LOOK_EVERY)
+            }
+            DriveProblem::InUse | DriveProblem::Held(_) => {
                 let said = format!("{error} (is the array being served, or checked?)");
                 return Err(Exit::Busy.error(said));
             }

@@ -1,7 +1,8 @@
 //! A drive as its file shows it: looked at, not opened, so that it may be in use or not ours to write.
 
 use array::log::spokesman;
-use drive::emulated::{DriveError, DriveProblem, Peek};
+use drive::any::Peek;
+use drive::emulated::{DriveError, DriveProblem};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use zone::device::Geometry;
@@ -45,8 +46,8 @@ impl Sighting {
             path: path.to_owned(),
             uuid: uuid::Uuid::from_bytes(peek.uuid()),
             geometry: *peek.geometry(),
-            file_id: peek.file_id,
-            modified: peek.modified,
+            file_id: peek.file_id(),
+            modified: peek.modified(),
             record: None,
             other_version: None,
             records_damaged: 0,

@@ -52,7 +52,7 @@ pub fn open(directory: &CacheDirectory, hosting: Option<&Hosting>) -> Result<Cac
             (None, _) => None,
             (Some(drive), None) => Some(Box::new(drive) as Box<dyn ZonedDevice>),
             (Some(drive), Some(hosting)) => {
-                let hosted = hosting.host(drive, index as u64)?;
+                let hosted = hosting.host(drive::any::AnyDrive::Emulated(Box::new(drive)), index as u64)?;
                 open.wake_fds.extend(hosted.wake_fd);
                 Some(hosted.device)
             }

@@ -16,7 +16,7 @@ use array::log::status::Health;
 use array::request::{Request, Volume};
 use base::time::{Instant, Nanos};
 use base::units::DriveIndex;
-use drive::emulated::EmulatedDrive;
+use drive::any::AnyDrive;
 use server::WallClock;
 use std::path::{Path, PathBuf};
 use zone::format::superblock::MemberState;
@@ -142,8 +142,7 @@ impl ServedArray {
         let index = DriveIndex(drive);
         // What is left of it keeps its file locked.
         drop(self.volume.drives.remove(index));
-        let opened =
-            EmulatedDrive::open(&path).with_context(|| format!("drive {drive} cannot be re-added"))?;
+        let opened = AnyDrive::open(&path).with_context(|| format!("drive {drive} cannot be re-added"))?;
         let hosted = self.hosting.host(opened, u64::from(drive))?;
         let engine = &self.volume.engine;
         self.counters.lifetime = self.counters.lifetime.plus(engine.counters(), &engine.drive_damage());
