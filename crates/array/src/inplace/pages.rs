@@ -191,6 +191,18 @@ impl Pages {
         self.dirty.insert(0);
     }
 
+    /// Pages.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Content of a page as it is wanted.
+    #[must_use]
+    pub fn wanted(&self, page: usize) -> &[u8; PAGE_BYTES] {
+        &self.memory[page]
+    }
+
     /// Pages that the members have otherwise.
     #[must_use]
     pub fn dirty(&self) -> Vec<usize> {

@@ -5,26 +5,32 @@
 //!   pages    pages with new bits
 //!   clear    flush ─> head with events cleared ─> pages without the bits
 //!   clean    flush ─> record
+//!   admit    bad-block log and all pages of newcomers ─> record, their superblocks before those of others
+//!   recover  flush ─> record: how far newcomers are, or that they are whole
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
 //! leaves a bitmap which counts as old. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
 
-use super::pages::PAGE_BYTES;
+use super::newcomer::Stage;
+use super::pages::{PAGE_BYTES, Pages};
 use super::{Effects, InPlace, kind, members};
 use base::bytes::put;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use block::device::{Op, Status};
-use block::md::Role;
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{CLEAN, RoleEntry, Superblock};
+use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature};
+use block::md::{DeviceNumber, Role};
+use std::collections::BTreeSet;
 
 /// Time without writes after which the array is marked clean, as md's `safe_mode_delay`.
 const CLEAN_AFTER: Nanos = Nanos::from_micros(200_000);
 const SECOND: u64 = 1_000_000_000;
 /// Role of a device that failed.
 const FAULTY: u16 = 0xfffe;
+/// Role of a device number that nobody has.
+const NOBODY: u16 = 0xffff;
 
 /// Dirty mark as the members have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +55,21 @@ enum Step {
     ClearHead,
     ClearPages,
     FlushToClean,
+    Admit,
+    Newcomers,
+    FlushToRecover,
 }
 
 /// Record under way.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     is_dirty: bool,
-    dead: PieceSet,
+    /// Roles without a member.
+    absent: PieceSet,
+    /// Newcomers that are named for the first time.
+    joining: PieceSet,
+    /// Newcomers that are whole.
+    whole: PieceSet,
 }
 
 /// State of the superblocks.
@@ -72,7 +86,10 @@ pub struct Scribe {
     is_owner: bool,
     /// A member failed since the start.
     has_failure: bool,
+    /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
+    /// Device numbers that others have, or had: a newcomer gets none of them.
+    taken: BTreeSet<u32>,
     step: Step,
     record: Record,
     pending: u32,
@@ -92,6 +109,7 @@ impl Scribe {
     /// Superblocks as the members have them; `began` is the time of the engine's zero in seconds since 1970.
     #[must_use]
     pub fn new(superblocks: Vec<Option<Superblock>>, events: u64, is_clean: bool, began: u64) -> Scribe {
+        let nobody = PieceSet::EMPTY;
         Scribe {
             superblocks,
             events,
@@ -99,9 +117,10 @@ impl Scribe {
             mark: if is_clean { Mark::Clean } else { Mark::Dirty },
             is_owner: false,
             has_failure: false,
-            recorded: PieceSet::EMPTY,
+            recorded: nobody,
+            taken: BTreeSet::new(),
             step: Step::Rest,
-            record: Record { is_dirty: false, dead: PieceSet::EMPTY },
+            record: Record { is_dirty: false, absent: nobody, joining: nobody, whole: nobody },
             pending: 0,
             writers: 0,
             begun: 0,
@@ -138,8 +157,42 @@ impl Scribe {
 
     /// True when these members are missing and superblocks have to say so: once this engine wrote any, or since one failed.
     #[must_use]
-    pub fn lacks(&self, dead: PieceSet) -> bool {
-        (self.is_owner || self.has_failure) && self.recorded != dead
+    pub fn lacks(&self, absent: PieceSet) -> bool {
+        (self.is_owner || self.has_failure) && !absent.without(self.recorded).is_empty()
+    }
+
+    /// Superblock of a member.
+    #[must_use]
+    pub fn superblock(&self, role: usize) -> Option<&Superblock> {
+        self.superblocks[role].as_ref()
+    }
+
+    /// Devices whose numbers nobody else may get.
+    pub fn take_numbers(&mut self, numbers: impl Iterator<Item = u32>) {
+        self.taken.extend(numbers);
+    }
+
+    /// Number for a device that is new: one behind those of members by role, that no device has or had.
+    fn number(&mut self) -> DeviceNumber {
+        let roles = self.superblocks.iter().flatten().map(|superblock| superblock.roles.as_slice()).next();
+        let is_free = |number: &u32| {
+            let entry =
+                usize::try_from(*number).ok().and_then(|number| roles.unwrap_or_default().get(number));
+            let is_spare = entry.is_none_or(|entry| RoleEntry::of(*entry) == RoleEntry::Spare);
+            is_spare && !self.taken.contains(number)
+        };
+        let first = u32::try_from(self.superblocks.len()).expect("at most 32");
+        let most = u32::try_from(ROLES_MAX).expect("1920");
+        let free = (first..most).find(is_free);
+        // When all were used once, that of a device which failed is given anew.
+        let is_faulty = |number: &u32| {
+            let entry =
+                usize::try_from(*number).ok().and_then(|number| roles.unwrap_or_default().get(number));
+            entry.is_some_and(|entry| RoleEntry::of(*entry) == RoleEntry::Faulty)
+        };
+        let number = free.or_else(|| (first..most).find(is_faulty)).expect("at most 32 devices are members");
+        self.taken.insert(number);
+        DeviceNumber(number)
     }
 
     /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
@@ -178,7 +231,7 @@ impl InPlace {
     }
 
     fn is_idle(&self) -> bool {
-        self.scribe.writers == 0 && self.table.is_empty()
+        self.scribe.writers == 0 && !self.table.wants_mark()
     }
 
     /// Time at which something is due.
@@ -189,7 +242,8 @@ impl InPlace {
         }
         let clean = (self.wants_clean_mark() && self.is_idle()).then(|| self.scribe.idle_since + CLEAN_AFTER);
         let tick = self.pages.as_ref().filter(|pages| self.scribe.is_owner && pages.set_count() > 0);
-        [clean, tick.map(|_| self.scribe.next_tick)].into_iter().flatten().min()
+        let tick = tick.map(|_| self.scribe.next_tick);
+        [clean, tick, self.recovery_record_at()].into_iter().flatten().min()
     }
 
     /// An answer to a step.
@@ -225,11 +279,30 @@ impl InPlace {
             }
             Step::Head => {
                 self.end_pages();
-                self.write_superblocks(now, fx);
+                self.update_superblocks(now);
+                self.scribe.step = Step::Newcomers;
+                self.write_superblocks(self.scribe.record.joining, fx);
+                true
+            }
+            Step::Newcomers => {
+                self.scribe.step = Step::Superblocks;
+                self.write_superblocks(self.members.recorded().without(self.scribe.record.joining), fx);
+                true
+            }
+            Step::Admit => {
+                self.scribe.step = Step::Rest;
+                self.begin_record(self.scribe.mark != Mark::Clean, fx);
+                true
+            }
+            Step::FlushToRecover => {
+                self.scribe.step = Step::Rest;
+                self.end_flush();
+                self.begin_record(self.scribe.mark != Mark::Clean, fx);
+                self.scribe.record.whole = self.recovered();
                 true
             }
             Step::Superblocks => {
-                self.end_record(fx);
+                self.end_record(now, fx);
                 true
             }
             Step::Pages | Step::ClearPages => {
@@ -244,8 +317,9 @@ impl InPlace {
             }
             Step::FlushToClean => {
                 self.scribe.step = Step::Rest;
+                self.end_flush();
                 let is_flushed = self.scribe.flushed == self.scribe.begun;
-                if self.is_idle() && is_flushed && !self.scribe.lacks(self.members.dead()) {
+                if self.is_idle() && is_flushed && !self.scribe.lacks(self.members.absent()) {
                     self.scribe.mark = Mark::Unsure;
                     self.begin_record(false, fx);
                 }
@@ -256,9 +330,19 @@ impl InPlace {
 
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready();
-        if wants_dirty || self.scribe.lacks(self.members.dead()) {
+        if wants_dirty || self.scribe.lacks(self.members.absent()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);
+            return true;
+        }
+        if !self.members.waiting().is_empty() && !self.is_stopping {
+            self.scribe.step = Step::Admit;
+            self.admit_newcomers(fx);
+            return true;
+        }
+        if self.recovery_record_at().is_some_and(|at| now >= at) {
+            self.scribe.step = Step::FlushToRecover;
+            self.flush_members(fx);
             return true;
         }
         let has_dirty_pages =
@@ -327,7 +411,10 @@ impl InPlace {
 
     fn begin_record(&mut self, is_dirty: bool, fx: &mut Effects) {
         assert!(self.scribe.pending == 0 && self.scribe.step == Step::Rest);
-        self.scribe.record = Record { is_dirty, dead: self.members.dead() };
+        let joining =
+            self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
+        let absent = self.members.absent();
+        self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
             self.scribe.step = Step::VoidPages;
             return self.write_pages(true, fx);
@@ -357,8 +444,8 @@ impl InPlace {
         let content = *pages.begin(page);
         let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
         let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
-        self.broadcast(sector, |_| content, fx);
-        self.counters.bitmap_pages += u64::try_from(self.members.live().count()).expect("at most 32");
+        self.broadcast(self.members.recorded(), sector, |_| content, fx);
+        self.counters.bitmap_pages += u64::try_from(self.members.recorded().count()).expect("at most 32");
     }
 
     fn end_pages(&mut self) {
@@ -367,10 +454,32 @@ impl InPlace {
         }
     }
 
-    /// Writes the superblocks.
-    fn write_superblocks(&mut self, now: Instant, fx: &mut Effects) {
-        let Record { is_dirty, .. } = self.scribe.record;
-        self.scribe.step = Step::Superblocks;
+    /// Newcomers get what lies on members beside superblocks and data, before any superblock names them.
+    fn admit_newcomers(&mut self, fx: &mut Effects) {
+        let waiting = self.members.waiting();
+        for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| waiting.contains(*role)) {
+            newcomer.advance(Stage::Joining);
+            let mut superblock = newcomer.take_superblock().expect("a newcomer that waits has one");
+            // Its number is new, so that what an older device says of it is not believed.
+            superblock.device.number = self.scribe.number();
+            self.scribe.superblocks[role] = Some(superblock);
+        }
+        let bad_blocks = |superblock: &Superblock| superblock.bad_block_place().map(|(sector, _)| sector);
+        let has_log = |role: &usize| self.scribe.superblocks[*role].as_ref().and_then(bad_blocks).is_some();
+        let with_log = waiting.iter().filter(has_log).collect();
+        self.broadcast(with_log, bad_blocks, |_| [0; PAGE_BYTES], fx);
+        let pages = self.pages.as_ref().map_or(0, Pages::count);
+        for page in 0..pages {
+            let content = *self.pages.as_ref().expect("a page of a bitmap").wanted(page);
+            let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+            let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
+            self.broadcast(waiting, sector, |_| content, fx);
+        }
+    }
+
+    /// Superblocks become those of the record that is under way.
+    fn update_superblocks(&mut self, now: Instant) {
+        let Record { is_dirty, whole, .. } = self.scribe.record;
         self.scribe.events += 1;
         let resync_offset = match (is_dirty, self.sync.first()) {
             (true, _) => 0,
@@ -379,11 +488,21 @@ impl InPlace {
             (false, Some(_)) if self.pages.is_some() => 0,
             (false, Some(row)) => row * ROW_SECTORS,
         };
-        let live = self.members.live();
-        let numbers: Vec<u32> = live
-            .iter()
-            .filter_map(|role| Some(self.scribe.superblocks[role].as_ref()?.device.number.0))
-            .collect();
+        let number = |role: usize| Some((role, self.scribe.superblocks[role].as_ref()?.device.number.0));
+        let numbers: Vec<(usize, u32)> = self.members.recorded().iter().filter_map(number).collect();
+        for (role, newcomer) in
+            self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() != Stage::Waiting)
+        {
+            let superblock = self.scribe.superblocks[role].as_mut().expect("a newcomer that joins has one");
+            superblock.features &= !feature::RECOVERY_BITMAP;
+            if whole.contains(role) {
+                superblock.features &= !feature::RECOVERY_OFFSET;
+                superblock.device.recovery_offset = 0;
+            } else {
+                superblock.features |= feature::RECOVERY_OFFSET;
+                superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
+            }
+        }
         let updated = self.scribe.began + now.0 / SECOND;
         let events = self.scribe.events;
         for superblock in self.scribe.superblocks.iter_mut().flatten() {
@@ -391,40 +510,72 @@ impl InPlace {
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;
             for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
-                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !numbers.contains(&number) {
+                let is_there = numbers.iter().any(|(_, other)| *other == number);
+                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !is_there {
                     *entry = FAULTY;
                 }
             }
+            for (role, number) in &numbers {
+                let number = usize::try_from(*number).expect("at most 1920 devices");
+                let count = superblock.roles.len().max(number + 1);
+                superblock.roles.resize(count, NOBODY);
+                superblock.roles[number] = members::role(*role).0;
+            }
         }
+    }
+
+    /// Writes the superblocks of some members.
+    fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
         let record = |superblock: &Superblock| {
             let mut block = [0; PAGE_BYTES];
             superblock.encode(&mut block);
             block
         };
-        self.broadcast(|superblock| Some(superblock.device.super_offset), record, fx);
-        self.counters.superblocks += u64::try_from(live.count()).expect("at most 32");
+        let roles = roles.and(self.members.recorded());
+        self.broadcast(roles, |superblock| Some(superblock.device.super_offset), record, fx);
+        self.counters.superblocks += u64::try_from(roles.count()).expect("at most 32");
     }
 
-    fn end_record(&mut self, fx: &mut Effects) {
-        let Record { is_dirty, dead } = self.scribe.record;
+    fn end_record(&mut self, now: Instant, fx: &mut Effects) {
+        let Record { is_dirty, absent, joining, whole } = self.scribe.record;
         self.scribe.step = Step::Rest;
         self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
         self.scribe.is_owner = true;
-        self.scribe.recorded = dead;
+        self.scribe.recorded = absent;
+        self.end_record_of_newcomers(now, joining, whole);
         self.wake_rounds();
-        if !self.scribe.lacks(self.members.dead()) {
+        if !self.scribe.lacks(self.members.absent()) {
             self.release_held(fx);
         }
     }
 
-    /// Writes a block to all members, durable.
+    /// Newcomers that were named are active, those that were recorded as whole are in sync.
+    fn end_record_of_newcomers(&mut self, now: Instant, joining: PieceSet, whole: PieceSet) {
+        let still_there = self.members.newcomers_from(Stage::Joining);
+        for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| still_there.contains(*role)) {
+            newcomer.note_recorded();
+            if joining.contains(role) {
+                newcomer.advance(Stage::Active);
+            }
+        }
+        for role in whole.and(still_there).iter() {
+            self.members.promote(members::role(role), self.map.rows());
+        }
+        self.recovery.note_record(now);
+        if !joining.is_empty() {
+            self.recovery.restart(now);
+        }
+    }
+
+    /// Writes a block to members, durable.
     fn broadcast(
         &mut self,
+        roles: PieceSet,
         sector: impl Fn(&Superblock) -> Option<u64>,
         content: impl Fn(&Superblock) -> [u8; PAGE_BYTES],
         fx: &mut Effects,
     ) {
-        for role in self.members.live().iter() {
+        for role in roles.iter() {
             let superblock = self.scribe.superblocks[role].as_ref().expect("a member that is there has one");
             let sector = sector(superblock).expect("an array whose areas were judged");
             let mut frame = Frame::zeroed();
@@ -436,10 +587,16 @@ impl InPlace {
     }
 
     fn flush_members(&mut self, fx: &mut Effects) {
+        self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.begin_flush());
         for role in self.members.volatile().iter() {
             self.scribe.pending += 1;
             fx.command(members::role(role), kind::SCRIBE, 0, Op::Flush);
         }
+    }
+
+    /// A flush of all members is through; one that failed it is no member any more.
+    fn end_flush(&mut self) {
+        self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.end_flush());
     }
 
     /// Rounds that wait for dirty mark or bits look again.

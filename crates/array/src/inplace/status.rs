@@ -3,6 +3,7 @@
 use super::InPlace;
 use super::counters::Counters;
 use super::members::role;
+use super::recovery::Rebuilding;
 use super::scribe::Mark;
 use super::scrub::ScrubStatus;
 use crate::pacer::Rates;
@@ -14,6 +15,8 @@ use block::md::reader::ROW_SECTORS;
 pub struct Status {
     /// Roles without a member, those that failed since the start included.
     pub missing: Vec<Role>,
+    /// Members that are being rebuilt.
+    pub rebuilding: Vec<Rebuilding>,
     /// More members are missing than there are parities: nothing can be written.
     pub is_broken: bool,
     /// Dirty mark.
@@ -45,7 +48,8 @@ impl InPlace {
     #[must_use]
     pub fn status(&self) -> Status {
         Status {
-            missing: self.members.dead().iter().map(role).collect(),
+            missing: self.vacant().iter().map(role).collect(),
+            rebuilding: self.rebuilding(),
             is_broken: self.members.is_broken(),
             mark: self.scribe.mark(),
             events: self.scribe.events(),
@@ -64,7 +68,7 @@ impl InPlace {
     /// True when the array goes on without so many more members.
     #[must_use]
     pub fn can_lose(&self, members: usize) -> bool {
-        self.members.dead().count() + members <= self.members.parities()
+        self.members.lacking().count() + members <= self.members.parities()
     }
 
     /// Describes what is under way and what waits, in one line.
