@@ -18,6 +18,7 @@ fn plan() -> Plan {
         is_volatile: true,
         latency: 50_000,
         is_clean: true,
+        rate: None,
     }
 }
 

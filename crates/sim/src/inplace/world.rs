@@ -5,9 +5,11 @@ use super::disk::DiskHandle;
 use super::oracle::{Oracle, Reading, fill};
 use super::plan::{Plan, Policy};
 use crate::world::Failure;
+use array::inplace::recovery::{AddRefused, Rebuilding};
 use array::inplace::scrub::{ScrubRefused, ScrubState};
-use array::inplace::start::{Tuning, start};
+use array::inplace::start::{Tuning, members_of, start};
 use array::inplace::volume::InPlaceVolume;
+use array::pacer::Rates;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
 use base::time::{Instant, Nanos};
@@ -17,10 +19,11 @@ use block::devices::DeviceSet;
 use block::md::assembly::judge;
 use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
 use block::md::geometry::{Chunk, Geometry, Stripe};
-use block::md::member::Member;
+use block::md::join::join;
+use block::md::member::{Member, NotAMember};
 use block::md::reader::Reader;
 use block::md::superblock::{Identity, RoleEntry, Shape};
-use block::md::{Role, Uuid};
+use block::md::{Media, Role, Uuid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +51,10 @@ pub struct Tally {
     pub checks: u64,
     /// Members that failed.
     pub failures: u64,
+    /// Members that were rebuilt.
+    pub rebuilt: u64,
+    /// Starts with members that were not yet rebuilt.
+    pub resumed: u64,
     /// Scrubs that looked at every row.
     pub scrubs: u64,
     /// Commands of members.
@@ -65,6 +72,8 @@ impl Tally {
         self.refusals += other.refusals;
         self.checks += other.checks;
         self.failures += other.failures;
+        self.rebuilt += other.rebuilt;
+        self.resumed += other.resumed;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
     }
@@ -95,10 +104,13 @@ struct Doubts {
 /// See the module.
 pub struct World {
     plan: Plan,
+    /// Disks by role.
     disks: Vec<DiskHandle>,
+    /// Disks that others came in the place of: they are there at the next start, unless they died.
+    retired: Vec<DiskHandle>,
     data_offset: u64,
     volume: Option<InPlaceVolume>,
-    /// Members that the engine was started without, or that died since.
+    /// Members that the engine was started without, or that died since, until they are rebuilt.
     gone: BTreeSet<usize>,
     oracle: Oracle,
     doubts: Doubts,
@@ -125,6 +137,7 @@ impl World {
         let mut world = World {
             plan: plan.clone(),
             disks,
+            retired: Vec::new(),
             data_offset: plan.data_offset,
             volume: None,
             gone: BTreeSet::new(),
@@ -145,7 +158,7 @@ impl World {
 
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
-        let commands = self.disks.iter().map(DiskHandle::commands).sum();
+        let commands = self.disks.iter().chain(&self.retired).map(DiskHandle::commands).sum();
         Tally { commands, ..self.tally }
     }
 
@@ -155,14 +168,16 @@ impl World {
 
     /// Starts the engine; false when the array is refused, as promised.
     fn start(&mut self) -> Result<bool, Failure> {
-        let alive: Vec<&DiskHandle> = self.disks.iter().filter(|disk| !disk.is_dead()).collect();
-        let members: Result<Vec<Member>, _> = alive.iter().map(|disk| Member::read("disk", *disk)).collect();
-        let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
+        let (members, alive) = self.members_there()?;
         let mut arrays = judge(&members);
         let Some(assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
             return Ok(false);
         };
         let missing: BTreeSet<usize> = assembly.missing.iter().map(|role| role.index()).collect();
+        if let Some(role) = missing.difference(&self.gone).next() {
+            let said = assembly.in_words();
+            return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
+        }
         let is_clean = assembly.superblock().is_clean();
         let tuning = Tuning { client_frames: CLIENT_FRAMES, strip_frames: 4096, began: 1_700_000_000 };
         let is_volatile = self.plan.is_volatile;
@@ -179,17 +194,51 @@ impl World {
         if !is_clean && !missing.is_empty() {
             return Err(Failure::new("a dirty array is served without a member"));
         }
-        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = Vec::new();
-        for (role, disk) in self.disks.iter().enumerate() {
-            let disk: Box<dyn BlockDevice> = Box::new(disk.clone());
-            devices.push((!missing.contains(&role)).then_some(disk));
+        let served = members_of(&assembly).map_err(|error| Failure::new(error.to_string()))?;
+        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = self.disks.iter().map(|_| None).collect();
+        for (role, member) in served {
+            let index = members.iter().position(|other| std::ptr::eq(other, member)).expect("one of them");
+            self.install(role.index(), alive[index].clone());
+            devices[role.index()] = Some(Box::new(alive[index].clone()));
         }
+        self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.gone = missing;
         self.has_scrub = false;
         self.begin_doubts(!is_clean);
-        self.volume = Some(InPlaceVolume::new(engine, DeviceSet::new(devices)));
+        let mut volume = InPlaceVolume::new(engine, DeviceSet::new(devices));
+        if let Some(rate) = self.plan.rate {
+            volume.engine.set_rates(Rates::asked_for(Some(rate)));
+        }
+        self.volume = Some(volume);
         self.tally.starts += 1;
         Ok(true)
+    }
+
+    /// Members that can be read, and their disks.
+    fn members_there(&self) -> Result<(Vec<Member>, Vec<DiskHandle>), Failure> {
+        let mut found = (Vec::new(), Vec::new());
+        for disk in self.disks.iter().chain(&self.retired).filter(|disk| !disk.is_dead()) {
+            match Member::read("disk", disk) {
+                Ok(member) => {
+                    found.0.push(member);
+                    found.1.push(disk.clone());
+                }
+                // One that came, and was not yet named on the others.
+                Err(NotAMember::NoSuperblock) => {}
+                Err(error) => return Err(Failure::new(format!("a member cannot be read: {error}"))),
+            }
+        }
+        Ok(found)
+    }
+
+    /// A disk has a role now; the one before stays about.
+    fn install(&mut self, role: usize, disk: DiskHandle) {
+        if self.disks[role].is(&disk) {
+            return;
+        }
+        self.retired.retain(|other| !other.is(&disk));
+        let before = std::mem::replace(&mut self.disks[role], disk);
+        self.retired.push(before);
     }
 
     fn begin_doubts(&mut self, is_dirty: bool) {
@@ -235,13 +284,19 @@ impl World {
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
             Act::Fail(member) => {
-                if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                if self.is_rebuilding(member) {
+                    self.tally.failures += 1;
+                    self.volume().engine.fail_member(array::inplace::members::role(member));
+                } else if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
                     self.lose(member);
                     self.volume().engine.fail_member(array::inplace::members::role(member));
                 }
             }
             Act::WriteFault(member) => {
-                if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                if self.is_rebuilding(member) {
+                    self.disks[member].fail_next_write();
+                    self.tally.failures += 1;
+                } else if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
                     self.disks[member].fail_next_write();
                     self.lose(member);
                 }
@@ -252,6 +307,8 @@ impl World {
             }
             Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row),
+            Act::Add(member) => self.add(member)?,
+            Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }
         self.turn()?;
@@ -270,7 +327,86 @@ impl World {
         if !self.gone.contains(&member) {
             self.disks[member].die();
             self.lose(member);
+        } else if self.is_rebuilding(member) {
+            self.disks[member].die();
+            self.tally.failures += 1;
         }
+    }
+
+    fn is_rebuilding(&mut self, member: usize) -> bool {
+        let status = self.volume().engine.status();
+        status.rebuilding.iter().any(|rebuilding| rebuilding.role.index() == member)
+    }
+
+    /// An empty disk for a member that failed, unless there is none.
+    fn add(&mut self, member: usize) -> Result<(), Failure> {
+        let role = array::inplace::members::role(member);
+        if let Err(refused) = self.volume().engine.role_for(Some(role)) {
+            let status = self.volume().engine.status();
+            let is_right = match refused {
+                AddRefused::Broken => status.is_broken,
+                AddRefused::Present(_) => !status.missing.contains(&role),
+                _ => false,
+            };
+            return if is_right { Ok(()) } else { Err(Failure::new(format!("not added: {refused}"))) };
+        }
+        let disk = self.blank();
+        let engine = &self.volume().engine;
+        let bitmap_bytes = engine.bitmap_bytes();
+        let template = engine.template().expect("a member that is in sync").clone();
+        let mut uuid = [0; 16];
+        self.random.fill(&mut uuid);
+        let blank = Blank { sectors: Media::sectors(&disk), uuid: Uuid(uuid) };
+        let superblock =
+            join(&template, blank, bitmap_bytes).map_err(|error| Failure::new(error.to_string()))?;
+        while let Err(refused) = self.volume().add_member(role, superblock.clone(), Box::new(disk.clone())) {
+            match refused {
+                AddRefused::Busy(_) => self.step("answers of a member that failed")?,
+                // Another one failed meanwhile.
+                AddRefused::Broken => return Ok(()),
+                refused => return Err(Failure::new(format!("not added: {refused}"))),
+            }
+        }
+        self.install(member, disk);
+        self.doubts.spoiled.values_mut().for_each(|members| members.retain(|other| *other != member));
+        Ok(())
+    }
+
+    /// A disk with nonsense on it, as large as the others or larger.
+    fn blank(&mut self) -> DiskHandle {
+        let least = sectors_of(&self.plan);
+        let sectors = least + self.random.below(3) * self.random.below(40);
+        let mut content = vec![0; usize::try_from(sectors).expect("small") * 512];
+        self.random.fill(&mut content);
+        let seed = self.random.bits();
+        DiskHandle::new(content, self.plan.is_volatile, self.plan.latency, seed)
+    }
+
+    /// Members that are being rebuilt come to their end, or to where they are stuck.
+    fn rebuild(&mut self) -> Result<(), Failure> {
+        self.turn()?;
+        loop {
+            let status = self.volume().engine.status();
+            let may_end = |rebuilding: &Rebuilding| rebuilding.rows_stuck == 0;
+            if status.is_broken || status.rebuilding.is_empty() || !status.rebuilding.iter().all(may_end) {
+                return Ok(());
+            }
+            self.step("the rebuild")?;
+        }
+    }
+
+    /// Members that were rebuilt are to be counted on again.
+    fn look_at_members(&mut self) {
+        let Some(volume) = self.volume.as_ref().filter(|_| !self.gone.is_empty()) else { return };
+        let status = volume.engine.status();
+        let lacks = |role: &usize| {
+            let is = |other: &Role| other.index() == *role;
+            status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
+        };
+        let disks = &self.disks;
+        let before = self.gone.len();
+        self.gone.retain(|role| lacks(role) || disks[*role].is_dead() || disks[*role].has_fault());
+        self.tally.rebuilt += u64::try_from(before - self.gone.len()).expect("few");
     }
 
     fn spoil(&mut self, member: usize, row: u64) {
@@ -293,11 +429,12 @@ impl World {
     fn begin_scrub(&mut self, repairs: bool) -> Result<(), Failure> {
         let status = self.volume().engine.status();
         let goes_on = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
+        let lacking = status.missing.len() + status.rebuilding.len();
         let refused = self.volume().engine.begin_scrub(repairs).err();
         self.has_scrub |= refused.is_none();
         let is_right = match refused {
-            None => !goes_on && status.missing.is_empty() && !status.is_resyncing,
-            Some(ScrubRefused::Degraded(missing)) => missing == status.missing.len(),
+            None => !goes_on && lacking == 0 && !status.is_resyncing,
+            Some(ScrubRefused::Degraded(missing)) => missing == lacking,
             Some(ScrubRefused::Resyncing) => status.is_resyncing,
             // The last strips of one that was stopped may be in work.
             Some(ScrubRefused::Running) => goes_on || status.strips > 0,
@@ -453,6 +590,7 @@ impl World {
             self.take(reply)?;
         }
         self.replies = replies;
+        self.look_at_members();
         Ok(())
     }
 
@@ -574,7 +712,7 @@ impl World {
     /// The power fails, and the array is started anew.
     fn crash(&mut self) -> Result<bool, Failure> {
         self.volume = None;
-        self.disks.iter().for_each(DiskHandle::crash);
+        self.disks.iter().chain(&self.retired).for_each(DiskHandle::crash);
         self.open.clear();
         self.oracle.crash();
         self.tally.crashes += 1;
@@ -620,11 +758,8 @@ impl World {
 
     /// Parities of all stripes and contents of all blocks, from the media; and who is said to be missing.
     fn look_at_media(&mut self, failed: &[Role]) -> Result<(), Failure> {
-        let is_there = |role: &usize| !self.gone.contains(role) && !self.disks[*role].is_dead();
-        let alive: Vec<&DiskHandle> =
-            (0..self.disks.len()).filter(is_there).map(|role| &self.disks[role]).collect();
-        let members: Result<Vec<Member>, _> = alive.iter().map(|disk| Member::read("disk", *disk)).collect();
-        let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
+        let (members, alive) = self.members_there()?;
+        let alive: Vec<&DiskHandle> = alive.iter().collect();
         let arrays = judge(&members);
         let assembly = &arrays[0];
         let roles = &assembly.superblock().roles;
@@ -673,6 +808,11 @@ impl World {
     }
 }
 
+/// Sectors of a disk: superblocks of any version are looked for outside of the data.
+fn sectors_of(plan: &Plan) -> u64 {
+    plan.data_offset + plan.stripes * u64::from(plan.chunk) + 64
+}
+
 /// Shape of the array of a plan.
 fn shape_of(plan: &Plan) -> Shape {
     Shape {
@@ -686,8 +826,7 @@ fn shape_of(plan: &Plan) -> Shape {
 
 /// Contents of new members, and the writes that the blocks of the volume come from.
 fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>), Failure> {
-    // Superblocks of any version are looked for outside of the data.
-    let sectors = plan.data_offset + plan.stripes * u64::from(plan.chunk) + 64;
+    let sectors = sectors_of(plan);
     let wish = Wish {
         version: plan.version,
         array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
