@@ -1,6 +1,7 @@
 //! Scribe: writes superblocks and bitmap pages, one step at a time, each on all members at once.
 //!
 //! ```text
+//!   level    superblocks of members whose last record was cut off, as the newest is: before the first record
 //!   record   [void bitmap: its pages] ─> head with events + 1 ─> superblocks      dirty mark, failures, clean mark
 //!   pages    pages with new bits
 //!   clear    flush ─> head with events cleared ─> pages without the bits
@@ -9,7 +10,8 @@
 //!   recover  flush ─> record: how far newcomers are, or that they are whole
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
-//! leaves a bitmap which counts as old. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
+//! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
+//! behind when a record begins, or a crash in it would leave members out that missed nothing. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
 
 use super::newcomer::Stage;
 use super::pages::{PAGE_BYTES, Pages};
@@ -47,6 +49,7 @@ pub enum Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Rest,
+    Level,
     VoidPages,
     Head,
     Superblocks,
@@ -88,6 +91,8 @@ pub struct Scribe {
     has_failure: bool,
     /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
+    /// Members whose superblocks are one update behind.
+    lagging: PieceSet,
     /// Device numbers that others have, or had: a newcomer gets none of them.
     taken: BTreeSet<u32>,
     step: Step,
@@ -118,6 +123,7 @@ impl Scribe {
             is_owner: false,
             has_failure: false,
             recorded: nobody,
+            lagging: nobody,
             taken: BTreeSet::new(),
             step: Step::Rest,
             record: Record { is_dirty: false, absent: nobody, joining: nobody, whole: nobody },
@@ -165,6 +171,11 @@ impl Scribe {
     #[must_use]
     pub fn superblock(&self, role: usize) -> Option<&Superblock> {
         self.superblocks[role].as_ref()
+    }
+
+    /// A member missed the last update, for it was cut off.
+    pub fn note_lagging(&mut self, role: usize) {
+        self.lagging.insert(role);
     }
 
     /// Devices whose numbers nobody else may get.
@@ -270,6 +281,12 @@ impl InPlace {
         }
         match self.scribe.step {
             Step::Rest => self.choose_step(now, fx),
+            Step::Level => {
+                self.scribe.lagging = PieceSet::EMPTY;
+                self.scribe.step = Step::Rest;
+                self.begin_record(self.scribe.record.is_dirty, fx);
+                true
+            }
             Step::VoidPages => {
                 let pages = self.pages.as_mut().expect("a bitmap that is void");
                 pages.end();
@@ -415,6 +432,10 @@ impl InPlace {
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
         self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
+        if !self.scribe.lagging.is_empty() {
+            self.scribe.step = Step::Level;
+            return self.write_superblocks(self.scribe.lagging, fx);
+        }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
             self.scribe.step = Step::VoidPages;
             return self.write_pages(true, fx);

@@ -203,9 +203,13 @@ pub fn start(
         })
         .collect();
     let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
-    let pages = bitmap
+    let mut pages = bitmap
         .filter(|_| assembly.policy() == Policy::Bitmap)
         .map(|bitmap| Pages::new(&bitmap.head, &bitmap.bits, bitmap.head.is_void(newest.state.events)));
+    let own_bits = |member: &Member| member.bitmap.as_ref()?.as_ref().ok().map(|bitmap| bitmap.bits.clone());
+    if let Some(pages) = &mut pages {
+        found.iter().filter_map(|(_, member)| own_bits(member)).for_each(|bits| pages.note_member(&bits));
+    }
     let mut members = Members::new(&placed, usize::from(map.geometry().parities()));
     let mut cursor = map.rows();
     for (role, member) in &found {
@@ -215,6 +219,11 @@ pub fn start(
         }
     }
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
+    for (role, member) in &found {
+        if member.events() < newest.state.events {
+            scribe.note_lagging(role.index());
+        }
+    }
     scribe.take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
     Ok(InPlace {
         sync: unsynced(assembly, &map),

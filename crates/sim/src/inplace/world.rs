@@ -169,6 +169,11 @@ impl World {
     /// Starts the engine; false when the array is refused, as promised.
     fn start(&mut self) -> Result<bool, Failure> {
         let (members, alive) = self.members_there()?;
+        // Members that missed writes are believed when nobody is there that knows: as with mdadm.
+        let is_lost = |role: usize| self.gone.contains(&role) || self.disks[role].is_dead();
+        if (0..self.disks.len()).all(is_lost) {
+            return Ok(false);
+        }
         let mut arrays = judge(&members);
         let Some(assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
             return Ok(false);
