@@ -5,11 +5,12 @@
 //!     known       its pages,   superblocks of all     superblocks of all say so
 //!                 its record   name it: it is written
 //!
-//!   rows     |............recorded....flushed.........done........#......|
-//!            on its superblock ┘    durable ┘   counts below ┘    └ written by clients, does not count
+//!   rows     |............recorded....flushed.........done..==..=.....|
+//!            on its superblock ┘    durable ┘   all counts ┘  └ ahead: counts too
 //! ```
-//! A row counts when it lies below `done` and is not stuck: the recovery passed it and could not decode it. What is recorded is
-//! durable, and lies below the first stuck row: an offset on a superblock cannot say more.
+//! A row counts as soon as it is recovered: from then on writes have to keep it so, though strips before it are still in work. A row
+//! that could not be decoded is stuck and does not count. What is recorded is durable, and lies below the first row that does not
+//! count: an offset on a superblock cannot say more.
 
 use block::md::superblock::Superblock;
 use std::collections::BTreeSet;
@@ -32,7 +33,10 @@ pub struct Newcomer {
     stage: Stage,
     /// What its superblock says of the device, until it joins.
     superblock: Option<Box<Superblock>>,
+    /// Rows before it are through.
     done: u64,
+    /// Rows that are through behind it.
+    ahead: BTreeSet<u64>,
     stuck: BTreeSet<u64>,
     /// Rows that were done when the flush under way began.
     flushing: u64,
@@ -54,6 +58,7 @@ impl Newcomer {
             stage: Stage::Active,
             superblock: None,
             done: rows,
+            ahead: BTreeSet::new(),
             stuck: BTreeSet::new(),
             flushing: rows,
             flushed: rows,
@@ -86,7 +91,8 @@ impl Newcomer {
     /// True where its content is that of the array.
     #[must_use]
     pub fn counts(&self, row: u64) -> bool {
-        self.stage == Stage::Active && row < self.done && !self.stuck.contains(&row)
+        let is_through = row < self.done || self.ahead.contains(&row);
+        self.stage == Stage::Active && is_through && !self.stuck.contains(&row)
     }
 
     /// True when all of these rows count.
@@ -114,14 +120,18 @@ impl Newcomer {
         }
         if is_lost {
             self.stuck.insert(row);
-        } else {
-            self.stuck.remove(&row);
+            return;
+        }
+        self.stuck.remove(&row);
+        if row >= self.done {
+            self.ahead.insert(row);
         }
     }
 
     /// All strips before this row are through.
     pub fn note_done(&mut self, row: u64) {
         self.done = self.done.max(row);
+        self.ahead = self.ahead.split_off(&self.done);
     }
 
     /// Rows before the first that does not count.
@@ -181,6 +191,7 @@ mod tests {
         let mut newcomer = Newcomer::recorded_at(10);
         assert!(newcomer.counts(9) && !newcomer.counts(10) && newcomer.counts_all(0..10));
         (8..16).for_each(|row| newcomer.note_row(row, row % 5 == 0 || row == 8));
+        assert!(newcomer.counts(13) && !newcomer.counts(15) && newcomer.prefix() == 10, "ahead");
         newcomer.note_done(16);
         assert!(newcomer.counts(8), "what counted is not lost again");
         assert!(!newcomer.counts(10) && !newcomer.counts(15) && newcomer.counts(14));

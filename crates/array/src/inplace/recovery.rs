@@ -1,13 +1,13 @@
 //! Recovery: writes the content of members that are new in their roles, strip by strip, beside what clients do.
 //!
 //! ```text
-//!   rows    |....done of the newcomer........|##.#.##|.................
+//!   rows    |....done of the newcomer........|##=#=##|.................
 //!                                      lowest strip  └ cursor: the next strip
 //!                                      in work
 //! ```
 //! Strips are recovered by rounds of their own, so that a write of a strip comes before or after, never between. A row counts when
-//! all strips before it are through: its data are then written with every write, and read from it. On its superblock a member has
-//! fewer rows: those that were flushed when it was written last ([`super::newcomer`]). Writes beyond are sent to it too, as md does.
+//! its round is through: its data and parities are then written with every write, and read from it. On its superblock a member
+//! has fewer rows: those that were flushed when it was written last ([`super::newcomer`]). Data beyond are sent to it too, as md does.
 //!
 //! *Several newcomers* go together: one that joins takes the cursor back, those before it stay where they were. Strips that are in
 //! work when one joins do not count for anybody: they may have been written to another device.
@@ -30,6 +30,9 @@ use std::fmt;
 
 /// Time between two records of how far a recovery is.
 const RECORD_EVERY: Nanos = Nanos(30_000_000_000);
+
+/// Most strips between the lowest in work and the cursor: rows in between are kept one by one.
+const AHEAD_STRIPS_MAX: u64 = 64;
 
 /// State of the recovery, of all newcomers together.
 #[derive(Debug, Default)]
@@ -210,7 +213,9 @@ impl InPlace {
             return Some(*strip);
         }
         let next = (self.recovery.cursor < self.map.rows()).then(|| self.map.strip_of(self.recovery.cursor));
-        next.filter(|strip| !self.recovery.in_flight.contains(strip))
+        let lowest = self.recovery.in_flight.first();
+        let is_near = |strip: &Strip| lowest.is_none_or(|lowest| strip.0 < lowest.0 + AHEAD_STRIPS_MAX);
+        next.filter(|strip| is_near(strip) && !self.recovery.in_flight.contains(strip))
     }
 
     /// A strip is begun.

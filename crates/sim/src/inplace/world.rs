@@ -709,7 +709,8 @@ impl World {
         let spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
         let lost = spoiled.union(&self.gone).count();
         let before = self.doubts.done[usize::try_from(lba).expect("small")];
-        let is_old = done.is_none_or(|done| done == before);
+        // With another member lost, what was written in a row in doubt cannot be decoded either.
+        let is_old = lost > 1 || done.is_none_or(|done| done == before);
         let in_doubt = lost > 0 && is_old && (self.doubts.all || self.doubts.rows.contains(&row));
         lost > self.plan.parities() || in_doubt
     }
