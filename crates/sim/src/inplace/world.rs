@@ -1,11 +1,13 @@
 //! World of a run: disks, engine, clients, and what is checked when everything is at rest.
 
+mod contents;
+mod members;
+
 use super::act::Act;
 use super::disk::DiskHandle;
 use super::oracle::{Oracle, Reading, fill};
-use super::plan::{Plan, Policy};
+use super::plan::Plan;
 use crate::world::Failure;
-use array::inplace::recovery::{AddRefused, Rebuilding};
 use array::inplace::scrub::{ScrubRefused, ScrubState};
 use array::inplace::start::{Tuning, members_of, start};
 use array::inplace::volume::InPlaceVolume;
@@ -16,14 +18,12 @@ use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, Lba};
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
+use block::md::Role;
 use block::md::assembly::judge;
-use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
-use block::md::geometry::{Chunk, Geometry, Stripe};
-use block::md::join::join;
-use block::md::member::{Member, NotAMember};
+use block::md::geometry::{Geometry, Stripe};
 use block::md::reader::Reader;
-use block::md::superblock::{Identity, RoleEntry, Shape};
-use block::md::{Media, Role, Uuid};
+use block::md::superblock::RoleEntry;
+use contents::{contents, sectors_of, shape_of};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -219,33 +219,6 @@ impl World {
         Ok(true)
     }
 
-    /// Members that can be read, and their disks.
-    fn members_there(&self) -> Result<(Vec<Member>, Vec<DiskHandle>), Failure> {
-        let mut found = (Vec::new(), Vec::new());
-        for disk in self.disks.iter().chain(&self.retired).filter(|disk| !disk.is_dead()) {
-            match Member::read("disk", disk) {
-                Ok(member) => {
-                    found.0.push(member);
-                    found.1.push(disk.clone());
-                }
-                // One that came, and was not yet named on the others.
-                Err(NotAMember::NoSuperblock) => {}
-                Err(error) => return Err(Failure::new(format!("a member cannot be read: {error}"))),
-            }
-        }
-        Ok(found)
-    }
-
-    /// A disk has a role now; the one before stays about.
-    fn install(&mut self, role: usize, disk: DiskHandle) {
-        if self.disks[role].is(&disk) {
-            return;
-        }
-        self.retired.retain(|other| !other.is(&disk));
-        let before = std::mem::replace(&mut self.disks[role], disk);
-        self.retired.push(before);
-    }
-
     fn begin_doubts(&mut self, is_dirty: bool) {
         let blocks = self.plan.blocks();
         self.doubts.done = (0..blocks).map(|lba| self.oracle.done(lba)).collect();
@@ -318,116 +291,6 @@ impl World {
         }
         self.turn()?;
         Ok(true)
-    }
-
-    /// A member is no longer to be counted on.
-    fn lose(&mut self, member: usize) {
-        self.look_at_resync();
-        self.gone.insert(member);
-        self.tally.failures += 1;
-        self.doubts.all |= self.doubts.is_resyncing;
-    }
-
-    fn die(&mut self, member: usize) {
-        if !self.gone.contains(&member) {
-            self.disks[member].die();
-            self.lose(member);
-        } else if self.is_rebuilding(member) {
-            self.disks[member].die();
-            self.tally.failures += 1;
-        }
-    }
-
-    fn is_rebuilding(&mut self, member: usize) -> bool {
-        let status = self.volume().engine.status();
-        status.rebuilding.iter().any(|rebuilding| rebuilding.role.index() == member)
-    }
-
-    /// An empty disk for a member that failed, unless there is none.
-    fn add(&mut self, member: usize) -> Result<(), Failure> {
-        let role = array::inplace::members::role(member);
-        if let Err(refused) = self.volume().engine.role_for(Some(role)) {
-            let status = self.volume().engine.status();
-            let is_right = match refused {
-                AddRefused::Broken => status.is_broken,
-                AddRefused::Present(_) => !status.missing.contains(&role),
-                _ => false,
-            };
-            return if is_right { Ok(()) } else { Err(Failure::new(format!("not added: {refused}"))) };
-        }
-        let disk = self.blank();
-        let engine = &self.volume().engine;
-        let bitmap_bytes = engine.bitmap_bytes();
-        let template = engine.template().expect("a member that is in sync").clone();
-        let mut uuid = [0; 16];
-        self.random.fill(&mut uuid);
-        let blank = Blank { sectors: Media::sectors(&disk), uuid: Uuid(uuid) };
-        let superblock =
-            join(&template, blank, bitmap_bytes).map_err(|error| Failure::new(error.to_string()))?;
-        while let Err(refused) = self.volume().add_member(role, superblock.clone(), Box::new(disk.clone())) {
-            match refused {
-                AddRefused::Busy(_) => self.step("answers of a member that failed")?,
-                // Another one failed meanwhile.
-                AddRefused::Broken => return Ok(()),
-                refused => return Err(Failure::new(format!("not added: {refused}"))),
-            }
-        }
-        self.install(member, disk);
-        self.doubts.spoiled.values_mut().for_each(|members| members.retain(|other| *other != member));
-        Ok(())
-    }
-
-    /// A disk with nonsense on it, as large as the others or larger.
-    fn blank(&mut self) -> DiskHandle {
-        let least = sectors_of(&self.plan);
-        let sectors = least + self.random.below(3) * self.random.below(40);
-        let mut content = vec![0; usize::try_from(sectors).expect("small") * 512];
-        self.random.fill(&mut content);
-        let seed = self.random.bits();
-        DiskHandle::new(content, self.plan.is_volatile, self.plan.latency, seed)
-    }
-
-    /// Members that are being rebuilt come to their end, or to where they are stuck.
-    fn rebuild(&mut self) -> Result<(), Failure> {
-        self.turn()?;
-        loop {
-            let status = self.volume().engine.status();
-            let may_end = |rebuilding: &Rebuilding| rebuilding.rows_stuck == 0;
-            if status.is_broken || status.rebuilding.is_empty() || !status.rebuilding.iter().all(may_end) {
-                return Ok(());
-            }
-            self.step("the rebuild")?;
-        }
-    }
-
-    /// Members that were rebuilt are to be counted on again.
-    fn look_at_members(&mut self) {
-        let Some(volume) = self.volume.as_ref().filter(|_| !self.gone.is_empty()) else { return };
-        let status = volume.engine.status();
-        let lacks = |role: &usize| {
-            let is = |other: &Role| other.index() == *role;
-            status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
-        };
-        let disks = &self.disks;
-        let before = self.gone.len();
-        self.gone.retain(|role| lacks(role) || disks[*role].is_dead() || disks[*role].has_fault());
-        self.tally.rebuilt += u64::try_from(before - self.gone.len()).expect("few");
-    }
-
-    fn spoil(&mut self, member: usize, row: u64) {
-        self.look_at_resync();
-        // A member is not found when a place of any version's superblock cannot be read.
-        if self.data_offset == 0 && row < 2 {
-            return;
-        }
-        let lost = self.doubts.spoiled.entry(row).or_default();
-        let all = lost.iter().chain(&self.gone).chain([&member]).collect::<BTreeSet<_>>().len();
-        if all > self.plan.parities() || self.doubts.is_resyncing || self.doubts.all {
-            return;
-        }
-        lost.insert(member);
-        let sector = self.data_offset + row * 8 + self.random.below(8);
-        self.disks[member].spoil(sector);
     }
 
     /// Begins a scrub; it may be refused with a reason that holds.
@@ -811,71 +674,5 @@ impl World {
     /// The end: the array is stopped and looked at.
     pub fn end(&mut self) -> Result<(), Failure> {
         self.shut()
-    }
-}
-
-/// Sectors of a disk: superblocks of any version are looked for outside of the data.
-fn sectors_of(plan: &Plan) -> u64 {
-    plan.data_offset + plan.stripes * u64::from(plan.chunk) + 64
-}
-
-/// Shape of the array of a plan.
-fn shape_of(plan: &Plan) -> Shape {
-    Shape {
-        level: plan.level,
-        layout: plan.layout,
-        size: plan.stripes * u64::from(plan.chunk),
-        chunk: plan.chunk,
-        members: plan.members,
-    }
-}
-
-/// Contents of new members, and the writes that the blocks of the volume come from.
-fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>), Failure> {
-    let sectors = sectors_of(plan);
-    let wish = Wish {
-        version: plan.version,
-        array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
-        shape: shape_of(plan),
-        data_offset: (plan.data_offset > 0).then_some(plan.data_offset),
-        bitmap: match plan.policy {
-            Policy::Resync => BitmapWish::None,
-            Policy::Bitmap(region) => BitmapWish::Internal(Some(region)),
-        },
-        clean: plan.is_clean,
-    };
-    let blank = |role: u32| Some(Blank { sectors, uuid: Uuid([u8::try_from(role + 1).expect("few"); 16]) });
-    let blanks: Vec<Option<Blank>> = (0..plan.members).map(blank).collect();
-    let plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
-    let bytes = usize::try_from(sectors).expect("small") * 512;
-    let mut contents = vec![vec![0; bytes]; blanks.len()];
-    for (content, member) in contents.iter_mut().zip(plans.iter().flatten()) {
-        for (sector, bytes) in &member.before {
-            base::bytes::put(content, usize::try_from(sector * 512).expect("small"), bytes);
-        }
-        let start = usize::try_from(member.superblock.device.super_offset * 512).expect("small");
-        base::bytes::put(content, start, &member.record());
-    }
-    let mut stamps = vec![0; usize::try_from(plan.blocks()).expect("small")];
-    if !plan.is_clean {
-        dirty(plan, random, &mut contents, &mut stamps);
-    }
-    Ok((contents, stamps))
-}
-
-/// Data with parities that are nonsense, as what lay on drives before.
-fn dirty(plan: &Plan, random: &mut Random, contents: &mut [Vec<u8>], stamps: &mut [u64]) {
-    let start = usize::try_from(plan.data_offset * 512).expect("small");
-    let size = usize::try_from(plan.stripes * u64::from(plan.chunk) * 512).expect("small");
-    contents.iter_mut().for_each(|content| random.fill(&mut content[start..start + size]));
-    let geometry = Geometry::of(&shape_of(plan)).expect("a plan of an array");
-    let rows = u64::from(plan.chunk) / 8;
-    for (lba, stamp) in (0_u64..).zip(stamps.iter_mut()) {
-        let located = geometry.locate(Chunk(lba / rows));
-        let row = located.stripe.0 * rows + lba % rows;
-        let Role(member) = located.member;
-        let at = start + usize::try_from(row).expect("small") * BLOCK_BYTES;
-        *stamp = 1 << 60;
-        fill(&mut contents[usize::from(member)][at..at + BLOCK_BYTES], lba, *stamp);
     }
 }
