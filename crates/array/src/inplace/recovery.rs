@@ -165,7 +165,7 @@ impl InPlace {
     /// Superblock of a member that is in sync: what a new one is made after.
     #[must_use]
     pub fn template(&self) -> Option<&Superblock> {
-        self.members.live().iter().find_map(|role| self.scribe.superblock(role))
+        self.members.live().iter().find_map(|role| self.scribe.roster.superblock(role))
     }
 
     /// Adds an empty member: it is named on all superblocks, then rebuilt. `superblock` says where things lie on it.

@@ -13,26 +13,24 @@
 //! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
 //! behind when a record begins, or a crash in it would leave members out that missed nothing. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
 
+mod records;
+
 use super::newcomer::Stage;
-use super::pages::{PAGE_BYTES, Pages};
+use super::pages::PAGE_BYTES;
 use super::{Effects, InPlace, kind, members};
 use base::bytes::put;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use block::device::{Op, Status};
+use block::md::Role;
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature};
-use block::md::{DeviceNumber, Role};
-use std::collections::BTreeSet;
+use block::md::superblock::Superblock;
+pub use records::Roster;
 
 /// Time without writes after which the array is marked clean, as md's `safe_mode_delay`.
 const CLEAN_AFTER: Nanos = Nanos::from_micros(200_000);
 const SECOND: u64 = 1_000_000_000;
-/// Role of a device that failed.
-const FAULTY: u16 = 0xfffe;
-/// Role of a device number that nobody has.
-const NOBODY: u16 = 0xffff;
 
 /// Dirty mark as the members have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +76,7 @@ struct Record {
 /// State of the superblocks.
 #[derive(Debug)]
 pub struct Scribe {
-    /// Superblock of each member that is there.
-    superblocks: Vec<Option<Superblock>>,
+    pub(super) roster: Roster,
     /// Events that were written last.
     events: u64,
     /// Time of the engine's zero in seconds since 1970.
@@ -91,10 +88,6 @@ pub struct Scribe {
     has_failure: bool,
     /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
-    /// Members whose superblocks are one update behind.
-    lagging: PieceSet,
-    /// Device numbers that others have, or had: a newcomer gets none of them.
-    taken: BTreeSet<u32>,
     step: Step,
     record: Record,
     pending: u32,
@@ -116,15 +109,13 @@ impl Scribe {
     pub fn new(superblocks: Vec<Option<Superblock>>, events: u64, is_clean: bool, began: u64) -> Scribe {
         let nobody = PieceSet::EMPTY;
         Scribe {
-            superblocks,
+            roster: Roster::new(superblocks),
             events,
             began,
             mark: if is_clean { Mark::Clean } else { Mark::Dirty },
             is_owner: false,
             has_failure: false,
             recorded: nobody,
-            lagging: nobody,
-            taken: BTreeSet::new(),
             step: Step::Rest,
             record: Record { is_dirty: false, absent: nobody, joining: nobody, whole: nobody },
             pending: 0,
@@ -165,45 +156,6 @@ impl Scribe {
     #[must_use]
     pub fn lacks(&self, absent: PieceSet) -> bool {
         (self.is_owner || self.has_failure) && !absent.without(self.recorded).is_empty()
-    }
-
-    /// Superblock of a member.
-    #[must_use]
-    pub fn superblock(&self, role: usize) -> Option<&Superblock> {
-        self.superblocks[role].as_ref()
-    }
-
-    /// A member missed the last update, for it was cut off.
-    pub fn note_lagging(&mut self, role: usize) {
-        self.lagging.insert(role);
-    }
-
-    /// Devices whose numbers nobody else may get.
-    pub fn take_numbers(&mut self, numbers: impl Iterator<Item = u32>) {
-        self.taken.extend(numbers);
-    }
-
-    /// Number for a device that is new: one behind those of members by role, that no device has or had.
-    fn number(&mut self) -> DeviceNumber {
-        let roles = self.superblocks.iter().flatten().map(|superblock| superblock.roles.as_slice()).next();
-        let is_free = |number: &u32| {
-            let entry =
-                usize::try_from(*number).ok().and_then(|number| roles.unwrap_or_default().get(number));
-            let is_spare = entry.is_none_or(|entry| RoleEntry::of(*entry) == RoleEntry::Spare);
-            is_spare && !self.taken.contains(number)
-        };
-        let first = u32::try_from(self.superblocks.len()).expect("at most 32");
-        let most = u32::try_from(ROLES_MAX).expect("1920");
-        let free = (first..most).find(is_free);
-        // When all were used once, that of a device which failed is given anew.
-        let is_faulty = |number: &u32| {
-            let entry =
-                usize::try_from(*number).ok().and_then(|number| roles.unwrap_or_default().get(number));
-            entry.is_some_and(|entry| RoleEntry::of(*entry) == RoleEntry::Faulty)
-        };
-        let number = free.or_else(|| (first..most).find(is_faulty)).expect("at most 32 devices are members");
-        self.taken.insert(number);
-        DeviceNumber(number)
     }
 
     /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
@@ -282,7 +234,7 @@ impl InPlace {
         match self.scribe.step {
             Step::Rest => self.choose_step(now, fx),
             Step::Level => {
-                self.scribe.lagging = PieceSet::EMPTY;
+                self.scribe.roster.lagging = PieceSet::EMPTY;
                 self.scribe.step = Step::Rest;
                 self.begin_record(self.scribe.record.is_dirty, fx);
                 true
@@ -432,9 +384,9 @@ impl InPlace {
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
         self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
-        if !self.scribe.lagging.is_empty() {
+        if !self.scribe.roster.lagging.is_empty() {
             self.scribe.step = Step::Level;
-            return self.write_superblocks(self.scribe.lagging, fx);
+            return self.write_superblocks(self.scribe.roster.lagging, fx);
         }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
             self.scribe.step = Step::VoidPages;
@@ -475,119 +427,6 @@ impl InPlace {
         }
     }
 
-    /// Newcomers get what lies on members beside superblocks and data, before any superblock names them.
-    fn admit_newcomers(&mut self, fx: &mut Effects) {
-        let waiting = self.members.waiting();
-        for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| waiting.contains(*role)) {
-            newcomer.advance(Stage::Joining);
-            let mut superblock = newcomer.take_superblock().expect("a newcomer that waits has one");
-            // Its number is new, so that what an older device says of it is not believed.
-            superblock.device.number = self.scribe.number();
-            self.scribe.superblocks[role] = Some(superblock);
-        }
-        let bad_blocks = |superblock: &Superblock| superblock.bad_block_place().map(|(sector, _)| sector);
-        let has_log = |role: &usize| self.scribe.superblocks[*role].as_ref().and_then(bad_blocks).is_some();
-        let with_log = waiting.iter().filter(has_log).collect();
-        self.broadcast(with_log, bad_blocks, |_| [0; PAGE_BYTES], fx);
-        let pages = self.pages.as_ref().map_or(0, Pages::count);
-        for page in 0..pages {
-            let content = *self.pages.as_ref().expect("a page of a bitmap").wanted(page);
-            let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
-            let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
-            self.broadcast(waiting, sector, |_| content, fx);
-        }
-    }
-
-    /// Superblocks become those of the record that is under way.
-    fn update_superblocks(&mut self, now: Instant) {
-        let Record { is_dirty, whole, .. } = self.scribe.record;
-        self.scribe.events += 1;
-        let resync_offset = match (is_dirty, self.sync.first()) {
-            (true, _) => 0,
-            (false, None) => CLEAN,
-            // With a bitmap its bits say what is left.
-            (false, Some(_)) if self.pages.is_some() => 0,
-            (false, Some(row)) => row * ROW_SECTORS,
-        };
-        let number = |role: usize| Some((role, self.scribe.superblocks[role].as_ref()?.device.number.0));
-        let numbers: Vec<(usize, u32)> = self.members.recorded().iter().filter_map(number).collect();
-        for (role, newcomer) in
-            self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() != Stage::Waiting)
-        {
-            let superblock = self.scribe.superblocks[role].as_mut().expect("a newcomer that joins has one");
-            superblock.features &= !feature::RECOVERY_BITMAP;
-            if whole.contains(role) {
-                superblock.features &= !feature::RECOVERY_OFFSET;
-                superblock.device.recovery_offset = 0;
-            } else {
-                superblock.features |= feature::RECOVERY_OFFSET;
-                superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
-            }
-        }
-        let updated = self.scribe.began + now.0 / SECOND;
-        let events = self.scribe.events;
-        for superblock in self.scribe.superblocks.iter_mut().flatten() {
-            superblock.state.events = events;
-            superblock.state.updated = updated;
-            superblock.state.resync_offset = resync_offset;
-            for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
-                let is_there = numbers.iter().any(|(_, other)| *other == number);
-                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !is_there {
-                    *entry = FAULTY;
-                }
-            }
-            for (role, number) in &numbers {
-                let number = usize::try_from(*number).expect("at most 1920 devices");
-                let count = superblock.roles.len().max(number + 1);
-                superblock.roles.resize(count, NOBODY);
-                superblock.roles[number] = members::role(*role).0;
-            }
-        }
-    }
-
-    /// Writes the superblocks of some members.
-    fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
-        let record = |superblock: &Superblock| {
-            let mut block = [0; PAGE_BYTES];
-            superblock.encode(&mut block);
-            block
-        };
-        let roles = roles.and(self.members.recorded());
-        self.broadcast(roles, |superblock| Some(superblock.device.super_offset), record, fx);
-        self.counters.superblocks += u64::try_from(roles.count()).expect("at most 32");
-    }
-
-    fn end_record(&mut self, now: Instant, fx: &mut Effects) {
-        let Record { is_dirty, absent, joining, whole } = self.scribe.record;
-        self.scribe.step = Step::Rest;
-        self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
-        self.scribe.is_owner = true;
-        self.scribe.recorded = absent;
-        self.end_record_of_newcomers(now, joining, whole);
-        self.wake_rounds();
-        if !self.scribe.lacks(self.members.absent()) {
-            self.release_held(fx);
-        }
-    }
-
-    /// Newcomers that were named are active, those that were recorded as whole are in sync.
-    fn end_record_of_newcomers(&mut self, now: Instant, joining: PieceSet, whole: PieceSet) {
-        let still_there = self.members.newcomers_from(Stage::Joining);
-        for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| still_there.contains(*role)) {
-            newcomer.note_recorded();
-            if joining.contains(role) {
-                newcomer.advance(Stage::Active);
-            }
-        }
-        for role in whole.and(still_there).iter() {
-            self.members.promote(members::role(role), self.map.rows());
-        }
-        self.recovery.note_record(now);
-        if !joining.is_empty() {
-            self.recovery.restart(now);
-        }
-    }
-
     /// Writes a block to members, durable.
     fn broadcast(
         &mut self,
@@ -597,7 +436,8 @@ impl InPlace {
         fx: &mut Effects,
     ) {
         for role in roles.iter() {
-            let superblock = self.scribe.superblocks[role].as_ref().expect("a member that is there has one");
+            let superblock =
+                self.scribe.roster.superblocks[role].as_ref().expect("a member that is there has one");
             let sector = sector(superblock).expect("an array whose areas were judged");
             let mut frame = Frame::zeroed();
             put(&mut frame.data, 0, &content(superblock));

@@ -221,10 +221,12 @@ pub fn start(
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
     for (role, member) in &found {
         if member.events() < newest.state.events {
-            scribe.note_lagging(role.index());
+            scribe.roster.note_lagging(role.index());
         }
     }
-    scribe.take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
+    scribe
+        .roster
+        .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
     Ok(InPlace {
         sync: unsynced(assembly, &map),
         members,
