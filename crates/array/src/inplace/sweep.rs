@@ -32,6 +32,11 @@ impl Sweeps {
         sweeps.throttle.set_rates(rates);
         sweeps
     }
+
+    /// A resync that was ended by a member's failure looks at all again: strips in work then were passed and not made right.
+    pub(super) fn resync_anew(&mut self) {
+        self.cursor = 0;
+    }
 }
 
 impl InPlace {

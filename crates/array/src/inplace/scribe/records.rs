@@ -183,6 +183,9 @@ impl InPlace {
         for role in whole.and(still_there).iter() {
             self.members.promote(members::role(role), self.map.rows());
         }
+        if !whole.is_empty() {
+            self.sweeps.resync_anew();
+        }
         self.recovery.note_record(now);
         if !joining.is_empty() {
             self.recovery.restart(now);

@@ -111,8 +111,9 @@ impl World {
         self.turn()?;
         loop {
             let status = self.volume().engine.status();
-            let may_end = |rebuilding: &Rebuilding| rebuilding.rows_stuck == 0;
-            if status.is_broken || status.rebuilding.is_empty() || !status.rebuilding.iter().all(may_end) {
+            let is_stuck = |rebuilding: &Rebuilding| rebuilding.rows_stuck > 0;
+            let is_over = status.rebuilding.iter().all(is_stuck) && !self.volume().engine.is_rebuilding();
+            if status.is_broken || is_over {
                 return Ok(());
             }
             self.step("the rebuild")?;
