@@ -17,6 +17,8 @@ pub struct Status {
     pub missing: Vec<Role>,
     /// Members that are being rebuilt.
     pub rebuilding: Vec<Rebuilding>,
+    /// A rebuild goes on: not when all that is left are rows that cannot be rebuilt.
+    pub is_rebuilding: bool,
     /// More members are missing than there are parities: nothing can be written.
     pub is_broken: bool,
     /// Dirty mark.
@@ -50,6 +52,7 @@ impl InPlace {
         Status {
             missing: self.vacant().iter().map(role).collect(),
             rebuilding: self.rebuilding(),
+            is_rebuilding: self.is_rebuilding(),
             is_broken: self.members.is_broken(),
             mark: self.scribe.mark(),
             events: self.scribe.events(),
@@ -69,6 +72,12 @@ impl InPlace {
     #[must_use]
     pub fn can_lose(&self, members: usize) -> bool {
         self.members.lacking().count() + members <= self.members.parities()
+    }
+
+    /// True when a member is whole.
+    #[must_use]
+    pub fn is_whole(&self, member: Role) -> bool {
+        self.members.is_live(member)
     }
 
     /// Describes what is under way and what waits, in one line.

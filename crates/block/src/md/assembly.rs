@@ -76,6 +76,15 @@ impl Assembly<'_> {
         !self.missing.is_empty()
     }
 
+    /// Roles that nobody has, not even a member that is being recovered.
+    #[must_use]
+    pub fn absent(&self) -> Vec<Role> {
+        let is_recovering = |role: &Role| {
+            self.devices.iter().any(|(_, part)| matches!(part, Part::Recovering(other, _) if other == role))
+        };
+        self.missing.iter().copied().filter(|role| !is_recovering(role)).collect()
+    }
+
     /// Manner in which it keeps parity right.
     #[must_use]
     pub fn policy(&self) -> Policy {

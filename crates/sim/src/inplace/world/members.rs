@@ -113,11 +113,20 @@ impl World {
             let status = self.volume().engine.status();
             let is_stuck = |rebuilding: &Rebuilding| rebuilding.rows_stuck > 0;
             let is_over = status.rebuilding.iter().all(is_stuck) && !self.volume().engine.is_rebuilding();
-            if status.is_broken || is_over {
+            if status.is_broken || (is_over && (status.rebuilding.is_empty() || self.may_be_stuck())) {
                 return Ok(());
+            }
+            if is_over {
+                return Err(Failure::new(format!("rows are stuck without cause: {:?}", status.rebuilding)));
             }
             self.step("the rebuild")?;
         }
+    }
+
+    /// Whether a row may be one that cannot be rebuilt: a sector cannot be read, or parities are in doubt.
+    fn may_be_stuck(&self) -> bool {
+        let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
+        has_doubts || self.disks.iter().any(|disk| disk.is_bad(0..Media::sectors(disk)))
     }
 
     /// Members that were rebuilt are to be counted on again.
