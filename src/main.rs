@@ -146,6 +146,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Destroy(options) => destroy::run(&options)?,
         Command::Scrub(options) if is_md(&options.dir) => md::scrub::run(&options)?,
         Command::Scrub(options) => scrub::run(&options)?,
+        Command::Rebuild(options) if is_md(&options.dir) => md::rebuild::run(&options)?,
         Command::Rebuild(options) => rebuild::run(&options)?,
     };
     Ok(exit.into())

@@ -1,6 +1,7 @@
-//! Arrays of Linux md: `zoneweave md`, and what the commands for all arrays do with them. Of the commands, `create` and
-//! `zero-superblock` alone write to a member; a server does (`serve`).
+//! Arrays of Linux md: `zoneweave md`, and what the commands for all arrays do with them. Of the commands, `create`,
+//! `zero-superblock` and `add` alone write to a member; a server does (`serve`).
 
+mod add;
 mod array;
 mod assemble;
 pub mod check;
@@ -9,7 +10,9 @@ pub mod description;
 mod device;
 mod examine;
 mod fail;
+mod membership;
 mod read;
+pub mod rebuild;
 mod report;
 pub mod scrub;
 pub mod serve;
@@ -46,6 +49,13 @@ pub enum MdCommand {
     Assemble(Assemble),
     /// Take a member out of an array that is served, as if it had failed
     Fail(Fail),
+    /// Give an array that is served an empty member for one that failed, and rebuild it beside clients
+    ///
+    /// A device that is too small, in use, or holds something is refused; `--force` gives up what it holds. The rebuild goes on
+    /// where it was after a restart, by Linux md too.
+    Add(Add),
+    /// Forget a member that has failed: its device is closed, and what lies on it left alone
+    Remove(Remove),
     /// Take the superblocks of md from devices, so that they are members no more
     ZeroSuperblock(Zero),
     /// Compare the parities of an array that is not in use with its data; nothing is written
@@ -151,6 +161,28 @@ pub struct Fail {
 }
 
 #[derive(Debug, Args)]
+pub struct Add {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Device, partition or file
+    pub member: PathBuf,
+    /// Role that it gets [default: the first that lacks a member]
+    #[arg(long)]
+    pub role: Option<u16>,
+    /// Use the device although it holds something
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Path of the member
+    pub member: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub struct Zero {
     /// Devices, partitions or files
     #[arg(required = true, value_name = "MEMBER")]
@@ -206,6 +238,8 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
         MdCommand::Create(options) => create::run(options),
         MdCommand::Assemble(options) => assemble::run(options),
         MdCommand::Fail(options) => fail::run(options),
+        MdCommand::Add(options) => add::run(options),
+        MdCommand::Remove(options) => add::remove(options),
         MdCommand::ZeroSuperblock(options) => zero::run(options),
         MdCommand::Check(options) => check::run(options),
         MdCommand::Read(options) => read::run(options),

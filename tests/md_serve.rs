@@ -225,12 +225,169 @@ fn arrays_that_md_made_are_served() {
     }
 }
 
+/// The volume as the reader sees it without each of these members, where the array is whole.
+fn read_without_each(scratch: &Scratch, members: &[&Path], content: &[u8]) {
+    for without in 0..members.len() {
+        let others: Vec<&Path> = members
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != without)
+            .map(|(_, path)| *path)
+            .collect();
+        assert!(
+            volume(scratch, &format!("without-{without}"), &others) == content,
+            "without {}",
+            members[without].display()
+        );
+    }
+}
+
+fn rebuild_and_wait(dir: &Path) -> Finished {
+    run_for(SOON, zoneweave().arg("rebuild").arg(dir).arg("--wait"))
+}
+
+#[test]
+fn a_member_is_replaced_beside_clients() {
+    for (level, count) in [("4", 3), ("5", 4), ("6", 5)] {
+        let scratch = Scratch::new("md-add");
+        let members = blanks(&scratch, count);
+        let dir = create(&scratch, level, &members);
+        let early = ask(&["md", "add", text(&dir), text(&members[0])]);
+        assert!(early.code() == Some(6) && early.stderr.contains("serve"), "{early}");
+        let server = Server::serve(&dir);
+        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let content = write_here_and_there(&server, vec![0; bytes]);
+        let new = scratch.join("new");
+        std::fs::File::create(&new).unwrap().set_len(25 << 20).unwrap();
+        let none = ask(&["md", "add", text(&dir), text(&new)]);
+        assert!(none.code() == Some(2) && none.stderr.contains("no member is missing"), "{none}");
+        assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
+        let content = write_here_and_there(&server, content);
+        // As slow as it goes, so that clients meet it.
+        assert_eq!(ask(&["rebuild", text(&dir), "--rate", "1"]).code(), Some(0));
+        let added = ask(&["md", "add", text(&dir), text(&new)]);
+        assert!(added.code() == Some(0) && added.stdout.contains("member 1"), "{added}");
+        let content = write_here_and_there(&server, content);
+        let state = status(&dir);
+        assert_eq!(
+            (&state["state"], &state["members"][1]["state"]),
+            (&"rebuilding".into(), &"rebuilding".into())
+        );
+        assert!(state["members"][1]["rebuild"]["bytes_total"].as_u64() > Some(1 << 20), "{state}");
+        assert!(read_all(&server, bytes) == content, "RAID-{level} meanwhile");
+        assert_eq!(ask(&["rebuild", text(&dir), "--rate", "0"]).code(), Some(0));
+        let rebuilt = rebuild_and_wait(&dir);
+        assert!(rebuilt.code() == Some(0) && rebuilt.stdout.contains("member 1 is rebuilt"), "{rebuilt}");
+        let content = write_here_and_there(&server, content);
+        let removed = ask(&["md", "remove", text(&dir), text(&members[1])]);
+        assert_eq!(removed.code(), Some(0), "{removed}");
+        server.stop();
+        let checked = ask(&["check", text(&dir)]);
+        assert!(checked.code() == Some(0) && checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
+        let mut now: Vec<&Path> = members.iter().map(PathBuf::as_path).collect();
+        now[1] = &new;
+        read_without_each(&scratch, &now, &content);
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_a_member_is_refused_by_name() {
+    let scratch = Scratch::new("md-add-refused");
+    let members = blanks(&scratch, 4);
+    let dir = create(&scratch, "5", &members);
+    let server = Server::serve(&dir);
+    assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    assert_eq!(ask(&["md", "fail", text(&dir), "2"]).code(), Some(0));
+    let add =
+        |path: &Path, options: &[&str]| ask(&[&["md", "add", text(&dir), text(path)], options].concat());
+    let small = scratch.join("small");
+    std::fs::File::create(&small).unwrap().set_len(20 << 20).unwrap();
+    let refused = add(&small, &[]);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("KiB are needed"), "{refused}");
+    let taken = scratch.join("taken");
+    let mut other = vec![0; 24 << 20];
+    other[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    std::fs::write(&taken, &other).unwrap();
+    let refused = add(&taken, &[]);
+    assert!(refused.code() == Some(4) && refused.stderr.contains("a file system (ext2"), "{refused}");
+    assert!(std::fs::read(&taken).unwrap() == other, "nothing is written");
+    let refused = add(&taken, &["--role", "1", "--force"]);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("role 1 has a member"), "{refused}");
+    let refused = add(&taken, &["--role", "9", "--force"]);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("no role 9"), "{refused}");
+    // The failed member is closed with `remove`, as with mdadm; then it holds a superblock.
+    let busy = add(&members[2], &[]);
+    assert!(busy.code() == Some(5) && busy.stderr.contains("md remove"), "{busy}");
+    let used = ask(&["md", "remove", text(&dir), text(&members[0])]);
+    assert!(used.code() == Some(2) && used.stderr.contains("is in use"), "{used}");
+    assert_eq!(ask(&["md", "remove", text(&dir), text(&members[2])]).code(), Some(0));
+    let refused = add(&members[2], &[]);
+    assert!(refused.code() == Some(4) && refused.stderr.contains("a superblock 1.2"), "{refused}");
+    assert_eq!(add(&members[2], &["--force"]).code(), Some(0));
+    assert_eq!(rebuild_and_wait(&dir).code(), Some(0));
+    server.stop();
+    assert_eq!(ask(&["check", text(&dir)]).code(), Some(0));
+}
+
+#[test]
+fn a_rebuild_goes_on_after_a_kill_and_after_a_stop() {
+    let scratch = Scratch::new("md-resume");
+    let members = blanks(&scratch, 4);
+    let dir = create(&scratch, "5", &members);
+    let server = Server::serve(&dir);
+    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    let content = write_here_and_there(&server, vec![0; bytes]);
+    assert_eq!(ask(&["md", "fail", text(&dir), "3"]).code(), Some(0));
+    let content = write_here_and_there(&server, content);
+    let new = scratch.join("new");
+    std::fs::File::create(&new).unwrap().set_len(24 << 20).unwrap();
+    assert_eq!(ask(&["rebuild", text(&dir), "--rate", "2"]).code(), Some(0));
+    assert_eq!(ask(&["md", "add", text(&dir), text(&new)]).code(), Some(0));
+    let done = || status(&dir)["members"][3]["rebuild"]["bytes_done"].as_u64().unwrap_or(0);
+    assert!(support::run::until(SOON, || done() > 1 << 20), "{}", server.log());
+    server.stop();
+    let stopped_at = done();
+    assert!(stopped_at > 1 << 20, "how far it is was recorded at the stop");
+    // Dirty and degraded it would be refused: nothing is written until it is killed.
+    let server = Server::serve(&dir);
+    assert_eq!(ask(&["rebuild", text(&dir), "--rate", "2"]).code(), Some(0));
+    assert!(read_all(&server, bytes) == content, "in the middle of a rebuild");
+    assert!(done() >= stopped_at, "it goes on where it was");
+    server.kill_9();
+    assert!(volume(&scratch, "killed", &[&dir]) == content, "after a kill");
+    let server = Server::serve(&dir);
+    assert!(done() >= stopped_at, "it goes on where it was recorded");
+    let content = write_here_and_there(&server, content);
+    assert_eq!(rebuild_and_wait(&dir).code(), Some(0));
+    server.stop();
+    read_without_each(&scratch, &[&members[0], &members[1], &members[2], &new], &content);
+}
+
+#[test]
+fn a_recovery_of_md_is_taken_on() {
+    let scratch = Scratch::new("md-taken-on");
+    let members = unpacked(&scratch, "r5-mid-recovery");
+    let paths: Vec<&Path> = members.iter().map(PathBuf::as_path).collect();
+    let content = volume(&scratch, "before", &paths);
+    let dir = scratch.join("a");
+    let made = assemble(&dir, &[], &members);
+    assert_eq!(made.code(), Some(3), "{made}");
+    let server = Server::serve(&dir);
+    assert!(read_all(&server, content.len()) == content, "as md returned it");
+    let content = write_here_and_there(&server, content);
+    assert_eq!(rebuild_and_wait(&dir).code(), Some(0), "{}", server.log());
+    server.stop();
+    read_without_each(&scratch, &[paths[0], paths[2], paths[3], paths[4]], &content);
+}
+
 #[test]
 fn what_cannot_be_served_is_refused_by_name() {
     for (array, why) in [
         ("r5-ppl-clean", "partial parity log"),
         ("r5-journal-clean", "journal"),
-        ("r5-mid-recovery", "is being recovered"),
+        ("r5-mid-replace", "copy in the making"),
         ("r5-badblocks", "bad blocks"),
         ("r5-reshape-grow", "reshape"),
         ("r1", "level"),

@@ -21,7 +21,7 @@ pub fn run(options: &Assemble) -> Result<Exit> {
         return Err(Exit::Usage.error(format!("the members are of array {}, not {uuid}", assembly.array)));
     }
     members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
-    if assembly.is_degraded() && !options.run {
+    if !assembly.absent().is_empty() && !options.run {
         return Err(Exit::Degraded.error(format!(
             "the array {}; nothing was written. --run takes it without them",
             assembly.in_words()

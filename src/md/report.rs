@@ -22,7 +22,7 @@ pub struct Report {
     pub identity: Identity,
     /// True when a server answers for it.
     pub served: bool,
-    /// `clean`, `active`, `resyncing`, `degraded` or `failed`.
+    /// `clean`, `active`, `resyncing`, `rebuilding`, `degraded` or `failed`.
     pub state: String,
     /// Reason why it cannot be served; null when it can.
     #[serde(default)]
@@ -37,6 +37,9 @@ pub struct Report {
     pub bitmap: Option<BitmapReport>,
     /// The resync that goes on, of one member's sectors.
     pub resync: Option<Progress>,
+    /// A rebuild goes on; not when all that is left are rows that cannot be rebuilt.
+    #[serde(default)]
+    pub is_rebuilding: bool,
     /// The scrub that goes on, or the last one since the server started.
     #[serde(default)]
     pub scrub: Option<ScrubReport>,
@@ -133,8 +136,14 @@ pub struct MemberReport {
     pub role: u16,
     /// Path; null where none is known.
     pub path: Option<String>,
-    /// `active` or `missing`.
+    /// `active`, `rebuilding` or `missing`.
     pub state: String,
+    /// How far its rebuild is; null where it is whole or missing.
+    #[serde(default)]
+    pub rebuild: Option<Progress>,
+    /// Rows of 4 KiB that cannot be rebuilt until they are written.
+    #[serde(default)]
+    pub rows_stuck: u64,
     /// What is wrong with it at present; null when nothing is.
     #[serde(default)]
     pub trouble: Option<String>,
@@ -196,9 +205,21 @@ impl Report {
     /// State of an array that is not served, as its members say.
     pub fn of_assembly(assembly: &Assembly<'_>, paths: &[Option<String>]) -> Report {
         let superblock = assembly.superblock();
-        let missing = |role: u16| assembly.missing.contains(&Role(role));
+        let size = superblock.shape.size;
+        let recovered = |role: u16| {
+            assembly.devices.iter().find_map(|(_, part)| match part {
+                Part::Recovering(other, sectors) if other.0 == role => Some((*sectors).min(size)),
+                _ => None,
+            })
+        };
+        let members = members(paths, |role| match recovered(role) {
+            Some(sectors) => MemberState::Rebuilding(progress_of(sectors, size, None), 0),
+            None if assembly.missing.contains(&Role(role)) => MemberState::Missing,
+            None => MemberState::Active,
+        });
         let state = match (assembly.can_be_served(), assembly.is_degraded(), superblock.is_clean()) {
             (false, ..) => "failed",
+            (true, true, _) if assembly.absent().is_empty() => "rebuilding",
             (true, true, _) => "degraded",
             (true, false, true) => "clean",
             (true, false, false) => "active",
@@ -215,11 +236,12 @@ impl Report {
             served: false,
             state: state.to_owned(),
             refused: (!assembly.can_be_served()).then(|| assembly.in_words()),
-            members: members(paths, missing),
+            members,
             events: superblock.state.events,
             dirty: !superblock.is_clean(),
             bitmap,
             resync: None,
+            is_rebuilding: false,
             scrub: None,
             rows_in_doubt: 0,
             counters: None,
@@ -233,10 +255,21 @@ impl Report {
         paths: &[Option<String>],
         bytes_per_second: Option<u64>,
     ) -> Report {
-        let missing = |role: u16| status.missing.contains(&Role(role));
+        let members = members(paths, |role| {
+            let rebuilding = status.rebuilding.iter().find(|member| member.role.0 == role);
+            match rebuilding {
+                Some(member) => MemberState::Rebuilding(
+                    progress_of(member.sectors_done, member.sectors_total, bytes_per_second),
+                    u64::try_from(member.rows_stuck).unwrap_or(u64::MAX),
+                ),
+                None if status.missing.contains(&Role(role)) => MemberState::Missing,
+                None => MemberState::Active,
+            }
+        });
         let state = match status {
             Status { is_broken: true, .. } => "failed",
             Status { missing, .. } if !missing.is_empty() => "degraded",
+            Status { rebuilding, .. } if !rebuilding.is_empty() => "rebuilding",
             Status { is_resyncing: true, .. } => "resyncing",
             Status { mark: Mark::Dirty | Mark::Unsure, .. } => "active",
             Status { mark: Mark::Clean, .. } => "clean",
@@ -252,7 +285,7 @@ impl Report {
             served: true,
             state: state.to_owned(),
             refused: None,
-            members: members(paths, missing),
+            members,
             events: status.events,
             dirty: status.mark != Mark::Clean,
             bitmap: status.regions.map(|(set, regions)| BitmapReport {
@@ -260,6 +293,7 @@ impl Report {
                 regions_set: u64::try_from(set).unwrap_or(u64::MAX),
             }),
             resync,
+            is_rebuilding: status.is_rebuilding,
             scrub: status.scrub.as_ref().map(|scrub| ScrubReport::of(scrub, bytes_per_second)),
             rows_in_doubt: u64::try_from(status.rows_in_doubt).unwrap_or(u64::MAX),
             counters: Some(CountersReport {
@@ -282,22 +316,34 @@ impl Report {
     pub fn exit(&self) -> Exit {
         match self.state.as_str() {
             "clean" | "active" | "resyncing" => Exit::Well,
-            "degraded" => Exit::Degraded,
+            "degraded" | "rebuilding" => Exit::Degraded,
             _ => Exit::Failed,
         }
     }
 }
 
-fn members(paths: &[Option<String>], is_missing: impl Fn(u16) -> bool) -> Vec<MemberReport> {
-    (0_u16..)
-        .zip(paths)
-        .map(|(role, path)| MemberReport {
-            role,
-            path: path.clone(),
-            state: if is_missing(role) { "missing" } else { "active" }.to_owned(),
-            trouble: None,
-        })
-        .collect()
+/// State of a member.
+enum MemberState {
+    Active,
+    /// How far it is, and how many rows are stuck.
+    Rebuilding(Progress, u64),
+    Missing,
+}
+
+fn progress_of(sectors: u64, total: u64, bytes_per_second: Option<u64>) -> Progress {
+    Progress::new(sectors * SECTOR_BYTES_U64, total * SECTOR_BYTES_U64, bytes_per_second)
+}
+
+fn members(paths: &[Option<String>], state_of: impl Fn(u16) -> MemberState) -> Vec<MemberReport> {
+    let report = |(role, path): (u16, &Option<String>)| {
+        let (state, rebuild, rows_stuck) = match state_of(role) {
+            MemberState::Active => ("active", None, 0),
+            MemberState::Rebuilding(progress, stuck) => ("rebuilding", Some(progress), stuck),
+            MemberState::Missing => ("missing", None, 0),
+        };
+        MemberReport { role, path: path.clone(), state: state.to_owned(), rebuild, rows_stuck, trouble: None }
+    };
+    (0_u16..).zip(paths).map(report).collect()
 }
 
 /// Path of the member that has, or had last, each role.
@@ -359,10 +405,16 @@ impl fmt::Display for Report {
                 self.rows_in_doubt
             )?;
         }
-        for MemberReport { role, path, state, trouble } in &self.members {
+        for MemberReport { role, path, state, rebuild, rows_stuck, trouble } in &self.members {
             let path = path.as_deref().unwrap_or("-");
             let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
             writeln!(f, "member {role:<2} {state} {path}{trouble}")?;
+            if let Some(rebuild) = rebuild {
+                writeln!(f, "          {rebuild}")?;
+            }
+            if *rows_stuck > 0 {
+                writeln!(f, "          {rows_stuck} rows of 4 KiB cannot be rebuilt until they are written")?;
+            }
         }
         if let Some(counters) = &self.counters {
             writeln!(

@@ -70,6 +70,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let service = Service { listeners: vec![listener], control: Some(control), wake_fds, stop, clock };
     let missing = volume.engine.status().missing;
     let mut served = ServedMd {
+        bell,
         watch: Watch::new(options.drive_timeout, paths.len(), &missing, clock.now()),
         volume,
         identity,
@@ -119,7 +120,7 @@ fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Res
     let counted: Vec<RoleEntry> =
         assembly.superblock().roles.iter().map(|entry| RoleEntry::of(*entry)).collect();
     let is_counted = |role: &Role| counted.contains(&RoleEntry::Member(*role));
-    let lacking: Vec<Role> = assembly.missing.iter().copied().filter(is_counted).collect();
+    let lacking: Vec<Role> = assembly.absent().into_iter().filter(is_counted).collect();
     if lacking.is_empty() || degraded {
         return Ok(());
     }

@@ -5,14 +5,16 @@ use super::scrub;
 use super::watch::Watch;
 use crate::exit::{self, Exit};
 use crate::progress::Speed;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use array::inplace::scrub::ScrubState;
 use array::inplace::status::Status;
 use array::inplace::volume::InPlaceVolume;
+use array::pacer::Rates;
 use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
 use block::md::{Role, SECTOR_BYTES_U64};
+use drive::Bell;
 use server::StopHandle;
 
 /// See the module.
@@ -25,6 +27,8 @@ pub struct ServedMd {
     pub paths: Vec<Option<String>>,
     /// Watch over the members.
     pub watch: Watch,
+    /// Bell that members ring which have answers.
+    pub bell: Bell,
     /// Handle that ends the service when it is asked to.
     pub stop: StopHandle,
     /// Resync or scrub that goes on.
@@ -35,13 +39,18 @@ pub struct ServedMd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sweep {
     Resync,
+    Rebuild,
     Scrub,
 }
 
 impl Sweep {
     fn of(status: &Status) -> Option<Sweep> {
         let is_scrubbing = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
-        if status.is_resyncing { Some(Sweep::Resync) } else { is_scrubbing.then_some(Sweep::Scrub) }
+        match status {
+            Status { is_resyncing: true, .. } => Some(Sweep::Resync),
+            Status { rebuilding, .. } if !rebuilding.is_empty() => Some(Sweep::Rebuild),
+            _ => is_scrubbing.then_some(Sweep::Scrub),
+        }
     }
 }
 
@@ -49,7 +58,8 @@ impl Sweep {
 fn swept_bytes(status: &Status) -> u64 {
     let resynced = status.resync_total - status.resync_left.min(status.resync_total);
     let scrubbed = status.scrub.map_or(0, |scrub| scrub.sectors_done);
-    let sectors = if status.is_resyncing { resynced } else { scrubbed };
+    let rebuilt = status.rebuilding.iter().map(|member| member.sectors_done).min();
+    let sectors = if status.is_resyncing { resynced } else { rebuilt.unwrap_or(scrubbed) };
     sectors * SECTOR_BYTES_U64
 }
 
@@ -75,6 +85,14 @@ impl ServedMd {
                 scrub::start(&mut self.volume.engine, self.paths.len(), rest).map(|()| "{}".to_owned())
             }
             "scrub-stop" => scrub::stop(&mut self.volume.engine).map(|()| "{}".to_owned()),
+            "can-add" => self.can_add(rest),
+            "add" => self.add(rest),
+            "remove" => self.remove(rest),
+            "rebuild-rate" => {
+                let mib: u64 = rest.trim().parse().context("the rate in MiB per second")?;
+                self.volume.engine.set_rates(Rates::asked_for(Some(mib.saturating_mul(1 << 20))));
+                Ok("{}".to_owned())
+            }
             "stop" => {
                 log::info!("stopping, as asked");
                 self.stop.request();
@@ -82,24 +100,29 @@ impl ServedMd {
             }
             _ => Err(Exit::Usage.error(format!(
                 "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
+                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `remove MEMBER`, `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
             ))),
         }
     }
 
-    /// A member by its path or role, which has not failed and can be done without.
-    fn member(&self, text: &str) -> Result<Role> {
+    /// Role of a path, or a role by its number.
+    pub fn role_by_name(&self, text: &str) -> Option<Role> {
         let is_path = |path: &Option<String>| path.as_deref() == Some(text);
         let by_path = self.paths.iter().position(is_path).and_then(|index| u16::try_from(index).ok());
         let number = text.parse().ok().filter(|role: &u16| usize::from(*role) < self.paths.len());
-        let Some(role) = by_path.or(number).map(Role) else {
+        by_path.or(number).map(Role)
+    }
+
+    /// A member by its path or role, which has not failed and can be done without.
+    fn member(&self, text: &str) -> Result<Role> {
+        let Some(role) = self.role_by_name(text) else {
             return Err(Exit::Absent.error(format!("`{text}` is neither a role nor the path of a member")));
         };
         let status = self.volume.engine.status();
         if status.missing.contains(&role) {
             return Err(Exit::Usage.error(format!("{} has failed already", self.name(role))));
         }
-        if !self.volume.engine.can_lose(1) {
+        if self.volume.engine.is_whole(role) && !self.volume.engine.can_lose(1) {
             let said = "the array cannot do without another member: nothing was changed";
             return Err(Exit::Usage.error(said));
         }
@@ -129,6 +152,10 @@ impl ServedMd {
                     log::info!("resync: done, all parities are right");
                 }
                 Some(Sweep::Resync) => log::warn!("resync: ended before all parities are right"),
+                Some(Sweep::Rebuild) if status.missing.is_empty() => {
+                    log::info!("rebuild: done, all members are whole");
+                }
+                Some(Sweep::Rebuild) => log::warn!("rebuild: ended, and members are missing"),
                 Some(Sweep::Scrub) => {
                     if let Some(scrub) = Report::of_service(&self.identity, &status, &self.paths, None).scrub
                     {
@@ -140,6 +167,9 @@ impl ServedMd {
                     }
                 }
             }
+            if sweep == Some(Sweep::Rebuild) {
+                log::info!("members are rebuilt beside what clients do");
+            }
             if sweep == Some(Sweep::Resync) {
                 log::info!("parities are resynced beside what clients do");
             }
@@ -148,7 +178,7 @@ impl ServedMd {
     }
 
     /// A member as the log names it.
-    fn name(&self, role: Role) -> String {
+    pub fn name(&self, role: Role) -> String {
         name_of(&self.paths, role)
     }
 }

@@ -25,7 +25,7 @@ pub fn control_path(dir: &Path) -> PathBuf {
     dir.join("control.sock")
 }
 
-fn current(dir: &Path) -> Result<Report> {
+pub fn current(dir: &Path) -> Result<Report> {
     let description = Description::open(dir)?;
     if let Some(answer) = ask_at(&control_path(dir), "status")? {
         return serde_json::from_str(&answer).context("the server's answer");

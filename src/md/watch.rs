@@ -40,6 +40,11 @@ impl Watch {
         self.looked_at + LOOK_EVERY
     }
 
+    /// A member came where one was missing.
+    pub fn note_added(&mut self, role: Role) {
+        self.members[role.index()] = Seen::default();
+    }
+
     /// Looks, if it is time to, and says what has changed.
     pub fn look(&mut self, now: Instant, volume: &mut InPlaceVolume, name: impl Fn(Role) -> String) {
         if now < self.next_look() {
@@ -64,7 +69,9 @@ impl Watch {
             }
         }
         lost.iter().for_each(|role| volume.give_up_member(*role));
-        if !overdue.is_empty() && volume.engine.can_lose(overdue.len()) {
+        // Nothing is lost with a member that is not rebuilt.
+        let counted = overdue.iter().filter(|role| volume.engine.is_whole(**role)).count();
+        if counted == 0 || volume.engine.can_lose(counted) {
             for role in overdue {
                 log::error!("{}: does not answer, is given up and handled as a failed member", name(role));
                 volume.give_up_member(role);

@@ -8,7 +8,8 @@
 //! ```
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
-//! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync and [`scrub`] come by all strips. [`volume`] couples an engine with its devices.
+//! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
+//! come by all strips. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -20,8 +21,10 @@ mod completions;
 mod counters;
 pub mod map;
 pub mod members;
+pub mod newcomer;
 pub mod pages;
 pub mod plan;
+pub mod recovery;
 pub mod requests;
 pub mod rounds;
 pub mod row;
@@ -49,6 +52,7 @@ use completions::{DirectRead, PieceCommand};
 use map::{Map, Strip};
 use members::Members;
 use pages::Pages;
+use recovery::Recovery;
 use requests::Requests;
 use scribe::Scribe;
 use scrub::Scrub;
@@ -95,6 +99,7 @@ pub struct InPlace {
     pages: Option<Pages>,
     sync: Sync,
     sweeps: Sweeps,
+    recovery: Recovery,
     scrub: Scrub,
     counters: Counters,
     is_stopping: bool,
@@ -158,7 +163,8 @@ impl InPlace {
     /// True when a stop is through: what could be made clean is marked so.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
-        let is_recorded = !self.has_unrecorded_failure() && !self.wants_clean_mark();
+        let is_recorded =
+            !self.has_unrecorded_failure() && !self.wants_clean_mark() && !self.has_unrecorded_recovery();
         self.is_stopping && self.is_quiet() && (self.members.is_broken() || is_recorded)
     }
 
@@ -180,7 +186,7 @@ impl InPlace {
 
     /// True while a failure is not yet on the superblocks of the others.
     fn has_unrecorded_failure(&self) -> bool {
-        !self.members.is_broken() && self.scribe.lacks(self.members.dead())
+        !self.members.is_broken() && self.scribe.lacks(self.members.absent())
     }
 
     /// Asserts what must hold between events. For tests and simulation.
@@ -201,6 +207,7 @@ impl InPlace {
                 assert!(round.regions.iter().all(is_durable), "data before their bit");
             }
         }
+        self.check_recovery();
         if self.table.is_empty() {
             assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
         }

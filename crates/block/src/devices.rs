@@ -57,6 +57,31 @@ impl DeviceSet {
         }
     }
 
+    /// True when a member has answered all that it was asked.
+    #[must_use]
+    pub fn is_answered(&self, member: Role) -> bool {
+        self.in_flight[member.index()] == 0
+    }
+
+    /// Takes a device out; its member is missing from now on.
+    ///
+    /// # Panics
+    /// When it has commands to answer.
+    pub fn take(&mut self, member: Role) -> Option<Box<dyn BlockDevice>> {
+        assert!(self.is_answered(member), "member {member} has commands in flight");
+        self.devices[member.index()].take()
+    }
+
+    /// Puts a device where a member is missing.
+    ///
+    /// # Panics
+    /// When the member has a device, or refusals are not yet told.
+    pub fn put(&mut self, member: Role, device: Box<dyn BlockDevice>) {
+        assert!(self.is_answered(member), "member {member} has commands in flight");
+        let before = self.devices[member.index()].replace(device);
+        assert!(before.is_none(), "member {member} has a device");
+    }
+
     /// Moves due completions of all members into `completions`.
     ///
     /// # Panics

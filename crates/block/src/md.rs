@@ -26,6 +26,7 @@ pub mod create;
 pub mod examine;
 pub mod foreign;
 pub mod geometry;
+pub mod join;
 pub mod journal;
 pub mod member;
 pub mod names;

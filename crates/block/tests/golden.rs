@@ -223,6 +223,9 @@ fn parts_are_told_apart() {
     assert_eq!(parts("r5-journal-clean")[4], Part::Journal);
     assert_eq!(parts("r5-mid-recovery")[1], Part::Stale);
     assert_eq!(parts("r5-mid-recovery")[4], Part::Recovering(Role(1), 1536));
+    let members = read("r5-mid-recovery");
+    let arrays = judge(&members);
+    assert_eq!((arrays[0].missing.as_slice(), arrays[0].absent().is_empty()), (&[Role(1)][..], true));
     assert_eq!(parts("r5-mid-replace")[1], Part::Active(Role(1)));
     assert_eq!(parts("r5-mid-replace")[4], Part::Replacement(Role(1)));
     let members = read("r5-mid-recovery");

@@ -25,6 +25,8 @@ pub struct Counters {
     pub joined: u64,
     /// Parities that a resync found wrong.
     pub resynced: u64,
+    /// Rows that were rebuilt for members that are new in their roles.
+    pub rebuilt: u64,
     /// Writes of superblocks, over all members.
     pub superblocks: u64,
     /// Writes of bitmap pages, over all members.

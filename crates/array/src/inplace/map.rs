@@ -8,6 +8,7 @@
 //! Strips count like rows do, over all stripes: row r lies at sector 8 r of every member's data.
 
 use base::erasure::ErasureCode;
+use base::pieces::PieceSet;
 use base::units::Lba;
 use block::md::Role;
 use block::md::geometry::{Geometry, Stripe};
@@ -41,6 +42,15 @@ pub struct Order {
     pub pieces: Vec<usize>,
     /// Code of data and parities.
     pub code: ErasureCode,
+}
+
+impl Order {
+    /// Pieces whose members are among these roles.
+    #[must_use]
+    pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
+        let is_among = |piece: &usize| roles.contains(self.members[*piece].index());
+        (0..self.members.len()).filter(is_among).collect()
+    }
 }
 
 /// Map of a volume.

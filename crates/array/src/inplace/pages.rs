@@ -76,6 +76,19 @@ impl Pages {
         pages
     }
 
+    /// Bits as one of the members has them, for the last pages may have reached some of the members only: what it lacks is not
+    /// durable, and where it has others the page is written anew.
+    pub fn note_member(&mut self, bits: &Bits) {
+        for region in (0..self.head.regions()).filter(|_| !self.is_void) {
+            let (page, byte, bit) = place(region);
+            let is_wanted = self.memory[page][byte] & bit != 0;
+            if bits.is_set(region) != is_wanted {
+                self.disk[page][byte] &= !bit;
+                self.dirty.insert(page);
+            }
+        }
+    }
+
     fn write_head(&mut self) {
         let into = self.memory[0].first_chunk_mut::<HEAD_BYTES>().expect("a page holds the head");
         self.head.encode(into);
@@ -189,6 +202,18 @@ impl Pages {
         self.head.events_cleared = cleared;
         self.write_head();
         self.dirty.insert(0);
+    }
+
+    /// Pages.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Content of a page as it is wanted.
+    #[must_use]
+    pub fn wanted(&self, page: usize) -> &[u8; PAGE_BYTES] {
+        &self.memory[page]
     }
 
     /// Pages that the members have otherwise.
@@ -311,6 +336,24 @@ mod tests {
         pages.set_events(9, 4);
         write_all(&mut pages);
         assert!(pages.is_durable(3) && pages.set_count() == 40_000);
+    }
+
+    #[test]
+    fn bits_that_one_member_lacks_are_not_durable() {
+        let mut pages = pages(40_000, &[7, 35_000], false);
+        let bits = |set: &[usize]| {
+            let mut bytes = vec![0; 5_000];
+            set.iter().for_each(|region| bytes[region / 8] |= 1 << (region % 8));
+            Bits::of(40_000, bytes).unwrap()
+        };
+        pages.note_member(&bits(&[7, 35_000]));
+        assert!(pages.is_durable(7) && pages.dirty().is_empty());
+        pages.note_member(&bits(&[35_000]));
+        assert!(!pages.is_durable(7) && pages.is_durable(35_000) && pages.dirty() == [0]);
+        pages.note_member(&bits(&[7, 35_000, 39_999]));
+        assert!(!pages.is_durable(39_999) && pages.dirty() == [0, 1]);
+        write_all(&mut pages);
+        assert!(pages.is_durable(7) && !pages.is_durable(39_999));
     }
 
     #[test]

@@ -104,6 +104,23 @@ impl RowFacts<'_> {
         let sources = self.code.sources(piece, self.readable.without(own)).filter(|_| self.is_right)?;
         Some(sources.without(self.held))
     }
+
+    /// Pieces to read so that these, which cannot be read, can be written; `None` when they cannot be had. In a row in doubt
+    /// they can when all data are there.
+    #[must_use]
+    pub fn rebuild(&self, pieces: PieceSet) -> Option<PieceSet> {
+        assert!(pieces.and(self.readable.without(self.held)).is_empty(), "{pieces:?} of {:?}", self.readable);
+        if !self.is_right {
+            let has_all = self.data().without(self.readable).is_empty();
+            return has_all.then(|| self.data().without(self.held));
+        }
+        let mut needed = PieceSet::EMPTY;
+        for piece in pieces.without(self.held).iter() {
+            let sources = self.code.sources(piece, self.readable)?;
+            needed = needed.iter().chain(sources.iter()).collect();
+        }
+        Some(needed.without(self.held))
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +172,18 @@ mod tests {
         let code = ErasureCode::new(4, 2).unwrap();
         let two = RowFacts { is_right: false, ..facts(&code, &[0], &[0, 1]) };
         assert_eq!(two.write(), None);
+    }
+
+    #[test]
+    fn a_piece_is_rebuilt_from_what_is_right() {
+        let code = ErasureCode::new(4, 2).unwrap();
+        let row = facts(&code, &[], &[1, 4]);
+        assert_eq!(row.rebuild(set(&[1])), Some(set(&[0, 2, 3, 5])));
+        assert_eq!(row.rebuild(set(&[1, 4])), Some(set(&[0, 2, 3, 5])));
+        assert_eq!(facts(&code, &[], &[0, 1, 4]).rebuild(set(&[1])), None);
+        let doubt = |lost: &[usize]| RowFacts { is_right: false, ..facts(&code, &[], lost) };
+        assert_eq!(doubt(&[1]).rebuild(set(&[1])), None);
+        assert_eq!(doubt(&[5]).rebuild(set(&[5])), Some(set(&[0, 1, 2, 3])));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::completions::PieceCommand;
 use super::map::Strip;
-use super::plan::Method;
+use super::plan::{Method, RowFacts};
 use super::row::Row;
 use super::table::{Job, Kind, Phase, Round, Slot, Work};
 use super::{Effects, InPlace, kind, members};
@@ -124,6 +124,10 @@ impl InPlace {
                 let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
                 rows.filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect()
             }
+            Work::Rebuild => {
+                let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
+                rows.filter(|row| !self.members.rebuilt_in(self.row_of(strip, *row)).is_empty()).collect()
+            }
             Work::Scrub => {
                 let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
                 rows.filter(|row| self.sync.is_right(self.row_of(strip, *row))).collect()
@@ -167,7 +171,7 @@ impl InPlace {
                 let request = job.request.expect("somebody reads");
                 round.wanted.extend(wanted.into_iter().map(|wanted| (request, wanted)));
             }
-            Work::Zero | Work::Resync | Work::Scrub => {}
+            Work::Zero | Work::Resync | Work::Scrub | Work::Rebuild => {}
         }
         Ok(())
     }
@@ -181,7 +185,7 @@ impl InPlace {
         let all = self.map.rows_of(strip);
         let rows: Vec<u64> = match round.kind {
             Kind::Zero => all.collect(),
-            Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub => {
+            Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub | Kind::Rebuild => {
                 touched.iter().map(|row| all.start + u64::from(*row)).collect()
             }
         };
@@ -199,15 +203,19 @@ impl InPlace {
     fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
         let slot = self.table.slot(number);
         let round = slot.round.as_ref().expect("a round reads");
-        let live = slot.pieces_of(self.members.live());
         let mut reads: BTreeSet<(usize, u16)> = BTreeSet::new();
         for (place, row) in &round.rows {
-            let facts =
-                row.facts(&slot.order.code, live, self.sync.is_right(self.row_of(slot.strip, *place)));
+            let number = self.row_of(slot.strip, *place);
+            let counting = slot.pieces_of(self.members.counting(number));
+            let facts = row.facts(&slot.order.code, counting, self.sync.is_right(number));
             let needed: PieceSet = match round.kind {
                 Kind::Write => facts.write().map_or(PieceSet::EMPTY, |plan| plan.reads),
                 Kind::Resync | Kind::Scrub => facts.readable.without(facts.held),
                 Kind::Zero => PieceSet::EMPTY,
+                Kind::Rebuild => {
+                    let pieces = slot.pieces_of(self.members.rebuilt_in(number));
+                    facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY)
+                }
                 Kind::Read => {
                     let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == *place);
                     of_row
@@ -238,8 +246,7 @@ impl InPlace {
         let slot = self.table.slot_mut(command.slot);
         slot.round_mut().pending += 1;
         let (strip, member) = (slot.strip, slot.order.members[command.piece]);
-        let is_sweep = matches!(slot.round_mut().kind, Kind::Resync | Kind::Scrub);
-        if !is_sweep {
+        if !slot.round_mut().kind.is_sweep() {
             self.counters.read_for_writes += u64::from(command.count);
         }
         let sector = self.sector(member, self.row_of(strip, command.first));
@@ -276,7 +283,6 @@ impl InPlace {
 
     /// Computes what is written, and hands out what is read.
     fn compute(&mut self, number: u32) {
-        let live = self.table.slot(number).pieces_of(self.members.live());
         let is_whole = !self.members.is_degraded();
         let slot = self.table.slot_mut(number);
         let Slot { strip, order, round, .. } = slot;
@@ -284,7 +290,8 @@ impl InPlace {
         let kind = round.kind;
         for (place, row) in &mut round.rows {
             let row_number = strip.0 * self.map.strip_rows() + u64::from(*place);
-            let facts = row.facts(&order.code, live, self.sync.is_right(row_number));
+            let counting = order.pieces_of(self.members.counting(row_number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             match kind {
                 Kind::Write => {
                     let Some(plan) = facts.write() else {
@@ -305,22 +312,29 @@ impl InPlace {
                     Some(false) if is_whole => self.scrub.note_mismatch(),
                     Some(false) | None => row.is_lost = true,
                 },
+                Kind::Rebuild => {
+                    let roles = self.members.rebuilt_in(row_number);
+                    let pieces = order.pieces_of(roles);
+                    let live = counting.iter().chain(pieces.iter()).collect();
+                    row.is_lost = !row.rebuild(&RowFacts { live, ..facts }, pieces, &mut self.stock);
+                }
                 Kind::Read | Kind::Zero => {}
             }
         }
         if kind == Kind::Read {
-            self.hand_out(number, live);
+            self.hand_out(number);
         }
     }
 
     /// Gives readers their blocks, decoded where need be.
-    fn hand_out(&mut self, number: u32, live: PieceSet) {
+    fn hand_out(&mut self, number: u32) {
         let Slot { strip, order, round, .. } = self.table.slot_mut(number);
         let round = round.as_mut().expect("a round of reads");
         for (request, wanted) in std::mem::take(&mut round.wanted) {
             let row_number = strip.0 * self.map.strip_rows() + u64::from(wanted.row);
             let row: &mut Row = round.rows.get_mut(&wanted.row).expect("a row that was admitted");
-            let facts = row.facts(&order.code, live, self.sync.is_right(row_number));
+            let counting = order.pieces_of(self.members.counting(row_number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             if row.old[wanted.piece].is_none() {
                 if facts.read(wanted.piece).is_none() {
                     self.counters.unreadable += 1;
@@ -360,8 +374,8 @@ impl InPlace {
             writes.extend(new.map(|(piece, _)| (piece, *place)));
         }
         let slot = self.table.slot(number);
-        let live = slot.pieces_of(self.members.live());
-        writes.retain(|(piece, _)| live.contains(*piece));
+        let writable = slot.pieces_of(self.members.writable());
+        writes.retain(|(piece, _)| writable.contains(*piece));
         let runs = runs_of(&writes);
         for (piece, first, count) in &runs {
             self.write_piece(
@@ -405,8 +419,9 @@ impl InPlace {
         let sectors = (rows.end - rows.start) * ROW_SECTORS;
         let count = u16::try_from(rows.end - rows.start).expect("at most 128");
         let order = self.table.slot(number).order.members.clone();
+        let writable = self.members.writable();
         for (piece, member) in
-            order.into_iter().enumerate().filter(|(_, member)| self.members.is_live(*member))
+            order.into_iter().enumerate().filter(|(_, member)| writable.contains(member.index()))
         {
             self.table.slot_mut(number).round_mut().pending += 1;
             let sector = self.sector(member, rows.start);
@@ -430,8 +445,13 @@ impl InPlace {
         if !is_broken {
             self.note_right(strip, kind, &rows, &lost);
         }
-        if matches!(kind, Kind::Resync | Kind::Scrub) {
+        if kind.is_sweep() {
             self.sweeps.in_flight -= 1;
+        }
+        match kind {
+            Kind::Rebuild => self.end_rebuild(strip, &rows, &lost),
+            Kind::Write | Kind::Zero => self.note_written(strip),
+            Kind::Read | Kind::Resync | Kind::Scrub => {}
         }
         if kind == Kind::Scrub {
             let compared = u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
@@ -466,6 +486,10 @@ impl InPlace {
         let all = self.map.rows_of(strip);
         match kind {
             Kind::Zero => all.for_each(|row| self.sync.note_right(row)),
+            Kind::Rebuild => {
+                let whole = rows.iter().filter(|(_, row)| !row.is_lost);
+                whole.for_each(|(place, _)| self.sync.note_right(all.start + u64::from(*place)));
+            }
             Kind::Resync if self.members.is_degraded() => {}
             Kind::Resync => {
                 let stuck: Vec<u64> = lost.iter().map(|row| all.start + u64::from(*row)).collect();

@@ -165,6 +165,19 @@ impl Row {
         true
     }
 
+    /// Pieces of members that are being recovered get their content; false when it cannot be had. In a row in doubt all parities
+    /// are made right, where all data are there.
+    pub fn rebuild(&mut self, facts: &RowFacts<'_>, pieces: PieceSet, stock: &mut Stock) -> bool {
+        assert!(facts.written.is_empty() && pieces.without(facts.live).is_empty());
+        if !facts.is_right {
+            return self.resync(facts, stock);
+        }
+        let Some(unread) = facts.rebuild(pieces) else { return false };
+        assert!(unread.is_empty(), "what is decoded from is held: {unread:?}");
+        pieces.iter().for_each(|piece| self.decode(facts, piece, stock));
+        true
+    }
+
     /// Compares parities with data; those that are wrong get new content when it repairs. What could not be read is decoded, and
     /// written where its member is there. `None` when something is missing.
     pub fn scrub(&mut self, facts: &RowFacts<'_>, repairs: bool, stock: &mut Stock) -> Option<bool> {

@@ -1,14 +1,21 @@
 //! Scribe: writes superblocks and bitmap pages, one step at a time, each on all members at once.
 //!
 //! ```text
+//!   level    superblocks of members whose last record was cut off, as the newest is: before the first record
 //!   record   [void bitmap: its pages] ─> head with events + 1 ─> superblocks      dirty mark, failures, clean mark
 //!   pages    pages with new bits
 //!   clear    flush ─> head with events cleared ─> pages without the bits
 //!   clean    flush ─> record
+//!   admit    bad-block log and all pages of newcomers ─> record, their superblocks before those of others
+//!   recover  flush ─> record: how far newcomers are, or that they are whole
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
-//! leaves a bitmap which counts as old. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
+//! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
+//! behind when a record begins, or a crash in it would leave members out that missed nothing. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
 
+mod records;
+
+use super::newcomer::Stage;
 use super::pages::PAGE_BYTES;
 use super::{Effects, InPlace, kind, members};
 use base::bytes::put;
@@ -18,13 +25,12 @@ use base::time::{Instant, Nanos};
 use block::device::{Op, Status};
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{CLEAN, RoleEntry, Superblock};
+use block::md::superblock::Superblock;
+pub use records::Roster;
 
 /// Time without writes after which the array is marked clean, as md's `safe_mode_delay`.
 const CLEAN_AFTER: Nanos = Nanos::from_micros(200_000);
 const SECOND: u64 = 1_000_000_000;
-/// Role of a device that failed.
-const FAULTY: u16 = 0xfffe;
 
 /// Dirty mark as the members have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,7 @@ pub enum Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Rest,
+    Level,
     VoidPages,
     Head,
     Superblocks,
@@ -49,20 +56,27 @@ enum Step {
     ClearHead,
     ClearPages,
     FlushToClean,
+    Admit,
+    Newcomers,
+    FlushToRecover,
 }
 
 /// Record under way.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     is_dirty: bool,
-    dead: PieceSet,
+    /// Roles without a member.
+    absent: PieceSet,
+    /// Newcomers that are named for the first time.
+    joining: PieceSet,
+    /// Newcomers that are whole.
+    whole: PieceSet,
 }
 
 /// State of the superblocks.
 #[derive(Debug)]
 pub struct Scribe {
-    /// Superblock of each member that is there.
-    superblocks: Vec<Option<Superblock>>,
+    pub(super) roster: Roster,
     /// Events that were written last.
     events: u64,
     /// Time of the engine's zero in seconds since 1970.
@@ -72,6 +86,7 @@ pub struct Scribe {
     is_owner: bool,
     /// A member failed since the start.
     has_failure: bool,
+    /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
     step: Step,
     record: Record,
@@ -92,16 +107,17 @@ impl Scribe {
     /// Superblocks as the members have them; `began` is the time of the engine's zero in seconds since 1970.
     #[must_use]
     pub fn new(superblocks: Vec<Option<Superblock>>, events: u64, is_clean: bool, began: u64) -> Scribe {
+        let nobody = PieceSet::EMPTY;
         Scribe {
-            superblocks,
+            roster: Roster::new(superblocks),
             events,
             began,
             mark: if is_clean { Mark::Clean } else { Mark::Dirty },
             is_owner: false,
             has_failure: false,
-            recorded: PieceSet::EMPTY,
+            recorded: nobody,
             step: Step::Rest,
-            record: Record { is_dirty: false, dead: PieceSet::EMPTY },
+            record: Record { is_dirty: false, absent: nobody, joining: nobody, whole: nobody },
             pending: 0,
             writers: 0,
             begun: 0,
@@ -138,8 +154,8 @@ impl Scribe {
 
     /// True when these members are missing and superblocks have to say so: once this engine wrote any, or since one failed.
     #[must_use]
-    pub fn lacks(&self, dead: PieceSet) -> bool {
-        (self.is_owner || self.has_failure) && self.recorded != dead
+    pub fn lacks(&self, absent: PieceSet) -> bool {
+        (self.is_owner || self.has_failure) && !absent.without(self.recorded).is_empty()
     }
 
     /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
@@ -178,7 +194,7 @@ impl InPlace {
     }
 
     fn is_idle(&self) -> bool {
-        self.scribe.writers == 0 && self.table.is_empty()
+        self.scribe.writers == 0 && !self.table.wants_mark()
     }
 
     /// Time at which something is due.
@@ -189,7 +205,8 @@ impl InPlace {
         }
         let clean = (self.wants_clean_mark() && self.is_idle()).then(|| self.scribe.idle_since + CLEAN_AFTER);
         let tick = self.pages.as_ref().filter(|pages| self.scribe.is_owner && pages.set_count() > 0);
-        [clean, tick.map(|_| self.scribe.next_tick)].into_iter().flatten().min()
+        let tick = tick.map(|_| self.scribe.next_tick);
+        [clean, tick, self.recovery_record_at()].into_iter().flatten().min()
     }
 
     /// An answer to a step.
@@ -216,6 +233,12 @@ impl InPlace {
         }
         match self.scribe.step {
             Step::Rest => self.choose_step(now, fx),
+            Step::Level => {
+                self.scribe.roster.lagging = PieceSet::EMPTY;
+                self.scribe.step = Step::Rest;
+                self.begin_record(self.scribe.record.is_dirty, fx);
+                true
+            }
             Step::VoidPages => {
                 let pages = self.pages.as_mut().expect("a bitmap that is void");
                 pages.end();
@@ -225,11 +248,30 @@ impl InPlace {
             }
             Step::Head => {
                 self.end_pages();
-                self.write_superblocks(now, fx);
+                self.update_superblocks(now);
+                self.scribe.step = Step::Newcomers;
+                self.write_superblocks(self.scribe.record.joining, fx);
+                true
+            }
+            Step::Newcomers => {
+                self.scribe.step = Step::Superblocks;
+                self.write_superblocks(self.members.recorded().without(self.scribe.record.joining), fx);
+                true
+            }
+            Step::Admit => {
+                self.scribe.step = Step::Rest;
+                self.begin_record(self.scribe.mark != Mark::Clean, fx);
+                true
+            }
+            Step::FlushToRecover => {
+                self.scribe.step = Step::Rest;
+                self.end_flush();
+                self.begin_record(self.scribe.mark != Mark::Clean, fx);
+                self.scribe.record.whole = self.recovered();
                 true
             }
             Step::Superblocks => {
-                self.end_record(fx);
+                self.end_record(now, fx);
                 true
             }
             Step::Pages | Step::ClearPages => {
@@ -244,8 +286,9 @@ impl InPlace {
             }
             Step::FlushToClean => {
                 self.scribe.step = Step::Rest;
+                self.end_flush();
                 let is_flushed = self.scribe.flushed == self.scribe.begun;
-                if self.is_idle() && is_flushed && !self.scribe.lacks(self.members.dead()) {
+                if self.is_idle() && is_flushed && !self.scribe.lacks(self.members.absent()) {
                     self.scribe.mark = Mark::Unsure;
                     self.begin_record(false, fx);
                 }
@@ -256,9 +299,19 @@ impl InPlace {
 
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready();
-        if wants_dirty || self.scribe.lacks(self.members.dead()) {
+        if wants_dirty || self.scribe.lacks(self.members.absent()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);
+            return true;
+        }
+        if !self.members.waiting().is_empty() && !self.is_stopping {
+            self.scribe.step = Step::Admit;
+            self.admit_newcomers(fx);
+            return true;
+        }
+        if self.recovery_record_at().is_some_and(|at| now >= at) {
+            self.scribe.step = Step::FlushToRecover;
+            self.flush_members(fx);
             return true;
         }
         let has_dirty_pages =
@@ -327,7 +380,14 @@ impl InPlace {
 
     fn begin_record(&mut self, is_dirty: bool, fx: &mut Effects) {
         assert!(self.scribe.pending == 0 && self.scribe.step == Step::Rest);
-        self.scribe.record = Record { is_dirty, dead: self.members.dead() };
+        let joining =
+            self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
+        let absent = self.members.absent();
+        self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
+        if !self.scribe.roster.lagging.is_empty() {
+            self.scribe.step = Step::Level;
+            return self.write_superblocks(self.scribe.roster.lagging, fx);
+        }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
             self.scribe.step = Step::VoidPages;
             return self.write_pages(true, fx);
@@ -357,8 +417,8 @@ impl InPlace {
         let content = *pages.begin(page);
         let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
         let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
-        self.broadcast(sector, |_| content, fx);
-        self.counters.bitmap_pages += u64::try_from(self.members.live().count()).expect("at most 32");
+        self.broadcast(self.members.recorded(), sector, |_| content, fx);
+        self.counters.bitmap_pages += u64::try_from(self.members.recorded().count()).expect("at most 32");
     }
 
     fn end_pages(&mut self) {
@@ -367,65 +427,17 @@ impl InPlace {
         }
     }
 
-    /// Writes the superblocks.
-    fn write_superblocks(&mut self, now: Instant, fx: &mut Effects) {
-        let Record { is_dirty, .. } = self.scribe.record;
-        self.scribe.step = Step::Superblocks;
-        self.scribe.events += 1;
-        let resync_offset = match (is_dirty, self.sync.first()) {
-            (true, _) => 0,
-            (false, None) => CLEAN,
-            // With a bitmap its bits say what is left.
-            (false, Some(_)) if self.pages.is_some() => 0,
-            (false, Some(row)) => row * ROW_SECTORS,
-        };
-        let live = self.members.live();
-        let numbers: Vec<u32> = live
-            .iter()
-            .filter_map(|role| Some(self.scribe.superblocks[role].as_ref()?.device.number.0))
-            .collect();
-        let updated = self.scribe.began + now.0 / SECOND;
-        let events = self.scribe.events;
-        for superblock in self.scribe.superblocks.iter_mut().flatten() {
-            superblock.state.events = events;
-            superblock.state.updated = updated;
-            superblock.state.resync_offset = resync_offset;
-            for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
-                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !numbers.contains(&number) {
-                    *entry = FAULTY;
-                }
-            }
-        }
-        let record = |superblock: &Superblock| {
-            let mut block = [0; PAGE_BYTES];
-            superblock.encode(&mut block);
-            block
-        };
-        self.broadcast(|superblock| Some(superblock.device.super_offset), record, fx);
-        self.counters.superblocks += u64::try_from(live.count()).expect("at most 32");
-    }
-
-    fn end_record(&mut self, fx: &mut Effects) {
-        let Record { is_dirty, dead } = self.scribe.record;
-        self.scribe.step = Step::Rest;
-        self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
-        self.scribe.is_owner = true;
-        self.scribe.recorded = dead;
-        self.wake_rounds();
-        if !self.scribe.lacks(self.members.dead()) {
-            self.release_held(fx);
-        }
-    }
-
-    /// Writes a block to all members, durable.
+    /// Writes a block to members, durable.
     fn broadcast(
         &mut self,
+        roles: PieceSet,
         sector: impl Fn(&Superblock) -> Option<u64>,
         content: impl Fn(&Superblock) -> [u8; PAGE_BYTES],
         fx: &mut Effects,
     ) {
-        for role in self.members.live().iter() {
-            let superblock = self.scribe.superblocks[role].as_ref().expect("a member that is there has one");
+        for role in roles.iter() {
+            let superblock =
+                self.scribe.roster.superblocks[role].as_ref().expect("a member that is there has one");
             let sector = sector(superblock).expect("an array whose areas were judged");
             let mut frame = Frame::zeroed();
             put(&mut frame.data, 0, &content(superblock));
@@ -436,10 +448,16 @@ impl InPlace {
     }
 
     fn flush_members(&mut self, fx: &mut Effects) {
+        self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.begin_flush());
         for role in self.members.volatile().iter() {
             self.scribe.pending += 1;
             fx.command(members::role(role), kind::SCRIBE, 0, Op::Flush);
         }
+    }
+
+    /// A flush of all members is through; one that failed it is no member any more.
+    fn end_flush(&mut self) {
+        self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.end_flush());
     }
 
     /// Rounds that wait for dirty mark or bits look again.

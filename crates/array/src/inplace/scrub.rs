@@ -118,7 +118,7 @@ impl InPlace {
     /// # Errors
     /// When none can begin now.
     pub fn begin_scrub(&mut self, repairs: bool) -> Result<(), ScrubRefused> {
-        let missing = self.members.dead().count();
+        let missing = self.members.lacking().count();
         if self.is_stopping {
             Err(ScrubRefused::Stopping)
         } else if missing > 0 {

@@ -3,6 +3,7 @@
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
 use super::pages::{PAGE_BYTES, Pages};
+use super::recovery::Recovery;
 use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
@@ -14,7 +15,7 @@ use block::md::assembly::{Assembly, Part, Policy};
 use block::md::geometry::Geometry;
 use block::md::member::{Bitmap, Member};
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{SUPERBLOCK_SECTORS, Superblock};
+use block::md::superblock::{SUPERBLOCK_SECTORS, Superblock, feature};
 use block::md::{MEMBERS_MAX, Role};
 use std::fmt;
 use std::ops::Range;
@@ -49,8 +50,8 @@ pub enum NotServed {
     Ppl,
     /// Journal.
     Journal,
-    /// Member that is being recovered, or replaced.
-    Recovering(String),
+    /// Copy in the making of a member that still works.
+    Replacement(String),
     /// Member with bad blocks, and how many entries.
     BadBlocks(String, usize),
     /// Member without a bitmap that others have.
@@ -72,9 +73,9 @@ impl fmt::Display for NotServed {
             NotServed::Journal => {
                 f.write_str("the array has a journal, which is not written here yet: assemble it with mdadm")
             }
-            NotServed::Recovering(member) => write!(
+            NotServed::Replacement(member) => write!(
                 f,
-                "{member} is being recovered: let md finish that, or leave the member out"
+                "{member} is the copy in the making of a member that still works: let md finish that, or leave it out"
             ),
             NotServed::BadBlocks(member, count) => write!(
                 f,
@@ -94,7 +95,7 @@ impl fmt::Display for NotServed {
 
 impl std::error::Error for NotServed {}
 
-/// Role and member of each device that serves.
+/// Role and member of each device that serves, those that are being recovered included.
 ///
 /// # Errors
 /// When the array is not served here.
@@ -110,10 +111,8 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
     let mut found = Vec::new();
     for (member, part) in &assembly.devices {
         match part {
-            Part::Active(role) => found.push((*role, *member)),
-            Part::Recovering(..) | Part::Replacement(_) => {
-                return Err(NotServed::Recovering(member.name.clone()));
-            }
+            Part::Active(role) | Part::Recovering(role, _) => found.push((*role, *member)),
+            Part::Replacement(_) => return Err(NotServed::Replacement(member.name.clone())),
             Part::Journal | Part::Spare | Part::Stale => continue,
         }
         if let Some(entries) = member.bad_blocks.as_ref().ok().filter(|entries| !entries.is_empty()) {
@@ -167,6 +166,11 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
     }
 }
 
+/// Rows of a member that is being recovered which its superblock counts; `None` where it is whole.
+fn recovered_rows(superblock: &Superblock) -> Option<u64> {
+    superblock.has(feature::RECOVERY_OFFSET).then(|| superblock.device.recovery_offset / ROW_SECTORS)
+}
+
 /// Engine of an array; `is_volatile` says whether a member's writes are durable only with a flush.
 ///
 /// # Errors
@@ -199,19 +203,41 @@ pub fn start(
         })
         .collect();
     let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
-    let pages = bitmap
+    let mut pages = bitmap
         .filter(|_| assembly.policy() == Policy::Bitmap)
         .map(|bitmap| Pages::new(&bitmap.head, &bitmap.bits, bitmap.head.is_void(newest.state.events)));
+    let own_bits = |member: &Member| member.bitmap.as_ref()?.as_ref().ok().map(|bitmap| bitmap.bits.clone());
+    if let Some(pages) = &mut pages {
+        found.iter().filter_map(|(_, member)| own_bits(member)).for_each(|bits| pages.note_member(&bits));
+    }
+    let mut members = Members::new(&placed, usize::from(map.geometry().parities()));
+    let mut cursor = map.rows();
+    for (role, member) in &found {
+        if let Some(rows) = recovered_rows(member.superblock()) {
+            members.demote(*role, rows.min(map.rows()));
+            cursor = cursor.min(rows);
+        }
+    }
+    let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
+    for (role, member) in &found {
+        if member.events() < newest.state.events {
+            scribe.roster.note_lagging(role.index());
+        }
+    }
+    scribe
+        .roster
+        .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
     Ok(InPlace {
         sync: unsynced(assembly, &map),
-        members: Members::new(&placed, usize::from(map.geometry().parities())),
+        members,
+        recovery: Recovery::from_row(cursor),
         map,
         stock: Stock::new(tuning.client_frames, tuning.strip_frames),
         table: super::table::Table::default(),
         requests: super::requests::Requests::default(),
         direct: Slab::default(),
         commands: Slab::default(),
-        scribe: Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began),
+        scribe,
         pages,
         sweeps: super::sweep::Sweeps::new(Rates::default()),
         scrub: super::scrub::Scrub::default(),

@@ -3,6 +3,7 @@
 use super::InPlace;
 use super::counters::Counters;
 use super::members::role;
+use super::recovery::Rebuilding;
 use super::scribe::Mark;
 use super::scrub::ScrubStatus;
 use crate::pacer::Rates;
@@ -14,6 +15,10 @@ use block::md::reader::ROW_SECTORS;
 pub struct Status {
     /// Roles without a member, those that failed since the start included.
     pub missing: Vec<Role>,
+    /// Members that are being rebuilt.
+    pub rebuilding: Vec<Rebuilding>,
+    /// A rebuild goes on: not when all that is left are rows that cannot be rebuilt.
+    pub is_rebuilding: bool,
     /// More members are missing than there are parities: nothing can be written.
     pub is_broken: bool,
     /// Dirty mark.
@@ -45,7 +50,9 @@ impl InPlace {
     #[must_use]
     pub fn status(&self) -> Status {
         Status {
-            missing: self.members.dead().iter().map(role).collect(),
+            missing: self.vacant().iter().map(role).collect(),
+            rebuilding: self.rebuilding(),
+            is_rebuilding: self.is_rebuilding(),
             is_broken: self.members.is_broken(),
             mark: self.scribe.mark(),
             events: self.scribe.events(),
@@ -64,7 +71,13 @@ impl InPlace {
     /// True when the array goes on without so many more members.
     #[must_use]
     pub fn can_lose(&self, members: usize) -> bool {
-        self.members.dead().count() + members <= self.members.parities()
+        self.members.lacking().count() + members <= self.members.parities()
+    }
+
+    /// True when a member is whole.
+    #[must_use]
+    pub fn is_whole(&self, member: Role) -> bool {
+        self.members.is_live(member)
     }
 
     /// Describes what is under way and what waits, in one line.

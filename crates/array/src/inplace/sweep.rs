@@ -1,6 +1,7 @@
-//! Sweeps over all strips beside what clients do: the resync after an unclean stop, and the scrub that an operator asks for.
+//! Sweeps over all strips beside what clients do: the resync after an unclean stop, the recovery of new members, and the scrub that
+//! an operator asks for.
 //!
-//! One at a time, the resync first: what is not known to be right is not compared. Both begin strips as the throttle allows, a few
+//! One at a time, in this order: what is not known to be right is not compared. All begin strips as the throttle allows, a few
 //! at once.
 
 use super::InPlace;
@@ -31,6 +32,11 @@ impl Sweeps {
         sweeps.throttle.set_rates(rates);
         sweeps
     }
+
+    /// A resync that was ended by a member's failure looks at all again: strips in work then were passed and not made right.
+    pub(super) fn resync_anew(&mut self) {
+        self.cursor = 0;
+    }
 }
 
 impl InPlace {
@@ -41,12 +47,12 @@ impl InPlace {
         self.sync.has_work() && !self.members.is_degraded() && !self.is_stopping
     }
 
-    /// Rates of resync and scrub from now on, in bytes of each member.
+    /// Rates of resync, recovery and scrub from now on, in bytes of each member.
     pub fn set_rates(&mut self, rates: Rates) {
         self.sweeps.throttle.set_rates(rates);
     }
 
-    /// Rates of resync and scrub.
+    /// Rates of resync, recovery and scrub.
     #[must_use]
     pub fn rates(&self) -> Rates {
         self.sweeps.throttle.rates()
@@ -67,10 +73,10 @@ impl InPlace {
                 break;
             }
             self.sweeps.throttle.begin(now, bytes);
-            if work.kind() == Kind::Resync {
-                self.sweeps.cursor = self.map.rows_of(strip).end;
-            } else {
-                self.scrub.begin(strip);
+            match work.kind() {
+                Kind::Resync => self.sweeps.cursor = self.map.rows_of(strip).end,
+                Kind::Rebuild => self.begin_rebuild(strip),
+                _ => self.scrub.begin(strip),
             }
             self.sweeps.in_flight += 1;
             self.offer(strip, Job { request: None, work });
@@ -80,9 +86,12 @@ impl InPlace {
     }
 
     /// The strip that a sweep looks at next, and what it does there.
-    fn next_to_sweep(&self) -> Option<(Strip, Work)> {
+    fn next_to_sweep(&mut self) -> Option<(Strip, Work)> {
         if self.is_resyncing() {
             return self.sync.next(self.sweeps.cursor).map(|row| (self.map.strip_of(row), Work::Resync));
+        }
+        if let Some(strip) = self.next_to_rebuild() {
+            return Some((strip, Work::Rebuild));
         }
         self.scrub.next(self.map.strips()).map(|strip| (strip, Work::Scrub))
     }

@@ -7,7 +7,7 @@
 //!      writes join   reads       durable       flight
 //! ```
 //! A strip is worked on in *rounds*, one at a time: all writes that came before the freeze, or a degraded read, or a piece of a
-//! resync or scrub. What comes later waits in order for the next round.
+//! resync, scrub or recovery. What comes later waits in order for the next round.
 
 use super::map::{Order, Strip};
 use super::row::Row;
@@ -59,6 +59,8 @@ pub enum Work {
     Resync,
     /// Compares parities.
     Scrub,
+    /// Writes the pieces of members that are being recovered.
+    Rebuild,
 }
 
 /// Work with the request that waits for it; a sweep has none.
@@ -83,6 +85,23 @@ pub enum Kind {
     Resync,
     /// Scrub.
     Scrub,
+    /// Recovery of members.
+    Rebuild,
+}
+
+impl Kind {
+    /// True of what goes over all strips, beside clients.
+    #[must_use]
+    pub fn is_sweep(self) -> bool {
+        matches!(self, Kind::Resync | Kind::Scrub | Kind::Rebuild)
+    }
+
+    /// True when it changes what parities vouch for: dirty mark and bits come first. What a scrub writes makes nothing worse at
+    /// any moment, and what is rebuilt does not count before it is recorded.
+    #[must_use]
+    pub fn is_marked(self) -> bool {
+        matches!(self, Kind::Write | Kind::Zero | Kind::Resync)
+    }
 }
 
 impl Work {
@@ -95,6 +114,7 @@ impl Work {
             Work::Read(_) => Kind::Read,
             Work::Resync => Kind::Resync,
             Work::Scrub => Kind::Scrub,
+            Work::Rebuild => Kind::Rebuild,
         }
     }
 }
@@ -183,11 +203,10 @@ impl Round {
         self.rows.entry(row).or_insert_with(|| Row::new(pieces))
     }
 
-    /// True when it changes what parities vouch for: dirty mark and bits come first. What a scrub writes makes nothing worse at any
-    /// moment.
+    /// True when dirty mark and bits come first.
     #[must_use]
     pub fn is_marked(&self) -> bool {
-        !matches!(self.kind, Kind::Read | Kind::Scrub)
+        self.kind.is_marked()
     }
 }
 
@@ -218,8 +237,7 @@ impl Slot {
     /// Pieces whose members are among these roles.
     #[must_use]
     pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
-        let is_among = |piece: &usize| roles.contains(self.order.members[*piece].index());
-        (0..self.order.members.len()).filter(is_among).collect()
+        self.order.pieces_of(roles)
     }
 }
 
@@ -308,6 +326,16 @@ impl Table {
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// True when something is in work, or waits, that takes the dirty mark.
+    #[must_use]
+    pub fn wants_mark(&self) -> bool {
+        let is_marked = |job: &Job| job.work.kind().is_marked();
+        let of_slot = |slot: &Slot| {
+            slot.round.as_ref().is_some_and(Round::is_marked) || slot.waiting.iter().any(is_marked)
+        };
+        self.backlog.iter().any(|(_, job)| is_marked(job)) || self.slots.iter().any(of_slot)
     }
 
     /// True when nothing is in work and nothing waits.

@@ -1,12 +1,14 @@
 //! Engine with its devices, driven by whoever owns the thread.
 
+use super::recovery::AddRefused;
 use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
-use block::device::Completion;
+use block::device::{BlockDevice, Completion};
 use block::devices::DeviceSet;
 use block::md::Role;
+use block::md::superblock::Superblock;
 
 /// Rounds of one turn: so many that a request usually finishes within its turn, so few that the front end is asked again soon.
 const ROUNDS_PER_TURN: u32 = 16;
@@ -38,6 +40,41 @@ impl InPlaceVolume {
     pub fn give_up_member(&mut self, member: Role) {
         self.engine.fail_member(member);
         self.devices.abandon(member);
+    }
+
+    /// Adds an empty device as a member: see [`InPlace::add_member`]. The device of the member before is closed.
+    ///
+    /// # Errors
+    /// When the role lacks no member, or the member before has not answered yet.
+    pub fn add_member(
+        &mut self,
+        role: Role,
+        superblock: Superblock,
+        device: Box<dyn BlockDevice>,
+    ) -> Result<(), AddRefused> {
+        self.engine.role_for(Some(role))?;
+        if !self.is_answered(role) {
+            return Err(AddRefused::Busy(role));
+        }
+        self.engine.add_member(role, superblock, device.geometry().volatile_cache)?;
+        drop(self.devices.take(role));
+        self.devices.put(role, device);
+        Ok(())
+    }
+
+    /// Closes the device of a member that has failed; false while it has commands to answer.
+    pub fn close_failed(&mut self, role: Role) -> bool {
+        assert!(self.engine.is_vacant(role), "member {role} has not failed");
+        let may_close = self.is_answered(role);
+        if may_close {
+            drop(self.devices.take(role));
+        }
+        may_close
+    }
+
+    /// True when a member has answered all that it was asked, and is about to be asked nothing.
+    fn is_answered(&self, role: Role) -> bool {
+        self.devices.is_answered(role) && self.effects.commands.iter().all(|command| command.member != role)
     }
 
     fn round(&mut self, now: Instant) -> bool {

@@ -76,6 +76,15 @@ impl Assembly<'_> {
         !self.missing.is_empty()
     }
 
+    /// Roles that nobody has, not even a member that is being recovered.
+    #[must_use]
+    pub fn absent(&self) -> Vec<Role> {
+        let is_recovering = |role: &Role| {
+            self.devices.iter().any(|(_, part)| matches!(part, Part::Recovering(other, _) if other == role))
+        };
+        self.missing.iter().copied().filter(|role| !is_recovering(role)).collect()
+    }
+
     /// Manner in which it keeps parity right.
     #[must_use]
     pub fn policy(&self) -> Policy {
@@ -212,7 +221,10 @@ fn part(member: &Member, newest: &Superblock) -> Part {
         Some(RoleEntry::Member(role)) if own.has(feature::RECOVERY_OFFSET) => {
             Part::Recovering(role, own.device.recovery_offset)
         }
-        Some(RoleEntry::Member(role)) => Part::Active(role),
+        // Whoever is whole says so itself: a device that was taken in by an update which it missed is not.
+        Some(RoleEntry::Member(role)) if own.role() == RoleEntry::Member(role) => Part::Active(role),
+        Some(RoleEntry::Member(_)) if own.role() == RoleEntry::Spare => Part::Spare,
+        Some(RoleEntry::Member(_)) => Part::Stale,
         Some(RoleEntry::Journal) => Part::Journal,
         Some(RoleEntry::Spare) if own.role() == RoleEntry::Spare => Part::Spare,
         Some(RoleEntry::Spare | RoleEntry::Faulty) | None => Part::Stale,

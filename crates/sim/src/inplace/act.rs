@@ -75,6 +75,10 @@ pub enum Act {
         /// Rows.
         rows: u64,
     },
+    /// An empty device comes in the place of a member that failed.
+    Add(usize),
+    /// Members that are new come to be whole, as far as that can be.
+    Rebuild,
     /// Members that died are there again at the next start, with what they had.
     Revive,
 }
@@ -94,6 +98,9 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     let members = usize::try_from(plan.members).expect("few");
     for _ in 0..1 + random.below(4) {
         let faults = random.below(4);
+        // In some runs members are taken out and replaced, the same ones again and again.
+        let replaces = random.chance(1, 2);
+        let victims = [random.index(members), random.index(members)];
         // Some runs keep to a few places, so that writes meet.
         let hot = if random.chance(1, 2) { blocks } else { (1 + random.below(40)).min(blocks) };
         if random.chance(1, 4) {
@@ -109,6 +116,13 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                     Act::Trim { lba, blocks: 1 + random.below(blocks - lba), durable: random.chance(1, 4) }
                 }
                 71..76 => Act::Flush,
+                76..79 if replaces => match random.below(8) {
+                    0 => Act::Rebuild,
+                    1 => Act::Die(victims[random.index(2)]),
+                    2 => Act::WriteFault(victims[random.index(2)]),
+                    3 | 4 => Act::Fail(victims[random.index(2)]),
+                    _ => Act::Add(victims[random.index(2)]),
+                },
                 76..94 => Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(60) },
                 94 => Act::Drain,
                 95 => match random.below(6) {
@@ -127,6 +141,12 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
         }
         if random.chance(1, 8) {
             acts.push(Act::Revive);
+        }
+        if replaces && random.chance(2, 3) {
+            // Otherwise most of them crash while they are dirty and degraded, and are refused.
+            acts.push(Act::Add(victims[0]));
+            acts.push(Act::Drain);
+            acts.push(Act::Wait { nanos: 210_000_000 << random.below(9), events: 1 << random.below(12) });
         }
         acts.push(if random.chance(3, 5) { Act::Crash } else { Act::Stop });
         if random.chance(1, 2) {

@@ -235,6 +235,16 @@ impl DiskHandle {
         self.lock().fails_next_write = true;
     }
 
+    /// True when the next write fails.
+    pub fn has_fault(&self) -> bool {
+        self.lock().fails_next_write
+    }
+
+    /// True for the same disk.
+    pub fn is(&self, other: &DiskHandle) -> bool {
+        Arc::ptr_eq(&self.disk, &other.disk)
+    }
+
     /// No write fails any more but for what else happens.
     pub fn forget_fault(&self) {
         self.lock().fails_next_write = false;

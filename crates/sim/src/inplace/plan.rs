@@ -39,6 +39,8 @@ pub struct Plan {
     pub latency: u64,
     /// Parities are right at the beginning.
     pub is_clean: bool,
+    /// Bytes a second that sweeps take of each member; `None` gives way to clients, and takes what they leave.
+    pub rate: Option<u64>,
 }
 
 impl Plan {
@@ -76,6 +78,7 @@ impl Plan {
             is_volatile: random.chance(2, 3),
             latency: 20_000 << random.below(5),
             is_clean: random.chance(2, 3),
+            rate: random.chance(1, 2).then(|| (16 << 10) << random.below(8)),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
+mod rebuilds;
+
 use super::{Act, Plan, Policy, Run};
 use block::md::superblock::Version;
 
@@ -18,6 +20,7 @@ fn plan() -> Plan {
         is_volatile: true,
         latency: 50_000,
         is_clean: true,
+        rate: None,
     }
 }
 
@@ -28,7 +31,7 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    of_writes().into_iter().chain(of_members()).chain(of_sweeps()).collect()
+    of_writes().into_iter().chain(of_members()).chain(of_sweeps()).chain(rebuilds::all()).collect()
 }
 
 /// Scenarios of writes and crashes.

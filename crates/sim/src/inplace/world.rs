@@ -1,27 +1,30 @@
 //! World of a run: disks, engine, clients, and what is checked when everything is at rest.
 
+mod contents;
+mod members;
+
 use super::act::Act;
 use super::disk::DiskHandle;
 use super::oracle::{Oracle, Reading, fill};
-use super::plan::{Plan, Policy};
+use super::plan::Plan;
 use crate::acted::Counts;
 use crate::world::Failure;
 use array::inplace::scrub::{ScrubRefused, ScrubState};
-use array::inplace::start::{Tuning, start};
+use array::inplace::start::{Tuning, members_of, start};
 use array::inplace::volume::InPlaceVolume;
+use array::pacer::Rates;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, Lba};
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
+use block::md::Role;
 use block::md::assembly::judge;
-use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
-use block::md::geometry::{Chunk, Geometry, Stripe};
-use block::md::member::Member;
+use block::md::geometry::{Geometry, Stripe};
 use block::md::reader::Reader;
-use block::md::superblock::{Identity, RoleEntry, Shape};
-use block::md::{Role, Uuid};
+use block::md::superblock::RoleEntry;
+use contents::{contents, sectors_of, shape_of};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +52,10 @@ pub struct Tally {
     pub checks: u64,
     /// Members that failed.
     pub failures: u64,
+    /// Members that were rebuilt.
+    pub rebuilt: u64,
+    /// Starts with members that were not yet rebuilt.
+    pub resumed: u64,
     /// Scrubs that looked at every row.
     pub scrubs: u64,
     /// Commands of members.
@@ -65,6 +72,8 @@ impl Counts for Tally {
         self.refusals += other.refusals;
         self.checks += other.checks;
         self.failures += other.failures;
+        self.rebuilt += other.rebuilt;
+        self.resumed += other.resumed;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
     }
@@ -95,10 +104,13 @@ struct Doubts {
 /// See the module.
 pub struct World {
     plan: Plan,
+    /// Disks by role.
     disks: Vec<DiskHandle>,
+    /// Disks that others came in the place of: they are there at the next start, unless they died.
+    retired: Vec<DiskHandle>,
     data_offset: u64,
     volume: Option<InPlaceVolume>,
-    /// Members that the engine was started without, or that died since.
+    /// Members that the engine was started without, or that died since, until they are rebuilt.
     gone: BTreeSet<usize>,
     oracle: Oracle,
     doubts: Doubts,
@@ -125,6 +137,7 @@ impl World {
         let mut world = World {
             plan: plan.clone(),
             disks,
+            retired: Vec::new(),
             data_offset: plan.data_offset,
             volume: None,
             gone: BTreeSet::new(),
@@ -145,7 +158,7 @@ impl World {
 
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
-        let commands = self.disks.iter().map(DiskHandle::commands).sum();
+        let commands = self.disks.iter().chain(&self.retired).map(DiskHandle::commands).sum();
         Tally { commands, ..self.tally }
     }
 
@@ -155,14 +168,21 @@ impl World {
 
     /// Starts the engine; false when the array is refused, as promised.
     fn start(&mut self) -> Result<bool, Failure> {
-        let alive: Vec<&DiskHandle> = self.disks.iter().filter(|disk| !disk.is_dead()).collect();
-        let members: Result<Vec<Member>, _> = alive.iter().map(|disk| Member::read("disk", *disk)).collect();
-        let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
+        let (members, alive) = self.members_there()?;
+        // Members that missed writes are believed when nobody is there that knows: as with mdadm.
+        let is_lost = |role: usize| self.gone.contains(&role) || self.disks[role].is_dead();
+        if (0..self.disks.len()).all(is_lost) {
+            return Ok(false);
+        }
         let mut arrays = judge(&members);
         let Some(assembly) = arrays.pop().filter(|_| arrays.is_empty()) else {
             return Ok(false);
         };
         let missing: BTreeSet<usize> = assembly.missing.iter().map(|role| role.index()).collect();
+        if let Some(role) = missing.difference(&self.gone).next() {
+            let said = assembly.in_words();
+            return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
+        }
         let is_clean = assembly.superblock().is_clean();
         let tuning = Tuning { client_frames: CLIENT_FRAMES, strip_frames: 4096, began: 1_700_000_000 };
         let is_volatile = self.plan.is_volatile;
@@ -179,15 +199,22 @@ impl World {
         if !is_clean && !missing.is_empty() {
             return Err(Failure::new("a dirty array is served without a member"));
         }
-        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = Vec::new();
-        for (role, disk) in self.disks.iter().enumerate() {
-            let disk: Box<dyn BlockDevice> = Box::new(disk.clone());
-            devices.push((!missing.contains(&role)).then_some(disk));
+        let served = members_of(&assembly).map_err(|error| Failure::new(error.to_string()))?;
+        let mut devices: Vec<Option<Box<dyn BlockDevice>>> = self.disks.iter().map(|_| None).collect();
+        for (role, member) in served {
+            let index = members.iter().position(|other| std::ptr::eq(other, member)).expect("one of them");
+            self.install(role.index(), alive[index].clone());
+            devices[role.index()] = Some(Box::new(alive[index].clone()));
         }
+        self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.gone = missing;
         self.has_scrub = false;
         self.begin_doubts(!is_clean);
-        self.volume = Some(InPlaceVolume::new(engine, DeviceSet::new(devices)));
+        let mut volume = InPlaceVolume::new(engine, DeviceSet::new(devices));
+        if let Some(rate) = self.plan.rate {
+            volume.engine.set_rates(Rates::asked_for(Some(rate)));
+        }
+        self.volume = Some(volume);
         self.tally.starts += 1;
         Ok(true)
     }
@@ -235,13 +262,19 @@ impl World {
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
             Act::Fail(member) => {
-                if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                if self.is_rebuilding(member) {
+                    self.tally.failures += 1;
+                    self.volume().engine.fail_member(array::inplace::members::role(member));
+                } else if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
                     self.lose(member);
                     self.volume().engine.fail_member(array::inplace::members::role(member));
                 }
             }
             Act::WriteFault(member) => {
-                if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
+                if self.is_rebuilding(member) {
+                    self.disks[member].fail_next_write();
+                    self.tally.failures += 1;
+                } else if !self.gone.contains(&member) && self.gone.len() < self.plan.parities() {
                     self.disks[member].fail_next_write();
                     self.lose(member);
                 }
@@ -252,52 +285,24 @@ impl World {
             }
             Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row),
+            Act::Add(member) => self.add(member)?,
+            Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }
         self.turn()?;
         Ok(true)
     }
 
-    /// A member is no longer to be counted on.
-    fn lose(&mut self, member: usize) {
-        self.look_at_resync();
-        self.gone.insert(member);
-        self.tally.failures += 1;
-        self.doubts.all |= self.doubts.is_resyncing;
-    }
-
-    fn die(&mut self, member: usize) {
-        if !self.gone.contains(&member) {
-            self.disks[member].die();
-            self.lose(member);
-        }
-    }
-
-    fn spoil(&mut self, member: usize, row: u64) {
-        self.look_at_resync();
-        // A member is not found when a place of any version's superblock cannot be read.
-        if self.data_offset == 0 && row < 2 {
-            return;
-        }
-        let lost = self.doubts.spoiled.entry(row).or_default();
-        let all = lost.iter().chain(&self.gone).chain([&member]).collect::<BTreeSet<_>>().len();
-        if all > self.plan.parities() || self.doubts.is_resyncing || self.doubts.all {
-            return;
-        }
-        lost.insert(member);
-        let sector = self.data_offset + row * 8 + self.random.below(8);
-        self.disks[member].spoil(sector);
-    }
-
     /// Begins a scrub; it may be refused with a reason that holds.
     fn begin_scrub(&mut self, repairs: bool) -> Result<(), Failure> {
         let status = self.volume().engine.status();
         let goes_on = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
+        let lacking = status.missing.len() + status.rebuilding.len();
         let refused = self.volume().engine.begin_scrub(repairs).err();
         self.has_scrub |= refused.is_none();
         let is_right = match refused {
-            None => !goes_on && status.missing.is_empty() && !status.is_resyncing,
-            Some(ScrubRefused::Degraded(missing)) => missing == status.missing.len(),
+            None => !goes_on && lacking == 0 && !status.is_resyncing,
+            Some(ScrubRefused::Degraded(missing)) => missing == lacking,
             Some(ScrubRefused::Resyncing) => status.is_resyncing,
             // The last strips of one that was stopped may be in work.
             Some(ScrubRefused::Running) => goes_on || status.strips > 0,
@@ -453,6 +458,7 @@ impl World {
             self.take(reply)?;
         }
         self.replies = replies;
+        self.look_at_members();
         Ok(())
     }
 
@@ -566,7 +572,8 @@ impl World {
         let spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
         let lost = spoiled.union(&self.gone).count();
         let before = self.doubts.done[usize::try_from(lba).expect("small")];
-        let is_old = done.is_none_or(|done| done == before);
+        // With another member lost, what was written in a row in doubt cannot be decoded either.
+        let is_old = lost > 1 || done.is_none_or(|done| done == before);
         let in_doubt = lost > 0 && is_old && (self.doubts.all || self.doubts.rows.contains(&row));
         lost > self.plan.parities() || in_doubt
     }
@@ -574,7 +581,7 @@ impl World {
     /// The power fails, and the array is started anew.
     fn crash(&mut self) -> Result<bool, Failure> {
         self.volume = None;
-        self.disks.iter().for_each(DiskHandle::crash);
+        self.disks.iter().chain(&self.retired).for_each(DiskHandle::crash);
         self.open.clear();
         self.oracle.crash();
         self.tally.crashes += 1;
@@ -620,11 +627,8 @@ impl World {
 
     /// Parities of all stripes and contents of all blocks, from the media; and who is said to be missing.
     fn look_at_media(&mut self, failed: &[Role]) -> Result<(), Failure> {
-        let is_there = |role: &usize| !self.gone.contains(role) && !self.disks[*role].is_dead();
-        let alive: Vec<&DiskHandle> =
-            (0..self.disks.len()).filter(is_there).map(|role| &self.disks[role]).collect();
-        let members: Result<Vec<Member>, _> = alive.iter().map(|disk| Member::read("disk", *disk)).collect();
-        let members = members.map_err(|error| Failure::new(format!("a member cannot be read: {error}")))?;
+        let (members, alive) = self.members_there()?;
+        let alive: Vec<&DiskHandle> = alive.iter().collect();
         let arrays = judge(&members);
         let assembly = &arrays[0];
         let roles = &assembly.superblock().roles;
@@ -670,67 +674,5 @@ impl World {
     /// The end: the array is stopped and looked at.
     pub fn end(&mut self) -> Result<(), Failure> {
         self.shut()
-    }
-}
-
-/// Shape of the array of a plan.
-fn shape_of(plan: &Plan) -> Shape {
-    Shape {
-        level: plan.level,
-        layout: plan.layout,
-        size: plan.stripes * u64::from(plan.chunk),
-        chunk: plan.chunk,
-        members: plan.members,
-    }
-}
-
-/// Contents of new members, and the writes that the blocks of the volume come from.
-fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>), Failure> {
-    // Superblocks of any version are looked for outside of the data.
-    let sectors = plan.data_offset + plan.stripes * u64::from(plan.chunk) + 64;
-    let wish = Wish {
-        version: plan.version,
-        array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
-        shape: shape_of(plan),
-        data_offset: (plan.data_offset > 0).then_some(plan.data_offset),
-        bitmap: match plan.policy {
-            Policy::Resync => BitmapWish::None,
-            Policy::Bitmap(region) => BitmapWish::Internal(Some(region)),
-        },
-        clean: plan.is_clean,
-    };
-    let blank = |role: u32| Some(Blank { sectors, uuid: Uuid([u8::try_from(role + 1).expect("few"); 16]) });
-    let blanks: Vec<Option<Blank>> = (0..plan.members).map(blank).collect();
-    let plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
-    let bytes = usize::try_from(sectors).expect("small") * 512;
-    let mut contents = vec![vec![0; bytes]; blanks.len()];
-    for (content, member) in contents.iter_mut().zip(plans.iter().flatten()) {
-        for (sector, bytes) in &member.before {
-            base::bytes::put(content, usize::try_from(sector * 512).expect("small"), bytes);
-        }
-        let start = usize::try_from(member.superblock.device.super_offset * 512).expect("small");
-        base::bytes::put(content, start, &member.record());
-    }
-    let mut stamps = vec![0; usize::try_from(plan.blocks()).expect("small")];
-    if !plan.is_clean {
-        dirty(plan, random, &mut contents, &mut stamps);
-    }
-    Ok((contents, stamps))
-}
-
-/// Data with parities that are nonsense, as what lay on drives before.
-fn dirty(plan: &Plan, random: &mut Random, contents: &mut [Vec<u8>], stamps: &mut [u64]) {
-    let start = usize::try_from(plan.data_offset * 512).expect("small");
-    let size = usize::try_from(plan.stripes * u64::from(plan.chunk) * 512).expect("small");
-    contents.iter_mut().for_each(|content| random.fill(&mut content[start..start + size]));
-    let geometry = Geometry::of(&shape_of(plan)).expect("a plan of an array");
-    let rows = u64::from(plan.chunk) / 8;
-    for (lba, stamp) in (0_u64..).zip(stamps.iter_mut()) {
-        let located = geometry.locate(Chunk(lba / rows));
-        let row = located.stripe.0 * rows + lba % rows;
-        let Role(member) = located.member;
-        let at = start + usize::try_from(row).expect("small") * BLOCK_BYTES;
-        *stamp = 1 << 60;
-        fill(&mut contents[usize::from(member)][at..at + BLOCK_BYTES], lba, *stamp);
     }
 }

@@ -1,0 +1,306 @@
+//! Recovery: writes the content of members that are new in their roles, strip by strip, beside what clients do.
+//!
+//! ```text
+//!   rows    |....done of the newcomer........|##=#=##|.................
+//!                                      lowest strip  └ cursor: the next strip
+//!                                      in work
+//! ```
+//! Strips are recovered by rounds of their own, so that a write of a strip comes before or after, never between. A row counts when
+//! its round is through: its data and parities are then written with every write, and read from it. On its superblock a member
+//! has fewer rows: those that were flushed when it was written last ([`super::newcomer`]). Data beyond are sent to it too, as md does.
+//!
+//! *Several newcomers* go together: one that joins takes the cursor back, those before it stay where they were. Strips that are in
+//! work when one joins do not count for anybody: they may have been written to another device.
+//!
+//! *A row that cannot be decoded*, for a sector of another member cannot be read or its parities are in doubt, is stuck: the member
+//! stays a newcomer, until a write makes the row whole and its strip is tried again.
+
+use super::InPlace;
+use super::map::Strip;
+use super::members;
+use super::newcomer::Stage;
+use super::row::Row;
+use base::pieces::PieceSet;
+use base::time::{Instant, Nanos};
+use block::md::Role;
+use block::md::reader::ROW_SECTORS;
+use block::md::superblock::Superblock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Time between two records of how far a recovery is.
+const RECORD_EVERY: Nanos = Nanos(30_000_000_000);
+
+/// Most strips between the lowest in work and the cursor: rows in between are kept one by one.
+const AHEAD_STRIPS_MAX: u64 = 64;
+
+/// State of the recovery, of all newcomers together.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Row from which on the next strip is taken.
+    cursor: u64,
+    /// Strips in work.
+    in_flight: BTreeSet<Strip>,
+    /// Strips with stuck rows that were written since.
+    retry: BTreeSet<Strip>,
+    /// A newcomer joined: strips in work count for nobody, then the cursor goes back.
+    is_restarting: bool,
+    /// Time of the next record.
+    record_at: Instant,
+}
+
+impl Recovery {
+    /// A recovery that goes on from a row.
+    #[must_use]
+    pub fn from_row(cursor: u64) -> Recovery {
+        Recovery { cursor, record_at: Instant(0) + RECORD_EVERY, ..Recovery::default() }
+    }
+
+    /// A newcomer is on the superblocks.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.is_restarting = true;
+        self.record_at = now + RECORD_EVERY;
+    }
+
+    /// How far it is was recorded.
+    pub(super) fn note_record(&mut self, now: Instant) {
+        self.record_at = now + RECORD_EVERY;
+    }
+}
+
+/// Reason why a member is not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddRefused {
+    /// No member is missing.
+    NoneMissing,
+    /// The role has a member.
+    Present(Role),
+    /// There is no such role, of so many.
+    NoRole(Role, usize),
+    /// More members are missing than there are parities.
+    Broken,
+    /// Commands of the member before are not answered.
+    Busy(Role),
+    /// The array is being stopped.
+    Stopping,
+}
+
+impl fmt::Display for AddRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddRefused::NoneMissing => f.write_str("no member is missing: spares are not kept yet"),
+            AddRefused::Present(role) => {
+                write!(f, "role {role} has a member: take that one out first, with `zoneweave md fail`")
+            }
+            AddRefused::NoRole(role, count) => write!(f, "there is no role {role}: the array has {count}"),
+            AddRefused::Broken => f.write_str(
+                "more members are missing than the array has parities: a new one has nothing to be rebuilt from",
+            ),
+            AddRefused::Busy(role) => {
+                write!(f, "the member that had role {role} has commands under way: try again in a moment")
+            }
+            AddRefused::Stopping => f.write_str("the array is being stopped"),
+        }
+    }
+}
+
+impl std::error::Error for AddRefused {}
+
+/// Member that is being rebuilt, as operators see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebuilding {
+    /// Role.
+    pub role: Role,
+    /// The superblocks name it.
+    pub is_active: bool,
+    /// Sectors of it that count.
+    pub sectors_done: u64,
+    /// Sectors of a member.
+    pub sectors_total: u64,
+    /// Rows that cannot be rebuilt as long as nobody writes them.
+    pub rows_stuck: usize,
+}
+
+impl InPlace {
+    /// Role that a new member gets: the one that was asked for, or the first that is missing.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn role_for(&self, wanted: Option<Role>) -> Result<Role, AddRefused> {
+        let vacant = self.vacant();
+        if self.is_stopping {
+            return Err(AddRefused::Stopping);
+        }
+        if self.members.is_broken() {
+            return Err(AddRefused::Broken);
+        }
+        match wanted {
+            Some(role) if role.index() >= self.members.count() => {
+                Err(AddRefused::NoRole(role, self.members.count()))
+            }
+            Some(role) if !vacant.contains(role.index()) => Err(AddRefused::Present(role)),
+            Some(role) => Ok(role),
+            None => vacant.iter().next().map(members::role).ok_or(AddRefused::NoneMissing),
+        }
+    }
+
+    /// Roles that nobody has.
+    pub(super) fn vacant(&self) -> PieceSet {
+        self.members.lacking().without(self.members.newcomers_from(Stage::Waiting))
+    }
+
+    /// True when nobody has a role.
+    #[must_use]
+    pub fn is_vacant(&self, role: Role) -> bool {
+        self.vacant().contains(role.index())
+    }
+
+    /// Bytes of the bitmap on each member; none without one.
+    #[must_use]
+    pub fn bitmap_bytes(&self) -> u64 {
+        let pages = self.pages.as_ref().map_or(0, super::pages::Pages::count);
+        u64::try_from(pages * super::pages::PAGE_BYTES).expect("bitmaps fit memory")
+    }
+
+    /// Superblock of a member that is in sync: what a new one is made after.
+    #[must_use]
+    pub fn template(&self) -> Option<&Superblock> {
+        self.members.live().iter().find_map(|role| self.scribe.roster.superblock(role))
+    }
+
+    /// Adds an empty member: it is named on all superblocks, then rebuilt. `superblock` says where things lie on it.
+    ///
+    /// # Errors
+    /// When the role is none that lacks a member.
+    pub fn add_member(
+        &mut self,
+        role: Role,
+        superblock: Superblock,
+        is_volatile: bool,
+    ) -> Result<(), AddRefused> {
+        let role = self.role_for(Some(role))?;
+        self.members.add(role, superblock, is_volatile);
+        Ok(())
+    }
+
+    /// True while members are being rebuilt.
+    #[must_use]
+    pub fn is_rebuilding(&self) -> bool {
+        let has_newcomer = !self.members.newcomers_from(Stage::Active).is_empty();
+        let has_work = self.recovery.cursor < self.map.rows()
+            || self.recovery.is_restarting
+            || !self.recovery.retry.is_empty()
+            || !self.recovery.in_flight.is_empty();
+        has_newcomer && has_work && !self.is_stopping && !self.members.is_broken()
+    }
+
+    /// The strip that is rebuilt next.
+    pub(super) fn next_to_rebuild(&mut self) -> Option<Strip> {
+        if !self.is_rebuilding() {
+            return None;
+        }
+        if self.recovery.is_restarting {
+            if !self.recovery.in_flight.is_empty() {
+                return None;
+            }
+            let active = self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
+            self.recovery.cursor = active.map(|(_, newcomer)| newcomer.done()).min().unwrap_or(0);
+            self.recovery.is_restarting = false;
+        }
+        if let Some(strip) =
+            self.recovery.retry.first().filter(|strip| !self.recovery.in_flight.contains(strip))
+        {
+            return Some(*strip);
+        }
+        let next = (self.recovery.cursor < self.map.rows()).then(|| self.map.strip_of(self.recovery.cursor));
+        let lowest = self.recovery.in_flight.first();
+        let is_near = |strip: &Strip| lowest.is_none_or(|lowest| strip.0 < lowest.0 + AHEAD_STRIPS_MAX);
+        next.filter(|strip| is_near(strip) && !self.recovery.in_flight.contains(strip))
+    }
+
+    /// A strip is begun.
+    pub(super) fn begin_rebuild(&mut self, strip: Strip) {
+        if !self.recovery.retry.remove(&strip) {
+            self.recovery.cursor = self.map.rows_of(strip).end;
+        }
+        let is_new = self.recovery.in_flight.insert(strip);
+        assert!(is_new, "{strip:?} is rebuilt already");
+    }
+
+    /// A strip is through; rows among `lost` could not be rebuilt.
+    pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &BTreeMap<u16, Row>, lost: &BTreeSet<u16>) {
+        let was_there = self.recovery.in_flight.remove(&strip);
+        assert!(was_there, "{strip:?} was not begun");
+        if self.recovery.is_restarting || self.members.is_broken() {
+            return;
+        }
+        let start = self.map.rows_of(strip).start;
+        let lowest = self.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
+        let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
+        let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
+        for (_, newcomer) in active {
+            rows.keys().for_each(|row| newcomer.note_row(start + u64::from(*row), lost.contains(row)));
+            newcomer.note_done(done);
+        }
+        self.counters.rebuilt += u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+    }
+
+    /// Rows of a strip were written: those that were stuck are tried again.
+    pub(super) fn note_written(&mut self, strip: Strip) {
+        let rows = self.map.rows_of(strip);
+        let is_stuck = self
+            .members
+            .newcomers()
+            .any(|(_, newcomer)| newcomer.stuck().range(rows.clone()).next().is_some());
+        if is_stuck {
+            self.recovery.retry.insert(strip);
+        }
+    }
+
+    /// Newcomers that are recovered, and durable; their superblocks do not say so yet.
+    pub(super) fn recovered(&self) -> PieceSet {
+        let is_whole = |newcomer: &super::newcomer::Newcomer| {
+            newcomer.stage() == Stage::Active
+                && newcomer.flushed() == self.map.rows()
+                && newcomer.stuck().is_empty()
+        };
+        self.members.newcomers().filter(|(_, newcomer)| is_whole(newcomer)).map(|(role, _)| role).collect()
+    }
+
+    /// Time at which it is to be recorded how far the recovery is; `None` when there is nothing new.
+    pub(super) fn recovery_record_at(&self) -> Option<Instant> {
+        let active = || self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
+        let is_ahead = active().any(|(_, newcomer)| newcomer.prefix() > newcomer.recorded());
+        let is_through = active().any(|(_, newcomer)| newcomer.prefix() == self.map.rows());
+        match (is_through || (is_ahead && self.is_stopping), is_ahead) {
+            (true, _) => Some(Instant(0)),
+            (false, true) => Some(self.recovery.record_at),
+            (false, false) => None,
+        }
+    }
+
+    /// True when a stop has to wait for a record.
+    pub(super) fn has_unrecorded_recovery(&self) -> bool {
+        self.is_stopping && self.recovery_record_at().is_some()
+    }
+
+    /// Members that are being rebuilt.
+    pub(super) fn rebuilding(&self) -> Vec<Rebuilding> {
+        let of = |(index, newcomer): (usize, &super::newcomer::Newcomer)| Rebuilding {
+            role: members::role(index),
+            is_active: newcomer.stage() == Stage::Active,
+            sectors_done: newcomer.done() * ROW_SECTORS,
+            sectors_total: self.map.rows() * ROW_SECTORS,
+            rows_stuck: newcomer.stuck().len(),
+        };
+        self.members.newcomers().map(of).collect()
+    }
+
+    /// Asserts what must hold between events.
+    pub(super) fn check_recovery(&self) {
+        for (role, newcomer) in self.members.newcomers() {
+            newcomer.check_invariants(self.map.rows());
+            assert!(!self.members.live().contains(role), "member {role} is in sync and a newcomer");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Records: what superblocks say of members, and the order in which those of newcomers come.
+
+use super::{Mark, Record, Step};
+use crate::inplace::newcomer::Stage;
+use crate::inplace::pages::{PAGE_BYTES, Pages};
+use crate::inplace::{Effects, InPlace, members};
+use base::pieces::PieceSet;
+use base::time::Instant;
+use block::md::DeviceNumber;
+use block::md::reader::ROW_SECTORS;
+use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature};
+use std::collections::BTreeSet;
+
+const SECOND: u64 = 1_000_000_000;
+/// Role of a device that failed.
+const FAULTY: u16 = 0xfffe;
+/// Role of a device number that nobody has.
+const NOBODY: u16 = 0xffff;
+
+/// Superblocks of the members, and the numbers of devices.
+#[derive(Debug)]
+pub struct Roster {
+    /// Superblock of each member that is there, or was since the start.
+    pub(super) superblocks: Vec<Option<Superblock>>,
+    /// Members whose superblocks are one update behind.
+    pub(super) lagging: PieceSet,
+    /// Device numbers that others have, or had: a newcomer gets none of them.
+    taken: BTreeSet<u32>,
+}
+
+impl Roster {
+    /// Superblocks as the members have them.
+    #[must_use]
+    pub fn new(superblocks: Vec<Option<Superblock>>) -> Roster {
+        Roster { superblocks, lagging: PieceSet::EMPTY, taken: BTreeSet::new() }
+    }
+
+    /// Superblock of a member.
+    #[must_use]
+    pub fn superblock(&self, role: usize) -> Option<&Superblock> {
+        self.superblocks[role].as_ref()
+    }
+
+    /// A member missed the last update, for it was cut off.
+    pub fn note_lagging(&mut self, role: usize) {
+        self.lagging.insert(role);
+    }
+
+    /// Devices whose numbers nobody else may get.
+    pub fn take_numbers(&mut self, numbers: impl Iterator<Item = u32>) {
+        self.taken.extend(numbers);
+    }
+
+    /// Entry of a device number, as all superblocks have it.
+    fn entry(&self, number: u32) -> RoleEntry {
+        let roles = self.superblocks.iter().flatten().next().map(|superblock| superblock.roles.as_slice());
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        roles.and_then(|roles| roles.get(index)).map_or(RoleEntry::Spare, |entry| RoleEntry::of(*entry))
+    }
+
+    /// Number for a device that is new: one behind those of members by role, that no device has or had.
+    fn number(&mut self) -> DeviceNumber {
+        let first = u32::try_from(self.superblocks.len()).expect("at most 32");
+        let most = u32::try_from(ROLES_MAX).expect("1920");
+        let is_free = |number: &u32| self.entry(*number) == RoleEntry::Spare && !self.taken.contains(number);
+        let free = (first..most).find(is_free);
+        // When all were used once, that of a device which failed is given anew.
+        let is_faulty = |number: &u32| self.entry(*number) == RoleEntry::Faulty;
+        let number = free.or_else(|| (first..most).find(is_faulty)).expect("at most 32 devices are members");
+        self.taken.insert(number);
+        DeviceNumber(number)
+    }
+}
+
+impl InPlace {
+    /// Newcomers get what lies on members beside superblocks and data, before any superblock names them.
+    pub(super) fn admit_newcomers(&mut self, fx: &mut Effects) {
+        let waiting = self.members.waiting();
+        for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| waiting.contains(*role)) {
+            newcomer.advance(Stage::Joining);
+            let mut superblock = newcomer.take_superblock().expect("a newcomer that waits has one");
+            // Its number is new, so that what an older device says of it is not believed.
+            superblock.device.number = self.scribe.roster.number();
+            self.scribe.roster.superblocks[role] = Some(superblock);
+        }
+        let bad_blocks = |superblock: &Superblock| superblock.bad_block_place().map(|(sector, _)| sector);
+        let has_log =
+            |role: &usize| self.scribe.roster.superblocks[*role].as_ref().and_then(bad_blocks).is_some();
+        let with_log = waiting.iter().filter(has_log).collect();
+        self.broadcast(with_log, bad_blocks, |_| [0; PAGE_BYTES], fx);
+        let pages = self.pages.as_ref().map_or(0, Pages::count);
+        for page in 0..pages {
+            let content = *self.pages.as_ref().expect("a page of a bitmap").wanted(page);
+            let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
+            let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
+            self.broadcast(waiting, sector, |_| content, fx);
+        }
+    }
+
+    /// Superblocks become those of the record that is under way.
+    pub(super) fn update_superblocks(&mut self, now: Instant) {
+        let Record { is_dirty, whole, .. } = self.scribe.record;
+        self.scribe.events += 1;
+        let resync_offset = match (is_dirty, self.sync.first()) {
+            (true, _) => 0,
+            (false, None) => CLEAN,
+            // With a bitmap its bits say what is left.
+            (false, Some(_)) if self.pages.is_some() => 0,
+            (false, Some(row)) => row * ROW_SECTORS,
+        };
+        let number =
+            |role: usize| Some((role, self.scribe.roster.superblocks[role].as_ref()?.device.number.0));
+        let numbers: Vec<(usize, u32)> = self.members.recorded().iter().filter_map(number).collect();
+        for (role, newcomer) in
+            self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() != Stage::Waiting)
+        {
+            let superblock =
+                self.scribe.roster.superblocks[role].as_mut().expect("a newcomer that joins has one");
+            superblock.features &= !feature::RECOVERY_BITMAP;
+            if whole.contains(role) {
+                superblock.features &= !feature::RECOVERY_OFFSET;
+                superblock.device.recovery_offset = 0;
+            } else {
+                superblock.features |= feature::RECOVERY_OFFSET;
+                superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
+            }
+        }
+        let updated = self.scribe.began + now.0 / SECOND;
+        let events = self.scribe.events;
+        for superblock in self.scribe.roster.superblocks.iter_mut().flatten() {
+            superblock.state.events = events;
+            superblock.state.updated = updated;
+            superblock.state.resync_offset = resync_offset;
+            for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
+                let is_there = numbers.iter().any(|(_, other)| *other == number);
+                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !is_there {
+                    *entry = FAULTY;
+                }
+            }
+            for (role, number) in &numbers {
+                let number = usize::try_from(*number).expect("at most 1920 devices");
+                let count = superblock.roles.len().max(number + 1);
+                superblock.roles.resize(count, NOBODY);
+                superblock.roles[number] = members::role(*role).0;
+            }
+        }
+    }
+
+    /// Writes the superblocks of some members.
+    pub(super) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
+        let record = |superblock: &Superblock| {
+            let mut block = [0; PAGE_BYTES];
+            superblock.encode(&mut block);
+            block
+        };
+        let roles = roles.and(self.members.recorded());
+        self.broadcast(roles, |superblock| Some(superblock.device.super_offset), record, fx);
+        self.counters.superblocks += u64::try_from(roles.count()).expect("at most 32");
+    }
+
+    pub(super) fn end_record(&mut self, now: Instant, fx: &mut Effects) {
+        let Record { is_dirty, absent, joining, whole } = self.scribe.record;
+        self.scribe.step = Step::Rest;
+        self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
+        self.scribe.is_owner = true;
+        self.scribe.recorded = absent;
+        self.end_record_of_newcomers(now, joining, whole);
+        self.wake_rounds();
+        if !self.scribe.lacks(self.members.absent()) {
+            self.release_held(fx);
+        }
+    }
+
+    /// Newcomers that were named are active, those that were recorded as whole are in sync.
+    fn end_record_of_newcomers(&mut self, now: Instant, joining: PieceSet, whole: PieceSet) {
+        let still_there = self.members.newcomers_from(Stage::Joining);
+        for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| still_there.contains(*role)) {
+            newcomer.note_recorded();
+            if joining.contains(role) {
+                newcomer.advance(Stage::Active);
+            }
+        }
+        for role in whole.and(still_there).iter() {
+            self.members.promote(members::role(role), self.map.rows());
+        }
+        if !whole.is_empty() {
+            self.sweeps.resync_anew();
+        }
+        self.recovery.note_record(now);
+        if !joining.is_empty() {
+            self.recovery.restart(now);
+        }
+    }
+}

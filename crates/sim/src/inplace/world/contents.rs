@@ -1,0 +1,77 @@
+//! Contents of the disks of a new array.
+
+use crate::inplace::oracle::fill;
+use crate::inplace::plan::{Plan, Policy};
+use crate::world::Failure;
+use base::random::Random;
+use base::units::BLOCK_BYTES;
+use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
+use block::md::geometry::{Chunk, Geometry};
+use block::md::superblock::{Identity, Shape};
+use block::md::{Role, Uuid};
+
+/// Sectors of a disk: superblocks of any version are looked for outside of the data.
+pub(super) fn sectors_of(plan: &Plan) -> u64 {
+    plan.data_offset + plan.stripes * u64::from(plan.chunk) + 64
+}
+
+/// Shape of the array of a plan.
+pub(super) fn shape_of(plan: &Plan) -> Shape {
+    Shape {
+        level: plan.level,
+        layout: plan.layout,
+        size: plan.stripes * u64::from(plan.chunk),
+        chunk: plan.chunk,
+        members: plan.members,
+    }
+}
+
+/// Contents of new members, and the writes that the blocks of the volume come from.
+pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>), Failure> {
+    let sectors = sectors_of(plan);
+    let wish = Wish {
+        version: plan.version,
+        array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
+        shape: shape_of(plan),
+        data_offset: (plan.data_offset > 0).then_some(plan.data_offset),
+        bitmap: match plan.policy {
+            Policy::Resync => BitmapWish::None,
+            Policy::Bitmap(region) => BitmapWish::Internal(Some(region)),
+        },
+        clean: plan.is_clean,
+    };
+    let blank = |role: u32| Some(Blank { sectors, uuid: Uuid([u8::try_from(role + 1).expect("few"); 16]) });
+    let blanks: Vec<Option<Blank>> = (0..plan.members).map(blank).collect();
+    let plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
+    let bytes = usize::try_from(sectors).expect("small") * 512;
+    let mut contents = vec![vec![0; bytes]; blanks.len()];
+    for (content, member) in contents.iter_mut().zip(plans.iter().flatten()) {
+        for (sector, bytes) in &member.before {
+            base::bytes::put(content, usize::try_from(sector * 512).expect("small"), bytes);
+        }
+        let start = usize::try_from(member.superblock.device.super_offset * 512).expect("small");
+        base::bytes::put(content, start, &member.record());
+    }
+    let mut stamps = vec![0; usize::try_from(plan.blocks()).expect("small")];
+    if !plan.is_clean {
+        dirty(plan, random, &mut contents, &mut stamps);
+    }
+    Ok((contents, stamps))
+}
+
+/// Data with parities that are nonsense, as what lay on drives before.
+fn dirty(plan: &Plan, random: &mut Random, contents: &mut [Vec<u8>], stamps: &mut [u64]) {
+    let start = usize::try_from(plan.data_offset * 512).expect("small");
+    let size = usize::try_from(plan.stripes * u64::from(plan.chunk) * 512).expect("small");
+    contents.iter_mut().for_each(|content| random.fill(&mut content[start..start + size]));
+    let geometry = Geometry::of(&shape_of(plan)).expect("a plan of an array");
+    let rows = u64::from(plan.chunk) / 8;
+    for (lba, stamp) in (0_u64..).zip(stamps.iter_mut()) {
+        let located = geometry.locate(Chunk(lba / rows));
+        let row = located.stripe.0 * rows + lba % rows;
+        let Role(member) = located.member;
+        let at = start + usize::try_from(row).expect("small") * BLOCK_BYTES;
+        *stamp = 1 << 60;
+        fill(&mut contents[usize::from(member)][at..at + BLOCK_BYTES], lba, *stamp);
+    }
+}

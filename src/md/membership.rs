@@ -1,0 +1,104 @@
+//! Members that come and go while an array is served: what the server does about it.
+
+use super::device::Device;
+use super::served::ServedMd;
+use crate::exit::Exit;
+use anyhow::{Context, Result};
+use array::inplace::recovery::AddRefused;
+use block::md::create::Blank;
+use block::md::join::join;
+use block::md::superblock::Superblock;
+use block::md::{Media, Role, Uuid, occupied};
+use drive::ordinary::OrdinaryDrive;
+use std::path::Path;
+
+/// New member as the command asks for it.
+struct Wanted<'a> {
+    role: Option<Role>,
+    uuid: Uuid,
+    path: &'a str,
+}
+
+/// Role of a word; `-` is the first that lacks a member.
+fn role_of(word: &str) -> Result<Option<Role>> {
+    if word == "-" {
+        return Ok(None);
+    }
+    let role: u16 = word.parse().map_err(|_| Exit::Usage.error(format!("`{word}` is no role")))?;
+    Ok(Some(Role(role)))
+}
+
+fn refused(refused: AddRefused) -> anyhow::Error {
+    match refused {
+        AddRefused::Busy(_) | AddRefused::Stopping => Exit::Busy.because(refused),
+        AddRefused::NoneMissing | AddRefused::Present(_) | AddRefused::NoRole(..) => {
+            Exit::Usage.because(refused)
+        }
+        AddRefused::Broken => Exit::Failed.because(refused),
+    }
+}
+
+impl ServedMd {
+    /// `can-add ROLE|- SECTORS`: whether an empty device of that size would be taken, and its role. Nothing changes.
+    pub fn can_add(&self, rest: &str) -> Result<String> {
+        let (role, sectors) = rest.split_once(' ').with_context(|| format!("`can-add {rest}`"))?;
+        let sectors = sectors.parse().context("the sectors of the device")?;
+        let role = self.volume.engine.role_for(role_of(role)?).map_err(refused)?;
+        self.superblock(Blank { sectors, uuid: Uuid([0; 16]) })?;
+        Ok(serde_json::json!({ "role": role.0 }).to_string())
+    }
+
+    /// `add ROLE|- UUID PATH`: takes an empty device in, which is rebuilt from then on.
+    pub fn add(&mut self, rest: &str) -> Result<String> {
+        let words: Vec<&str> = rest.splitn(3, ' ').collect();
+        let [role, uuid, path] = words[..] else {
+            return Err(Exit::Usage.error(format!("`add {rest}` is no question: ask `add ROLE|- UUID PATH`")));
+        };
+        let uuid = super::words::uuid(uuid).map_err(|wrong| Exit::Usage.error(wrong))?;
+        let role = self.take_in(&Wanted { role: role_of(role)?, uuid, path })?;
+        log::info!("{} joins, and is rebuilt beside what clients do", self.name(role));
+        Ok(serde_json::json!({ "role": role.0 }).to_string())
+    }
+
+    fn take_in(&mut self, wanted: &Wanted<'_>) -> Result<Role> {
+        let role = self.volume.engine.role_for(wanted.role).map_err(refused)?;
+        let mut device = Device::open_to_write(Path::new(wanted.path))?;
+        if !occupied::superblock_sectors(&device).is_empty() {
+            let said = format!("{} holds a superblock of md", wanted.path);
+            return Err(Exit::Failed.error(said));
+        }
+        device.make_direct().with_context(|| format!("reading {}", wanted.path))?;
+        let superblock = self.superblock(Blank { sectors: device.sectors(), uuid: wanted.uuid })?;
+        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
+        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
+        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        self.volume.add_member(role, superblock, Box::new(drive)).map_err(refused)?;
+        self.paths[role.index()] = Some(wanted.path.to_owned());
+        self.watch.note_added(role);
+        Ok(role)
+    }
+
+    /// Superblock of a device that joins; refused where it is too small.
+    fn superblock(&self, blank: Blank) -> Result<Superblock> {
+        let engine = &self.volume.engine;
+        let member = engine.template().context("no member is in sync")?;
+        join(member, blank, engine.bitmap_bytes()).map_err(|error| Exit::Usage.because(error))
+    }
+
+    /// `remove MEMBER`: closes the device of a member that has failed.
+    pub fn remove(&mut self, text: &str) -> Result<String> {
+        let Some(role) = self.role_by_name(text) else {
+            return Ok(serde_json::json!({ "role": null }).to_string());
+        };
+        if !self.volume.engine.is_vacant(role) {
+            let said = format!("{} is in use: `zoneweave md fail` takes it out first", self.name(role));
+            return Err(Exit::Usage.error(said));
+        }
+        if !self.volume.close_failed(role) {
+            return Err(refused(AddRefused::Busy(role)));
+        }
+        log::info!("{} is closed", self.name(role));
+        self.paths[role.index()] = None;
+        Ok(serde_json::json!({ "role": role.0 }).to_string())
+    }
+}

@@ -1,0 +1,106 @@
+//! `zoneweave rebuild` of an array of md: how far the members that are rebuilt are.
+
+use super::description::Description;
+use super::report::{MemberReport, Report};
+use super::status::{control_path, current};
+use crate::cli::{Rate, Rebuild};
+use crate::exit::Exit;
+use crate::progress::Display;
+use crate::status::ask_at;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// Between two questions to the server.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// Shows, or follows.
+pub fn run(options: &Rebuild) -> Result<Exit> {
+    Description::open(&options.dir)?;
+    if let Some(rate) = options.rate {
+        set_rate(&options.dir, rate)?;
+    }
+    let exit = match options.wait {
+        true => follow(&options.dir, options.json)?,
+        false => Exit::Well,
+    };
+    let report = current(&options.dir)?;
+    let rebuilding: Vec<&MemberReport> =
+        report.members.iter().filter(|member| member.rebuild.is_some()).collect();
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&rebuilding)?);
+        return Ok(exit);
+    }
+    for MemberReport { role, rebuild, rows_stuck, .. } in &rebuilding {
+        if let Some(progress) = rebuild {
+            println!("member {role} is being rebuilt: {progress}");
+        }
+        if *rows_stuck > 0 {
+            println!("{rows_stuck} rows of member {role} cannot be rebuilt until they are written");
+        }
+    }
+    let dir = options.dir.display();
+    match (rebuilding.is_empty(), report.served) {
+        (true, _) => println!("no member is being rebuilt; the array is {}", report.state),
+        (false, false) => {
+            println!("nobody serves the array: the rebuild goes on with `zoneweave serve {dir}`");
+        }
+        (false, true) => {}
+    }
+    if report.members.iter().any(|member| member.state == "missing") {
+        println!("`zoneweave md add {dir} MEMBER` takes in an empty device for a member that is missing");
+    }
+    Ok(exit)
+}
+
+/// Changes the limit of resyncs and rebuilds until the server stops, in MiB of each member.
+fn set_rate(dir: &Path, rate: Rate) -> Result<()> {
+    let answer = ask_at(&control_path(dir), &format!("rebuild-rate {}", rate.mib_per_second))?;
+    let nobody = || Exit::Absent.error("nobody serves the array: a limit holds until its server stops");
+    answer.map(|_| ()).ok_or_else(nobody)
+}
+
+/// Waits until the members that are rebuilt are whole.
+fn follow(dir: &Path, is_quiet: bool) -> Result<Exit> {
+    let mut display: Option<Display> = None;
+    let mut lacking: BTreeSet<u16> = BTreeSet::new();
+    loop {
+        let report = ask(dir)?;
+        for member in &report.members {
+            match member.state.as_str() {
+                "rebuilding" => drop(lacking.insert(member.role)),
+                "active" if lacking.remove(&member.role) && !is_quiet => {
+                    println!("member {} is rebuilt", member.role);
+                }
+                "missing" if lacking.contains(&member.role) => {
+                    bail!("member {} was not rebuilt: it has failed; add another", member.role)
+                }
+                _ => {}
+            }
+        }
+        if report.state == "failed" {
+            bail!("too many members have failed: the rebuild cannot go on until they are back");
+        }
+        let slowest = report.members.iter().filter_map(|member| member.rebuild.as_ref());
+        let Some(progress) = slowest.min_by_key(|progress| progress.bytes_done) else {
+            display.into_iter().for_each(|display| display.end());
+            return Ok(report.exit());
+        };
+        if !report.is_rebuilding && report.members.iter().any(|member| member.rows_stuck > 0) {
+            bail!(
+                "rows cannot be rebuilt, for other members do not return them: they wait until they are written"
+            );
+        }
+        display.get_or_insert_with(|| Display::new("rebuilding", is_quiet)).show(progress);
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+fn ask(dir: &Path) -> Result<Report> {
+    let answer = ask_at(&control_path(dir), "status")?.ok_or_else(|| {
+        let said = "nobody serves the array: the rebuild goes on where it was with";
+        Exit::Absent.error(format!("{said} `zoneweave serve {}`", dir.display()))
+    })?;
+    serde_json::from_str(&answer).context("the server's answer")
+}
