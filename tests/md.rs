@@ -184,7 +184,7 @@ fn a_new_array_is_found_by_its_directory() {
     assert!(found.stdout.contains("Name : h:a1"), "{found}");
     let checked = md("check", &[], std::slice::from_ref(&dir));
     assert!(checked.code() == Some(0) && checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
-    let wrong = run_for(SOON, zoneweave().arg("rebuild").arg(&dir));
+    let wrong = run_for(SOON, zoneweave().args(["drive", "replace"]).arg(&dir).arg("0"));
     assert!(wrong.code() == Some(4) && wrong.stderr.contains("array of Linux md"), "{wrong}");
     let again = create(&dir, &["--level", "5"], &members);
     assert!(again.code() == Some(4) && again.stderr.contains("describes an array already"), "{again}");

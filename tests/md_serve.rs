@@ -500,3 +500,74 @@ fn arrays_go_to_linux_md_and_back() {
         assert!(volume(&scratch, "again", &[&dir]) == content, "RAID-{level}: and back once more");
     }
 }
+
+/// In the guest: what the last member says of its recovery, then as [`GUEST_SCRIPT`].
+const GUEST_RECOVERS: &str = "
+for disk in /dev/ubd?; do mdadm --examine $disk | grep 'Recovery Offset'; done
+";
+
+#[test]
+fn linux_md_takes_members_that_were_rebuilt_or_goes_on_with_them() {
+    if !support::have(guest::TOOLS)
+        || !(support::is_root() || support::skip("a guest's root is made as root"))
+    {
+        return;
+    }
+    // Whether the rebuild is through when it is stopped, and whether it is killed.
+    for (level, count, is_through, is_killed) in [
+        ("4", 3, true, false),
+        ("5", 4, false, false),
+        ("5", 4, false, true),
+        ("6", 5, true, true),
+        ("6", 5, false, false),
+    ] {
+        let scratch = Scratch::new("md-rebuilt-kernel");
+        let mut members = blanks(&scratch, count);
+        let dir = create(&scratch, level, &members);
+        let server = Server::serve(&dir);
+        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let content = write_here_and_there(&server, vec![0; bytes]);
+        assert_eq!(ask(&["md", "fail", text(&dir), "0"]).code(), Some(0));
+        let content = write_here_and_there(&server, content);
+        let new = scratch.join("new");
+        std::fs::File::create(&new).unwrap().set_len(26 << 20).unwrap();
+        assert_eq!(ask(&["rebuild", text(&dir), "--rate", "2"]).code(), Some(0));
+        assert_eq!(ask(&["md", "add", text(&dir), text(&new)]).code(), Some(0));
+        let content = write_here_and_there(&server, content);
+        members[0] = new;
+        let done = || status(&dir)["members"][0]["rebuild"]["bytes_done"].as_u64().unwrap_or(0);
+        if is_through {
+            assert_eq!(ask(&["rebuild", text(&dir), "--rate", "0"]).code(), Some(0));
+            assert_eq!(rebuild_and_wait(&dir).code(), Some(0), "{}", server.log());
+        } else {
+            assert!(support::run::until(SOON, || done() > 1 << 20), "{}", server.log());
+            // Dirty and degraded, md refuses it as we do.
+            assert!(support::run::until(SOON, || status(&dir)["dirty"] == false), "{}", server.log());
+        }
+        if is_killed {
+            server.kill_9()
+        } else {
+            server.stop()
+        }
+        let offset = done() / 512;
+        assert!(is_through || is_killed || offset > 2048, "{offset} sectors are recorded");
+        let script = format!("{GUEST_RECOVERS}{GUEST_SCRIPT}mdadm --stop /dev/md0\n");
+        let data = support::random_bytes(&mut support::random(99), 300 * 4096);
+        let said = guest::run(scratch.path(), &members, &script, &data);
+        let expected = format!("sum={}", sum(&scratch, &content));
+        assert!(said.stdout.contains(&expected), "RAID-{level}: md reads something else\n{said}");
+        assert!(said.stdout.contains("mismatches=0 degraded=0"), "RAID-{level}: {said}");
+        let examined = format!("Recovery Offset : {offset} sectors");
+        assert_eq!(said.stdout.contains("Recovery Offset"), !is_through, "RAID-{level}: {said}");
+        assert!(is_through || said.stdout.contains(&examined), "RAID-{level}, {examined}: {said}");
+        let mut content = content;
+        content[100 * 4096..400 * 4096].copy_from_slice(&data);
+        let now: Vec<&Path> = members.iter().map(PathBuf::as_path).collect();
+        read_without_each(&scratch, &now, &content);
+        let server = Server::serve(&dir);
+        assert_eq!(status(&dir)["members"][0]["state"], "active");
+        assert!(read_all(&server, bytes) == content, "RAID-{level}: what md wrote, served");
+        server.stop();
+    }
+}
