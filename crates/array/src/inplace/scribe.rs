@@ -231,58 +231,58 @@ impl InPlace {
             self.release_held(fx);
             return moves;
         }
+        if self.scribe.step == Step::Rest {
+            return self.choose_step(now, fx);
+        }
+        self.end_step(now, fx);
+        true
+    }
+
+    /// Ends the step under way, which is through, and begins the one that follows it.
+    fn end_step(&mut self, now: Instant, fx: &mut Effects) {
         match self.scribe.step {
-            Step::Rest => self.choose_step(now, fx),
+            Step::Rest => unreachable!("a step was under way"),
             Step::Level => {
                 self.scribe.roster.lagging = PieceSet::EMPTY;
                 self.scribe.step = Step::Rest;
                 self.begin_record(self.scribe.record.is_dirty, fx);
-                true
             }
             Step::VoidPages => {
                 let pages = self.pages.as_mut().expect("a bitmap that is void");
                 pages.end();
                 pages.end_void();
                 self.write_head(fx);
-                true
             }
             Step::Head => {
                 self.end_pages();
                 self.update_superblocks(now);
                 self.scribe.step = Step::Newcomers;
                 self.write_superblocks(self.scribe.record.joining, fx);
-                true
             }
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
                 self.write_superblocks(self.members.recorded().without(self.scribe.record.joining), fx);
-                true
             }
             Step::Admit => {
                 self.scribe.step = Step::Rest;
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
-                true
             }
             Step::FlushToRecover => {
                 self.scribe.step = Step::Rest;
                 self.end_flush();
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
                 self.scribe.record.whole = self.recovered();
-                true
             }
             Step::Superblocks => {
                 self.end_record(now, fx);
-                true
             }
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
                 self.scribe.step = Step::Rest;
                 self.wake_rounds();
-                true
             }
             Step::FlushToClear | Step::ClearHead => {
                 self.clear_bits(fx);
-                true
             }
             Step::FlushToClean => {
                 self.scribe.step = Step::Rest;
@@ -292,7 +292,6 @@ impl InPlace {
                     self.scribe.mark = Mark::Unsure;
                     self.begin_record(false, fx);
                 }
-                true
             }
         }
     }

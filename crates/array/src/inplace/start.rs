@@ -168,7 +168,7 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
 
 /// Rows of a member that is being recovered which its superblock counts; `None` where it is whole.
 fn recovered_rows(superblock: &Superblock) -> Option<u64> {
-    superblock.has(feature::RECOVERY_OFFSET).then(|| superblock.device.recovery_offset / ROW_SECTORS)
+    superblock.has(feature::RECOVERY_OFFSET).then_some(superblock.device.recovery_offset / ROW_SECTORS)
 }
 
 /// Engine of an array; `is_volatile` says whether a member's writes are durable only with a flush.
