@@ -33,6 +33,8 @@ pub(super) struct Pending {
     pub asked: Asked,
     /// Version of the key that was begun last when it was asked; of all keys for a clear.
     pub begun: Vec<u64>,
+    /// Latest wall time when it was asked.
+    wall: u64,
 }
 
 /// What the cache was told when it asked for a decision.
@@ -160,7 +162,7 @@ impl World {
         if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
             self.ledger.disturb(key);
         }
-        self.desk.pending.insert(id, Pending { key, asked, begun });
+        self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest });
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
         self.volume().submit(now, wall, request);
@@ -249,7 +251,7 @@ impl World {
         let id = id.0;
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
-        let Pending { key, asked, ref begun } = pending;
+        let Pending { key, asked, ref begun, wall } = pending;
         self.tally.requests += 1;
         let told = |what, version| Told { what, id, key, version };
         if let Outcome::Refused(refusal) = outcome {
@@ -271,7 +273,7 @@ impl World {
             }
             (Asked::Remove(version), Outcome::Removed(was_there)) => {
                 self.note(&told("removed", version));
-                if was_there && !self.oracle.may_exist(key, self.clock.latest) {
+                if was_there && !self.oracle.may_exist(key, wall) {
                     return Err(Failure::new(format!("key {key}: something was removed that was not there")));
                 }
                 if !was_there {

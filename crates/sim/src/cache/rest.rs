@@ -6,6 +6,7 @@ use crate::tally::Failure;
 use ::cache::request::Cache;
 use ::cache::shard::{Drive, ZoneUse};
 use base::units::ZoneIndex;
+use zone::device::ZoneState;
 
 /// Events after which what is in buffers should have been written.
 const EVENTS_MAX: u64 = 100_000;
@@ -80,10 +81,11 @@ impl World {
             let media = rack.drives[number].media();
             for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
                 let (found, used) = (media.zone(zone), own.used);
+                let is_full = found.state == ZoneState::Full;
                 let is_right = match used {
                     ZoneUse::Kept => true,
                     ZoneUse::Free => found.write_pointer == 0,
-                    ZoneUse::Open | ZoneUse::Journal => found.write_pointer >= own.end.min(drive.capacity),
+                    ZoneUse::Open | ZoneUse::Journal => is_full || found.write_pointer == own.end,
                     ZoneUse::Full => found.write_pointer == drive.capacity || !found.state.is_active(),
                     ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
                 };
