@@ -119,6 +119,7 @@ impl World {
 
     /// A client clears.
     pub(super) fn clear(&mut self, key: Option<usize>) -> Result<(), Failure> {
+        self.has_cleared = true;
         let namespace = key.map(|key| name_of(key).0);
         for other in 0..KEYS {
             if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
@@ -335,7 +336,7 @@ impl World {
         self.tally.misses += 1;
         let counters = *self.volume().shard().counters();
         if let Some((version, object)) = self.oracle.newest(key, last) {
-            let is_live = object.expires.is_none_or(|at| at.0 > wall);
+            let is_live = object.expires.is_none_or(|at| at.0 > wall.max(self.clock.ever));
             // Once it has expired, the keys that the index cannot tell from it go with it.
             if !is_live {
                 self.ledger.touch(key);

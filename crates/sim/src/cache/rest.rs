@@ -143,7 +143,7 @@ impl World {
         if found.counters.zones_evicted > 0 || own.recovery.zones_dropped > 0 || !is_same {
             return Ok(());
         }
-        if found.index_slots != own.index_slots {
+        if found.index_slots > own.index_slots || (found.index_slots < own.index_slots && !self.has_cleared) {
             let (found, own) = (found.index_slots, own.index_slots);
             return Err(Failure::new(format!("a copy has {found} slots, the cache {own}")));
         }
@@ -152,7 +152,7 @@ impl World {
             let newest = self
                 .oracle
                 .newest(key, u64::MAX)
-                .filter(|(_, newest)| newest.expires.is_none_or(|at| at.0 > self.clock.latest));
+                .filter(|(_, newest)| newest.expires.is_none_or(|at| at.0 > self.clock.ever));
             let is_owed = newest.is_some_and(|(version, _)| self.ledger.is_owed(key, version, counters));
             if is_owed && object.is_none() {
                 return Err(Failure::new(format!("key {key} is not found in a copy")));

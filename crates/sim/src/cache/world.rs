@@ -44,6 +44,8 @@ pub(super) struct Clock {
     set: i64,
     /// Latest wall time that the cache was told in this life.
     pub latest: u64,
+    /// Latest wall time that it was told in any life, and may know from the media.
+    pub ever: u64,
 }
 
 impl Clock {
@@ -55,6 +57,7 @@ impl Clock {
     /// The wall clock, as the cache is told.
     pub fn tell(&mut self) -> WallMillis {
         self.latest = self.latest.max(self.wall());
+        self.ever = self.ever.max(self.latest);
         WallMillis(self.wall())
     }
 }
@@ -85,6 +88,8 @@ pub struct World {
     pub(super) random: Random,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
+    /// Namespaces were cleared in this life: slots of theirs may remain.
+    pub(super) has_cleared: bool,
     pub(super) tally: Tally,
 }
 
@@ -100,13 +105,14 @@ impl World {
             plan: plan.clone(),
             rack: SharedRack::new(rack),
             volume: None,
-            clock: Clock { now: Instant(0), set: 0, latest: 0 },
+            clock: Clock { now: Instant(0), set: 0, latest: 0, ever: 0 },
             bays: Bays::default(),
             oracle: Oracle::new(),
             ledger: Ledger::new(SECRET),
             desk: Desk::default(),
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
             spares_caches: false,
+            has_cleared: false,
             tally: Tally::default(),
         };
         let config =
@@ -450,6 +456,8 @@ impl World {
 
     fn begin(&mut self, volume: CacheVolume) {
         self.clock.latest = self.clock.wall();
+        self.clock.ever = self.clock.ever.max(self.clock.latest);
+        self.has_cleared = false;
         self.ledger.learn(volume.shard().index().shape());
         self.ledger.mounted(&volume.status().recovery);
         self.tally.mounts += 1;
