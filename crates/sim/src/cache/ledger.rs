@@ -104,15 +104,15 @@ impl Ledger {
         }
     }
 
-    /// The cache is back.
-    pub fn mounted(&mut self, recovery: &Recovery) {
+    /// The cache is back, on all drives or on some.
+    pub fn mounted(&mut self, recovery: &Recovery, on_all_drives: bool) {
         let has_cause = recovery.records_older
             + recovery.records_without_slot
             + recovery.records_beside
             + recovery.zones_dropped
             + recovery.drives_emptied;
         for owed in &mut self.owed {
-            *owed = owed.filter(|_| has_cause == 0);
+            *owed = owed.filter(|_| has_cause == 0 && on_all_drives);
             owed.iter_mut().for_each(|owed| owed.marks = Marks::default());
         }
     }

@@ -459,7 +459,8 @@ impl World {
         self.clock.ever = self.clock.ever.max(self.clock.latest);
         self.has_cleared = false;
         self.ledger.learn(volume.shard().index().shape());
-        self.ledger.mounted(&volume.status().recovery);
+        let status = volume.status();
+        self.ledger.mounted(&status.recovery, status.drives == self.plan.drives);
         self.tally.mounts += 1;
         self.volume = Some(volume);
     }
