@@ -35,6 +35,8 @@ pub(super) struct Pending {
     pub begun: Vec<u64>,
     /// Latest wall time when it was asked.
     wall: u64,
+    /// Writes that came before it.
+    asked_after: u64,
 }
 
 /// What the cache was told when it asked for a decision.
@@ -119,7 +121,6 @@ impl World {
 
     /// A client clears.
     pub(super) fn clear(&mut self, key: Option<usize>) -> Result<(), Failure> {
-        self.has_cleared = true;
         let namespace = key.map(|key| name_of(key).0);
         for other in 0..KEYS {
             if namespace.is_none_or(|namespace| namespace == name_of(other).0) {
@@ -163,7 +164,10 @@ impl World {
         if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
             self.ledger.disturb(key);
         }
-        self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest });
+        self.desk.pending.insert(
+            id,
+            Pending { key, asked, begun, wall: self.clock.latest, asked_after: self.ledger.writes },
+        );
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
         self.volume().submit(now, wall, request);
@@ -252,7 +256,7 @@ impl World {
         let id = id.0;
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
-        let Pending { key, asked, ref begun, wall } = pending;
+        let Pending { key, asked, ref begun, wall, asked_after } = pending;
         self.tally.requests += 1;
         let told = |what, version| Told { what, id, key, version };
         if let Outcome::Refused(refusal) = outcome {
@@ -270,7 +274,7 @@ impl World {
             }
             (Asked::Set(version), Outcome::Stored) => {
                 self.note(&told("stored", version));
-                self.stored(key, version);
+                self.stored(key, version, asked_after);
             }
             (Asked::Remove(version), Outcome::Removed(was_there)) => {
                 self.note(&told("removed", version));
@@ -314,11 +318,11 @@ impl World {
         }
     }
 
-    fn stored(&mut self, key: usize, version: u64) {
+    fn stored(&mut self, key: usize, version: u64, asked_after: u64) {
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
         let counters = *self.volume().shard().counters();
-        self.ledger.owe(key, version, &counters);
+        self.ledger.owe(key, (version, asked_after), &counters);
     }
 
     /// An object was shown to a client.
@@ -375,7 +379,7 @@ impl World {
         }
         match (change, &decided.verdict) {
             (Kind::Kept, Verdict::Keep) => {}
-            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version),
+            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version, pending.asked_after),
             (Kind::Removed, Verdict::Remove) => {
                 self.oracle.acknowledge(key, version);
                 self.ledger.touch(key);

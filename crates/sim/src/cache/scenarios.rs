@@ -32,7 +32,11 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let updates = (0..20).map(update).chain([Act::Drain, Act::ReadAll, Act::Rest]);
     // The last drive was gone, and an update was said to be too large.
     let count = Act::Update { key: 1, change: Change::Count, bytes: 200 };
+    // A cache without drives told a time that had passed as that of its next turn, and its server ran in a circle.
+    let orphan = [1, 2].map(|key| Act::Update { key, change: Change::Count, bytes: 40 });
+    let orphan = orphan.into_iter().chain([Act::Die { drive: 0, at: None }, Act::Rest]);
     vec![
+        ("no-drive-and-nothing-due", Run { plan: Plan { drives: 1, ..plan() }, acts: orphan.collect() }),
         ("updates-wait-for-room", Run { plan: plan(), acts: updates.collect() }),
         (
             "no-drive-is-no-size",

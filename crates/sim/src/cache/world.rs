@@ -88,8 +88,6 @@ pub struct World {
     pub(super) random: Random,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
-    /// Namespaces were cleared in this life: slots of theirs may remain.
-    pub(super) has_cleared: bool,
     pub(super) tally: Tally,
 }
 
@@ -112,7 +110,6 @@ impl World {
             desk: Desk::default(),
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
             spares_caches: false,
-            has_cleared: false,
             tally: Tally::default(),
         };
         let config =
@@ -398,6 +395,8 @@ impl World {
                 rack.power.is_off()
             };
             if is_cut {
+                // What it has hidden is not told by the next one.
+                self.ledger.forgive_all();
                 cut = None;
                 drop(result);
                 self.go_dark(true);
@@ -457,7 +456,6 @@ impl World {
     fn begin(&mut self, volume: CacheVolume) {
         self.clock.latest = self.clock.wall();
         self.clock.ever = self.clock.ever.max(self.clock.latest);
-        self.has_cleared = false;
         self.ledger.learn(volume.shard().index().shape());
         let status = volume.status();
         self.ledger.mounted(&status.recovery, status.drives == self.plan.drives);
