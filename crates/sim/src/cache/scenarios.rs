@@ -1,6 +1,6 @@
 //! Runs that were found by a seed once, or that a mistake asks for: each by name.
 
-use super::act::{Act, Change};
+use super::act::{Act, Change, Expiry, Filler};
 use super::{Plan, Run};
 use crate::plan::Tearing;
 
@@ -33,10 +33,20 @@ pub fn all() -> Vec<(&'static str, Run)> {
     // The last drive was gone, and an update was said to be too large.
     let count = Act::Update { key: 1, change: Change::Count, bytes: 200 };
     // A cache without drives told a time that had passed as that of its next turn, and its server ran in a circle.
-    let orphan = [1, 2].map(|key| Act::Update { key, change: Change::Count, bytes: 40 });
-    let orphan = orphan.into_iter().chain([Act::Die { drive: 0, at: None }, Act::Rest]);
+    let store = |key, filler| Act::Set { key, bytes: 40, filler, expiry: Expiry::Never };
+    let orphan = vec![
+        store(6, Filler::Dots),
+        Act::Wait { nanos: 1 << 25, events: 14 },
+        Act::Update { key: 6, change: Change::Count, bytes: 200 },
+        store(0, Filler::Record),
+        Act::Die { drive: 0, at: None },
+        Act::Rest,
+    ];
+    let lone = Plan { seed: 31, drives: 1, zones: 13, zone_blocks: 31, transfer_blocks: 2, ..plan() };
+    let lone =
+        Plan { is_volatile: true, latency_ns: 40_000, tag_bits: 3, object_mean: 2048, depth: 21, ..lone };
     vec![
-        ("no-drive-and-nothing-due", Run { plan: Plan { drives: 1, ..plan() }, acts: orphan.collect() }),
+        ("no-drive-and-nothing-due", Run { plan: lone, acts: orphan }),
         ("updates-wait-for-room", Run { plan: plan(), acts: updates.collect() }),
         (
             "no-drive-is-no-size",
