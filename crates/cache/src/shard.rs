@@ -277,7 +277,8 @@ impl Shard {
     /// Time at which a page leaves that is not full.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.buffer.deadline()
+        // What is left in buffers goes nowhere without drives.
+        self.buffer.deadline().filter(|_| !self.membership.is_frozen())
     }
 
     /// True when the next turn has work that waits for nobody.

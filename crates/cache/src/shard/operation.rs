@@ -115,8 +115,9 @@ impl Shard {
 
     /// Longest value that is stored.
     pub(super) fn object_max(&self) -> usize {
+        // Without any drive a write is refused for that, and not for its size.
         let capacity =
-            self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(0);
+            self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(u32::MAX);
         let half = (capacity as usize / 2).saturating_sub(2) * crate::format::page::ROOM_BYTES;
         self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64))
     }
@@ -129,13 +130,21 @@ impl Shard {
         if !matches!(operation.task, Task::Set(_)) {
             return self.look_up(number, effects);
         }
-        if self.buffer.bytes() >= self.options.buffer_bytes() {
+        if self.lacks_room(number) {
             return self.desk.stalled.push_back(number);
         }
+        let operation = self.desk.operations.get_mut(number);
         let Task::Set(object) = std::mem::replace(&mut operation.task, Task::Done) else {
             unreachable!("judged above")
         };
         self.write(number, Some(object), Outcome::Stored, (now, effects));
+    }
+
+    /// True when an operation may store and the buffers have no room.
+    fn lacks_room(&self, number: u32) -> bool {
+        let may_store = matches!(self.desk.operations.get(number).task, Task::Set(_) | Task::Update(_));
+        let is_full = self.buffer.bytes() >= self.options.buffer_bytes();
+        may_store && is_full && !self.membership.is_frozen()
     }
 
     /// The key's object is known, or that there is none.
@@ -146,6 +155,10 @@ impl Shard {
         certain: bool,
         (now, effects): (Instant, &mut Effects),
     ) {
+        if self.lacks_room(number) {
+            self.desk.operations.get_mut(number).stage = Stage::Looked { found, certain };
+            return self.desk.stalled.push_back(number);
+        }
         let wall = self.clocks.wall;
         let is_expired = found.as_ref().is_some_and(|object| object.expires.is_some_and(|at| at <= wall));
         let live = found.filter(|_| !is_expired);

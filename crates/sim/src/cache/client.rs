@@ -33,6 +33,10 @@ pub(super) struct Pending {
     pub asked: Asked,
     /// Version of the key that was begun last when it was asked; of all keys for a clear.
     pub begun: Vec<u64>,
+    /// Latest wall time when it was asked.
+    wall: u64,
+    /// Writes that came before it.
+    asked_after: u64,
 }
 
 /// What the cache was told when it asked for a decision.
@@ -160,7 +164,10 @@ impl World {
         if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
             self.ledger.disturb(key);
         }
-        self.desk.pending.insert(id, Pending { key, asked, begun });
+        self.desk.pending.insert(
+            id,
+            Pending { key, asked, begun, wall: self.clock.latest, asked_after: self.ledger.writes },
+        );
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
         self.volume().submit(now, wall, request);
@@ -249,7 +256,7 @@ impl World {
         let id = id.0;
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
-        let Pending { key, asked, ref begun } = pending;
+        let Pending { key, asked, ref begun, wall, asked_after } = pending;
         self.tally.requests += 1;
         let told = |what, version| Told { what, id, key, version };
         if let Outcome::Refused(refusal) = outcome {
@@ -267,11 +274,11 @@ impl World {
             }
             (Asked::Set(version), Outcome::Stored) => {
                 self.note(&told("stored", version));
-                self.stored(key, version);
+                self.stored(key, version, asked_after);
             }
             (Asked::Remove(version), Outcome::Removed(was_there)) => {
                 self.note(&told("removed", version));
-                if was_there && !self.oracle.may_exist(key, self.clock.latest) {
+                if was_there && !self.oracle.may_exist(key, wall) {
                     return Err(Failure::new(format!("key {key}: something was removed that was not there")));
                 }
                 if !was_there {
@@ -311,11 +318,11 @@ impl World {
         }
     }
 
-    fn stored(&mut self, key: usize, version: u64) {
+    fn stored(&mut self, key: usize, version: u64, asked_after: u64) {
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
         let counters = *self.volume().shard().counters();
-        self.ledger.owe(key, version, &counters);
+        self.ledger.owe(key, (version, asked_after), &counters);
     }
 
     /// An object was shown to a client.
@@ -333,7 +340,7 @@ impl World {
         self.tally.misses += 1;
         let counters = *self.volume().shard().counters();
         if let Some((version, object)) = self.oracle.newest(key, last) {
-            let is_live = object.expires.is_none_or(|at| at.0 > wall);
+            let is_live = object.expires.is_none_or(|at| at.0 > wall.max(self.clock.ever));
             // Once it has expired, the keys that the index cannot tell from it go with it.
             if !is_live {
                 self.ledger.touch(key);
@@ -372,7 +379,7 @@ impl World {
         }
         match (change, &decided.verdict) {
             (Kind::Kept, Verdict::Keep) => {}
-            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version),
+            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version, pending.asked_after),
             (Kind::Removed, Verdict::Remove) => {
                 self.oracle.acknowledge(key, version);
                 self.ledger.touch(key);

@@ -44,6 +44,8 @@ impl World {
         let wall = WallMillis(self.clock.latest);
         let Ok(findings) = check(&mut drives, Instant(0)) else { return Ok(None) };
         let Ok(mut volume) = mount(drives, Instant(0), wall, self.plan.options()) else { return Ok(None) };
+        // Reading removes what has expired.
+        let status = volume.status();
         let objects = answers(&mut volume, wall)?;
         for (key, object) in objects.iter().enumerate() {
             if let Some(object) = object {
@@ -52,7 +54,6 @@ impl World {
             }
         }
         self.tally.copies += 1;
-        let status = volume.status();
         let problems = findings.problems;
         Ok(Some(Read { objects, status, problems, drives: volume.into_drives() }))
     }

@@ -39,11 +39,15 @@ pub(super) struct Ledger {
     secret: [u8; 16],
     idents: Vec<Ident>,
     owed: Vec<Option<Owed>>,
+    /// Counts writes.
+    pub writes: u64,
+    /// Last write, by key, of one that the index cannot tell from it.
+    disturbed: Vec<u64>,
 }
 
 impl Ledger {
     pub fn new(secret: [u8; 16]) -> Ledger {
-        Ledger { secret, idents: Vec::new(), owed: vec![None; KEYS] }
+        Ledger { secret, idents: Vec::new(), owed: vec![None; KEYS], writes: 0, disturbed: vec![0; KEYS] }
     }
 
     /// The index tells keys apart in these terms.
@@ -52,25 +56,28 @@ impl Ledger {
         self.idents = (0..KEYS).map(ident).collect();
     }
 
-    /// A version of a key was acknowledged, and nothing has cost it yet.
-    pub fn owe(&mut self, key: usize, version: u64, counters: &Counters) {
+    /// A version of a key was acknowledged that was asked for after so many writes; nothing has cost it yet, unless one
+    /// that the index cannot tell from it was written meanwhile: that hides it on the media.
+    pub fn owe(&mut self, key: usize, (version, asked_after): (u64, u64), counters: &Counters) {
+        if self.disturbed[key] > asked_after {
+            return;
+        }
         self.owed[key] = Some(Owed { version, marks: Marks::of(counters), is_on_media: false });
     }
 
     /// A key may be changed: neither it nor what the index cannot tell from it is owed.
     pub fn touch(&mut self, key: usize) {
-        for other in 0..KEYS {
-            if self.idents[other] == self.idents[key] {
-                self.owed[other] = None;
-            }
-        }
+        self.disturb(key);
+        self.owed[key] = None;
     }
 
     /// A key is about to be changed: what the index cannot tell from it is not owed, and it is itself until the answer.
     pub fn disturb(&mut self, key: usize) {
+        self.writes += 1;
         for other in (0..KEYS).filter(|other| *other != key) {
             if self.idents[other] == self.idents[key] {
                 self.owed[other] = None;
+                self.disturbed[other] = self.writes;
             }
         }
     }
@@ -104,16 +111,21 @@ impl Ledger {
         }
     }
 
-    /// The cache is back.
-    pub fn mounted(&mut self, recovery: &Recovery) {
+    /// The cache is back, on all drives or on some.
+    pub fn mounted(&mut self, recovery: &Recovery, on_all_drives: bool) {
         let has_cause = recovery.records_older
             + recovery.records_without_slot
             + recovery.records_beside
             + recovery.zones_dropped
             + recovery.drives_emptied;
         for owed in &mut self.owed {
-            *owed = owed.filter(|_| has_cause == 0);
+            *owed = owed.filter(|_| has_cause == 0 && on_all_drives);
             owed.iter_mut().for_each(|owed| owed.marks = Marks::default());
         }
+    }
+
+    /// Nothing is owed.
+    pub fn forgive_all(&mut self) {
+        self.owed.fill(None);
     }
 }

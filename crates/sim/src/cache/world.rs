@@ -44,6 +44,8 @@ pub(super) struct Clock {
     set: i64,
     /// Latest wall time that the cache was told in this life.
     pub latest: u64,
+    /// Latest wall time that it was told in any life, and may know from the media.
+    pub ever: u64,
 }
 
 impl Clock {
@@ -55,6 +57,7 @@ impl Clock {
     /// The wall clock, as the cache is told.
     pub fn tell(&mut self) -> WallMillis {
         self.latest = self.latest.max(self.wall());
+        self.ever = self.ever.max(self.latest);
         WallMillis(self.wall())
     }
 }
@@ -100,7 +103,7 @@ impl World {
             plan: plan.clone(),
             rack: SharedRack::new(rack),
             volume: None,
-            clock: Clock { now: Instant(0), set: 0, latest: 0 },
+            clock: Clock { now: Instant(0), set: 0, latest: 0, ever: 0 },
             bays: Bays::default(),
             oracle: Oracle::new(),
             ledger: Ledger::new(SECRET),
@@ -392,6 +395,8 @@ impl World {
                 rack.power.is_off()
             };
             if is_cut {
+                // What it has hidden is not told by the next one.
+                self.ledger.forgive_all();
                 cut = None;
                 drop(result);
                 self.go_dark(true);
@@ -450,8 +455,10 @@ impl World {
 
     fn begin(&mut self, volume: CacheVolume) {
         self.clock.latest = self.clock.wall();
+        self.clock.ever = self.clock.ever.max(self.clock.latest);
         self.ledger.learn(volume.shard().index().shape());
-        self.ledger.mounted(&volume.status().recovery);
+        let status = volume.status();
+        self.ledger.mounted(&status.recovery, status.drives == self.plan.drives);
         self.tally.mounts += 1;
         self.volume = Some(volume);
     }
