@@ -20,6 +20,10 @@ fn write(zone: u32, blocks: u32) -> Act {
     Act::Write { zone, blocks, is_append: false }
 }
 
+fn append(zone: u32, blocks: u32) -> Act {
+    Act::Write { zone, blocks, is_append: true }
+}
+
 fn crash() -> Act {
     Act::Crash(Vec::new())
 }
@@ -43,7 +47,105 @@ pub fn all() -> Vec<(&'static str, Run)> {
     )]);
     let volatile = |name: &str| name.ends_with("volatile-cache") || name.ends_with("come-back");
     runs.map(|(name, acts)| (name, Run { plan: Plan { is_volatile: volatile(name), ..plan() }, acts }))
+        .chain([("torn-records-of-two-openings", torn_twice())])
         .collect()
+}
+
+/// Torn records of two openings that add up to a third: a seed found it, and its disk has to tear in the same places.
+fn torn_twice() -> Run {
+    let plan = Plan {
+        seed: 12_158,
+        zones: 7,
+        zone_units: 3,
+        active_zones_max: 4,
+        journal_spare: 6,
+        is_volatile: true,
+        latency: 160_000,
+        cached_units: 11,
+        discards: true,
+    };
+    Run { plan, acts: [before_the_disk_dies(), from_then_on()].concat() }
+}
+
+fn before_the_disk_dies() -> Vec<Act> {
+    vec![
+        Act::Reopen,
+        write(5, 59),
+        write(4, 2),
+        append(2, 2),
+        Act::Label(0),
+        write(6, 8),
+        write(4, 59),
+        Act::ReadAll,
+        Act::Reset(4),
+        write(6, 59),
+        Act::Wait(250_032),
+        Act::Flush,
+        write(2, 5),
+        append(5, 14),
+        Act::Wait(74_498),
+        append(5, 4),
+        append(3, 6),
+        Act::Wait(188_860),
+        Act::Flush,
+        Act::WriteFault,
+        append(2, 59),
+        append(5, 5),
+        write(6, 4),
+        Act::Reset(3),
+        Act::Wait(185_821),
+        append(3, 6),
+        Act::WriteFault,
+        Act::Flush,
+        Act::Finish(0),
+        Act::Wait(297_195),
+        Act::Flush,
+        Act::ReadAll,
+        Act::ReadAll,
+        Act::Read { zone: 6, offset: 65, blocks: 54 },
+        Act::Flush,
+    ]
+}
+
+fn from_then_on() -> Vec<Act> {
+    vec![
+        Act::Die,
+        Act::Flush,
+        Act::Flush,
+        Act::Flush,
+        Act::Flush,
+        Act::Flush,
+        Act::Flush,
+        Act::Finish(4),
+        Act::Wait(177_835),
+        crash(),
+        append(4, 4),
+        crash(),
+        Act::WriteFault,
+        Act::Flush,
+        write(5, 4),
+        append(2, 6),
+        write(3, 8),
+        append(5, 2),
+        Act::Wait(306_733),
+        Act::Crash(vec![20, 20, 18]),
+        Act::Flush,
+        append(5, 5),
+        append(5, 5),
+        Act::Finish(6),
+        Act::Flush,
+        Act::Settle,
+        Act::Flush,
+        append(5, 5),
+        write(5, 7),
+        Act::Wait(31_909),
+        Act::Wait(68_495),
+        write(5, 6),
+        write(5, 4),
+        write(2, 5),
+        Act::Wait(316_923),
+        Act::Crash(vec![27, 9, 9]),
+    ]
 }
 
 /// Zones in each of their states.
