@@ -7,6 +7,7 @@ mod minimise;
 
 pub use minimise::minimise;
 
+use crate::run::guarded_run;
 use crate::tally::Failure;
 use serde::Serialize;
 use std::fmt::Debug;
@@ -51,6 +52,49 @@ pub trait Acted: Clone + PartialEq {
     /// Runs it.
     #[must_use]
     fn run(&self) -> Outcome<Self::Tally>;
+}
+
+/// World that acts happen in.
+pub trait World: Sized {
+    /// What can happen.
+    type Act;
+    /// Counts of what was done.
+    type Tally: Counts;
+
+    /// Carries out an act; false when nothing can follow, as promised.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn act(&mut self, act: &Self::Act) -> Result<bool, Failure>;
+
+    /// The end of a run, when all acts are through.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn end(&mut self) -> Result<(), Failure>;
+
+    /// Outcome of a run that is over.
+    fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Self::Tally>;
+}
+
+/// Makes a world and carries out acts in it. A panic is a failure like any other.
+pub(crate) fn run<W: World>(
+    world: impl FnOnce() -> Result<W, Failure>,
+    acts: &[W::Act],
+) -> Outcome<W::Tally> {
+    let mut world = match guarded_run(world) {
+        Ok(world) => world,
+        Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: W::Tally::default() },
+    };
+    for (index, act) in acts.iter().enumerate() {
+        match guarded_run(|| world.act(act)) {
+            Ok(true) => {}
+            Ok(false) => return world.outcome(None),
+            Err(found) => return world.outcome(Some((index, found))),
+        }
+    }
+    let failure = guarded_run(|| world.end()).err().map(|found| (acts.len(), found));
+    world.outcome(failure)
 }
 
 /// Outcome of a run.

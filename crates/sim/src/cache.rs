@@ -23,8 +23,9 @@ pub use act::{Act, Change, Expiry, Filler, Moment};
 pub use plan::Plan;
 pub use tally::Tally;
 
-use crate::acted::{Acted, Outcome};
-use crate::run::guarded_run;
+use crate::acted::{self, Acted, Outcome};
+use crate::tally::Failure;
+use world::World;
 
 /// Everything that makes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,27 +65,23 @@ impl Acted for Run {
     }
 
     fn run(&self) -> Outcome<Tally> {
-        let mut world = match guarded_run(|| world::World::new(&self.plan)) {
-            Ok(world) => world,
-            Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: Tally::default() },
-        };
-        let mut failure = None;
-        for (index, act) in self.acts.iter().enumerate() {
-            match guarded_run(|| world.act(act)) {
-                Ok(true) => {}
-                // The mount is refused, as promised: nothing can follow.
-                Ok(false) => return world.outcome(None),
-                Err(found) => {
-                    failure = Some((index, found));
-                    break;
-                }
-            }
-        }
-        if failure.is_none()
-            && let Err(found) = guarded_run(|| world.end())
-        {
-            failure = Some((self.acts.len(), found));
-        }
-        world.outcome(failure)
+        acted::run(|| World::new(&self.plan), &self.acts)
+    }
+}
+
+impl acted::World for World {
+    type Act = Act;
+    type Tally = Tally;
+
+    fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        World::act(self, act)
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        World::end(self)
+    }
+
+    fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {
+        World::outcome(self, failure)
     }
 }

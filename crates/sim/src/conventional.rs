@@ -19,8 +19,9 @@ pub use act::Act;
 pub use plan::Plan;
 pub use tally::Tally;
 
-use crate::acted::{Acted, Outcome};
-use crate::run::guarded_run;
+use crate::acted::{self, Acted, Outcome};
+use crate::tally::Failure;
+use world::World;
 
 /// Everything that makes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,22 +61,23 @@ impl Acted for Run {
     }
 
     fn run(&self) -> Outcome<Tally> {
-        let mut world = match guarded_run(|| world::World::new(&self.plan)) {
-            Ok(world) => world,
-            Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: Tally::default() },
-        };
-        let mut failure = None;
-        for (index, act) in self.acts.iter().enumerate() {
-            if let Err(found) = guarded_run(|| world.act(act)) {
-                failure = Some((index, found));
-                break;
-            }
-        }
-        if failure.is_none()
-            && let Err(found) = guarded_run(|| world.end())
-        {
-            failure = Some((self.acts.len(), found));
-        }
-        Outcome { failure, hash: world.hash(), tally: world.tally() }
+        acted::run(|| World::new(&self.plan), &self.acts)
+    }
+}
+
+impl acted::World for World {
+    type Act = Act;
+    type Tally = Tally;
+
+    fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        World::act(self, act).map(|()| true)
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        World::end(self)
+    }
+
+    fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {
+        Outcome { failure, hash: self.hash(), tally: self.tally() }
     }
 }

@@ -19,8 +19,9 @@ pub use act::Act;
 pub use plan::{Plan, Policy};
 pub use world::Tally;
 
-use crate::acted::{Acted, Outcome};
-use crate::run::guarded_run;
+use crate::acted::{self, Acted, Outcome};
+use crate::tally::Failure;
+use world::World;
 
 /// Everything that makes a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,30 +61,26 @@ impl Acted for Run {
     }
 
     fn run(&self) -> Outcome<Tally> {
-        let mut world = match guarded_run(|| world::World::new(&self.plan)) {
-            Ok(world) => world,
-            Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: Tally::default() },
-        };
-        let mut failure = None;
-        for (index, act) in self.acts.iter().enumerate() {
-            match guarded_run(|| world.act(act)) {
-                Ok(true) => {}
-                // The array is refused, as promised: nothing can follow.
-                Ok(false) => return Outcome { failure: None, hash: 0, tally: world.tally() },
-                Err(found) => {
-                    failure = Some((index, found));
-                    break;
-                }
-            }
-        }
-        if failure.is_none()
-            && let Err(found) = guarded_run(|| world.end())
-        {
-            failure = Some((self.acts.len(), found));
-        }
-        let tally = world.tally();
+        acted::run(|| World::new(&self.plan), &self.acts)
+    }
+}
+
+impl acted::World for World {
+    type Act = Act;
+    type Tally = Tally;
+
+    fn act(&mut self, act: &Act) -> Result<bool, Failure> {
+        World::act(self, act)
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        World::end(self)
+    }
+
+    fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Tally> {
+        let tally = self.tally();
         // After a panic, what the engine left behind is not taken apart in good order.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(world)));
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(self)));
         Outcome { failure, hash: 0, tally }
     }
 }
