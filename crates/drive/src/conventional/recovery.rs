@@ -12,7 +12,7 @@
 use super::identity::{Identity, Owner, Unit};
 use super::journal::{Entry, Phase, Record, low_half};
 use super::label::{Label, LabelError};
-use super::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES, sector_of, unit_of};
+use super::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES, unit_of};
 use super::table::Table;
 use base::checksum::crc32c;
 use base::frame::Frame;
@@ -67,7 +67,6 @@ impl Source for FileSource<'_> {
     }
 
     fn read(&mut self, place: u64, frames: &mut Vec<Frame>) -> Result<(), Trouble> {
-        debug_assert!(sector_of(place) < u64::MAX / 512);
         for (place, frame) in (place..).zip(frames) {
             match self.file.read_exact_at(&mut frame.data, place * BLOCK_BYTES_U64) {
                 Ok(()) => {}
@@ -271,7 +270,7 @@ fn find_label(source: &mut dyn Source) -> Result<(Label, usize), OpenError> {
     let mut found: Option<Label> = None;
     let mut damaged = 0;
     let last = source.blocks().checked_sub(1).ok_or(OpenError::Label(LabelError::NotALabel))?;
-    for place in [0, found.map_or(last, |label: Label| label.layout.labels()[1])] {
+    for place in [0, last] {
         let label = match read_one(source, place) {
             Ok(frame) => Label::decode(&frame.data),
             Err(Trouble::Unreadable) => Err(LabelError::Damaged),
