@@ -7,6 +7,7 @@ use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
 use crate::md::MdCommand;
+use crate::md_cost::MdCost;
 use crate::probe::Probe;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
@@ -402,6 +403,11 @@ pub struct Rebuild {
 pub enum LabCommand {
     /// Cost of the engine alone: real engine, null drives, one core, closed loop
     NullWrite(NullWrite),
+    /// Cost of the in-place engine beside Linux md: blocks of members, instructions and allocations per request
+    ///
+    /// Members do nothing, on one core, in a closed loop. Exit code 1 when a bar is missed: blocks of members at most md's,
+    /// instructions as the issue asks where it does, no allocations.
+    MdCost(MdCost),
     /// Memory that the engine's structures take per TiB, beside the formulas of the ZapRAID paper
     Memory(MemoryRun),
     /// Virtual time and memory that a mount takes after a crash, with a checkpoint and without

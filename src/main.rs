@@ -24,6 +24,7 @@ mod lab_commands;
 mod leftover;
 mod lines;
 mod md;
+mod md_cost;
 mod probe;
 mod progress;
 mod raw;

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod contest;
 pub mod experiment;
 mod instructions;
+pub mod md_cost;
 pub mod memory_run;
 pub mod mount_run;
 pub mod nbd_compare;

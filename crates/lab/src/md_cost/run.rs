@@ -1,0 +1,254 @@
+//! Run of a cell: an array, a client in a closed loop, and what is counted.
+
+use super::cells::{Cell, Manner};
+use super::member::{Counts, QuietMember};
+use crate::allocations;
+use crate::instructions::Instructions;
+use anyhow::{Context, Result, anyhow, ensure};
+use array::inplace::start::{Tuning, start};
+use array::inplace::volume::InPlaceVolume;
+use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
+use base::frame::Frame;
+use base::random::Random;
+use base::time::Instant;
+use base::units::Lba;
+use block::device::BlockDevice;
+use block::devices::DeviceSet;
+use block::md::assembly::judge;
+use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
+use block::md::member::Member;
+use block::md::superblock::{Identity, Shape, Version};
+use block::md::{Media, ReadFailed, Role, SECTOR_BYTES, Uuid};
+use std::sync::Arc;
+
+/// Blocks in which requests lie: the first 10^9 bytes.
+const SPAN_BLOCKS: u64 = 1_000_000_000 / 4096;
+/// Sectors of a member: 10^6 KiB of data behind a MiB.
+const MEMBER_SECTORS: u64 = 2_000_000 + 2048;
+/// Sectors of a chunk of 64 KiB.
+const CHUNK_SECTORS: u32 = 128;
+/// Blocks that are written before anything is measured: twice what a cache of 64 MiB holds, so that every frame and table has its
+/// size.
+const WARM_UP_BLOCKS: u64 = 2 * 16_384;
+/// Blocks of the volume within a region of 64 MiB of each member, at most.
+const REGION_BLOCKS: usize = 16_384;
+/// Turns without an answer after which a run is stuck.
+const TURNS_MAX: u32 = 1000;
+
+/// Sums of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Requests answered.
+    pub requests: u64,
+    /// Blocks that members read.
+    pub blocks_read: u64,
+    /// Blocks that members wrote.
+    pub blocks_written: u64,
+    /// Allocations.
+    pub allocations: u64,
+    /// Instructions, where the machine counts them.
+    pub instructions: Option<u64>,
+}
+
+/// A member's first sectors; zeros behind them.
+struct Beginning(Vec<u8>);
+
+impl Media for Beginning {
+    fn sectors(&self) -> u64 {
+        MEMBER_SECTORS
+    }
+
+    fn read(&self, sector: u64, into: &mut [u8]) -> Result<(), ReadFailed> {
+        let start = usize::try_from(sector).unwrap_or(usize::MAX).saturating_mul(SECTOR_BYTES);
+        let bytes = self.0.get(start..).unwrap_or(&[]);
+        into.fill(0);
+        into.iter_mut().zip(bytes).for_each(|(into, byte)| *into = *byte);
+        Ok(())
+    }
+}
+
+/// Client in a closed loop.
+struct Client<'a> {
+    cell: &'a Cell,
+    volume: InPlaceVolume,
+    random: Random,
+    /// Places of the size of a request.
+    places: u64,
+    next: u64,
+    replies: Vec<Reply>,
+    /// Vectors of answered requests.
+    spare: Vec<Vec<Frame>>,
+    answered: u64,
+    clock: u64,
+}
+
+/// Runs a cell: so many requests, or as many as it has, after a warm-up.
+///
+/// # Errors
+/// When there can be no such array, or a request fails.
+pub fn measure(cell: &Cell, requests: Option<u64>) -> Result<Measured> {
+    let counts = Arc::new(Counts::default());
+    let mut client = Client::new(cell, &counts)?;
+    client.touch()?;
+    (0..cell.depth).for_each(|_| client.submit());
+    client.run(WARM_UP_BLOCKS / cell.blocks())?;
+    let before = (client.answered, counts.so_far());
+    let allocations = allocations::count();
+    let mut instructions = Instructions::start();
+    client.run(requests.unwrap_or(cell.requests()))?;
+    let instructions = instructions.as_mut().and_then(Instructions::count);
+    let allocations = allocations::count() - allocations;
+    let (read, written) = counts.so_far();
+    Ok(Measured {
+        requests: client.answered - before.0,
+        blocks_read: read - before.1.0,
+        blocks_written: written - before.1.1,
+        allocations,
+        instructions,
+    })
+}
+
+/// What lies at the beginning of each member.
+fn beginnings(cell: &Cell) -> Result<Vec<Beginning>> {
+    let wish = Wish {
+        version: Version::V1_2,
+        array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
+        shape: Shape { level: cell.level, layout: 2, size: 0, chunk: CHUNK_SECTORS, members: cell.members },
+        data_offset: Some(2048),
+        bitmap: if cell.bitmap { BitmapWish::Internal(None) } else { BitmapWish::None },
+        clean: true,
+    };
+    let blank = |role: u32| {
+        let uuid = Uuid([u8::try_from(role + 1).unwrap_or(0); 16]);
+        Some(Blank { sectors: MEMBER_SECTORS, uuid })
+    };
+    let blanks: Vec<Option<Blank>> = (0..cell.members).map(blank).collect();
+    let plans = plan(&wish, &blanks).map_err(|error| anyhow!("{}: {error}", cell.name))?;
+    plans.iter().flatten().map(beginning).collect()
+}
+
+fn beginning(member: &MemberPlan) -> Result<Beginning> {
+    let mut bytes = vec![0; 2048 * SECTOR_BYTES];
+    let mut put = |sector: u64, content: &[u8]| -> Result<()> {
+        let start = usize::try_from(sector)? * SECTOR_BYTES;
+        let into = bytes.get_mut(start..start + content.len());
+        into.context("superblock, bitmap and lists lie before the data")?.copy_from_slice(content);
+        Ok(())
+    };
+    for (sector, content) in &member.before {
+        put(*sector, content)?;
+    }
+    put(member.superblock.device.super_offset, &member.record())?;
+    Ok(Beginning(bytes))
+}
+
+impl<'a> Client<'a> {
+    fn new(cell: &'a Cell, counts: &Arc<Counts>) -> Result<Client<'a>> {
+        let media = beginnings(cell)?;
+        let members: Vec<Member> = media
+            .iter()
+            .map(|media| Member::read("member", media).map_err(|error| anyhow!("{error}")))
+            .collect::<Result<_>>()?;
+        let arrays = judge(&members);
+        let assembly = arrays.first().context("members of one array")?;
+        let mut engine = start(assembly, |_| false, Tuning::default())?;
+        (1..=cell.lost).for_each(|role| engine.fail_member(Role(role)));
+        let device = |seed| Box::new(QuietMember::new(MEMBER_SECTORS, Arc::clone(counts), seed));
+        let devices = (0..u64::from(cell.members)).map(|seed| Some(device(seed) as Box<dyn BlockDevice>));
+        let places = SPAN_BLOCKS.min(engine.blocks()) / cell.blocks();
+        Ok(Client {
+            cell,
+            volume: InPlaceVolume::new(engine, DeviceSet::new(devices.collect())),
+            random: Random::from_seed(9),
+            places,
+            next: 0,
+            replies: Vec::new(),
+            spare: Vec::new(),
+            answered: 0,
+            clock: 0,
+        })
+    }
+
+    fn submit(&mut self) {
+        let place = match self.cell.op {
+            Manner::SequentialWrite => self.next % self.places,
+            Manner::RandomWrite | Manner::RandomRead => self.random.below(self.places),
+        };
+        let (lba, blocks) = (Lba(place * self.cell.blocks()), self.cell.blocks());
+        let op = match self.cell.op {
+            Manner::RandomRead => RequestOp::Read { lba, blocks: u32::try_from(blocks).unwrap_or(1) },
+            Manner::RandomWrite | Manner::SequentialWrite => {
+                let mut frames = self.spare.pop().unwrap_or_default();
+                self.volume.frames().take_many(usize::try_from(blocks).unwrap_or(1), &mut frames);
+                RequestOp::Write { lba, frames, force_unit_access: false }
+            }
+        };
+        self.next += 1;
+        self.volume.submit(Instant(self.clock), Request { id: RequestId(self.next), op });
+    }
+
+    /// Writes a block of each region of a bitmap, for md's figures are those of bits that are set.
+    fn touch(&mut self) -> Result<()> {
+        for place in (0..SPAN_BLOCKS).step_by(REGION_BLOCKS).filter(|_| self.cell.bitmap) {
+            let frames = self.volume.frames().take_vec(1);
+            let op = RequestOp::Write { lba: Lba(place), frames, force_unit_access: false };
+            self.volume.submit(Instant(self.clock), Request { id: RequestId(0), op });
+            while !self.volume.is_at_rest() {
+                self.clock += 1_000;
+                self.volume.turn(Instant(self.clock), &mut self.replies);
+            }
+        }
+        ensure!(self.replies.iter().all(|reply| reply.outcome == Outcome::Done), "a write failed");
+        self.replies.clear();
+        Ok(())
+    }
+
+    /// Goes on until so many more requests are answered.
+    fn run(&mut self, requests: u64) -> Result<()> {
+        let until = self.answered + requests;
+        let mut idle = 0;
+        while self.answered < until {
+            let answered = self.answered;
+            self.turn()?;
+            idle = if self.answered > answered { 0 } else { idle + 1 };
+            ensure!(idle < TURNS_MAX, "{}: no answer: {}", self.cell.name, self.volume.engine.describe());
+        }
+        Ok(())
+    }
+
+    /// One turn of the volume; each answered request is followed by another.
+    fn turn(&mut self) -> Result<()> {
+        self.clock += 1_000;
+        let mut replies = std::mem::take(&mut self.replies);
+        let moved = self.volume.turn(Instant(self.clock), &mut replies);
+        if !moved && replies.is_empty() {
+            let next = self.volume.next_deadline();
+            self.clock = self.clock.max(next.map_or(0, |next| next.0));
+        }
+        for mut reply in replies.drain(..) {
+            ensure!(reply.outcome == Outcome::Done, "{}: a request failed", self.cell.name);
+            self.answered += 1;
+            self.volume.frames().give_many(&mut reply.frames);
+            self.spare.push(reply.frames);
+            self.submit();
+        }
+        self.replies = replies;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::md_cost::Cells;
+
+    #[test]
+    fn a_cell_counts_the_same_twice() {
+        let cells = Cells::load().unwrap();
+        let cell = cells.all.iter().find(|cell| cell.name == "r5-5+1/random-write-4k-qd32").unwrap();
+        let blocks = |measured: Measured| (measured.blocks_read, measured.blocks_written);
+        let first = measure(cell, Some(200)).unwrap();
+        assert!(first.requests >= 200 && first.blocks_written > 0);
+        assert_eq!(blocks(first), blocks(measure(cell, Some(200)).unwrap()));
+    }
+}
