@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab::array_run::Pattern;
 use lab::experiment::scheme;
 use server::{CORES_MAX, Listen};
@@ -32,7 +32,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Create an array of emulated drives if there is none, and serve it
+    /// Create an array on files if there is none, and serve it
     Up(Up),
     /// Create an array
     Create(Create),
@@ -90,12 +90,31 @@ pub struct Up {
     /// Directory of the array
     #[arg(long, default_value = "./zoneweave-data")]
     pub dir: PathBuf,
+    /// Engine of a new array
+    #[arg(long, value_enum, default_value = "log", value_name = "ENGINE")]
+    pub engine: EngineChoice,
     #[command(flatten)]
     pub scheme: Scheme,
     #[command(flatten)]
     pub areas: AreaOptions,
     #[command(flatten)]
     pub service: ServiceOptions,
+}
+
+impl Up {
+    /// True when a new array is to be of the in-place engine.
+    pub fn is_in_place(&self) -> bool {
+        self.engine == EngineChoice::Inplace
+    }
+}
+
+/// Engine of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// Log-structured, on emulated zoned drives
+    Log,
+    /// Parities updated in place, in the format of Linux md, on sparse files
+    Inplace,
 }
 
 /// Random write areas (ZRWA) of emulated drives.

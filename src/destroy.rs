@@ -88,7 +88,8 @@ fn expect_unused(path: &Path) -> Result<()> {
     }
 }
 
-fn is_agreed(dir: &Path, drives: usize) -> Result<bool> {
+/// Asks on the terminal.
+pub fn is_agreed(dir: &Path, drives: usize) -> Result<bool> {
     print!(
         "{}: all data of the array and its {drives} drives will be gone for good. Go on? [y/N] ",
         dir.display()

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use base::units::human_bytes;
 use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
 use block::md::examine::array_bytes;
-use block::md::superblock::{Identity, Shape};
+use block::md::superblock::{Identity, Shape, Superblock};
 use block::md::{Uuid, names};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,8 +19,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Bytes of a name on the media.
 const NAME_BYTES: usize = 32;
 
-/// Creates an array.
+/// Creates an array and says so.
 pub fn run(options: &Create) -> Result<Exit> {
+    let (superblock, missing) = create(options)?;
+    say(options, &superblock, missing);
+    Ok(if missing > 0 { Exit::Degraded } else { Exit::Well })
+}
+
+/// Creates an array; returns the superblock of a member, and how many members are missing.
+pub fn create(options: &Create) -> Result<(Superblock, usize)> {
     Description::expect_none(&options.dir)?;
     let missing = options.members.iter().filter(|path| is_missing(path)).count();
     let clean = clean(options, missing)?;
@@ -40,8 +47,8 @@ pub fn run(options: &Create) -> Result<Exit> {
     }
     members.iter().try_for_each(|(target, plan)| target.commit(plan))?;
     describe(options, &members)?.save(&options.dir)?;
-    say(options, &members, missing);
-    Ok(if missing > 0 { Exit::Degraded } else { Exit::Well })
+    let (_, MemberPlan { superblock, .. }) = members.first().context("members of the array")?;
+    Ok((superblock.clone(), missing))
 }
 
 fn is_missing(path: &Path) -> bool {
@@ -158,8 +165,7 @@ fn describe(options: &Create, members: &[(&Target, &MemberPlan)]) -> Result<Desc
     Ok(Description::new(array, tables))
 }
 
-fn say(options: &Create, members: &[(&Target, &MemberPlan)], missing: usize) {
-    let Some((_, MemberPlan { superblock, .. })) = members.first() else { return };
+fn say(options: &Create, superblock: &Superblock, missing: usize) {
     let shape = superblock.shape;
     let bytes = array_bytes(superblock).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
     println!(

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-const FILE: &str = "array.toml";
+/// Name of the description.
+pub const FILE: &str = "array.toml";
 const VERSION: u32 = 1;
 
 /// Format by which the description is told from that of an array of zoned drives.

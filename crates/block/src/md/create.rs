@@ -153,7 +153,8 @@ fn bitmap_room(sectors: u64) -> u64 {
 }
 
 /// First sector of the data where nothing is said: room for what lies before, and for a later reshape.
-fn default_data_offset(version: Version, sectors: u64, chunk: u32) -> u64 {
+#[must_use]
+pub fn default_data_offset(version: Version, sectors: u64, chunk: u32) -> u64 {
     if version == Version::V1_0 {
         return 0;
     }
