@@ -105,7 +105,9 @@ fn wish(options: &Create, clean: bool) -> Result<Wish> {
     let array = Identity {
         uuid: options.uuid.unwrap_or_else(random),
         name: name(options)?,
-        created: now.as_secs() & 0xff_ffff_ffff | u64::from(now.subsec_micros()) << 40,
+        // Without microseconds, though there is room for them: Linux gives mdadm the number as it is, and mdadm takes superblocks
+        // with another creation time for those of another array.
+        created: now.as_secs(),
     };
     let shape =
         Shape { level: options.level, layout, size: options.size, chunk, members: options.raid_devices };
