@@ -8,6 +8,7 @@ pub mod check;
 mod create;
 pub mod description;
 pub mod destroy;
+mod detail;
 mod device;
 mod examine;
 mod fail;
@@ -39,6 +40,10 @@ pub enum MdCommand {
     /// Members given together are judged as one array; devices are only read. Exit code 3 when it is degraded, 4 when it
     /// cannot be served, 6 when a device holds no superblock of md.
     Examine(Examine),
+    /// Print an array, served or not, in mdadm's words
+    ///
+    /// `zoneweave status` says more, and has JSON. Exit code 3 when the array is degraded, 4 when it cannot be served.
+    Detail(Detail),
     /// Make an array that Linux md assembles, on files or block devices that are there
     ///
     /// Words, units and defaults are those of `mdadm --create`, but for two: the policy is `bitmap` unless told otherwise, and
@@ -218,6 +223,15 @@ pub struct Read {
 }
 
 #[derive(Debug, Args)]
+pub struct Detail {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Names and values, as scripts read them
+    #[arg(long, short = 'Y')]
+    pub export: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Examine {
     /// Devices, partitions or files, or the directory of an array
     #[arg(required = true, value_name = "MEMBER")]
@@ -237,6 +251,7 @@ pub struct Examine {
 pub fn run(command: &MdCommand) -> Result<Exit> {
     match command {
         MdCommand::Examine(options) => examine::run(options),
+        MdCommand::Detail(options) => detail::run(options),
         MdCommand::Create(options) => create::run(options),
         MdCommand::Assemble(options) => assemble::run(options),
         MdCommand::Fail(options) => fail::run(options),

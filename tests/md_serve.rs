@@ -571,3 +571,66 @@ fn linux_md_takes_members_that_were_rebuilt_or_goes_on_with_them() {
         server.stop();
     }
 }
+
+/// In the guest: what mdadm says of the array, without a change of it.
+const GUEST_DETAILS: &str = "
+mdadm --assemble --readonly --run /dev/md0 /dev/ubd? 2>/dev/null
+mdadm --detail /dev/md0
+mdadm --detail --export /dev/md0
+mdadm --stop /dev/md0
+";
+
+#[test]
+fn details_are_those_of_mdadm() {
+    if !support::have(guest::TOOLS)
+        || !(support::is_root() || support::skip("a guest's root is made as root"))
+    {
+        return;
+    }
+    for (level, count, policy, is_degraded) in [("5", 3, "bitmap", false), ("6", 5, "resync", true)] {
+        let scratch = Scratch::new("md-detail");
+        let members = blanks(&scratch, count);
+        let dir = scratch.join("a");
+        let counted = count.to_string();
+        let fixed = ["--level", level, "--raid-devices", &counted, "--consistency-policy", policy];
+        let made = run_for(SOON, zoneweave().args(["md", "create"]).arg(&dir).args(fixed).args(&members));
+        assert_eq!(made.code(), Some(0), "{made}");
+        let server = Server::serve(&dir);
+        assert!(support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        if is_degraded {
+            assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
+        }
+        let served = ask(&["md", "detail", text(&dir)]);
+        assert!(served.stdout.contains(" Raid Level : raid"), "{served}");
+        server.stop();
+        let ours = |options: &[&str]| {
+            let mut command = zoneweave();
+            let said = run_for(SOON, command.args(["md", "detail"]).arg(&dir).args(options).env("TZ", "UTC"));
+            assert_eq!(said.code(), Some(if is_degraded { 3 } else { 0 }), "{said}");
+            said.stdout
+        };
+        let there: Vec<PathBuf> =
+            (0..count).filter(|role| !is_degraded || *role != 1).map(|role| members[role].clone()).collect();
+        let said = guest::run(scratch.path(), &there, GUEST_DETAILS, &[]).stdout.replace('\r', "");
+        let whole: Vec<&str> = said.lines().skip_while(|line| *line != "/dev/md0:").collect();
+        // Devices have other names and numbers there.
+        let lines = |text: &str| -> Vec<String> {
+            let lines = text.lines().skip(1).take_while(|line| !line.contains("Number   Major"));
+            lines.map(|line| line.trim_end().to_owned()).collect()
+        };
+        assert_eq!(lines(&ours(&[])), lines(&whole.join("\n")), "{said}");
+        let row = |line: &str| -> Option<(String, String, String)> {
+            let mut words = line.split_whitespace().filter(|word| !word.starts_with('/'));
+            let (number, role) = (words.next()?, words.nth(2)?);
+            Some((number.to_owned(), role.to_owned(), words.collect::<Vec<_>>().join(" ")))
+        };
+        let table = |text: &str| -> Vec<_> {
+            let lines = text.lines().skip_while(|line| !line.contains("Number   Major")).skip(1);
+            lines.take_while(|line| !line.contains('=')).filter_map(row).collect()
+        };
+        assert_eq!(table(&ours(&[])), table(&whole.join("\n")), "{said}");
+        for line in ours(&["--export"]).lines().filter(|line| !line.starts_with("MD_DEV")) {
+            assert!(said.lines().any(|other| other == line), "{line}: {said}");
+        }
+    }
+}

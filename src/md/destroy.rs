@@ -66,7 +66,9 @@ fn own_members(description: &Description, dir: &Path) -> Result<Vec<Target>> {
             Err(error) => return Err(error),
         };
         match Member::read("", target.media()) {
-            Ok(member) if member.superblock().array.uuid.to_string() == description.uuid => targets.push(target),
+            Ok(member) if member.superblock().array.uuid.to_string() == description.uuid => {
+                targets.push(target)
+            }
             _ => log::warn!("{} is no member of this array: left alone", path.display()),
         }
     }

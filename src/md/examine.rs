@@ -3,14 +3,13 @@
 use super::Examine;
 use super::description;
 use super::device::Device;
+use super::words::local_time;
 use crate::exit::{self, Exit};
 use anyhow::Result;
 use block::md::assembly::{self, Assembly, Part};
 use block::md::examine;
 use block::md::member::{Member, NotAMember};
 use block::md::superblock::seconds;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::path::Path;
 
@@ -93,16 +92,6 @@ fn text(options: &Examine, members: &[Member], arrays: &[Assembly<'_>]) -> Resul
         text += "\n";
     }
     Ok(text)
-}
-
-/// Time as `ctime` gives it, in the time zone of whoever asks.
-fn local_time(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    let time = time.map(|time| time.to_zoned(TimeZone::system()));
-    time.map_or_else(
-        || format!("{seconds} s after 1970"),
-        |time| time.strftime("%a %b %e %H:%M:%S %Y").to_string(),
-    )
 }
 
 #[derive(Debug, Serialize)]

@@ -23,7 +23,9 @@ const CHUNK_SECTORS: u32 = 128;
 pub fn run(options: &Up) -> Result<Exit> {
     let dir = options.dir.display();
     if options.areas.zrwa_window.is_some() {
-        return Err(Exit::Usage.error("--zrwa-window is for emulated zoned drives; this array is of Linux md"));
+        return Err(
+            Exit::Usage.error("--zrwa-window is for emulated zoned drives; this array is of Linux md")
+        );
     }
     if description::is_in(&options.dir) {
         let Scheme { drives, level, size } = &options.scheme;
@@ -50,7 +52,11 @@ fn make(options: &Up) -> Result<()> {
     plan.room().expect_on_host(&paths, false)?;
     let mut made = Vec::new();
     let done = paths.iter().try_for_each(|path| {
-        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| in_the_way(path, &error))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|error| in_the_way(path, &error))?;
         made.push(path);
         file.set_len(plan.file_sectors * SECTOR_BYTES_U64).with_context(|| path.display().to_string())
     });

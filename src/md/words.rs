@@ -3,6 +3,8 @@
 use block::md::names;
 use block::md::superblock::Version;
 use block::md::{SECTOR_BYTES_U64, Uuid};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 /// Bytes of a number that counts KiB unless a unit follows: K, M, G or T.
 pub fn kibibytes(text: &str) -> Result<u64, String> {
@@ -71,6 +73,16 @@ pub fn uuid(text: &str) -> Result<Uuid, String> {
     let number =
         u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32 && !digits.starts_with('+'));
     number.map(|number| Uuid(number.to_be_bytes())).ok_or_else(wrong)
+}
+
+/// Time as `ctime` gives it, in the time zone of whoever asks.
+pub fn local_time(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let time = time.map(|time| time.to_zoned(TimeZone::system()));
+    time.map_or_else(
+        || format!("{seconds} s after 1970"),
+        |time| time.strftime("%a %b %e %H:%M:%S %Y").to_string(),
+    )
 }
 
 #[cfg(test)]
