@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Programs that [`run`] needs.
-pub const TOOLS: &[&str] = &["linux.uml", "mdadm", "busybox", "modprobe", "cpio", "ldd", "mknod"];
+pub const TOOLS: &[&str] = &["linux.uml", "mdadm", "dmsetup", "busybox", "modprobe", "cpio", "ldd", "mknod"];
 
 /// Longest time that a guest may take.
 const GUEST_MAX: Duration = Duration::from_secs(120);
@@ -44,17 +44,20 @@ fn initrd(scratch: &Path, script: &str, data: &[u8]) -> PathBuf {
     writeln!(make, "set -e; mkdir -p {at}/bin {at}/dev {at}/proc {at}/sys {at}/run {at}/modules {at}/lib64")
         .unwrap();
     writeln!(make, "ln -s lib64 {at}/lib; mknod {at}/dev/console c 5 1").unwrap();
-    writeln!(make, "cp \"$(command -v busybox)\" \"$(command -v mdadm)\" {at}/bin/").unwrap();
+    writeln!(make, "for program in busybox mdadm dmsetup; do cp \"$(command -v $program)\" {at}/bin/; done")
+        .unwrap();
     // Libraries are found by their names in one folder.
     writeln!(
         make,
-        "for lib in $(ldd $(command -v mdadm) | grep -o '/[^ ]*'); do cp -L $lib {at}/lib64/; done"
+        "for program in mdadm dmsetup; do ldd \"$(command -v $program)\"; done | sed -n 's/^[^/]*\\(\\/[^ ]*\\) .*/\\1/p' | \
+         sort -u | while read -r library; do cp -L $library {at}/lib64/; done"
     )
     .unwrap();
     writeln!(make, "mkdir -p {at}.tree/lib; ln -sfn {MODULES} {at}.tree/lib/modules; n=100").unwrap();
     writeln!(
         make,
-        "modprobe -d {at}.tree -S $(ls {MODULES}) --show-depends raid456 | sed -n 's/^insmod \\([^ ]*\\).*/\\1/p' | \
+        "for module in raid456 dm-delay; do modprobe -d {at}.tree -S $(ls {MODULES}) --show-depends $module; done | \
+         sed -n 's/^insmod \\([^ ]*\\).*/\\1/p' | \
          while read -r module; do cp $module {at}/modules/$n-module.ko; n=$((n+1)); done"
     )
     .unwrap();

@@ -5,7 +5,7 @@
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, sim, bench, fuzz, sanitize, ci
+//! test, sim, md, siege, bench, fuzz, sanitize, ci
 //! same/     whether two commits do the same
 //! mutants   deliberate bugs that the simulator must find
 //! ```
@@ -13,6 +13,7 @@
 mod bench;
 mod ci;
 mod fuzz;
+mod md;
 mod mutants;
 mod phase;
 mod same;
@@ -98,6 +99,15 @@ const COMMANDS: &[Command] = &[
                write (tests/siege.rs). ZONEWEAVE_SEED repeats a run. CI does each \
                trouble once, among the end-to-end tests.",
         run: Run::With("SECONDS", siege::run),
+    },
+    Command {
+        name: "md",
+        line: "arrays of md held against Linux itself: 2 rounds of each match, or as many as said",
+        help: "The tests of arrays in md's format: arrays that the kernel wrote, mdadm on ours, and Linux md in user mode, \
+               which takes turns with\nus to write arrays of all levels, six layouts and each policy (tests/md_ping_pong.rs). Here \
+               the server is killed, there the kernel\npanics while a member holds writes back; each side then has to find all that was \
+               acknowledged, and right parities.\nAs root on Debian. CI plays two matches once.",
+        run: Run::With("ROUNDS", md::run),
     },
     Command {
         name: "bench",

@@ -38,11 +38,12 @@ const TOOLS: &[Tool] = &[
     Tool { probe: Probe::Program("prlimit"), package: "util-linux", tests: "hostile, siege" },
     Tool { probe: Probe::Program("redis-cli"), package: "redis-tools", tests: "cache" },
     Tool { probe: Probe::Program("redis-benchmark"), package: "redis-tools", tests: "cache" },
-    Tool { probe: Probe::Program("linux.uml"), package: "user-mode-linux", tests: "md_serve" },
-    Tool { probe: Probe::Program("mdadm"), package: "mdadm", tests: "md_serve" },
-    Tool { probe: Probe::Program("busybox"), package: "busybox-static", tests: "md_serve" },
-    Tool { probe: Probe::Program("cpio"), package: "cpio", tests: "md_serve" },
-    Tool { probe: Probe::Program("modprobe"), package: "kmod", tests: "md_serve" },
+    Tool { probe: Probe::Program("linux.uml"), package: "user-mode-linux", tests: "md_serve, md_ping_pong" },
+    Tool { probe: Probe::Program("mdadm"), package: "mdadm", tests: "md_serve, md_ping_pong" },
+    Tool { probe: Probe::Program("dmsetup"), package: "dmsetup", tests: "md_serve, md_ping_pong" },
+    Tool { probe: Probe::Program("busybox"), package: "busybox-static", tests: "md_serve, md_ping_pong" },
+    Tool { probe: Probe::Program("cpio"), package: "cpio", tests: "md_serve, md_ping_pong" },
+    Tool { probe: Probe::Program("modprobe"), package: "kmod", tests: "md_serve, md_ping_pong" },
     Tool { probe: Probe::Program("setpriv"), package: "util-linux", tests: "finding" },
 ];
 
