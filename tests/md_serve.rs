@@ -634,3 +634,40 @@ fn details_are_those_of_mdadm() {
         }
     }
 }
+
+#[test]
+fn an_array_to_try_takes_one_command_and_goes_with_another() {
+    let scratch = Scratch::new("md-up");
+    let dir = scratch.join("a");
+    let up = |options: &[&str]| ask(&[&["up", "--engine", "inplace", "--dir", text(&dir)], options].concat());
+    for (options, code, said) in [
+        (&["--level", "raid0"][..], 2, "raid4, raid5 or raid6"),
+        (&["--level", "raid6", "--drives", "3"], 2, "RAID-6 from 4"),
+        (&["--size", "1000000TiB"], 4, "are free"),
+    ] {
+        let refused = up(options);
+        assert!(refused.code() == Some(code) && refused.stderr.contains(said), "{refused}");
+        assert!(!dir.exists(), "{options:?} left something behind");
+    }
+    let options = ["--engine", "inplace", "--size", "64MiB", "--level", "raid6", "--drives", "5"];
+    let server = Server::up(&dir, &options);
+    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    assert!((64 << 20..65 << 20).contains(&bytes), "{bytes}");
+    let content = write_here_and_there(&server, vec![0; bytes]);
+    let refused = ask(&["destroy", text(&dir), "--yes"]);
+    assert!(refused.code() == Some(5) && refused.stderr.contains("being served"), "{refused}");
+    server.stop();
+    let server = Server::up(&dir, &["--engine", "inplace"]);
+    assert!(read_all(&server, bytes) == content, "after a stop");
+    server.stop();
+    let checked = ask(&["check", text(&dir)]);
+    assert!(checked.code() == Some(0) && checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
+    // A member elsewhere stays, without superblock.
+    let elsewhere = scratch.join("elsewhere");
+    std::fs::rename(dir.join("member-1.img"), &elsewhere).unwrap();
+    let described = std::fs::read_to_string(dir.join("array.toml")).unwrap();
+    std::fs::write(dir.join("array.toml"), described.replace("member-1.img", text(&elsewhere))).unwrap();
+    assert_eq!(ask(&["destroy", text(&dir), "--yes"]).code(), Some(0));
+    assert!(!dir.exists() && elsewhere.exists());
+    assert_eq!(ask(&["md", "examine", text(&elsewhere)]).code(), Some(6));
+}

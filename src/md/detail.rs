@@ -123,11 +123,11 @@ impl OfArray<'_> {
                 "rebuilding" => "spare rebuilding",
                 _ => "removed",
             };
-            let number = row.path.as_deref().and_then(|path| self.number(path));
-            let Some((number, path)) = number.zip(row.path.as_deref()).filter(|_| word != "removed") else {
+            let Some(member) = self.member(row.role).filter(|_| word != "removed") else {
                 writeln!(text, "       -       0        0    {:>5}      {word}", row.role)?;
                 continue;
             };
+            let (number, path) = (member.superblock().device.number.0, &member.name);
             let (major, minor) = device_numbers(path);
             writeln!(
                 text,
@@ -188,10 +188,10 @@ impl OfArray<'_> {
         self.assembly.devices.iter().filter(|(_, part)| *part == Part::Spare).map(|(member, _)| *member)
     }
 
-    /// Number of the device at a path, as its superblock says.
-    fn number(&self, path: &str) -> Option<u32> {
-        let mut members = self.assembly.devices.iter().map(|(member, _)| *member);
-        members.find(|member| member.name == path).map(|member| member.superblock().device.number.0)
+    fn member(&self, role: u16) -> Option<&Member> {
+        let is_of =
+            |part: &Part| matches!(part, Part::Active(own) | Part::Recovering(own, _) if own.0 == role);
+        self.assembly.devices.iter().find(|(_, part)| is_of(part)).map(|(member, _)| *member)
     }
 }
 

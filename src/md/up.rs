@@ -47,9 +47,10 @@ pub fn run(options: &Up) -> Result<Exit> {
 fn make(options: &Up) -> Result<()> {
     let plan = Plan::of(&options.scheme)?;
     let dir = &options.dir;
-    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let was_there = dir.exists();
     let paths: Vec<PathBuf> = (0..plan.members).map(|role| dir.join(format!("member-{role}.img"))).collect();
     plan.room().expect_on_host(&paths, false)?;
+    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     let mut made = Vec::new();
     let done = paths.iter().try_for_each(|path| {
         let file = OpenOptions::new()
@@ -63,6 +64,9 @@ fn make(options: &Up) -> Result<()> {
     let done = done.and_then(|()| create(&plan.create(dir, &paths)?));
     if done.is_err() {
         made.into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+        if !was_there {
+            let _ = std::fs::remove_dir(dir);
+        }
     }
     done.map(drop)
 }
