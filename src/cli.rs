@@ -8,6 +8,7 @@ use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
 use crate::md::MdCommand;
 use crate::md_cost::MdCost;
+use crate::md_speed::MdSpeed;
 use crate::probe::Probe;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
@@ -427,6 +428,10 @@ pub enum LabCommand {
     /// Members do nothing, on one core, in a closed loop. Exit code 1 when a bar is missed: blocks of members at most md's,
     /// instructions as the issue asks where it does, no allocations.
     MdCost(MdCost),
+    /// Speed of the in-place engine on modelled drives, in virtual time, beside what the drives leave possible
+    ///
+    /// Exit code 1 when a bar is missed.
+    MdSpeed(MdSpeed),
     /// Memory that the engine's structures take per TiB, beside the formulas of the ZapRAID paper
     Memory(MemoryRun),
     /// Virtual time and memory that a mount takes after a crash, with a checkpoint and without

@@ -3,7 +3,7 @@
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
 use crate::experiment;
-use crate::{contest, explain, md_cost};
+use crate::{contest, explain, md_cost, md_speed};
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use drive::timing::Profile;
@@ -18,6 +18,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
     match command {
         LabCommand::NullWrite(options) => null_write(options)?,
         LabCommand::MdCost(options) => return md_cost::run(options),
+        LabCommand::MdSpeed(options) => return md_speed::run(options),
         LabCommand::Memory(options) => memory_run(options)?,
         LabCommand::Mount(options) => mount_run(options)?,
         LabCommand::NbdCompare(options) => nbd_compare(options)?,

@@ -25,6 +25,7 @@ mod leftover;
 mod lines;
 mod md;
 mod md_cost;
+mod md_speed;
 mod probe;
 mod progress;
 mod raw;

@@ -4,8 +4,9 @@ use super::cells::{Cell, Manner};
 use super::member::{Counts, QuietMember};
 use crate::allocations;
 use crate::instructions::Instructions;
-use anyhow::{Context, Result, anyhow, ensure};
-use array::inplace::start::{Tuning, start};
+use crate::md_array::NewArray;
+use anyhow::{Context, Result, ensure};
+use array::inplace::start::Tuning;
 use array::inplace::volume::InPlaceVolume;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::frame::Frame;
@@ -14,11 +15,7 @@ use base::time::Instant;
 use base::units::Lba;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
-use block::md::assembly::judge;
-use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
-use block::md::member::Member;
-use block::md::superblock::{Identity, Shape, Version};
-use block::md::{Media, ReadFailed, Role, SECTOR_BYTES, Uuid};
+use block::md::Role;
 use std::sync::Arc;
 
 /// Blocks in which requests lie: the first 10^9 bytes.
@@ -48,23 +45,6 @@ pub struct Measured {
     pub allocations: u64,
     /// Instructions, where the machine counts them.
     pub instructions: Option<u64>,
-}
-
-/// A member's first sectors; zeros behind them.
-struct Beginning(Vec<u8>);
-
-impl Media for Beginning {
-    fn sectors(&self) -> u64 {
-        MEMBER_SECTORS
-    }
-
-    fn read(&self, sector: u64, into: &mut [u8]) -> Result<(), ReadFailed> {
-        let start = usize::try_from(sector).unwrap_or(usize::MAX).saturating_mul(SECTOR_BYTES);
-        let bytes = self.0.get(start..).unwrap_or(&[]);
-        into.fill(0);
-        into.iter_mut().zip(bytes).for_each(|(into, byte)| *into = *byte);
-        Ok(())
-    }
 }
 
 /// Client in a closed loop.
@@ -108,50 +88,17 @@ pub fn measure(cell: &Cell, requests: Option<u64>) -> Result<Measured> {
     })
 }
 
-/// What lies at the beginning of each member.
-fn beginnings(cell: &Cell) -> Result<Vec<Beginning>> {
-    let wish = Wish {
-        version: Version::V1_2,
-        array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
-        shape: Shape { level: cell.level, layout: 2, size: 0, chunk: CHUNK_SECTORS, members: cell.members },
-        data_offset: Some(2048),
-        bitmap: if cell.bitmap { BitmapWish::Internal(None) } else { BitmapWish::None },
-        clean: true,
-    };
-    let blank = |role: u32| {
-        let uuid = Uuid([u8::try_from(role + 1).unwrap_or(0); 16]);
-        Some(Blank { sectors: MEMBER_SECTORS, uuid })
-    };
-    let blanks: Vec<Option<Blank>> = (0..cell.members).map(blank).collect();
-    let plans = plan(&wish, &blanks).map_err(|error| anyhow!("{}: {error}", cell.name))?;
-    plans.iter().flatten().map(beginning).collect()
-}
-
-fn beginning(member: &MemberPlan) -> Result<Beginning> {
-    let mut bytes = vec![0; 2048 * SECTOR_BYTES];
-    let mut put = |sector: u64, content: &[u8]| -> Result<()> {
-        let start = usize::try_from(sector)? * SECTOR_BYTES;
-        let into = bytes.get_mut(start..start + content.len());
-        into.context("superblock, bitmap and lists lie before the data")?.copy_from_slice(content);
-        Ok(())
-    };
-    for (sector, content) in &member.before {
-        put(*sector, content)?;
-    }
-    put(member.superblock.device.super_offset, &member.record())?;
-    Ok(Beginning(bytes))
-}
-
 impl<'a> Client<'a> {
     fn new(cell: &'a Cell, counts: &Arc<Counts>) -> Result<Client<'a>> {
-        let media = beginnings(cell)?;
-        let members: Vec<Member> = media
-            .iter()
-            .map(|media| Member::read("member", media).map_err(|error| anyhow!("{error}")))
-            .collect::<Result<_>>()?;
-        let arrays = judge(&members);
-        let assembly = arrays.first().context("members of one array")?;
-        let mut engine = start(assembly, |_| false, Tuning::default())?;
+        let array = NewArray {
+            level: cell.level,
+            members: cell.members,
+            chunk_sectors: CHUNK_SECTORS,
+            sectors: MEMBER_SECTORS,
+            bitmap: cell.bitmap.then_some(None),
+            is_clean: true,
+        };
+        let mut engine = array.engine(Tuning::default()).with_context(|| cell.name.clone())?;
         (1..=cell.lost).for_each(|role| engine.fail_member(Role(role)));
         let device = |seed| Box::new(QuietMember::new(MEMBER_SECTORS, Arc::clone(counts), seed));
         let devices = (0..u64::from(cell.members)).map(|seed| Some(device(seed) as Box<dyn BlockDevice>));
