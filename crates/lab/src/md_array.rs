@@ -5,13 +5,14 @@ use array::inplace::InPlace;
 use array::inplace::start::{Tuning, start};
 use block::md::assembly::judge;
 use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
+use block::md::geometry::Geometry;
 use block::md::join::join;
 use block::md::member::Member;
 use block::md::superblock::{Identity, Shape, Superblock, Version};
 use block::md::{Media, ReadFailed, SECTOR_BYTES, Uuid};
 
 /// First sector of the data: superblock, bitmap and lists have a MiB.
-const DATA_OFFSET: u64 = 2048;
+pub const DATA_OFFSET: u64 = 2048;
 
 /// Array that is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,22 @@ impl NewArray {
         Ok(start(assembly, |_| false, tuning)?)
     }
 
+    /// Where blocks lie.
+    ///
+    /// # Panics
+    /// When there can be no such array.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        let size =
+            (self.sectors - DATA_OFFSET) / u64::from(self.chunk_sectors) * u64::from(self.chunk_sectors);
+        Geometry::of(&self.shape(size)).expect("an array that can be made")
+    }
+
+    fn shape(&self, size: u64) -> Shape {
+        let &NewArray { level, members, chunk_sectors: chunk, .. } = self;
+        Shape { level, layout: if level == 4 { 0 } else { 2 }, size, chunk, members }
+    }
+
     /// Superblock of an empty device that joins the array; it has no bitmap.
     ///
     /// # Errors
@@ -77,11 +94,11 @@ impl NewArray {
     }
 
     fn plans(&self) -> Result<Vec<MemberPlan>> {
-        let &NewArray { level, members, chunk_sectors: chunk, sectors, bitmap, is_clean } = self;
+        let &NewArray { members, sectors, bitmap, is_clean, .. } = self;
         let wish = Wish {
             version: Version::V1_2,
             array: Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_700_000_000 },
-            shape: Shape { level, layout: if level == 4 { 0 } else { 2 }, size: 0, chunk, members },
+            shape: self.shape(0),
             data_offset: Some(DATA_OFFSET),
             bitmap: bitmap.map_or(BitmapWish::None, BitmapWish::Internal),
             clean: is_clean,

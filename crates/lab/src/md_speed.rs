@@ -4,7 +4,8 @@
 //!   rows ──> rig: engine, clients in a closed loop ──> modelled devices
 //!     └────> bare: the same clients, who send the member commands of a request themselves ──> modelled devices
 //! ```
-//! [`bare`] clients know no stripes in work, no parities and no bitmap: what they reach is the bound. The engine's share of it is the
+//! [`bare`] clients ask the same places on the members, and know no stripes in work, no parities and no bitmap: what they reach is the
+//! bound. Places matter: with 3+1 members and chunks of 64 KiB a quarter of each modelled drive's dies holds parities only. The engine's share of it is the
 //! figure of a [`Row`], and the row says what share is wanted. Time is that of the drives; processor time is counted elsewhere
 //! (`lab md-cost`). A row, a profile and a seed give the same numbers to the bit.
 

@@ -3,12 +3,13 @@
 use super::bare::{self, Part, Steps};
 use super::rig::{Load, Rig, device};
 use super::{Figure, Report, Setup};
-use crate::md_array::NewArray;
+use crate::md_array::{DATA_OFFSET, NewArray};
 use crate::precise::precise_u64;
 use crate::workload::{Measured, whole_ns};
 use anyhow::{Context, Result};
 use base::random::Random;
 use base::time::Instant;
+use block::md::geometry::{Chunk, Geometry};
 use block::md::{Role, SECTOR_BYTES_U64};
 
 /// Sectors of a member, 8 GiB.
@@ -132,18 +133,23 @@ fn writes(blocks: u64, clients: u32) -> Load {
     Load { is_read: false, blocks, clients }
 }
 
-/// Parts of one block on different members.
-fn parts(random: &mut Random, members: u32, count: usize, is_read: bool) -> Vec<Part> {
-    let block = random.below(MEMBER_BLOCKS);
-    let first = random.index(usize::try_from(members).expect("a count of members"));
-    let member = |step: usize| (first + step) % usize::try_from(members).expect("a count of members");
-    (0..count).map(|step| Part { member: member(step), is_read, block, blocks: 1 }).collect()
+/// A block of the volume at random: its place on its member, then those of its parities.
+fn places(random: &mut Random, geometry: &Geometry) -> Vec<Part> {
+    let chunks = geometry.stripes() * u64::from(geometry.data_chunks());
+    let found = geometry.locate(Chunk(random.below(chunks)));
+    let block = DATA_OFFSET / 8 + found.stripe.0 * CHUNK_BLOCKS + random.below(CHUNK_BLOCKS);
+    let members = [Some(found.member), Some(found.p), found.q].into_iter().flatten();
+    members.map(|role| Part { member: role.index(), is_read: true, block, blocks: 1 }).collect()
+}
+
+fn to_write(parts: &[Part]) -> Vec<Part> {
+    parts.iter().map(|part| Part { is_read: false, ..*part }).collect()
 }
 
 /// Reads, then writes of the same blocks.
-fn modify(random: &mut Random, members: u32, count: usize) -> Steps {
-    let reads = parts(random, members, count, true);
-    let writes = reads.iter().map(|part| Part { is_read: false, ..*part }).collect();
+fn modify(random: &mut Random, geometry: &Geometry) -> Steps {
+    let reads = places(random, geometry);
+    let writes = to_write(&reads);
     vec![reads, writes]
 }
 
@@ -160,10 +166,11 @@ fn share(ours: &Measured, bound: &Measured, of_what: &'static str) -> Vec<Figure
 
 fn lone_write(setup: &Setup) -> Result<Vec<Figure>> {
     let ours = Rig::new(setup, &array(5, 4), 0)?.run(writes(1, 1), setup.span_us)?;
+    let geometry = array(5, 4).geometry();
     let bare = |steps: &mut dyn FnMut(&mut Random) -> Steps| bare::run(setup, (4, SECTORS), (1, 4096), steps);
-    let both = bare(&mut |random| modify(random, 4, 2))?;
-    let read = bare(&mut |random| vec![parts(random, 4, 1, true)])?;
-    let write = bare(&mut |random| vec![parts(random, 4, 1, false)])?;
+    let both = bare(&mut |random| modify(random, &geometry))?;
+    let read = bare(&mut |random| vec![places(random, &geometry)[..1].to_vec()])?;
+    let write = bare(&mut |random| vec![to_write(&places(random, &geometry)[..1])])?;
     Ok(vec![
         Figure { what: "beyond", value: ours.mean_us() - both.mean_us(), unit: "us" },
         Figure { what: "engine, mean", value: ours.mean_us(), unit: "us" },
@@ -178,9 +185,9 @@ fn lone_write(setup: &Setup) -> Result<Vec<Figure>> {
 }
 
 fn random_write(setup: &Setup, level: i32, members: u32) -> Result<Vec<Figure>> {
-    let pieces = if level == 6 { 3 } else { 2 };
     let ours = Rig::new(setup, &array(level, members), 0)?.run(writes(1, CLIENTS), setup.span_us)?;
-    let draw = &mut |random: &mut Random| modify(random, members, pieces);
+    let geometry = array(level, members).geometry();
+    let draw = &mut |random: &mut Random| modify(random, &geometry);
     let bound = bare::run(setup, (members, SECTORS), (CLIENTS, 4096), draw)?;
     Ok(share(&ours, &bound, "drives"))
 }
@@ -200,11 +207,11 @@ fn large_writes(setup: &Setup, blocks: u64) -> Result<Vec<Figure>> {
 fn random_read(setup: &Setup, lost: u16) -> Result<Vec<Figure>> {
     let load = Load { is_read: true, blocks: 1, clients: CLIENTS };
     let ours = Rig::new(setup, &array(5, 4), lost)?.run(load, setup.span_us)?;
+    let geometry = array(5, 4).geometry();
     let mut draw = |random: &mut Random| {
-        let one = parts(random, 4, 1, true);
-        let is_lost = lost > 0 && one[0].member == 0;
-        let others = |member| Part { member, ..one[0] };
-        vec![if is_lost { (1..4).map(others).collect() } else { one }]
+        let one = places(random, &geometry)[0];
+        let is_lost = lost > 0 && one.member == 0;
+        vec![if is_lost { (1..4).map(|member| Part { member, ..one }).collect() } else { vec![one] }]
     };
     let bound = bare::run(setup, (4, SECTORS), (CLIENTS, 4096), &mut draw)?;
     Ok(share(&ours, &bound, "drives"))
