@@ -440,7 +440,7 @@ pub enum LabCommand {
     NbdCompare(NbdCompare),
     /// An array on modelled drives in virtual time
     Array(ArrayRun),
-    /// Experiments of the ZapRAID paper on modelled drives in virtual time, beside its figures
+    /// Experiments of the ZapRAID and StRAID papers on modelled drives in virtual time, beside its figures
     Run(ExperimentRun),
     /// The adaptive policy against every fixed configuration, in settings that a seed draws
     ///

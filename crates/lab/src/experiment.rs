@@ -38,6 +38,7 @@ pub mod rig;
 pub mod scheme;
 mod search;
 pub mod setting;
+mod straid;
 mod student;
 mod text;
 mod wall_load;
@@ -161,6 +162,10 @@ pub const ALL: &[Experiment] = &[
     exp9::EXPERIMENT,
     exp10::EXPERIMENT,
     beyond::EXPERIMENT,
+    straid::fig10::EXPERIMENT,
+    straid::fig11::EXPERIMENT,
+    straid::fig16::EXPERIMENT,
+    straid::fig21::EXPERIMENT,
 ];
 
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software

@@ -9,8 +9,8 @@
 //! figure of a [`Row`], and the row says what share is wanted. Time is that of the drives; processor time is counted elsewhere
 //! (`lab md-cost`). A row, a profile and a seed give the same numbers to the bit.
 
-mod bare;
-mod rig;
+pub(crate) mod bare;
+pub(crate) mod rig;
 mod rows;
 
 pub use rows::{ROWS, Row};

@@ -42,6 +42,9 @@ pub const INDEX_RESIDENT: Metric = metric("index_resident_percent", "%");
 /// Blocks written to drives per block written by clients: data, parity and everything else.
 pub const DRIVE_WRITES: Metric = metric("drive_writes_per_client_write", "x");
 
+/// Blocks read from drives for writes, per block written by clients.
+pub const DRIVE_READS: Metric = metric("drive_reads_per_client_write", "x");
+
 /// A value of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {

@@ -9,7 +9,7 @@ use crate::report::parts::{self, escaped, unit};
 use std::fmt::Write;
 
 pub fn render(report: &Report) -> String {
-    let mut page = parts::begin("Experiments of the ZapRAID paper");
+    let mut page = parts::begin("Experiments of published designs");
     let _ = writeln!(
         page,
         "<p>{}, run again on modelled drives, in virtual time unless an experiment says otherwise: {} seeds each, scale {}, means with 95 % confidence \

@@ -1,17 +1,18 @@
-//! What the ZapRAID paper says of its design and experiments, as data: `crates/lab/data/zapraid-experiments.toml`. What it
-//! says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
+//! What papers say of their designs and experiments, as data: `crates/lab/data/zapraid-experiments.toml` and
+//! `straid-experiments.toml`. What the first says of a single drive stands where the drive model is held against it, in `zapraid.toml`.
 
 use crate::characterise::FIGURE_2;
 use crate::characterise::published as drives;
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../data/zapraid-experiments.toml");
+const STRAID: &str = include_str!("../../data/straid-experiments.toml");
 
 /// All numbers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The paper.
+    /// The papers.
     pub paper: String,
     #[serde(rename = "number")]
     numbers: Vec<Number>,
@@ -100,6 +101,9 @@ impl Published {
     #[must_use]
     pub fn load() -> Published {
         let mut published: Published = toml::from_str(TEXT).expect("the built-in numbers are tested");
+        let straid: Published = toml::from_str(STRAID).expect("the built-in numbers are tested");
+        published.paper = format!("{}; {}", published.paper, straid.paper);
+        published.numbers.extend(straid.numbers);
         let of_drives = drives::Published::load();
         let of_figure = of_drives.numbers().filter(|number| number.finding == FIGURE_2.id);
         published.numbers.extend(of_figure.map(Number::of_drive));
@@ -113,7 +117,7 @@ impl Published {
     #[must_use]
     pub fn number(&self, id: &str) -> &Number {
         let found = self.numbers.iter().find(|number| number.id == id);
-        found.unwrap_or_else(|| panic!("crates/lab/data/zapraid-experiments.toml has no number `{id}`"))
+        found.unwrap_or_else(|| panic!("no paper has a number `{id}`"))
     }
 
     /// All numbers.

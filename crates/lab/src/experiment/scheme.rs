@@ -17,6 +17,8 @@ pub enum Scheme {
     ZoneAppendOnly,
     /// Our own: chunks, segments and modes are the engine's choice, whatever the setting says.
     Adaptive,
+    /// Parities updated in place, in md's format: the engine of ordinary drives.
+    InPlace,
     /// A baseline after RAIZN, which is no log: see [`Raizn`].
     Raizn(Raizn),
 }
@@ -54,6 +56,7 @@ impl Scheme {
             Scheme::ZoneWriteOnly => "zone-write-only",
             Scheme::ZoneAppendOnly => "zone-append-only",
             Scheme::Adaptive => "adaptive",
+            Scheme::InPlace => "inplace",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
             Scheme::Raizn(Raizn::OutOfBand) => "raizn-oob",
             Scheme::Raizn(Raizn::Merged) => "raizn-merged",
@@ -64,9 +67,11 @@ impl Scheme {
     #[must_use]
     pub fn append_use(self) -> AppendUse {
         match self {
-            Scheme::ZapRaid | Scheme::ZoneWriteOnly | Scheme::Raizn(_) | Scheme::Adaptive => {
-                AppendUse::OneSmall
-            }
+            Scheme::ZapRaid
+            | Scheme::ZoneWriteOnly
+            | Scheme::Raizn(_)
+            | Scheme::Adaptive
+            | Scheme::InPlace => AppendUse::OneSmall,
             Scheme::ZoneAppendOnly => AppendUse::All,
         }
     }
@@ -76,7 +81,7 @@ impl Scheme {
     pub fn group_stripes(self, group: Option<u32>, stripes: u32) -> u32 {
         match self {
             Scheme::ZapRaid => group.unwrap_or(GROUP_STRIPES),
-            Scheme::ZoneWriteOnly | Scheme::Raizn(_) | Scheme::Adaptive => 1,
+            Scheme::ZoneWriteOnly | Scheme::Raizn(_) | Scheme::Adaptive | Scheme::InPlace => 1,
             Scheme::ZoneAppendOnly => stripes,
         }
     }

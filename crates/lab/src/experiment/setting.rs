@@ -85,8 +85,8 @@ impl fmt::Display for Setting {
         if self.level != usual.level {
             words.push(format!("level={}", self.level));
         }
-        let is_usual =
-            self.small_segments == usual.small_segments && self.large_segments == usual.large_segments;
+        let segments = (self.small_segments, self.large_segments);
+        let is_usual = segments == (usual.small_segments, usual.large_segments) || segments == (0, 0);
         let numbers = [
             ("request_kib", self.request_kib),
             ("chunk_kib", Some(self.chunk_kib)),

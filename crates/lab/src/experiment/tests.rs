@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::measurement::{
-    DRIVE_WRITES, INDEX_RESIDENT, Metric, P50, P95, P99, P999, READ_THROUGHPUT, THROUGHPUT,
+    DRIVE_READS, DRIVE_WRITES, INDEX_RESIDENT, Metric, P50, P95, P99, P999, READ_THROUGHPUT, THROUGHPUT,
     WRITE_AMPLIFICATION, WRITE_THROUGHPUT,
 };
 use super::scheme::{self, Scheme};
@@ -11,7 +11,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// Everything that any experiment measures, but for `design`.
-const METRICS: [Metric; 23] = [
+const METRICS: [Metric; 25] = [
     WRITE_THROUGHPUT,
     READ_THROUGHPUT,
     THROUGHPUT,
@@ -35,6 +35,8 @@ const METRICS: [Metric; 23] = [
     beyond::READ_P99,
     beyond::WRITE_P99,
     search::SEARCH,
+    DRIVE_READS,
+    straid::fig11::DRIVES_THROUGHPUT,
 ];
 
 /// Iterates over all experiments, those on the wall clock as well.
@@ -120,7 +122,7 @@ fn reports_have_all_plots_and_lines_have_all_keys() {
         assert_eq!(keys, all.into_iter().collect());
     }
     let text = report.to_text();
-    assert!(text.contains("numbers of the paper agree"));
+    assert!(text.contains("numbers of papers agree"));
     assert!([&text, &page].iter().all(|all| all.contains("Interrupted, without: exp8 (2 of 5 seeds)")));
 }
 

@@ -26,7 +26,7 @@ pub fn render(report: &Report) -> String {
     let checks = || report.outcomes.iter().flat_map(|outcome| &outcome.checks);
     let _ = writeln!(
         text,
-        "\n{} of {} numbers of the paper agree, {} differ and it is known why, {} differ; {} of {} rules hold.",
+        "\n{} of {} numbers of papers agree, {} differ and it is known why, {} differ; {} of {} rules hold.",
         count(Verdict::Agrees),
         verdicts().count(),
         count(Verdict::Explained),

@@ -9,7 +9,7 @@ use array::inplace::start::Tuning;
 use array::inplace::volume::InPlaceVolume;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
-use base::time::Instant;
+use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, Lba};
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
@@ -21,9 +21,23 @@ use std::collections::BTreeMap;
 /// Turns at one instant after which the engine is stuck.
 const TURNS_MAX: u32 = 1_000_000;
 
+/// Frames for clients: 64 requests of 2 MiB.
+const CLIENT_FRAMES: usize = 64 * 512;
+
+/// Places of requests, each a multiple of their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Places {
+    /// Anywhere.
+    Random,
+    /// One behind the other, each client in a part of the volume of its own.
+    Sequential,
+}
+
 /// Requests of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
+    /// Places.
+    pub places: Places,
     /// Reads, or writes.
     pub is_read: bool,
     /// Blocks of a request; they begin at multiples of that.
@@ -38,7 +52,10 @@ pub struct Rig {
     pub now: Instant,
     random: Random,
     next_id: u64,
-    submitted: BTreeMap<u64, Instant>,
+    /// Time and client of what is under way.
+    submitted: BTreeMap<u64, (Instant, u32)>,
+    /// Places that each client has taken.
+    taken: Vec<u64>,
     replies: Vec<Reply>,
 }
 
@@ -53,7 +70,7 @@ pub fn device(setup: &Setup, sectors: u64, number: u64) -> Result<Box<dyn BlockD
 impl Rig {
     /// An array whose first `lost` members are lost.
     pub fn new(setup: &Setup, array: &NewArray, lost: u16) -> Result<Rig> {
-        let mut engine = array.engine(Tuning::default())?;
+        let mut engine = array.engine(Tuning { client_frames: CLIENT_FRAMES, ..Tuning::default() })?;
         (0..lost).for_each(|role| engine.fail_member(Role(role)));
         let devices: Result<Vec<_>> = (0..u64::from(array.members))
             .map(|number| device(setup, array.sectors, number).map(Some))
@@ -64,28 +81,30 @@ impl Rig {
             random: Random::from_seed(setup.seed),
             next_id: 0,
             submitted: BTreeMap::new(),
+            taken: Vec::new(),
             replies: Vec::new(),
         })
     }
 
-    /// Clients at work for a while; what was answered in the second half of it counts, and in the first a quarter as much time
-    /// passes.
+    /// Clients at work for a while, after a quarter as much time that does not count.
     pub fn run(&mut self, load: Load, span_us: f64) -> Result<Measured> {
         let warm = Instant(self.now.0 + whole_ns(span_us / 4.0));
         let end = Instant(warm.0 + whole_ns(span_us));
         let mut measured = Measured { span_us, ..Measured::default() };
-        (0..load.clients).for_each(|_| self.submit(load));
-        loop {
-            let answered = self.wait(end, |now, latency| {
-                if now > warm {
-                    measured.latencies_us.push(precise_u64(latency) / 1000.0);
+        self.taken = vec![0; usize::try_from(load.clients)?];
+        (0..load.clients).for_each(|client| self.submit(load, client));
+        let mut answered = Vec::new();
+        while self.now < end {
+            self.wait(end, &mut answered)?;
+            for (latency, client) in answered.drain(..) {
+                if self.now > warm {
+                    measured.latencies_us.push(precise_u64(latency.0) / 1000.0);
                     measured.bytes += load.blocks * BLOCK_BYTES_U64;
                 }
-            })?;
-            if self.now >= end {
-                break;
+                if self.now < end {
+                    self.submit(load, client);
+                }
             }
-            (0..answered).for_each(|_| self.submit(load));
         }
         self.finish()?;
         ensure!(!measured.latencies_us.is_empty(), "no request was answered: give more --seconds");
@@ -95,7 +114,7 @@ impl Rig {
     /// Lets time pass with nobody at work.
     pub fn rest(&mut self, until: Instant) -> Result<()> {
         while self.now < until {
-            self.wait(until, |_, _| ())?;
+            self.wait(until, &mut Vec::new())?;
         }
         Ok(())
     }
@@ -103,14 +122,21 @@ impl Rig {
     /// Waits until everything that was asked is answered.
     fn finish(&mut self) -> Result<()> {
         while !self.submitted.is_empty() {
-            self.wait(Instant(u64::MAX), |_, _| ())?;
+            self.wait(Instant(u64::MAX), &mut Vec::new())?;
         }
         Ok(())
     }
 
-    fn submit(&mut self, load: Load) {
+    fn submit(&mut self, load: Load, client: u32) {
         let places = self.volume.blocks() / load.blocks;
-        let lba = Lba(self.random.below(places) * load.blocks);
+        let own = places / u64::from(load.clients);
+        let taken = &mut self.taken[usize::try_from(client).expect("a number of a client")];
+        let place = match load.places {
+            Places::Random => self.random.below(places),
+            Places::Sequential => u64::from(client) * own + *taken % own,
+        };
+        *taken += 1;
+        let lba = Lba(place * load.blocks);
         let op = match load.is_read {
             true => RequestOp::Read { lba, blocks: u32::try_from(load.blocks).expect("a small request") },
             false => {
@@ -120,13 +146,12 @@ impl Rig {
             }
         };
         self.next_id += 1;
-        self.submitted.insert(self.next_id, self.now);
+        self.submitted.insert(self.next_id, (self.now, client));
         self.volume.submit(self.now, Request { id: RequestId(self.next_id), op });
     }
 
-    /// Lets time pass until requests are answered, or until then; returns how many were.
-    fn wait(&mut self, until: Instant, mut answered: impl FnMut(Instant, u64)) -> Result<usize> {
-        let mut count = 0;
+    /// Lets time pass until requests are answered, or until then: their latencies and clients.
+    fn wait(&mut self, until: Instant, answered: &mut Vec<(Nanos, u32)>) -> Result<()> {
         let mut turns = 0;
         loop {
             while self.volume.turn(self.now, &mut self.replies) {
@@ -135,13 +160,12 @@ impl Rig {
             }
             for mut reply in self.replies.drain(..) {
                 ensure!(reply.outcome == Outcome::Done, "a request failed");
-                let submitted = self.submitted.remove(&reply.id.0).context("answered once")?;
+                let (submitted, client) = self.submitted.remove(&reply.id.0).context("answered once")?;
                 self.volume.frames().give_many(&mut reply.frames);
-                answered(self.now, self.now.since(submitted).0);
-                count += 1;
+                answered.push((self.now.since(submitted), client));
             }
-            if count > 0 || self.now >= until {
-                return Ok(count);
+            if !answered.is_empty() || self.now >= until {
+                return Ok(());
             }
             let next = self.volume.next_deadline().map(|next| next.max(Instant(self.now.0 + 1)));
             ensure!(next.is_some() || until < Instant(u64::MAX), "nothing is under way and nothing answered");

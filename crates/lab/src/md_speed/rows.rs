@@ -1,7 +1,7 @@
 //! Rows of the table: what is measured, against what, and the share that is wanted.
 
 use super::bare::{self, Part, Steps};
-use super::rig::{Load, Rig, device};
+use super::rig::{Load, Places, Rig, device};
 use super::{Figure, Report, Setup};
 use crate::md_array::{DATA_OFFSET, NewArray};
 use crate::precise::precise_u64;
@@ -130,7 +130,7 @@ fn array(level: i32, members: u32) -> NewArray {
 }
 
 fn writes(blocks: u64, clients: u32) -> Load {
-    Load { is_read: false, blocks, clients }
+    Load { places: Places::Random, is_read: false, blocks, clients }
 }
 
 /// A block of the volume at random: its place on its member, then those of its parities.
@@ -205,7 +205,7 @@ fn large_writes(setup: &Setup, blocks: u64) -> Result<Vec<Figure>> {
 }
 
 fn random_read(setup: &Setup, lost: u16) -> Result<Vec<Figure>> {
-    let load = Load { is_read: true, blocks: 1, clients: CLIENTS };
+    let load = Load { places: Places::Random, is_read: true, blocks: 1, clients: CLIENTS };
     let ours = Rig::new(setup, &array(5, 4), lost)?.run(load, setup.span_us)?;
     let geometry = array(5, 4).geometry();
     let mut draw = |random: &mut Random| {
