@@ -112,7 +112,7 @@ fn wish(options: &Create, clean: bool) -> Result<Wish> {
     let shape =
         Shape { level: options.level, layout, size: options.size, chunk, members: options.raid_devices };
     let data_offset = options.data_offset;
-    Ok(Wish { version: options.metadata, array, shape, data_offset, bitmap, clean })
+    Ok(Wish { version: options.metadata, array, shape, data_offset, bitmap, ppl: None, clean })
 }
 
 fn random() -> Uuid {

@@ -127,7 +127,9 @@ impl Assembly<'_> {
                 None => "dirty, its partial parity log is applied".to_owned(),
                 Some(0) => "dirty, its partial parity log is applied, then all of it is resynced".to_owned(),
                 Some(offset) => {
-                    format!("dirty, its partial parity log is applied, then it is resynced from sector {offset} on")
+                    format!(
+                        "dirty, its partial parity log is applied, then it is resynced from sector {offset} on"
+                    )
                 }
             },
             (false, Policy::Journal) => "dirty, its journal is replayed".to_owned(),

@@ -177,7 +177,9 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
         let is_otherwise = |(member, row): &(Role, Row), piece: &Block| {
             let mut own = [0; BLOCK_BYTES];
             let slot = self.slots[member.index()].as_ref();
-            slot.is_some_and(|slot| slot.media.read(slot.data_offset + row.0, &mut own).is_err() || own != *piece)
+            slot.is_some_and(|slot| {
+                slot.media.read(slot.data_offset + row.0, &mut own).is_err() || own != *piece
+            })
         };
         let pieces = self.overlay.pieces.iter().filter(|(place, piece)| is_otherwise(place, piece));
         let pieces = pieces.map(|((member, row), piece)| (*member, *row, piece.clone()));

@@ -116,6 +116,7 @@ fn beginnings(cell: &Cell) -> Result<Vec<Beginning>> {
         shape: Shape { level: cell.level, layout: 2, size: 0, chunk: CHUNK_SECTORS, members: cell.members },
         data_offset: Some(2048),
         bitmap: if cell.bitmap { BitmapWish::Internal(None) } else { BitmapWish::None },
+        ppl: None,
         clean: true,
     };
     let blank = |role: u32| {

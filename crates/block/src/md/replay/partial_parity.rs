@@ -110,12 +110,17 @@ fn run<M: Media + ?Sized>(reader: &Reader<'_, M>, role: Role, part: &Logged) -> 
     Some(Run { first: start, rows, chunks: if is_lost { all } else { chunks } })
 }
 
-fn apply_entry<M: Media + ?Sized>(reader: &mut Reader<'_, M>, role: Role, part: &Logged, sums: Option<&Sums>) {
+fn apply_entry<M: Media + ?Sized>(
+    reader: &mut Reader<'_, M>,
+    role: Role,
+    part: &Logged,
+    sums: Option<&Sums>,
+) {
     let Some(run) = run(reader, role, part) else { return };
     let rows: Vec<RunRow> = (0..run.rows).map(|index| run_row(reader, &run, index)).collect();
     let lacks = |row: &RunRow| row.data.iter().any(Option::is_none);
-    let is_trusted =
-        run.chunks == 1 || (rows.iter().any(lacks) && sums.is_some_and(|sums| matches(reader, role, &rows, sums)));
+    let is_trusted = run.chunks == 1
+        || (rows.iter().any(lacks) && sums.is_some_and(|sums| matches(reader, role, &rows, sums)));
     for (index, row) in rows.iter().enumerate() {
         if !lacks(row) {
             let parity = parity(row, part, index * BLOCK_BYTES);

@@ -38,6 +38,7 @@ pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>
             Policy::Resync => BitmapWish::None,
             Policy::Bitmap(region) => BitmapWish::Internal(Some(region)),
         },
+        ppl: None,
         clean: plan.is_clean,
     };
     let blank = |role: u32| Some(Blank { sectors, uuid: Uuid([u8::try_from(role + 1).expect("few"); 16]) });
