@@ -61,6 +61,8 @@ pub struct Log {
     position: u64,
     /// Generation of the newest header.
     generation: u64,
+    /// Generation of the first one: rounds of older ones wrote for another member.
+    since: u64,
     /// Slots whose rounds wait for the next batch.
     pub(super) gathered: VecDeque<u32>,
     /// Slots of the batch that is on its way.
@@ -81,6 +83,7 @@ impl Log {
             sectors,
             position: 0,
             generation: 0,
+            since: 0,
             gathered: VecDeque::new(),
             batch: Vec::new(),
             is_unflushed: false,
@@ -157,9 +160,11 @@ impl Logs {
         self.spare.pop().unwrap_or_else(Frame::zeroed)
     }
 
-    /// A newcomer has a log, whose first header is about to be written at its start.
+    /// A newcomer has a log, whose first header, of the newest generation, is about to be written at its start.
     pub(super) fn join(&mut self, role: usize, place: (u64, u64), says_doubt: bool) {
-        let mut log = Log { state: State::Idle, says_doubt, is_begun: true, ..Log::new(place) };
+        let (generation, since) = (self.generation, self.generation);
+        let mut log =
+            Log { state: State::Idle, generation, since, says_doubt, is_begun: true, ..Log::new(place) };
         log.place(0);
         self.logs[role] = Some(log);
     }
@@ -363,7 +368,8 @@ impl InPlace {
                 Logged::Not => {}
                 Logged::Waits => panic!("a round writes that is in no log"),
                 Logged::Durable(role, generation) => {
-                    let newest = logs.logs[role].as_ref().map_or(generation, |log| log.generation);
+                    let log = logs.logs[role].as_ref().filter(|log| log.since <= generation);
+                    let newest = log.map_or(generation, |log| log.generation);
                     assert!(
                         newest == generation,
                         "header {newest} before the rounds of {generation} are through"

@@ -642,6 +642,9 @@ impl World {
         }
         let status = self.volume().engine.status();
         self.volume = None;
+        if status.is_broken {
+            self.note_in_flight();
+        }
         self.disks.iter().for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.
         if self.random.chance(1, 2) && !self.is_too_much() {
