@@ -357,6 +357,9 @@ impl World {
     /// Flips bits in parities, which nothing but scrubs meets.
     fn rot(&mut self, rows: u64) -> Result<(), Failure> {
         self.drain()?;
+        while self.volume().engine.is_replaying() {
+            self.step("the replay")?;
+        }
         self.volume().engine.stop_scrub();
         self.resync()?;
         while self.volume().engine.status().strips > 0 {

@@ -35,12 +35,11 @@ pub fn verdict(assembly: &Assembly<'_>) -> Verdict {
 }
 
 /// Sector of the members from which on parities of an array with a partial parity log are in doubt once it is applied; `None` where
-/// none are. An array that lacks a member and whose logs say nothing had nothing in flight.
+/// none are. Where logs say nothing, the array may never have been in sync.
 #[must_use]
 pub fn unsynced_from(assembly: &Assembly<'_>) -> Option<u64> {
     match (assembly.superblock().state.resync_offset, verdict(assembly)) {
         (CLEAN, _) | (0, Verdict::InOrder) => None,
-        (0, Verdict::Nothing) => (!assembly.is_degraded()).then_some(0),
         (offset, _) => Some(offset),
     }
 }
