@@ -245,13 +245,18 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
             *into = **newer;
             return true;
         }
+        let slot = self.slots[member.index()].as_ref().filter(|_| self.counts(row, member));
+        slot.is_some_and(|slot| slot.media.read(slot.data_offset + row.0, into).is_ok())
+    }
+
+    /// True when a member that is there has the row, and does not list it as bad: it may be unreadable nevertheless.
+    pub(super) fn counts(&self, row: Row, member: Role) -> bool {
         let Some(slot) = &self.slots[member.index()] else { return false };
         let start = slot.data_offset + row.0;
         let is_bad = |bad: &BadBlocks| {
             bad.sector < start + ROW_SECTORS && start < bad.sector.saturating_add(bad.sectors)
         };
-        let is_recovered = row.0 + ROW_SECTORS <= slot.recovered;
-        is_recovered && !slot.bad.iter().any(is_bad) && slot.media.read(start, into).is_ok()
+        row.0 + ROW_SECTORS <= slot.recovered && !slot.bad.iter().any(is_bad)
     }
 
     /// Pieces of a row that are there.

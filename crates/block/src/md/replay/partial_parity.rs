@@ -3,7 +3,8 @@
 //! ```text
 //!   newest header of a member, entry by entry        chunks modified, of each row:
 //!     all there                      parity = partial parity + what they hold now; of a whole stripe the sum of all
-//!     one chunk, and that missing    parity as it is: old or new, the rest of the row is as ever
+//!     one chunk, and that missing    parity as it is: old or new, the rest of the row is as ever; a block that is unreadable on a
+//!                                    member that is there becomes what parity says
 //!     several, one of them missing   parity as it is when the witness matches; else the row is in doubt
 //! ```
 
@@ -37,6 +38,8 @@ struct RunRow {
     row: Row,
     /// Blocks of the modified chunks; `None` where one cannot be read.
     data: Vec<Option<Box<Block>>>,
+    /// Their members.
+    members: Vec<Role>,
 }
 
 /// Applies the newest header of each member.
@@ -123,9 +126,11 @@ fn apply_entry<M: Media + ?Sized>(
         || (rows.iter().any(lacks) && sums.is_some_and(|sums| matches(reader, role, &rows, sums)));
     for (index, row) in rows.iter().enumerate() {
         if !lacks(row) {
-            let parity = parity(row, part, index * BLOCK_BYTES);
+            let parity = sum(row, part, index * BLOCK_BYTES);
             reader.overlay().pieces.insert((role, row.row), Box::new(parity));
-        } else if !is_trusted {
+        } else if is_trusted {
+            rewrite(reader, role, row, sum(row, part, index * BLOCK_BYTES));
+        } else {
             reader.overlay().torn.insert(row.row);
         }
     }
@@ -134,16 +139,31 @@ fn apply_entry<M: Media + ?Sized>(
 fn run_row<M: Media + ?Sized>(reader: &Reader<'_, M>, run: &Run, index: u64) -> RunRow {
     let chunk_blocks = reader.geometry().chunk_sectors() / ROW_SECTORS;
     let first = run.first + index;
-    let data = (0..run.chunks).map(|chunk| {
-        let (row, member) = reader.place(first + chunk * chunk_blocks);
+    let member = |chunk: u64| reader.place(first + chunk * chunk_blocks).1;
+    let members: Vec<Role> = (0..run.chunks).map(member).collect();
+    let row = reader.place(first).0;
+    let read = |member: &Role| {
         let mut block = Box::new([0; BLOCK_BYTES]);
-        reader.piece(row, member, &mut block).then_some(block)
-    });
-    RunRow { row: reader.place(first).0, data: data.collect() }
+        reader.piece(row, *member, &mut block).then_some(block)
+    };
+    RunRow { row, data: members.iter().map(read).collect(), members }
 }
 
-/// Parity of a row whose modified chunks are all there.
-fn parity(row: &RunRow, part: &Logged, at: usize) -> Block {
+/// A block that cannot be read, though its member is there, is what parity and other pieces say: other sectors of it may be older
+/// or newer than they are.
+fn rewrite<M: Media + ?Sized>(reader: &mut Reader<'_, M>, role: Role, row: &RunRow, others: Block) {
+    let mut lost = row.data.iter().zip(&row.members).filter(|(data, _)| data.is_none());
+    let (Some((_, member)), None) = (lost.next(), lost.next()) else { return };
+    let mut content = Box::new([0; BLOCK_BYTES]);
+    if reader.counts(row.row, *member) && reader.piece(row.row, role, &mut content) {
+        let parity = *content;
+        xor_blocks(&mut content, &[&parity, &others]);
+        reader.overlay().pieces.insert((*member, row.row), content);
+    }
+}
+
+/// Sum of partial parity and what can be read of the modified chunks: the parity, where that is all of them.
+fn sum(row: &RunRow, part: &Logged, at: usize) -> Block {
     let behind = part.partial.as_ref().and_then(|partial| partial.get(at..));
     let mut parity = behind.and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; BLOCK_BYTES]);
     for block in row.data.iter().flatten() {
