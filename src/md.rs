@@ -142,6 +142,8 @@ pub enum BitmapWord {
 pub enum PolicyWord {
     Resync,
     Bitmap,
+    /// Partial parity log: RAID-5 without a write hole and without a resync
+    Ppl,
 }
 
 #[derive(Debug, Args)]

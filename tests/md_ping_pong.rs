@@ -33,9 +33,10 @@ struct Cell {
 }
 
 /// Those of the short form.
-const SHORT: [Cell; 2] = [
+const SHORT: [Cell; 3] = [
     Cell { level: "5", layout: Some("left-symmetric"), policy: "bitmap", members: 4 },
     Cell { level: "6", layout: Some("left-symmetric"), policy: "resync", members: 5 },
+    Cell { level: "5", layout: Some("left-symmetric"), policy: "ppl", members: 4 },
 ];
 
 /// Layouts of RAID-5 and RAID-6 in the long form.
@@ -54,6 +55,12 @@ fn cells(is_long: bool) -> Vec<Cell> {
         let sixes = LAYOUTS_6.map(|layout| Cell { level: "6", layout: Some(layout), policy, members: 5 });
         cells.extend(fives.into_iter().chain(sixes));
     }
+    cells.extend(LAYOUTS_5.map(|layout| Cell {
+        level: "5",
+        layout: Some(layout),
+        policy: "ppl",
+        members: 4,
+    }));
     cells
 }
 
@@ -90,6 +97,12 @@ impl Match {
         }
         let made = run_for(SOON, create.args(&members));
         assert_eq!(made.code(), Some(0), "{made}");
+        if cell.policy == "ppl" {
+            // The last member is rebuilt at first.
+            let server = Server::serve(&dir);
+            expect(&run_for(SOON * 2, zoneweave().args(["rebuild", text(&dir), "--wait"])));
+            server.stop();
+        }
         Match { cell, scratch, dir, members, oracle: Oracle::new(), random: Random::from_seed(seed) }
     }
 

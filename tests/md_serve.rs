@@ -385,7 +385,6 @@ fn a_recovery_of_md_is_taken_on() {
 #[test]
 fn what_cannot_be_served_is_refused_by_name() {
     for (array, why) in [
-        ("r5-ppl-clean", "partial parity log"),
         ("r5-journal-clean", "journal"),
         ("r5-mid-replace", "copy in the making"),
         ("r5-badblocks", "bad blocks"),

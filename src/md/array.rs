@@ -7,6 +7,7 @@ use anyhow::Result;
 use block::md::assembly::{Assembly, judge};
 use block::md::member::Member;
 use block::md::reader::Reader;
+use block::md::recovered::{Recovered, recover};
 use std::path::{Path, PathBuf};
 
 /// Members of one array with their devices, in the same order.
@@ -95,6 +96,16 @@ impl Array {
         let media: Vec<&Device> = self.devices.iter().collect();
         let reader = Reader::new(&assembly, &media).map_err(|failed| Exit::Failed.because(failed))?;
         with(&assembly, &reader)
+    }
+
+    /// What the log of a dirty array says, for its server.
+    pub fn recover(&self) -> Result<Recovered> {
+        let assembly = self.judge()?;
+        if !assembly.can_be_served() {
+            return Ok(Recovered::default());
+        }
+        let media: Vec<&Device> = self.devices.iter().collect();
+        recover(&assembly, &media).map_err(|failed| Exit::Failed.because(failed))
     }
 
     /// The devices, for work on all of them.

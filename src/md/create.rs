@@ -18,6 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a name on the media.
 const NAME_BYTES: usize = 32;
+/// Sectors of a partial parity log, as mdadm has it.
+const LOG_SECTORS: u16 = 2048;
 
 /// Creates an array and says so.
 pub fn run(options: &Create) -> Result<Exit> {
@@ -88,13 +90,15 @@ fn wish(options: &Create, clean: bool) -> Result<Wish> {
     };
     let bitmap = match (options.bitmap, options.consistency_policy) {
         (Some(BitmapWord::None), Some(PolicyWord::Bitmap))
-        | (Some(BitmapWord::Internal), Some(PolicyWord::Resync)) => {
+        | (Some(BitmapWord::Internal), Some(PolicyWord::Resync | PolicyWord::Ppl)) => {
             return Err(usage("--bitmap and --consistency-policy say different things".to_owned()));
         }
-        (Some(BitmapWord::None), _) | (_, Some(PolicyWord::Resync)) if options.bitmap_chunk.is_some() => {
+        (Some(BitmapWord::None), _) | (_, Some(PolicyWord::Resync | PolicyWord::Ppl))
+            if options.bitmap_chunk.is_some() =>
+        {
             return Err(usage("--bitmap-chunk is given for an array without a bitmap".to_owned()));
         }
-        (Some(BitmapWord::None), _) | (_, Some(PolicyWord::Resync)) => BitmapWish::None,
+        (Some(BitmapWord::None), _) | (_, Some(PolicyWord::Resync | PolicyWord::Ppl)) => BitmapWish::None,
         _ => {
             let region = options.bitmap_chunk.map(u32::try_from).transpose();
             BitmapWish::Internal(region.map_err(|_| usage("--bitmap-chunk: less than 4G".to_owned()))?)
@@ -112,7 +116,8 @@ fn wish(options: &Create, clean: bool) -> Result<Wish> {
     let shape =
         Shape { level: options.level, layout, size: options.size, chunk, members: options.raid_devices };
     let data_offset = options.data_offset;
-    Ok(Wish { version: options.metadata, array, shape, data_offset, bitmap, clean })
+    let ppl = (options.consistency_policy == Some(PolicyWord::Ppl)).then_some(LOG_SECTORS);
+    Ok(Wish { version: options.metadata, array, shape, data_offset, bitmap, ppl, clean })
 }
 
 fn random() -> Uuid {
@@ -179,12 +184,20 @@ fn say(options: &Create, superblock: &Superblock, missing: usize) {
         shape.members,
         if missing > 0 { format!(" ({missing} missing)") } else { String::new() },
         human_bytes(u64::from(shape.chunk) * 512),
-        if superblock.log == 0 { "no bitmap" } else { "with a bitmap" },
+        match superblock.log {
+            0 => "no bitmap",
+            _ if superblock.ppl_place().is_some() => "with a partial parity log",
+            _ => "with a bitmap",
+        },
     );
     println!("  UUID     {}", superblock.array.uuid);
     println!("  name     {}", superblock.name());
     if options.assume_clean {
         println!("  parities are taken for right: what is not written later may have no redundancy");
+    } else if missing == 0 && superblock.ppl_place().is_some() {
+        println!(
+            "  the last member is rebuilt when it is served, or assembled with mdadm: until then none can be done without"
+        );
     } else if missing == 0 {
         println!("  parities are made right by a resync when it is served, or assembled with mdadm");
     }

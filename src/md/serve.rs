@@ -12,14 +12,15 @@ use crate::exit::Exit;
 use crate::serve::{announce, listen};
 use crate::signals::Impatience;
 use anyhow::{Context, Result};
-use array::inplace::start::{Tuning, members_of, start};
+use array::inplace::start::{Tuning, members_of, start_recovered};
 use array::inplace::volume::InPlaceVolume;
 use array::request::Volume;
 use base::time::Nanos;
 use base::units::BLOCK_BYTES_U64;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
-use block::md::assembly::Assembly;
+use block::md::assembly::{Assembly, Policy};
+use block::md::recovered::Recovered;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, refusal};
 use drive::Bell;
@@ -41,6 +42,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let clock = WallClock::start();
     let description = Description::open(dir)?;
     let mut array = Array::open_those_there(&description.uuid, &description.paths(dir), true)?;
+    let recovered = array.recover()?;
     for device in array.devices_mut() {
         device.make_direct().context("reading a member")?;
     }
@@ -53,7 +55,8 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let identity = Identity::of(&assembly);
     let paths = paths_by_role(&assembly);
     let bell = Bell::new().context("event descriptor of the members")?;
-    let volume = open_volume(array, &bell)?;
+    say_recovered(&recovered);
+    let volume = open_volume(array, recovered, &bell)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -134,8 +137,21 @@ fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Res
     )))
 }
 
+fn say_recovered(recovered: &Recovered) {
+    if !recovered.pieces.is_empty() {
+        log::info!("partial parity log: {} blocks of members are written anew", recovered.pieces.len());
+    }
+    if !recovered.in_doubt.is_empty() {
+        log::warn!(
+            "partial parity log: in {} rows of 4 KiB several blocks were being written, one of them on a member that is missing: \
+             it cannot be read until it is written",
+            recovered.in_doubt.len()
+        );
+    }
+}
+
 /// Couples an engine with the devices of its members; others are closed.
-fn open_volume(array: Array, bell: &Bell) -> Result<InPlaceVolume> {
+fn open_volume(array: Array, recovered: Recovered, bell: &Bell) -> Result<InPlaceVolume> {
     let (members, devices) = array.into_parts();
     let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
     let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
@@ -147,11 +163,19 @@ fn open_volume(array: Array, bell: &Bell) -> Result<InPlaceVolume> {
         let Some((role, _)) = roles.iter().find(own) else { continue };
         let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
         let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        if assembly.policy() == Policy::Ppl && drive.geometry().atomic_sectors > 1 {
+            return Err(Exit::Failed.error(format!(
+                "{}: its logical blocks are larger than 512 bytes, and md counts in them in partial parity logs, which is not \
+                 done here yet: `mdadm --grow --consistency-policy=resync` takes the log away",
+                member.name
+            )));
+        }
         volatile[role.index()] = drive.geometry().volatile_cache;
         drives[role.index()] = Some(Box::new(drive));
     }
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let engine = start(&assembly, |role| volatile[role.index()], Tuning { began, ..Tuning::default() });
+    let tuning = Tuning { began, ..Tuning::default() };
+    let engine = start_recovered(&assembly, recovered, |role| volatile[role.index()], tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();
     Ok(InPlaceVolume::new(engine, DeviceSet::new(drives)))

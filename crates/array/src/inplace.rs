@@ -9,22 +9,26 @@
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
-//! come by all strips. [`volume`] couples an engine with its devices.
+//! come by all strips. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
-//! *Order.* Data of a region are written when the dirty mark, and the region's bit, are durable on all members. A write is
+//! *Order.* Data of a region are written when the dirty mark, and the region's bit, are durable on all members; with logs, when the
+//! partial parity of their rows is durable on the parity's member. A write is
 //! answered when its data and parities are on their members, and members that failed meanwhile are recorded on all others.
 //! Bits, and the dirty mark, are given up after a flush of all members.
 
+mod batch;
 mod completions;
 mod counters;
+pub mod logs;
 pub mod map;
 pub mod members;
 pub mod newcomer;
 pub mod pages;
 pub mod plan;
 pub mod recovery;
+pub mod replay;
 pub mod requests;
 pub mod rounds;
 pub mod row;
@@ -49,6 +53,7 @@ use block::devices::MemberCommand;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 use completions::{DirectRead, PieceCommand};
+use logs::Logs;
 use map::{Map, Strip};
 use members::Members;
 use pages::Pages;
@@ -67,6 +72,9 @@ mod kind {
     pub(super) const PIECE: u8 = 2;
     pub(super) const SCRIBE: u8 = 3;
     pub(super) const FLUSH: u8 = 4;
+    pub(super) const LOG: u8 = 5;
+    pub(super) const LOG_FLUSH: u8 = 6;
+    pub(super) const REPLAY: u8 = 7;
 }
 
 /// Commands and replies that the engine wishes to be carried out.
@@ -97,6 +105,7 @@ pub struct InPlace {
     commands: Slab<PieceCommand>,
     scribe: Scribe,
     pages: Option<Pages>,
+    logs: Option<Logs>,
     sync: Sync,
     sweeps: Sweeps,
     recovery: Recovery,
@@ -128,11 +137,17 @@ impl InPlace {
         let mut moves = true;
         while moves {
             moves = false;
+            if self.is_replaying() {
+                moves |= self.advance_replay(fx);
+                moves |= self.advance_scribe(now, fx);
+                continue;
+            }
             while let Some(slot) = self.table.next_runnable() {
                 self.progress(now, slot, fx);
                 moves = true;
             }
             moves |= self.fill_table();
+            moves |= self.advance_logs(fx);
             moves |= self.advance_scribe(now, fx);
             moves |= self.begin_sweeps(now);
         }
@@ -158,6 +173,7 @@ impl InPlace {
             && self.direct.is_empty()
             && self.requests.is_empty()
             && self.scribe.is_resting()
+            && self.are_logs_resting()
     }
 
     /// True when a stop is through: what could be made clean is marked so.
@@ -208,6 +224,7 @@ impl InPlace {
             }
         }
         self.check_recovery();
+        self.check_logs();
         if self.table.is_empty() {
             assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
         }

@@ -19,6 +19,15 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// CRC32C of several pieces, one behind the other.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, reason = "a 32-bit checksum in a 64-bit return value")]
+pub fn crc32c_of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    pieces.into_iter().for_each(|piece| digest.update(piece));
+    digest.finalize() as u32
+}
+
 /// CRC32C of a block of zeros.
 #[must_use]
 pub fn crc32c_zero_block() -> u32 {
@@ -64,6 +73,15 @@ mod tests {
             random.fill(&mut bytes);
             assert_eq!(crc32c(&bytes), crc32c_by_definition(&bytes), "{length} bytes");
         }
+    }
+
+    #[test]
+    fn pieces_have_the_checksum_of_what_they_make_together() {
+        let mut bytes = vec![0; 9000];
+        Random::from_seed(5).fill(&mut bytes);
+        let pieces = [&bytes[..4096], &bytes[4096..4099], &[], &bytes[4099..]];
+        assert_eq!(crc32c_of_pieces(pieces), crc32c(&bytes));
+        assert_eq!(crc32c_of_pieces([]), 0);
     }
 
     #[test]

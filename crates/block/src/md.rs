@@ -11,6 +11,7 @@
 //! member        all of these as found on one device
 //! assembly      members judged together: one array that can be served, or why not
 //! refusal       reasons why an array is not served, in words
+//! recovered     what a log says, for a server that writes it to the members
 //! reader        the volume and its mismatches; replay applies logs in memory
 //! examine       the same in the words of `mdadm --examine`
 //! create        what a new array writes on its members
@@ -33,6 +34,7 @@ pub mod names;
 pub mod occupied;
 pub mod ppl;
 pub mod reader;
+pub mod recovered;
 pub mod refusal;
 mod replay;
 pub mod superblock;
@@ -141,6 +143,7 @@ mod tests {
             ("md-bad-block", bad_blocks::FIELDS),
             ("md-ppl", ppl::FIELDS),
             ("md-ppl-entry", ppl::entry::FIELDS),
+            ("md-ppl-witness", ppl::witness::FIELDS),
             ("md-journal", journal::FIELDS),
             ("md-journal-payload", journal::payload::FIELDS),
         ];

@@ -101,6 +101,7 @@ impl NewArray {
             shape: self.shape(0),
             data_offset: Some(DATA_OFFSET),
             bitmap: bitmap.map_or(BitmapWish::None, BitmapWish::Internal),
+            ppl: None,
             clean: is_clean,
         };
         let blank = |role: u32| {

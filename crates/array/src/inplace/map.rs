@@ -65,12 +65,19 @@ impl Map {
     /// Map of a geometry; `None` where chunks are not whole rows of a power of two.
     #[must_use]
     pub fn new(geometry: Geometry) -> Option<Map> {
+        Map::with_strips(geometry, STRIP_ROWS_MAX)
+    }
+
+    /// The same with strips of so many rows at most, a power of two.
+    #[must_use]
+    pub fn with_strips(geometry: Geometry, rows_max: u64) -> Option<Map> {
+        assert!(rows_max.is_power_of_two() && rows_max <= STRIP_ROWS_MAX, "strips of {rows_max} rows");
         let sectors = geometry.chunk_sectors();
         if !sectors.is_power_of_two() || sectors < ROW_SECTORS || geometry.sectors().is_none() {
             return None;
         }
         let chunk_rows = sectors / ROW_SECTORS;
-        Some(Map { geometry, chunk_rows, strip_rows: chunk_rows.min(STRIP_ROWS_MAX) })
+        Some(Map { geometry, chunk_rows, strip_rows: chunk_rows.min(rows_max) })
     }
 
     /// Geometry of the array.
@@ -150,6 +157,14 @@ impl Map {
         }
     }
 
+    /// Block at a row of a strip, in a data chunk of its stripe.
+    #[must_use]
+    pub fn lba(&self, strip: Strip, row: u16, chunk: u16) -> Lba {
+        let row = strip.0 * self.strip_rows + u64::from(row);
+        let first = self.stripe(strip).0 * u64::from(self.geometry.data_chunks()) + u64::from(chunk);
+        Lba(first * self.chunk_rows + row % self.chunk_rows)
+    }
+
     /// Member that holds a block, and the block's row.
     ///
     /// # Panics
@@ -218,6 +233,7 @@ mod tests {
                 let row = located.stripe.0 * chunk_rows + lba.0 % chunk_rows;
                 assert_eq!(map.locate(lba), (located.member, row));
                 let place = map.place(lba);
+                assert_eq!(map.lba(place.strip, place.row, place.chunk), lba);
                 assert!(map.rows_of(place.strip).contains(&row) && map.stripe(place.strip) == located.stripe);
                 let order = map.order(place.strip);
                 assert_eq!(order.members[order.pieces[usize::from(place.chunk)]], located.member);

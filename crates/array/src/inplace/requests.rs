@@ -157,7 +157,8 @@ impl InPlace {
     /// Reads blocks of one chunk.
     fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
         let (member, row) = self.map.locate(lba);
-        if !self.members.is_readable(member, row..row + run) {
+        // What a replay has not settled may be read otherwise after another crash, without the member.
+        if !self.members.is_readable(member, row..row + run) || self.is_replaying() {
             return self.read_through_strips(request, lba, (index, run));
         }
         let count = usize::try_from(run).expect("at most 256");

@@ -4,7 +4,7 @@ use super::completions::PieceCommand;
 use super::map::Strip;
 use super::plan::{Method, RowFacts};
 use super::row::Row;
-use super::table::{Job, Kind, Phase, Round, Slot, Work};
+use super::table::{Job, Kind, Logged, Phase, Round, Slot, Work};
 use super::{Effects, InPlace, kind, members};
 use base::frame::Frame;
 use base::pieces::PieceSet;
@@ -142,6 +142,10 @@ impl InPlace {
         let touched = self.rows_touched(strip, &job.work);
         let round = self.table.slot_mut(number).round_mut();
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
+        if self.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work) {
+            return Err(job);
+        }
+        let round = self.table.slot_mut(number).round_mut();
         let fresh = touched.iter().filter(|row| !round.rows.contains_key(row)).count();
         let needed = 2 * pieces * fresh;
         if !self.stock.reserve(needed) {
@@ -266,6 +270,7 @@ impl InPlace {
                     }
                     self.compute(number);
                     self.table.slot_mut(number).round_mut().advance(Phase::Logging);
+                    self.gather(number);
                 }
                 Phase::Logging => {
                     if !self.may_write(number) {
@@ -349,12 +354,18 @@ impl InPlace {
         }
     }
 
-    /// True when a round may write: dirty mark and bits are durable.
-    fn may_write(&mut self, number: u32) -> bool {
+    /// True when a round may write: dirty mark, bits and log are durable.
+    fn may_write(&self, number: u32) -> bool {
         let is_broken = self.members.is_broken();
-        let round = self.table.slot_mut(number).round.as_ref().expect("a round writes");
+        let round = self.table.slot(number).round.as_ref().expect("a round writes");
         let is_durable = |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
-        !round.is_marked() || is_broken || (self.scribe.is_ready() && round.regions.iter().all(is_durable))
+        if is_broken || round.kind == Kind::Read {
+            return true;
+        }
+        if !self.is_logged(round.logged) {
+            return false;
+        }
+        !round.is_marked() || (self.scribe.is_ready() && round.regions.iter().all(is_durable))
     }
 
     /// Issues the writes of a round; false when there are none.
@@ -438,7 +449,10 @@ impl InPlace {
         let round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
         let is_marked = round.is_marked();
-        let Round { kind, jobs, rows, regions, reserved, .. } = round;
+        let Round { kind, jobs, rows, regions, reserved, logged, .. } = round;
+        if let (Logged::Durable(role, generation), Some(logs)) = (logged, &mut self.logs) {
+            logs.end_round(role, generation);
+        }
         let is_broken = self.members.is_broken();
         let lost: BTreeSet<u16> =
             rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| *place).collect();

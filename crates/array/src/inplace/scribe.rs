@@ -189,6 +189,9 @@ impl Scribe {
 impl InPlace {
     /// True when the array is dirty and nothing speaks for it any more.
     pub(super) fn wants_clean_mark(&self) -> bool {
+        if self.is_replaying() {
+            return false;
+        }
         let is_stopped = self.is_stopping && self.scribe.mark == Mark::Dirty;
         is_stopped || (self.scribe.mark == Mark::Dirty && self.sync.is_whole())
     }
@@ -297,7 +300,7 @@ impl InPlace {
     }
 
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
-        let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready();
+        let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && self.are_logs_begun();
         if wants_dirty || self.scribe.lacks(self.members.absent()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);

@@ -1,9 +1,11 @@
 //! Start of a served array: an engine of members that were judged together. Nothing is written.
 
+use super::logs::{self, Logs, SECTORS_MIN};
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
 use super::pages::{PAGE_BYTES, Pages};
 use super::recovery::Recovery;
+use super::replay::Replay;
 use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
@@ -14,9 +16,12 @@ use block::md::SECTOR_BYTES_U64;
 use block::md::assembly::{Assembly, Part, Policy};
 use block::md::geometry::Geometry;
 use block::md::member::{Bitmap, Member};
+use block::md::ppl;
+use block::md::ppl::verdict::unsynced_from;
 use block::md::reader::ROW_SECTORS;
+use block::md::recovered::Recovered;
 use block::md::superblock::{SUPERBLOCK_SECTORS, Superblock, feature};
-use block::md::{MEMBERS_MAX, Role};
+use block::md::{MEMBERS_MAX, Role, Uuid};
 use std::fmt;
 use std::ops::Range;
 
@@ -46,8 +51,12 @@ impl Default for Tuning {
 pub enum NotServed {
     /// It is refused, in words.
     Refused(String),
-    /// Partial parity log.
+    /// Partial parity log that was not read.
     Ppl,
+    /// Member whose partial parity log has too few sectors, or none.
+    PplRoom(String, u64),
+    /// Partial parity log with a generation that cannot be counted on.
+    PplGeneration(u64),
     /// Journal.
     Journal,
     /// Copy in the making of a member that still works.
@@ -66,9 +75,16 @@ impl fmt::Display for NotServed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotServed::Refused(words) => write!(f, "the array {words}"),
-            NotServed::Ppl => f.write_str(
-                "the array has a partial parity log, which is not written here yet: \
-                 `mdadm --grow --consistency-policy=resync` takes it away, and `--bitmap=internal` adds a bitmap",
+            NotServed::Ppl => f.write_str("the array has a partial parity log, which was not read"),
+            NotServed::PplRoom(member, sectors) => write!(
+                f,
+                "{member}: its partial parity log has {sectors} sectors, and {SECTORS_MIN} are the least: \
+                 `mdadm --grow --consistency-policy=resync` takes it away"
+            ),
+            NotServed::PplGeneration(generation) => write!(
+                f,
+                "a header of the partial parity log has generation {generation}, which no array comes to: it is damaged. \
+                 Assembled with mdadm and stopped, the array gets new ones"
             ),
             NotServed::Journal => {
                 f.write_str("the array has a journal, which is not written here yet: assemble it with mdadm")
@@ -104,9 +120,8 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
         return Err(NotServed::Refused(assembly.in_words()));
     }
     match assembly.policy() {
-        Policy::Ppl => return Err(NotServed::Ppl),
         Policy::Journal => return Err(NotServed::Journal),
-        Policy::Resync | Policy::Bitmap => {}
+        Policy::Resync | Policy::Bitmap | Policy::Ppl => {}
     }
     let mut found = Vec::new();
     for (member, part) in &assembly.devices {
@@ -117,6 +132,12 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
         }
         if let Some(entries) = member.bad_blocks.as_ref().ok().filter(|entries| !entries.is_empty()) {
             return Err(NotServed::BadBlocks(member.name.clone(), entries.len()));
+        }
+        if assembly.policy() == Policy::Ppl {
+            let sectors = member.superblock().ppl_place().map_or(0, |(_, sectors)| sectors);
+            if sectors < SECTORS_MIN {
+                return Err(NotServed::PplRoom(member.name.clone(), sectors));
+            }
         }
         if assembly.policy() == Policy::Bitmap {
             let bitmap = member.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
@@ -149,6 +170,10 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
     if superblock.is_clean() {
         return Sync::default();
     }
+    if assembly.policy() == Policy::Ppl {
+        let from = unsynced_from(assembly).map(|sector| sector / ROW_SECTORS..map.rows());
+        return Sync::new(from);
+    }
     let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
     match bitmap.filter(|_| assembly.policy() == Policy::Bitmap) {
         None => Sync::new(std::iter::once(superblock.state.resync_offset / ROW_SECTORS..map.rows())),
@@ -171,7 +196,24 @@ fn recovered_rows(superblock: &Superblock) -> Option<u64> {
     superblock.has(feature::RECOVERY_OFFSET).then_some(superblock.device.recovery_offset / ROW_SECTORS)
 }
 
-/// Engine of an array; `is_volatile` says whether a member's writes are durable only with a flush.
+/// Largest generation that headers go on from.
+const GENERATION_MAX: u64 = u64::MAX / 2;
+
+/// Logs of the members, whose superblocks say where they lie.
+fn logs_of(superblocks: &[Option<Superblock>], recovered: Recovered) -> Result<Logs, NotServed> {
+    if recovered.generation > GENERATION_MAX {
+        return Err(NotServed::PplGeneration(recovered.generation));
+    }
+    let place = |superblock: &Option<Superblock>| superblock.as_ref().and_then(Superblock::ppl_place);
+    let places: Vec<Option<(u64, u64)>> = superblocks.iter().map(place).collect();
+    let array =
+        superblocks.iter().flatten().next().map_or(Uuid::default(), |superblock| superblock.array.uuid);
+    let pieces = recovered.pieces.into_iter();
+    let replay = Replay::new(pieces.map(|(role, row, content)| (role, row.0 / ROW_SECTORS, content)));
+    Ok(Logs::new(&places, ppl::signature(array), recovered.generation, replay))
+}
+
+/// Engine of an array without a log; `is_volatile` says whether a member's writes are durable only with a flush.
 ///
 /// # Errors
 /// When the array is not served here.
@@ -180,9 +222,29 @@ pub fn start(
     is_volatile: impl Fn(Role) -> bool,
     tuning: Tuning,
 ) -> Result<InPlace, NotServed> {
+    match assembly.policy() {
+        Policy::Ppl => Err(NotServed::Ppl),
+        _ => start_recovered(assembly, Recovered::default(), is_volatile, tuning),
+    }
+}
+
+/// The same of an array whose log was read ([`block::md::recovered::recover`]): what it says is written first.
+///
+/// # Errors
+/// When the array is not served here.
+pub fn start_recovered(
+    assembly: &Assembly<'_>,
+    recovered: Recovered,
+    is_volatile: impl Fn(Role) -> bool,
+    tuning: Tuning,
+) -> Result<InPlace, NotServed> {
     let found = members_of(assembly)?;
     let newest = assembly.superblock();
-    let map = Geometry::of(&newest.shape).and_then(Map::new).ok_or(NotServed::Shape)?;
+    let has_logs = assembly.policy() == Policy::Ppl;
+    let strip_rows_max = if has_logs { logs::STRIP_ROWS_MAX } else { STRIP_ROWS_MAX };
+    let geometry = Geometry::of(&newest.shape);
+    let map = geometry.and_then(|geometry| Map::with_strips(geometry, strip_rows_max));
+    let map = map.ok_or(NotServed::Shape)?;
     let roles = usize::from(map.geometry().members());
     assert!(tuning.strip_frames >= 2 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
     let mut superblocks: Vec<Option<Superblock>> = vec![None; roles];
@@ -218,6 +280,9 @@ pub fn start(
             cursor = cursor.min(rows);
         }
     }
+    let mut sync = unsynced(assembly, &map);
+    recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
+    let logs = has_logs.then(|| logs_of(&superblocks, recovered)).transpose()?;
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
     for (role, member) in &found {
         if member.events() < newest.state.events {
@@ -228,7 +293,8 @@ pub fn start(
         .roster
         .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
     Ok(InPlace {
-        sync: unsynced(assembly, &map),
+        sync,
+        logs,
         members,
         recovery: Recovery::from_row(cursor),
         map,

@@ -122,6 +122,16 @@ impl Sync {
         }
     }
 
+    /// The parities of a row are in doubt, and no resync can make them right.
+    pub fn note_stuck(&mut self, row: u64) {
+        self.stuck.insert(row);
+    }
+
+    /// Rows that no resync can make right.
+    pub fn stuck(&self) -> impl Iterator<Item = u64> {
+        self.stuck.iter().copied()
+    }
+
     /// A resync has passed these rows; of those in `stuck` parities are still not right.
     ///
     /// # Panics

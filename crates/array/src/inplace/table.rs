@@ -126,10 +126,21 @@ pub enum Phase {
     Gathering,
     /// Nothing joins any more; reads that are still missing are in flight.
     Frozen,
-    /// Waits for dirty mark and bits.
+    /// Waits for dirty mark, bits and log.
     Logging,
     /// Writes are in flight.
     Writing,
+}
+
+/// What a round has in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logged {
+    /// Nothing: there is no log, or no parity to write.
+    Not,
+    /// Nothing yet: it must not write.
+    Waits,
+    /// Its rows are in the log of a member, in the header of this generation.
+    Durable(usize, u64),
 }
 
 /// Round of a strip.
@@ -148,6 +159,8 @@ pub struct Round {
     pub pending: u32,
     /// Regions of the bitmap that it uses.
     pub regions: Vec<u64>,
+    /// Partial parity.
+    pub logged: Logged,
     /// Frames reserved.
     pub reserved: usize,
     /// Writes survive a power failure.
@@ -166,6 +179,7 @@ impl Round {
             rows: BTreeMap::new(),
             pending: 0,
             regions: Vec::new(),
+            logged: Logged::Not,
             reserved: 0,
             durable: false,
         }
@@ -232,6 +246,27 @@ impl Slot {
     /// When there is none.
     pub fn round_mut(&mut self) -> &mut Round {
         self.round.as_mut().expect("a strip whose round is under way")
+    }
+
+    /// True when what its round writes, and this work too, are consecutive chunks in each row: an entry of a log names no others.
+    ///
+    /// # Panics
+    /// When no round is under way.
+    #[must_use]
+    pub fn is_consecutive_with(&self, work: &Work) -> bool {
+        let Work::Write { cells, .. } = work else { return true };
+        let round = self.round.as_ref().expect("a strip whose round is under way");
+        let mut rows: BTreeMap<u16, PieceSet> = BTreeMap::new();
+        for cell in cells {
+            let before = || round.rows.get(&cell.row).map_or(PieceSet::EMPTY, |row| row.written);
+            rows.entry(cell.row).or_insert_with(before).insert(cell.piece);
+        }
+        let pieces = &self.order.pieces;
+        rows.values().all(|written| {
+            let first = pieces.iter().position(|piece| written.contains(*piece)).unwrap_or(0);
+            let run = pieces[first..].iter().take_while(|piece| written.contains(**piece));
+            run.count() == written.count()
+        })
     }
 
     /// Pieces whose members are among these roles.
@@ -349,7 +384,7 @@ impl Table {
         self.slots.iter()
     }
 
-    /// Slots whose rounds wait for dirty mark or bits.
+    /// Slots whose rounds wait for dirty mark, bits or a log.
     #[must_use]
     pub fn logging(&self) -> Vec<u32> {
         let is_logging = |slot: &u32| {

@@ -4,6 +4,7 @@
 //! Event counts one apart are the same, members that are further behind missed writes and are left out.
 
 use super::member::Member;
+use super::ppl::verdict;
 use super::refusal::{Fault, Note, Refusal};
 use super::superblock::{RoleEntry, SUPERBLOCK_SECTORS, Superblock, feature};
 use super::{MEMBERS_MAX, Role, SECTOR_BYTES_U64, Uuid, names};
@@ -122,7 +123,15 @@ impl Assembly<'_> {
                 Some((set, regions)) => format!("dirty, {set} of {regions} regions are resynced"),
                 None => "dirty, all of it is resynced".to_owned(),
             },
-            (false, Policy::Ppl) => "dirty, its partial parity log is applied".to_owned(),
+            (false, Policy::Ppl) => match verdict::unsynced_from(self) {
+                None => "dirty, its partial parity log is applied".to_owned(),
+                Some(0) => "dirty, its partial parity log is applied, then all of it is resynced".to_owned(),
+                Some(offset) => {
+                    format!(
+                        "dirty, its partial parity log is applied, then it is resynced from sector {offset} on"
+                    )
+                }
+            },
             (false, Policy::Journal) => "dirty, its journal is replayed".to_owned(),
         };
         let missing = if self.is_degraded() {
@@ -322,15 +331,18 @@ fn judge_presence(assembly: &mut Assembly<'_>) {
         let needed = usize::from(count) - parities;
         refusals.push(Refusal::TooFew { present, needed, missing: missing.clone() });
     }
+    assembly.missing.clone_from(&missing);
     match policy(&superblock) {
+        Policy::Ppl if is_dirty && !missing.is_empty() && verdict::unsynced_from(assembly).is_some() => {
+            refusals.push(Refusal::DirtyDegraded(missing));
+        }
         Policy::Journal if !has_journal => refusals.push(Refusal::NoJournal),
         Policy::Resync | Policy::Bitmap if is_dirty && !missing.is_empty() => {
-            refusals.push(Refusal::DirtyDegraded(missing.clone()));
+            refusals.push(Refusal::DirtyDegraded(missing));
         }
         _ => {}
     }
     assembly.refusals = refusals;
-    assembly.missing = missing;
 }
 
 /// What is wrong with one member, whatever the others say.

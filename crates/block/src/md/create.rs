@@ -5,6 +5,7 @@
 
 use super::bitmap::{self, Head};
 use super::geometry::Geometry;
+use super::ppl::{self, Entry, Header};
 use super::superblock::{
     BadBlockPlace, CLEAN, Device, Identity, Reshape, SUPERBLOCK_BYTES, SUPERBLOCK_SECTORS, Shape, State,
     Superblock, Version, feature,
@@ -53,6 +54,8 @@ pub struct Wish {
     pub data_offset: Option<u64>,
     /// Bitmap.
     pub bitmap: BitmapWish,
+    /// Sectors of a partial parity log; `None` for none.
+    pub ppl: Option<u16>,
     /// True when the parities count as right.
     pub clean: bool,
 }
@@ -100,6 +103,8 @@ pub enum Impossible {
     DataOffset(u64, u64),
     /// Data offset with superblocks at the end.
     DataOffsetOf10,
+    /// Partial parity log with another level than 5, or with a bitmap, or with superblocks at the end.
+    Ppl(i32),
     /// Region that is no power of two from 4 KiB, or needs more bits than there is room for; the least one.
     Region(u32, u32),
 }
@@ -132,6 +137,10 @@ impl fmt::Display for Impossible {
             Impossible::DataOffsetOf10 => f.write_str(
                 "with metadata 1.0 the data begin at the start of the member: leave out the data offset",
             ),
+            Impossible::Ppl(level) => write!(
+                f,
+                "a partial parity log on RAID-{level}: it takes RAID-5, metadata 1.1 or 1.2, and no bitmap"
+            ),
             Impossible::Region(bytes, least) => write!(
                 f,
                 "regions of {bytes} bytes: the bitmap takes a power of two, from {least} bytes on members of this size"
@@ -142,9 +151,10 @@ impl fmt::Display for Impossible {
 
 impl std::error::Error for Impossible {}
 
-/// Sectors that mdadm keeps for a bitmap on a device.
-fn bitmap_room(sectors: u64) -> u64 {
+/// Sectors that mdadm keeps for a log on a device: partial parity, or a bitmap.
+fn log_room(ppl: Option<u16>, sectors: u64) -> u64 {
     match sectors {
+        _ if ppl.is_some() => ppl.map_or(0, u64::from),
         ..128 => 0,
         419_430_528.. => 256,
         16_777_225.. => 128,
@@ -155,6 +165,10 @@ fn bitmap_room(sectors: u64) -> u64 {
 /// First sector of the data where nothing is said: room for what lies before, and for a later reshape.
 #[must_use]
 pub fn default_data_offset(version: Version, sectors: u64, chunk: u32) -> u64 {
+    data_offset_behind(log_room(None, sectors), version, sectors, chunk)
+}
+
+fn data_offset_behind(log: u64, version: Version, sectors: u64, chunk: u32) -> u64 {
     if version == Version::V1_0 {
         return 0;
     }
@@ -162,13 +176,13 @@ pub fn default_data_offset(version: Version, sectors: u64, chunk: u32) -> u64 {
     while headroom * 1024 > sectors && headroom > 2 * u64::from(chunk) {
         headroom /= 2;
     }
-    (24 + bitmap_room(sectors) + headroom).next_multiple_of(MEBIBYTE_SECTORS)
+    (24 + log + headroom).next_multiple_of(MEBIBYTE_SECTORS)
 }
 
 /// Sectors for data on a device, as long as it is not known how large its bitmap is.
 fn free_sectors(version: Version, sectors: u64, data_offset: u64) -> Option<u64> {
     match version {
-        Version::V1_0 => (sectors / 8 * 8).checked_sub(24 + bitmap_room(sectors)),
+        Version::V1_0 => (sectors / 8 * 8).checked_sub(24 + log_room(None, sectors)),
         Version::V1_1 | Version::V1_2 => sectors.checked_sub(data_offset),
     }
 }
@@ -187,11 +201,17 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
         || devices.iter().enumerate().filter_map(|(role, device)| device.map(|device| (role, device)));
     let first = present().next().filter(|_| u32::try_from(devices.len()) == Ok(wish.shape.members));
     let (_, first) = first.ok_or(Impossible::Devices(devices.len()))?;
+    let excludes_ppl =
+        wish.shape.level != 5 || wish.version == Version::V1_0 || wish.bitmap != BitmapWish::None;
+    if wish.ppl.is_some() && excludes_ppl {
+        return Err(Impossible::Ppl(wish.shape.level));
+    }
     if wish.version == Version::V1_0 && wish.data_offset.is_some_and(|offset| offset > 0) {
         return Err(Impossible::DataOffsetOf10);
     }
+    let log = log_room(wish.ppl, first.sectors);
     let data_offset =
-        wish.data_offset.unwrap_or_else(|| default_data_offset(wish.version, first.sectors, chunk));
+        wish.data_offset.unwrap_or_else(|| data_offset_behind(log, wish.version, first.sectors, chunk));
     let mut free = u64::MAX;
     let mut room = u64::MAX;
     for (role, device) in present() {
@@ -199,7 +219,7 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
         let here = free_sectors(wish.version, device.sectors, data_offset);
         let here = here.filter(|free| *free >= u64::from(chunk));
         free = free.min(here.ok_or(Impossible::TooSmall(role, device.sectors, least))?);
-        room = room.min(bitmap_room(device.sectors));
+        room = room.min(log_room(None, device.sectors));
     }
     let wanted = if wish.shape.size == 0 { free } else { wish.shape.size };
     if wanted > free || wanted < u64::from(chunk) {
@@ -207,11 +227,12 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
     }
     wish.shape.size = wanted / u64::from(chunk) * u64::from(chunk);
     let bitmap = bitmap_of(&wish, room)?;
-    let log = bitmap.as_ref().map(|bytes| sectors_of(bytes));
+    let log = bitmap.as_ref().map(|bytes| sectors_of(bytes)).or(wish.ppl.map(u64::from));
     let present = devices.iter().enumerate().map(|(role, device)| {
         let Some(device) = device else { return Ok(None) };
         let superblock = superblock_of(&wish, (role, device), data_offset, log)?;
-        Ok(Some(with_log(superblock, devices, bitmap.clone())))
+        let ppl = wish.ppl.map(|sectors| empty_log(&wish, role, sectors));
+        Ok(Some(with_log(superblock, devices, bitmap.clone(), ppl)))
     });
     present.collect()
 }
@@ -252,6 +273,17 @@ fn bitmap_of(wish: &Wish, room: u64) -> Result<Option<Vec<u8>>, Impossible> {
     Ok(Some(bytes))
 }
 
+/// Partial parity log that says nothing but that it is in order.
+fn empty_log(wish: &Wish, role: usize, sectors: u16) -> Vec<u8> {
+    let mark = Entry::mark(u32::try_from(role).unwrap_or(u32::MAX), false);
+    let header = Header { signature: ppl::signature(wish.array.uuid), generation: 0, entries: vec![mark] };
+    let mut bytes = vec![0; usize::from(sectors) * SECTOR_BYTES];
+    if let Some(start) = bytes.first_chunk_mut::<{ ppl::HEADER_BYTES }>() {
+        header.encode(start);
+    }
+    bytes
+}
+
 fn set_bit(bits: &mut [u8], region: u64) {
     if let Some(byte) = usize::try_from(region / 8).ok().and_then(|byte| bits.get_mut(byte)) {
         *byte |= 1 << (region % 8);
@@ -267,11 +299,11 @@ fn superblock_of(
     wish: &Wish,
     (role, device): (usize, &Blank),
     data_offset: u64,
-    bitmap: Option<u64>,
+    log: Option<u64>,
 ) -> Result<Superblock, Impossible> {
     let too_small = Impossible::TooSmall(role, device.sectors, data_offset.saturating_add(32));
     let super_offset = wish.version.sector(device.sectors).ok_or(too_small)?;
-    let log_sectors = bitmap.unwrap_or_else(|| bitmap_room(device.sectors));
+    let log_sectors = log.unwrap_or_else(|| log_room(None, device.sectors));
     let (bitmap_offset, bad_block_offset, data_size) = if wish.version == Version::V1_0 {
         let before = BAD_BLOCK_SECTORS + log_sectors;
         (-signed(before), -signed(BAD_BLOCK_SECTORS), super_offset.saturating_sub(before))
@@ -283,11 +315,20 @@ fn superblock_of(
         let behind = SUPERBLOCK_SECTORS + log_sectors;
         (signed(SUPERBLOCK_SECTORS), signed(behind), device.sectors.saturating_sub(data_offset))
     };
+    // Where a log takes the part of a resync, the last member is rebuilt at first, as with mdadm.
+    let is_rebuilt = wish.ppl.is_some() && !wish.clean && is_last(wish, role);
+    let features = match wish.ppl {
+        Some(sectors) if u64::from(sectors) >= ppl::RING_SECTORS_MIN => feature::PPL_RING,
+        Some(_) => feature::PPL,
+        None if log.is_some() => feature::BITMAP,
+        None => 0,
+    };
+    let offset_word = log.map_or(0, |_| u32::from_le_bytes(bitmap_offset.to_le_bytes()));
     Ok(Superblock {
-        features: if bitmap.is_some() { feature::BITMAP } else { 0 },
+        features: if is_rebuilt { features | feature::RECOVERY_OFFSET } else { features },
         array: wish.array.clone(),
         shape: wish.shape,
-        log: bitmap.map_or(0, |_| u32::from_le_bytes(bitmap_offset.to_le_bytes())),
+        log: wish.ppl.map_or(offset_word, |sectors| offset_word & 0xffff | u32::from(sectors) << 16),
         reshape: Reshape::default(),
         device: Device {
             number: DeviceNumber(u32::try_from(role).unwrap_or(u32::MAX)),
@@ -303,11 +344,15 @@ fn superblock_of(
         state: State {
             updated: wish.array.created,
             events: 0,
-            resync_offset: if wish.clean { CLEAN } else { 0 },
+            resync_offset: if wish.clean || wish.ppl.is_some() { CLEAN } else { 0 },
         },
         logical_block: 0,
         roles: Vec::new(),
     })
+}
+
+fn is_last(wish: &Wish, role: usize) -> bool {
+    u32::try_from(role + 1) == Ok(wish.shape.members)
 }
 
 /// Sectors before or behind a superblock: a few hundred at most.
@@ -316,7 +361,12 @@ fn signed(sectors: u64) -> i32 {
 }
 
 /// Adds the roles, and what is written before the superblock.
-fn with_log(mut superblock: Superblock, devices: &[Option<Blank>], bitmap: Option<Vec<u8>>) -> MemberPlan {
+fn with_log(
+    mut superblock: Superblock,
+    devices: &[Option<Blank>],
+    bitmap: Option<Vec<u8>>,
+    ppl: Option<Vec<u8>>,
+) -> MemberPlan {
     superblock.roles = vec![NOBODY; ROLES];
     for (role, entry) in superblock.roles.iter_mut().enumerate().take(devices.len()) {
         *entry = devices[role].map_or(NOBODY, |_| u16::try_from(role).unwrap_or(NOBODY));
@@ -327,6 +377,7 @@ fn with_log(mut superblock: Superblock, devices: &[Option<Blank>], bitmap: Optio
         before.push((sector, vec![0; bytes]));
     }
     before.extend(superblock.bitmap_sector().zip(bitmap));
+    before.extend(superblock.ppl_place().map(|(sector, _)| sector).zip(ppl));
     MemberPlan { superblock, before }
 }
 

@@ -58,7 +58,7 @@ pub fn join(member: &Superblock, device: Blank, bitmap_bytes: u64) -> Result<Sup
     let too_small = CannotJoin::TooSmall(device.sectors, least);
     let super_offset = version.sector(device.sectors).filter(|_| least <= device.sectors).ok_or(too_small)?;
     let mut superblock = Superblock {
-        features: member.features & feature::BITMAP,
+        features: member.features & (feature::BITMAP | feature::PPL | feature::PPL_RING),
         device: Device {
             number: DeviceNumber(u32::MAX),
             uuid: device.uuid,
@@ -103,6 +103,8 @@ fn areas(superblock: &Superblock, bitmap_bytes: u64) -> Vec<(&'static str, Range
     areas.extend(
         superblock.bad_block_place().map(|(start, sectors)| ("the bad-block log", start..start + sectors)),
     );
+    let ppl = superblock.ppl_place();
+    areas.extend(ppl.map(|(start, sectors)| ("the partial parity log", start..start + sectors)));
     areas
 }
 
@@ -120,6 +122,7 @@ mod tests {
             shape: Shape { level: 5, layout: 2, size: 0, chunk: 128, members: 3 },
             data_offset: None,
             bitmap: BitmapWish::Internal(Some(1 << 16)),
+            ppl: None,
             clean: true,
         };
         let blank = |role| Some(Blank { sectors, uuid: Uuid([role; 16]) });

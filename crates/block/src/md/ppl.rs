@@ -2,6 +2,12 @@
 //!
 //! Headers follow one another through the log's area, each with the partial parity of its entries behind it. Of the headers
 //! of a member only the newest counts, and only while the array is dirty: old ones stay behind after a clean stop.
+//!
+//! Beside entries of rows there are two kinds without rows, which md passes over: a *mark* says whether all parities that no entry
+//! names are right ([`verdict`]), and what lies behind a [`witness`] tells rows that were written whole from those that were cut off.
+
+pub mod verdict;
+pub mod witness;
 
 use super::{Media, ReadFailed, SECTOR_BYTES_U64, Uuid};
 use base::bytes::{put, u32_at, u64_at};
@@ -63,6 +69,35 @@ pub struct Entry {
     pub parity_member: u32,
     /// CRC32C of the partial parity.
     pub checksum: u32,
+}
+
+impl Entry {
+    /// Entry without rows. Where parities are in doubt that no entry names, its checksum is wrong: md resyncs all of an array
+    /// then, and counts the log as in order otherwise.
+    #[must_use]
+    pub fn mark(parity_member: u32, is_in_doubt: bool) -> Entry {
+        let checksum = if is_in_doubt { u32::MAX } else { 0 };
+        Entry { data_sector: 0, pp_bytes: 0, data_bytes: 0, parity_member, checksum }
+    }
+
+    /// True of a mark that says that parities are in doubt.
+    #[must_use]
+    pub fn is_doubt(&self) -> bool {
+        self.pp_bytes == 0 && self.checksum != 0
+    }
+
+    /// Entry without rows, whose block of partial parity is a witness.
+    #[must_use]
+    pub fn witness(parity_member: u32, checksum: u32) -> Entry {
+        let pp_bytes = u32::try_from(witness::BLOCK_BYTES).expect("4096");
+        Entry { data_sector: 0, pp_bytes, data_bytes: 0, parity_member, checksum }
+    }
+
+    /// True of an entry whose block is a witness.
+    #[must_use]
+    pub fn is_witness(&self) -> bool {
+        self.data_bytes == 0 && usize::try_from(self.pp_bytes) == Ok(witness::BLOCK_BYTES)
+    }
 }
 
 /// Header of a log.
@@ -178,6 +213,23 @@ pub fn walk<M: Media + ?Sized>(
     Ok(found)
 }
 
+/// Largest generation of any header that lies at a place of an area where one may begin, reached by a walk or not: the next header
+/// has to be newer, or a later walk would go on to an older one. Blocks that cannot be read are passed over. Zero without one.
+#[must_use]
+pub fn highest_generation<M: Media + ?Sized>(media: &M, (start, sectors): (u64, u64), array: Uuid) -> u64 {
+    let signature = signature(array);
+    let mut block = [0; HEADER_BYTES];
+    let mut highest = 0;
+    for index in 0..sectors / HEADER_SECTORS {
+        let sector = start.saturating_add(index * HEADER_SECTORS);
+        if media.read(sector, &mut block).is_err() || u32_at(&block, at::SIGNATURE) != signature {
+            continue;
+        }
+        highest = Header::decode(&block).map_or(highest, |header| highest.max(header.generation));
+    }
+    highest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +257,15 @@ mod tests {
         assert_eq!(walk(&media[..], (0, 64), Uuid([4; 16])).unwrap(), []);
         assert_eq!(walk(&media[..], (0, 7), Uuid([3; 16])).unwrap(), []);
         assert_eq!(walk(&media[..], (u64::MAX, 8), Uuid([3; 16])).unwrap(), []);
+    }
+
+    #[test]
+    fn headers_that_no_walk_reaches_count_for_the_highest_generation() {
+        let media = area(&[(0, header(5, 4096)), (16, header(3, 0)), (40, header(9, 0))]);
+        assert_eq!(walk(&media[..], (0, 64), Uuid([3; 16])).unwrap().len(), 1);
+        assert_eq!(highest_generation(&media[..], (0, 64), Uuid([3; 16])), 9);
+        assert_eq!(highest_generation(&media[..], (0, 40), Uuid([3; 16])), 5);
+        assert_eq!(highest_generation(&media[..], (0, 64), Uuid([4; 16])), 0);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use super::assembly::{Assembly, Part, Policy};
 use super::bad_blocks::BadBlocks;
 use super::geometry::{Chunk, Geometry, Place, Stripe};
+use super::ppl::verdict::unsynced_from;
 use super::superblock::CLEAN;
 use super::{Media, ReadFailed, Role, replay};
 use base::erasure::{ErasureCode, PieceSet};
@@ -134,7 +135,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
         let mut reader = Reader { geometry, slots, overlay: Overlay::default(), unsynced };
         if !assembly.superblock().is_clean() {
             match assembly.policy() {
-                Policy::Ppl => replay::apply_ppl(&mut reader, assembly, media)?,
+                Policy::Ppl => replay::partial_parity::apply(&mut reader, assembly, media),
                 Policy::Journal => replay::apply_journal(&mut reader, assembly, media)?,
                 Policy::Resync | Policy::Bitmap => {}
             }
@@ -168,6 +169,21 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
         let located = self.geometry.locate(Chunk(block / chunk_blocks));
         let within = block % chunk_blocks * ROW_SECTORS;
         (Row(located.stripe.0 * self.geometry.chunk_sectors() + within), located.member)
+    }
+
+    /// Pieces of members that a log has otherwise than they have them themselves, and rows that it leaves in doubt.
+    #[must_use]
+    pub fn recovered(&self) -> (Vec<(Role, Row, Box<Block>)>, Vec<Row>) {
+        let is_otherwise = |(member, row): &(Role, Row), piece: &Block| {
+            let mut own = [0; BLOCK_BYTES];
+            let slot = self.slots[member.index()].as_ref();
+            slot.is_some_and(|slot| {
+                slot.media.read(slot.data_offset + row.0, &mut own).is_err() || own != *piece
+            })
+        };
+        let pieces = self.overlay.pieces.iter().filter(|(place, piece)| is_otherwise(place, piece));
+        let pieces = pieces.map(|((member, row), piece)| (*member, *row, piece.clone()));
+        (pieces.collect(), self.overlay.torn.iter().copied().collect())
     }
 
     fn stripe(&self, row: Row) -> Stripe {
@@ -229,13 +245,18 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
             *into = **newer;
             return true;
         }
+        let slot = self.slots[member.index()].as_ref().filter(|_| self.counts(row, member));
+        slot.is_some_and(|slot| slot.media.read(slot.data_offset + row.0, into).is_ok())
+    }
+
+    /// True when a member that is there has the row, and does not list it as bad: it may be unreadable nevertheless.
+    pub(super) fn counts(&self, row: Row, member: Role) -> bool {
         let Some(slot) = &self.slots[member.index()] else { return false };
         let start = slot.data_offset + row.0;
         let is_bad = |bad: &BadBlocks| {
             bad.sector < start + ROW_SECTORS && start < bad.sector.saturating_add(bad.sectors)
         };
-        let is_recovered = row.0 + ROW_SECTORS <= slot.recovered;
-        is_recovered && !slot.bad.iter().any(is_bad) && slot.media.read(start, into).is_ok()
+        row.0 + ROW_SECTORS <= slot.recovered && !slot.bad.iter().any(is_bad)
     }
 
     /// Pieces of a row that are there.
@@ -328,8 +349,11 @@ impl Unsynced {
 
 fn unsynced(assembly: &Assembly<'_>) -> Unsynced {
     let offset = assembly.superblock().state.resync_offset;
-    if offset == CLEAN || matches!(assembly.policy(), Policy::Ppl | Policy::Journal) {
-        return Unsynced::None;
+    match assembly.policy() {
+        _ if offset == CLEAN => return Unsynced::None,
+        Policy::Journal => return Unsynced::None,
+        Policy::Ppl => return unsynced_from(assembly).map_or(Unsynced::None, Unsynced::From),
+        Policy::Resync | Policy::Bitmap => {}
     }
     let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
     match bitmap {

@@ -256,6 +256,11 @@ impl Oracle {
         }
     }
 
+    /// True when a power failure leaves open what a block holds.
+    pub fn is_unsure(&self, lba: u64) -> bool {
+        self.blocks[usize::try_from(lba).expect("small volumes")].after.len() > 1
+    }
+
     /// Writes of a block that were done.
     pub fn done(&self, lba: u64) -> u64 {
         self.blocks[usize::try_from(lba).expect("small volumes")].done

@@ -10,6 +10,8 @@ pub enum Policy {
     Resync,
     /// Bitmap with regions of so many bytes.
     Bitmap(u32),
+    /// Partial parity logs of so many sectors.
+    Ppl(u16),
 }
 
 /// Plan of a run.
@@ -60,6 +62,14 @@ impl Plan {
         let chunk = 8 << random.below(sizes);
         // A member has 16 to 128 rows, and at least two chunks.
         let stripes = (2 + random.below(3)).max((16 + random.below(113)) * 8 / chunk);
+        let data_offset = if version == Version::V1_0 { 0 } else { 64 + random.below(3) * 5 };
+        let policy =
+            if random.chance(1, 2) { Policy::Bitmap(4096 << random.below(4)) } else { Policy::Resync };
+        let has_logs = level == 5 && version != Version::V1_0 && random.chance(1, 2);
+        // A single log, and rings that are soon full.
+        let log = u16::try_from([144, 160, 280, 528, 600][random.index(5)]).expect("small");
+        let (policy, data_offset) =
+            if has_logs { (Policy::Ppl(log), data_offset + u64::from(log)) } else { (policy, data_offset) };
         Plan {
             seed,
             level,
@@ -69,12 +79,8 @@ impl Plan {
             stripes,
             version,
             // Where it need not be a multiple of a frame, it sometimes is not.
-            data_offset: if version == Version::V1_0 { 0 } else { 64 + random.below(3) * 5 },
-            policy: if random.chance(1, 2) {
-                Policy::Bitmap(4096 << random.below(4))
-            } else {
-                Policy::Resync
-            },
+            data_offset,
+            policy,
             is_volatile: random.chance(2, 3),
             latency: 20_000 << random.below(5),
             is_clean: random.chance(2, 3),

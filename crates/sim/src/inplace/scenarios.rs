@@ -1,5 +1,6 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
+mod logs;
 mod rebuilds;
 
 use super::{Act, Plan, Policy, Run};
@@ -31,7 +32,13 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    of_writes().into_iter().chain(of_members()).chain(of_sweeps()).chain(rebuilds::all()).collect()
+    of_writes()
+        .into_iter()
+        .chain(of_members())
+        .chain(of_sweeps())
+        .chain(rebuilds::all())
+        .chain(logs::all())
+        .collect()
 }
 
 /// Scenarios of writes and crashes.

@@ -1,16 +1,17 @@
 //! World of a run: disks, engine, clients, and what is checked when everything is at rest.
 
 mod contents;
+mod logs;
 mod members;
 
 use super::act::Act;
 use super::disk::DiskHandle;
 use super::oracle::{Oracle, Reading, fill};
-use super::plan::Plan;
+use super::plan::{Plan, Policy};
 use crate::acted::Counts;
 use crate::world::Failure;
 use array::inplace::scrub::{ScrubRefused, ScrubState};
-use array::inplace::start::{Tuning, members_of, start};
+use array::inplace::start::{Tuning, members_of, start_recovered};
 use array::inplace::volume::InPlaceVolume;
 use array::pacer::Rates;
 use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
@@ -23,6 +24,7 @@ use block::md::Role;
 use block::md::assembly::judge;
 use block::md::geometry::{Geometry, Stripe};
 use block::md::reader::Reader;
+use block::md::recovered::{Recovered, recover};
 use block::md::superblock::RoleEntry;
 use contents::{contents, sectors_of, shape_of};
 use serde::Serialize;
@@ -52,6 +54,10 @@ pub struct Tally {
     pub checks: u64,
     /// Members that failed.
     pub failures: u64,
+    /// Starts that applied a log.
+    pub replays: u64,
+    /// Blocks that could not be read, for what was in flight as the power failed.
+    pub torn: u64,
     /// Members that were rebuilt.
     pub rebuilt: u64,
     /// Starts with members that were not yet rebuilt.
@@ -72,6 +78,8 @@ impl Counts for Tally {
         self.refusals += other.refusals;
         self.checks += other.checks;
         self.failures += other.failures;
+        self.replays += other.replays;
+        self.torn += other.torn;
         self.rebuilt += other.rebuilt;
         self.resumed += other.resumed;
         self.scrubs += other.scrubs;
@@ -119,6 +127,9 @@ pub struct World {
     now: Instant,
     events: u64,
     random: Random,
+    torn: logs::Torn,
+    /// With logs: a resync of the new array may not be through.
+    is_new: bool,
     /// A scrub was begun, and its end not judged.
     has_scrub: bool,
     tally: Tally,
@@ -148,6 +159,8 @@ impl World {
             now: Instant(0),
             events: 0,
             random,
+            torn: logs::Torn::default(),
+            is_new: !plan.is_clean && matches!(plan.policy, Policy::Ppl(_)),
             has_scrub: false,
             tally: Tally::default(),
             replies: Vec::new(),
@@ -186,17 +199,24 @@ impl World {
         let is_clean = assembly.superblock().is_clean();
         let tuning = Tuning { client_frames: CLIENT_FRAMES, strip_frames: 4096, began: 1_700_000_000 };
         let is_volatile = self.plan.is_volatile;
-        let engine = match start(&assembly, |_| is_volatile, tuning) {
+        let media: Vec<&DiskHandle> = alive.iter().collect();
+        let recovered = match assembly.can_be_served() {
+            true => recover(&assembly, &media).map_err(|error| Failure::new(error.to_string()))?,
+            false => Recovered::default(),
+        };
+        self.tally.replays += u64::from(!recovered.pieces.is_empty());
+        let engine = match start_recovered(&assembly, recovered, |_| is_volatile, tuning) {
             Ok(engine) => engine,
             Err(error) => {
-                let must_be = !missing.is_empty() && (!is_clean || missing.len() > self.plan.parities());
+                let is_in_doubt = !is_clean && (self.is_new || !self.has_logs());
+                let must_be = !missing.is_empty() && (is_in_doubt || missing.len() > self.plan.parities());
                 self.tally.refusals += 1;
                 let refused =
                     if must_be { Ok(false) } else { Err(Failure::new(format!("refused: {error}"))) };
                 return refused;
             }
         };
-        if !is_clean && !missing.is_empty() {
+        if !is_clean && !missing.is_empty() && !self.has_logs() {
             return Err(Failure::new("a dirty array is served without a member"));
         }
         let served = members_of(&assembly).map_err(|error| Failure::new(error.to_string()))?;
@@ -207,9 +227,11 @@ impl World {
             devices[role.index()] = Some(Box::new(alive[index].clone()));
         }
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
+        self.is_new &= engine.is_resyncing() || !missing.is_empty();
         self.gone = missing;
         self.has_scrub = false;
-        self.begin_doubts(!is_clean);
+        self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
+        self.tear(&self.gone.clone());
         let mut volume = InPlaceVolume::new(engine, DeviceSet::new(devices));
         if let Some(rate) = self.plan.rate {
             volume.engine.set_rates(Rates::asked_for(Some(rate)));
@@ -324,7 +346,8 @@ impl World {
         }
         self.tally.scrubs += 1;
         let is_all = scrub.sectors_done == scrub.sectors_total;
-        let may_lack = !self.doubts.spoiled.is_empty() || !self.doubts.rows.is_empty();
+        let may_lack =
+            !self.doubts.spoiled.is_empty() || !self.doubts.rows.is_empty() || self.has_torn_blocks();
         if !is_all || scrub.mismatches != expected || (scrub.sectors_not_compared > 0 && !may_lack) {
             return Err(Failure::new(format!("{expected} sectors do not match: {scrub:?}")));
         }
@@ -334,12 +357,16 @@ impl World {
     /// Flips bits in parities, which nothing but scrubs meets.
     fn rot(&mut self, rows: u64) -> Result<(), Failure> {
         self.drain()?;
+        while self.volume().engine.is_replaying() {
+            self.step("the replay")?;
+        }
         self.volume().engine.stop_scrub();
         self.resync()?;
         while self.volume().engine.status().strips > 0 {
             self.step("strips of a scrub")?;
         }
         let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
+        let has_doubts = has_doubts || self.has_torn_blocks();
         let status = self.volume().engine.status();
         let is_sound = self.gone.is_empty() && status.missing.is_empty() && self.doubts.spoiled.is_empty();
         if has_doubts || !is_sound || status.is_resyncing || status.rows_in_doubt > 0 {
@@ -459,6 +486,7 @@ impl World {
         }
         self.replies = replies;
         self.look_at_members();
+        self.look_at_replay();
         Ok(())
     }
 
@@ -540,7 +568,9 @@ impl World {
                     let is_volatile = self.plan.is_volatile;
                     let judged = self.oracle.end_read(reading, &frames, is_volatile);
                     judged.map_err(|what| Failure::at(lba, what))?;
-                } else if !may_fail {
+                } else if may_fail {
+                    self.tally.torn += u64::from(self.has_torn_blocks());
+                } else {
                     return Err(Failure::at(lba, format!("{blocks} blocks from {lba} on cannot be read")));
                 }
             }
@@ -575,14 +605,17 @@ impl World {
         // With another member lost, what was written in a row in doubt cannot be decoded either.
         let is_old = lost > 1 || done.is_none_or(|done| done == before);
         let in_doubt = lost > 0 && is_old && (self.doubts.all || self.doubts.rows.contains(&row));
-        lost > self.plan.parities() || in_doubt
+        let is_torn = lost > 0 && self.is_torn(lba, done);
+        lost > self.plan.parities() || in_doubt || is_torn
     }
 
     /// The power fails, and the array is started anew.
     fn crash(&mut self) -> Result<bool, Failure> {
+        self.look_at_replay();
         self.volume = None;
         self.disks.iter().chain(&self.retired).for_each(DiskHandle::crash);
         self.open.clear();
+        self.note_in_flight();
         self.oracle.crash();
         self.tally.crashes += 1;
         if !self.start()? {
@@ -612,6 +645,9 @@ impl World {
         }
         let status = self.volume().engine.status();
         self.volume = None;
+        if status.is_broken {
+            self.note_in_flight();
+        }
         self.disks.iter().for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.
         if self.random.chance(1, 2) && !self.is_too_much() {
@@ -638,6 +674,7 @@ impl World {
             return Err(Failure::new(format!("member {role} failed, and the superblocks count on it")));
         }
         let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
+        let has_doubts = has_doubts || self.has_torn_blocks();
         if !assembly.superblock().is_clean() && !has_doubts {
             return Err(Failure::new(format!("stopped, and not clean: {}", assembly.in_words())));
         }

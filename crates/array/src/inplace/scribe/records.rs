@@ -7,6 +7,7 @@ use crate::inplace::{Effects, InPlace, members};
 use base::pieces::PieceSet;
 use base::time::Instant;
 use block::md::DeviceNumber;
+use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature};
 use std::collections::BTreeSet;
@@ -88,12 +89,28 @@ impl InPlace {
             |role: &usize| self.scribe.roster.superblocks[*role].as_ref().and_then(bad_blocks).is_some();
         let with_log = waiting.iter().filter(has_log).collect();
         self.broadcast(with_log, bad_blocks, |_| [0; PAGE_BYTES], fx);
+        self.admit_logs(waiting, fx);
         let pages = self.pages.as_ref().map_or(0, Pages::count);
         for page in 0..pages {
             let content = *self.pages.as_ref().expect("a page of a bitmap").wanted(page);
             let distance = u64::try_from(page * PAGE_BYTES / 512).expect("bitmaps fit memory");
             let sector = |superblock: &Superblock| superblock.bitmap_sector().map(|start| start + distance);
             self.broadcast(waiting, sector, |_| content, fx);
+        }
+    }
+
+    /// Newcomers get logs that say nothing of any row.
+    fn admit_logs(&mut self, waiting: PieceSet, fx: &mut Effects) {
+        if self.logs.is_none() {
+            return;
+        }
+        let says_doubt = self.log_says_doubt();
+        for role in waiting.iter() {
+            let place = self.scribe.roster.superblock(role).and_then(Superblock::ppl_place);
+            let place = place.expect("a member that joins has a log where others have one");
+            let header = self.first_header(role);
+            self.logs.as_mut().expect("asked above").join(role, place, says_doubt);
+            self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
         }
     }
 
@@ -106,6 +123,8 @@ impl InPlace {
             (false, None) => CLEAN,
             // With a bitmap its bits say what is left.
             (false, Some(_)) if self.pages.is_some() => 0,
+            // The same goes for rows that a log names.
+            (false, Some(_)) if self.logs.is_some() => self.sync.next(0).map_or(0, |row| row * ROW_SECTORS),
             (false, Some(row)) => row * ROW_SECTORS,
         };
         let number =
@@ -131,6 +150,9 @@ impl InPlace {
             superblock.state.events = events;
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;
+            if superblock.ppl_place().is_some_and(|(_, sectors)| sectors >= RING_SECTORS_MIN) {
+                superblock.features = superblock.features & !feature::PPL | feature::PPL_RING;
+            }
             for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
                 let is_there = numbers.iter().any(|(_, other)| *other == number);
                 if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !is_there {

@@ -1,6 +1,7 @@
 //! Places and sizes beside those that mdadm 4.2 chose on Linux 6.1 for RAID-5 over three members.
 
 use super::*;
+use crate::md::Role;
 use crate::md::member::Member;
 
 const MIB: u64 = 2048;
@@ -8,7 +9,7 @@ const MIB: u64 = 2048;
 fn wish(version: Version, chunk_kib: u32, bitmap: BitmapWish, clean: bool) -> Wish {
     let array = Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_795_412_760 };
     let shape = Shape { level: 5, layout: 2, size: 0, chunk: chunk_kib * 2, members: 3 };
-    Wish { version, array, shape, data_offset: None, bitmap, clean }
+    Wish { version, array, shape, data_offset: None, bitmap, ppl: None, clean }
 }
 
 fn blanks(sectors: u64) -> Vec<Option<Blank>> {
@@ -101,4 +102,40 @@ fn what_cannot_be_is_refused_by_name() {
     assert_eq!(plan(&at_end, &blanks(8 * MIB)).expect_err("a refusal"), Impossible::DataOffsetOf10);
     let small = plan(&wish, &blanks(100)).expect_err("a refusal");
     assert!(matches!(small, Impossible::TooSmall(0, 100, _)), "{small}");
+}
+
+#[test]
+fn a_partial_parity_log_lies_where_mdadm_puts_it_and_its_last_member_is_rebuilt() {
+    use crate::md::assembly::{Part, Policy, judge};
+    let logged = |clean| Wish { ppl: Some(2048), ..wish(Version::V1_2, 64, BitmapWish::None, clean) };
+    // As golden array r5-ppl-clean.
+    let word = 8 | 2048 << 16;
+    assert_eq!(chosen(&logged(true), 4 * MIB), (4096, 4096, 4096, word, 2056));
+    for clean in [false, true] {
+        let plans = plan(&logged(clean), &blanks(4 * MIB)).expect("a plan");
+        let read = |plan: &Option<MemberPlan>| {
+            let plan = plan.as_ref().expect("a member");
+            let mut media = vec![0; 4 << 20];
+            for (sector, bytes) in &plan.before {
+                base::bytes::put(&mut media, usize::try_from(sector * 512).unwrap(), bytes);
+            }
+            base::bytes::put(&mut media, 4096, &plan.record());
+            Member::read("new", &media[..]).expect("a member")
+        };
+        let members: Vec<Member> = plans.iter().map(read).collect();
+        assert!(members.iter().all(|member| member.ppl.as_ref().is_ok_and(|found| found.len() == 1)));
+        let arrays = judge(&members);
+        assert!(arrays[0].can_be_served() && arrays[0].policy() == Policy::Ppl, "{}", arrays[0].in_words());
+        let last = if clean { Part::Active(Role(2)) } else { Part::Recovering(Role(2), 0) };
+        assert_eq!(arrays[0].devices[2].1, last);
+    }
+    let with = |change: &dyn Fn(&mut Wish)| {
+        let mut wish = logged(true);
+        change(&mut wish);
+        plan(&wish, &blanks(4 * MIB)).err()
+    };
+    assert_eq!(with(&|wish| wish.version = Version::V1_0), Some(Impossible::Ppl(5)));
+    assert_eq!(with(&|wish| wish.bitmap = BitmapWish::Internal(None)), Some(Impossible::Ppl(5)));
+    let level_4 = |wish: &mut Wish| (wish.shape.level, wish.shape.layout) = (4, 0);
+    assert_eq!(with(&level_4), Some(Impossible::Ppl(4)));
 }

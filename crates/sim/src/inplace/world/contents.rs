@@ -5,9 +5,9 @@ use crate::inplace::plan::{Plan, Policy};
 use crate::world::Failure;
 use base::random::Random;
 use base::units::BLOCK_BYTES;
-use block::md::create::{BitmapWish, Blank, Wish, plan as plan_members};
+use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan as plan_members};
 use block::md::geometry::{Chunk, Geometry};
-use block::md::superblock::{Identity, Shape};
+use block::md::superblock::{Identity, Shape, feature};
 use block::md::{Role, Uuid};
 
 /// Sectors of a disk: superblocks of any version are looked for outside of the data.
@@ -35,8 +35,12 @@ pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>
         shape: shape_of(plan),
         data_offset: (plan.data_offset > 0).then_some(plan.data_offset),
         bitmap: match plan.policy {
-            Policy::Resync => BitmapWish::None,
+            Policy::Resync | Policy::Ppl(_) => BitmapWish::None,
             Policy::Bitmap(region) => BitmapWish::Internal(Some(region)),
+        },
+        ppl: match plan.policy {
+            Policy::Ppl(sectors) => Some(sectors),
+            Policy::Resync | Policy::Bitmap(_) => None,
         },
         clean: plan.is_clean,
     };
@@ -45,7 +49,10 @@ pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>
     let plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
     let bytes = usize::try_from(sectors).expect("small") * 512;
     let mut contents = vec![vec![0; bytes]; blanks.len()];
-    for (content, member) in contents.iter_mut().zip(plans.iter().flatten()) {
+    for (content, mut member) in contents.iter_mut().zip(plans.into_iter().flatten()) {
+        if matches!(plan.policy, Policy::Ppl(_)) && !plan.is_clean {
+            resync_at_first(&mut member);
+        }
         for (sector, bytes) in &member.before {
             base::bytes::put(content, usize::try_from(sector * 512).expect("small"), bytes);
         }
@@ -57,6 +64,14 @@ pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>
         dirty(plan, random, &mut contents, &mut stamps);
     }
     Ok((contents, stamps))
+}
+
+/// A new member with a log is resynced, not rebuilt, and its log says nothing: as of an array that md was forced to make.
+fn resync_at_first(member: &mut MemberPlan) {
+    member.superblock.features &= !feature::RECOVERY_OFFSET;
+    member.superblock.state.resync_offset = 0;
+    let log = member.superblock.ppl_place().map(|(sector, _)| sector);
+    member.before.retain(|(sector, _)| Some(*sector) != log);
 }
 
 /// Data with parities that are nonsense, as what lay on drives before.

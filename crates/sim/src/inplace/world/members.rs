@@ -126,6 +126,7 @@ impl World {
     /// Whether a row may be one that cannot be rebuilt: a sector cannot be read, or parities are in doubt.
     fn may_be_stuck(&self) -> bool {
         let has_doubts = self.doubts.is_resyncing || self.doubts.all || !self.doubts.rows.is_empty();
+        let has_doubts = has_doubts || self.has_torn_blocks();
         has_doubts || self.disks.iter().any(|disk| disk.is_bad(0..Media::sectors(disk)))
     }
 

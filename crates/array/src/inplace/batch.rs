@@ -1,0 +1,281 @@
+//! Batch of a partial parity log: which rows of which rounds its header names, and what lies behind it.
+//!
+//! ```text
+//!   header   entries of rounds: rows of one strip that change the same chunks, one behind the other
+//!            entries of rows in doubt │ witness │ mark
+//!   behind   partial parities in the order of the entries, the block of the witness
+//! ```
+//! Partial parity is the sum of the data that a write leaves alone: the new parity without the new data, however it was computed.
+//! Of a whole stripe, and where parities do not follow from partial parity, there is none: a replay adds up all data.
+
+use super::InPlace;
+use super::map::Strip;
+use super::plan::Method;
+use super::row::Row;
+use super::table::{Kind, Slot};
+use base::frame::Frame;
+use base::units::BLOCK_BYTES;
+use base::xor::{Block, xor_blocks};
+use block::md::Role;
+use block::md::ppl::witness::{self, Sums, sum_of};
+use block::md::ppl::{ENTRIES_MAX, Entry, HEADER_BYTES, Header};
+use block::md::reader::ROW_SECTORS;
+
+/// Most runs of rows in doubt that the headers of one member name.
+pub const STANDING_MAX: usize = 40;
+/// Most entries for rounds: a witness and a mark have to fit too.
+const RUNS_MAX: usize = ENTRIES_MAX - STANDING_MAX - 2;
+
+/// Rows of a round that have one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    first: u16,
+    rows: u16,
+    shape: Shape,
+}
+
+/// What rows of an entry have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// First data chunk that is modified, and how many.
+    chunk: u16,
+    chunks: u16,
+    /// There is no partial parity: a replay adds up all data.
+    is_whole: bool,
+    /// The witness has sums of it.
+    has_sums: bool,
+}
+
+impl Run {
+    fn pieces(&self) -> usize {
+        usize::from(self.shape.chunks) + 1
+    }
+
+    fn words(&self) -> usize {
+        if self.shape.has_sums { witness::words_of(self.pieces()) } else { 0 }
+    }
+
+    fn blocks(&self) -> usize {
+        if self.shape.is_whole { 0 } else { usize::from(self.rows) }
+    }
+}
+
+/// Batch that is about to be written.
+pub(super) struct Batch {
+    pub generation: u64,
+    /// Slots whose rounds wait for it.
+    pub slots: Vec<u32>,
+    /// Header, and what lies behind it.
+    pub frames: Vec<Frame>,
+}
+
+/// What a batch holds so far.
+#[derive(Default)]
+struct Filling {
+    slots: Vec<u32>,
+    runs: Vec<(u32, Run)>,
+    blocks: usize,
+    words: usize,
+}
+
+impl Filling {
+    /// Takes the rows of a round; false when they do not fit any more.
+    fn take(&mut self, slot: u32, runs: &[Run], blocks_max: usize) -> bool {
+        let blocks = self.blocks + runs.iter().map(Run::blocks).sum::<usize>();
+        let words = self.words + runs.iter().map(Run::words).sum::<usize>();
+        let fits = self.runs.len() + runs.len() <= RUNS_MAX
+            && witness::has_room(words)
+            && blocks + usize::from(words > 0) <= blocks_max;
+        if fits {
+            self.slots.push(slot);
+            self.runs.extend(runs.iter().map(|run| (slot, *run)));
+            (self.blocks, self.words) = (blocks, words);
+        }
+        fits
+    }
+}
+
+impl InPlace {
+    /// Member whose log has the rows of a round, and those whose parities are written.
+    pub(super) fn logged_runs(&self, number: u32) -> (usize, Vec<Run>) {
+        let slot = self.table.slot(number);
+        let round = slot.round.as_ref().expect("a round is logged");
+        let data = slot.order.code.data_count();
+        let role = slot.order.members[data].index();
+        let counts = |place: &u16| self.members.counting(self.row_of(slot.strip, *place)).contains(role);
+        let mut runs: Vec<Run> = Vec::new();
+        let mut push = |place: u16, shape: Shape| match runs.last_mut() {
+            Some(last) if last.first + last.rows == place && last.shape == shape => last.rows += 1,
+            _ => runs.push(Run { first: place, rows: 1, shape }),
+        };
+        if round.kind == Kind::Zero {
+            let count = u16::try_from(self.map.strip_rows()).expect("at most 128");
+            let chunks = u16::try_from(data).expect("at most 31");
+            let shape = Shape { chunk: 0, chunks, is_whole: true, has_sums: true };
+            (0..count).filter(counts).for_each(|place| push(place, shape));
+        }
+        for (place, row) in round.rows.iter().filter(|(place, row)| !row.is_lost && counts(place)) {
+            if row.new[data].is_some() {
+                push(*place, self.shape_of(slot, *place, row));
+            }
+        }
+        (role, runs)
+    }
+
+    fn shape_of(&self, slot: &Slot, place: u16, row: &Row) -> Shape {
+        let data = slot.order.code.data_count();
+        let is_write = slot.round.as_ref().is_some_and(|round| round.kind == Kind::Write);
+        let is_right = self.sync.is_right(self.row_of(slot.strip, place));
+        let is_held = |piece: usize| row.new[piece].is_some() || row.old[piece].is_some();
+        if !is_write || !is_right || row.written.count() == data {
+            // A parity that was in doubt and changed by differences stays in doubt.
+            let has_sums = row.method != Some(Method::Modify) || is_right;
+            let chunks = u16::try_from(data).expect("at most 31");
+            return Shape { chunk: 0, chunks, is_whole: true, has_sums: has_sums && (0..data).all(is_held) };
+        }
+        let written: Vec<usize> =
+            (0..data).filter(|chunk| row.written.contains(slot.order.pieces[*chunk])).collect();
+        assert!(written[written.len() - 1] - written[0] + 1 == written.len(), "chunks apart: {written:?}");
+        let of = |count: usize| u16::try_from(count).expect("at most 31");
+        let (chunk, chunks) = (of(written[0]), of(written.len()));
+        Shape { chunk, chunks, is_whole: false, has_sums: chunks > 1 }
+    }
+
+    /// The next batch of a member: rounds in order, as many as fit.
+    pub(super) fn next_batch(&mut self, role: usize) -> Batch {
+        let blocks_max = self.logs.as_mut().expect("an array with logs").log_mut(role).blocks_max();
+        let mut filling = Filling::default();
+        while let Some(slot) =
+            self.logs.as_mut().expect("an array with logs").log_mut(role).gathered.front().copied()
+        {
+            let (_, runs) = self.logged_runs(slot);
+            if !filling.take(slot, &runs, blocks_max) {
+                break;
+            }
+            self.logs.as_mut().expect("an array with logs").log_mut(role).gathered.pop_front();
+        }
+        let gathers = !self.logs.as_mut().expect("an array with logs").log_mut(role).gathered.is_empty();
+        assert!(!gathers || !filling.slots.is_empty(), "a round that fits no batch");
+        self.write_down(role, filling)
+    }
+
+    /// Header of a batch and what lies behind it.
+    fn write_down(&mut self, role: usize, filling: Filling) -> Batch {
+        let parity_member = u32::try_from(role).expect("at most 32");
+        let mut frames = Vec::with_capacity(2 + filling.blocks);
+        frames.push(self.log_frame());
+        let mut entries = Vec::with_capacity(filling.runs.len() + 2);
+        let mut sums = Vec::new();
+        for (slot, run) in &filling.runs {
+            let start = frames.len();
+            self.push_partial(*slot, run, &mut frames);
+            let partial = frames[start..].iter().map(|frame| &frame.data[..]);
+            let checksum = base::checksum::crc32c_of_pieces(partial);
+            if run.shape.has_sums {
+                let entry = u32::try_from(entries.len()).expect("at most 148");
+                sums.push(Sums { entry, sums: self.sums_of(*slot, run) });
+            }
+            entries.push(Entry { checksum, ..self.entry(self.table.slot(*slot).strip, run, parity_member) });
+        }
+        entries.extend(self.standing(role, &filling.runs));
+        if !sums.is_empty() {
+            let mut frame = self.log_frame();
+            witness::encode(&sums, &mut frame.data);
+            entries.push(Entry::witness(parity_member, base::checksum::crc32c(&frame.data)));
+            frames.push(frame);
+        }
+        if self.log_says_doubt() || entries.is_empty() {
+            entries.push(Entry::mark(parity_member, self.log_says_doubt()));
+        }
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let header = Header { signature: logs.signature, generation: logs.next_generation(), entries };
+        header.encode(&mut frames[0].data);
+        Batch { generation: header.generation, slots: filling.slots, frames }
+    }
+
+    /// Header that says nothing of any row, for a newcomer.
+    pub(super) fn first_header(&mut self, role: usize) -> [u8; HEADER_BYTES] {
+        let parity_member = u32::try_from(role).expect("at most 32");
+        let entries = vec![Entry::mark(parity_member, self.log_says_doubt())];
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let header = Header { signature: logs.signature, generation: logs.next_generation(), entries };
+        let mut block = [0; HEADER_BYTES];
+        header.encode(&mut block);
+        block
+    }
+
+    fn log_frame(&mut self) -> Frame {
+        self.logs.as_mut().expect("an array with logs").take_frame()
+    }
+
+    fn entry(&self, strip: Strip, run: &Run, parity_member: u32) -> Entry {
+        let bytes = u32::from(run.rows) * u32::try_from(BLOCK_BYTES).expect("4096");
+        let first = self.map.lba(strip, run.first, run.shape.chunk);
+        Entry {
+            data_sector: first.0 * ROW_SECTORS,
+            pp_bytes: if run.shape.is_whole { 0 } else { bytes },
+            data_bytes: bytes * u32::from(run.shape.chunks),
+            parity_member,
+            checksum: 0,
+        }
+    }
+
+    /// Partial parity of the rows of a run.
+    fn push_partial(&mut self, number: u32, run: &Run, frames: &mut Vec<Frame>) {
+        if run.shape.is_whole {
+            return;
+        }
+        for place in run.first..run.first + run.rows {
+            let mut frame = self.log_frame();
+            let slot = self.table.slot(number);
+            let row = &slot.round.as_ref().expect("a round is logged").rows[&place];
+            let new =
+                |piece: usize| -> &Block { &row.new[piece].as_ref().expect("content that is written").data };
+            let parity = new(slot.order.code.data_count());
+            let terms: Vec<&Block> = std::iter::once(parity).chain(row.written.iter().map(new)).collect();
+            xor_blocks(&mut frame.data, &terms);
+            frames.push(frame);
+        }
+    }
+
+    /// Sums of the chunks that a run modifies, and of its parity, as they will be.
+    fn sums_of(&self, number: u32, run: &Run) -> Vec<u32> {
+        let slot = self.table.slot(number);
+        let rows = &slot.round.as_ref().expect("a round is logged").rows;
+        let zeros = [0; BLOCK_BYTES];
+        let block = |place: u16, piece: usize| -> &Block {
+            let held = rows.get(&place).and_then(|row| row.new[piece].as_ref().or(row.old[piece].as_ref()));
+            held.map_or(&zeros, |frame| &frame.data)
+        };
+        let chunks = usize::from(run.shape.chunk)..usize::from(run.shape.chunk + run.shape.chunks);
+        let pieces = chunks.map(|chunk| slot.order.pieces[chunk]).chain([slot.order.code.data_count()]);
+        let places = run.first..run.first + run.rows;
+        pieces.map(|piece| sum_of(places.clone().map(|place| block(place, piece)))).collect()
+    }
+
+    /// Entries of rows in doubt whose parities a member holds, but for those of a batch.
+    fn standing(&self, role: usize, batch: &[(u32, Run)]) -> Vec<Entry> {
+        let is_in_batch = |strip: Strip, place: u16| {
+            batch.iter().any(|(slot, run)| {
+                self.table.slot(*slot).strip == strip && (run.first..run.first + run.rows).contains(&place)
+            })
+        };
+        let chunks = self.map.geometry().data_chunks();
+        let shape = Shape { chunk: 0, chunks, is_whole: true, has_sums: false };
+        let mut runs: Vec<(Strip, Run)> = Vec::new();
+        for row in self.sync.stuck().take(STANDING_MAX) {
+            let strip = self.map.strip_of(row);
+            let place = u16::try_from(row % self.map.strip_rows()).expect("at most 128");
+            let (parity, _) = self.map.geometry().parity(self.map.stripe(strip));
+            if parity != Role(u16::try_from(role).expect("at most 32")) || is_in_batch(strip, place) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((last, run)) if *last == strip && run.first + run.rows == place => run.rows += 1,
+                _ => runs.push((strip, Run { first: place, rows: 1, shape })),
+            }
+        }
+        let parity_member = u32::try_from(role).expect("at most 32");
+        runs.iter().map(|(strip, run)| self.entry(*strip, run, parity_member)).collect()
+    }
+}

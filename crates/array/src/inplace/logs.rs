@@ -1,0 +1,397 @@
+//! Partial parity logs of RAID-5, one on each member, for the rows whose parity it holds: no write hole, and no resync after a crash.
+//!
+//! ```text
+//!   rounds that may write ─> gathered ─> batch: header, partial parities ─> rounds write ─> all of them ended
+//!                               ^          durable on the parity's member                       │
+//!                               └───────────── flush of what they wrote <───────────────────────┘
+//! ```
+//! *One batch of a member at a time*, for of each member only the newest header counts in a replay ([`block::md::ppl`]). There is no
+//! timer: what has gathered goes when the log is idle.
+//!
+//! *Every parity that is written is logged*, that of a resync, a scrub and a trim too: otherwise the newest header might name a row
+//! with partial parity that is no longer right. So it may be applied at any time, and a clean array leaves its logs as they are.
+//!
+//! *A failure comes first.* While one is not recorded no batch begins and no round writes: the member might be believed again after a
+//! crash, and only the header that is newest now puts its rows right.
+//!
+//! *Rows in doubt* ([`super::sync`]) are named by every header of their parity's member, without partial parity and without a
+//! witness, so that they stay in doubt over a crash. Where there are too many, or a resync is not through, a mark says so.
+
+use super::replay::Replay;
+use super::table::{Logged, Phase};
+use super::{Effects, InPlace, kind, members};
+use base::frame::Frame;
+use base::pieces::PieceSet;
+use block::device::{Completion, Op, Status};
+use block::md::Role;
+use block::md::ppl::{HEADER_SECTORS, RING_SECTORS_MIN};
+use block::md::reader::ROW_SECTORS;
+use std::collections::VecDeque;
+
+/// Most rows of a strip where there are logs: partial parity of a round has to fit into a batch.
+pub const STRIP_ROWS_MAX: u64 = 16;
+/// Most blocks of a batch behind its header, as md has it.
+pub const BATCH_BLOCKS_MAX: usize = 32;
+/// Fewest sectors of a log: a header, the rows of one strip, and a witness.
+pub const SECTORS_MIN: u64 = HEADER_SECTORS + (STRIP_ROWS_MAX + 1) * ROW_SECTORS;
+
+/// State of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// What lies there is from before the start: it must not be applied any more, before the array is marked dirty.
+    Old,
+    /// No batch is under way.
+    Idle,
+    /// What the last batch wrote is being flushed.
+    Flushing,
+    /// A batch is on its way.
+    Writing,
+    /// A batch is durable, and so many of its rounds are not through.
+    Open(usize),
+}
+
+/// Log of a member.
+#[derive(Debug)]
+pub struct Log {
+    state: State,
+    /// First sector, and sectors.
+    start: u64,
+    sectors: u64,
+    /// Place of the next header.
+    position: u64,
+    /// Generation of the newest header.
+    generation: u64,
+    /// Generation of the first one: rounds of older ones wrote for another member.
+    since: u64,
+    /// Slots whose rounds wait for the next batch.
+    pub(super) gathered: VecDeque<u32>,
+    /// Slots of the batch that is on its way.
+    batch: Vec<u32>,
+    /// What rounds of the last batch wrote is not flushed.
+    is_unflushed: bool,
+    /// The newest header says that rows are in doubt which it does not name.
+    says_doubt: bool,
+    /// A header of this engine is on the member.
+    is_begun: bool,
+}
+
+impl Log {
+    fn new((start, sectors): (u64, u64)) -> Log {
+        Log {
+            state: State::Old,
+            start,
+            sectors,
+            position: 0,
+            generation: 0,
+            since: 0,
+            gathered: VecDeque::new(),
+            batch: Vec::new(),
+            is_unflushed: false,
+            says_doubt: false,
+            is_begun: false,
+        }
+    }
+
+    /// Blocks of a batch behind its header.
+    #[must_use]
+    pub fn blocks_max(&self) -> usize {
+        let room = usize::try_from((self.sectors - HEADER_SECTORS) / ROW_SECTORS).expect("at most 8192");
+        room.min(BATCH_BLOCKS_MAX)
+    }
+
+    /// Place of a batch with so many blocks, and the one behind it.
+    fn place(&mut self, blocks: usize) -> u64 {
+        let sectors = HEADER_SECTORS + u64::try_from(blocks).expect("at most 32") * ROW_SECTORS;
+        // md looks for no header in the last 8 sectors.
+        let is_last = self.position + HEADER_SECTORS >= self.sectors;
+        if is_last || self.position + sectors > self.sectors {
+            self.position = 0;
+        }
+        let at = self.position;
+        let is_ring = self.sectors >= RING_SECTORS_MIN;
+        self.position = if is_ring { at + sectors } else { 0 };
+        self.start + at
+    }
+}
+
+/// Flush between two batches, for several logs at once.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    logs: PieceSet,
+    pending: u32,
+}
+
+/// Logs of all members.
+#[derive(Debug)]
+pub struct Logs {
+    logs: Vec<Option<Log>>,
+    /// Newest generation of all members together.
+    generation: u64,
+    /// CRC32C of the array UUID.
+    pub(super) signature: u32,
+    flush: Option<Flush>,
+    /// Frames of batches: at most a batch of each member.
+    spare: Vec<Frame>,
+    /// What the logs said at the start, until it is on the members.
+    pub(super) replay: Replay,
+}
+
+impl Logs {
+    /// Logs by role with their places, after a newest generation.
+    #[must_use]
+    pub fn new(places: &[Option<(u64, u64)>], signature: u32, generation: u64, replay: Replay) -> Logs {
+        let logs = places.iter().map(|place| place.map(Log::new)).collect();
+        Logs { logs, generation, signature, flush: None, spare: Vec::new(), replay }
+    }
+
+    /// The next generation.
+    pub(super) fn next_generation(&mut self) -> u64 {
+        self.generation += 1;
+        self.generation
+    }
+
+    /// Log of a member.
+    pub(super) fn log_mut(&mut self, role: usize) -> &mut Log {
+        self.logs[role].as_mut().expect("a member that is there has a log")
+    }
+
+    /// A frame for a batch, with unspecified contents.
+    pub(super) fn take_frame(&mut self) -> Frame {
+        self.spare.pop().unwrap_or_else(Frame::zeroed)
+    }
+
+    /// A newcomer has a log, whose first header, of the newest generation, is about to be written at its start.
+    pub(super) fn join(&mut self, role: usize, place: (u64, u64), says_doubt: bool) {
+        let (generation, since) = (self.generation, self.generation);
+        let mut log =
+            Log { state: State::Idle, generation, since, says_doubt, is_begun: true, ..Log::new(place) };
+        log.place(0);
+        self.logs[role] = Some(log);
+    }
+
+    /// True when no member has a header from before the start.
+    #[must_use]
+    pub fn are_begun(&self) -> bool {
+        self.logs.iter().flatten().all(|log| log.is_begun)
+    }
+
+    /// True when nothing is on its way.
+    #[must_use]
+    pub fn are_resting(&self) -> bool {
+        let rests = |log: &Log| matches!(log.state, State::Old | State::Idle);
+        self.replay.is_through() && self.flush.is_none() && self.logs.iter().flatten().all(rests)
+    }
+
+    fn gather(&mut self, role: usize, slot: u32) {
+        self.log_mut(role).gathered.push_back(slot);
+    }
+
+    fn has_gathered(&self) -> bool {
+        self.logs.iter().flatten().any(|log| !log.gathered.is_empty())
+    }
+
+    /// A round of a batch is through.
+    pub(super) fn end_round(&mut self, role: usize, generation: u64) {
+        let Some(log) = self.logs[role].as_mut().filter(|log| log.generation == generation) else { return };
+        let State::Open(rounds) = log.state else {
+            unreachable!("a round of a batch that is {:?}", log.state)
+        };
+        log.is_unflushed = true;
+        log.state = if rounds > 1 { State::Open(rounds - 1) } else { State::Idle };
+    }
+}
+
+impl InPlace {
+    /// True while a resync is not through, or there are more rows in doubt than headers name.
+    pub(super) fn log_says_doubt(&self) -> bool {
+        self.sync.has_work() || self.sync.rows_stuck() > super::batch::STANDING_MAX
+    }
+
+    /// A round is about to write: it waits for a log, where its parities are.
+    pub(super) fn gather(&mut self, slot: u32) {
+        if self.logs.is_none() || self.members.is_broken() {
+            return;
+        }
+        let (role, runs) = self.logged_runs(slot);
+        if runs.is_empty() || !self.members.recorded().contains(role) {
+            return;
+        }
+        self.table.slot_mut(slot).round_mut().logged = Logged::Waits;
+        self.logs.as_mut().expect("asked above").gather(role, slot);
+    }
+
+    /// True when a log allows a round to write.
+    pub(super) fn is_logged(&self, logged: Logged) -> bool {
+        self.logs.is_none() || (logged != Logged::Waits && !self.has_unrecorded_failure())
+    }
+
+    /// True when nothing that a log said before the start can be applied after the array is marked dirty.
+    pub(super) fn are_logs_begun(&self) -> bool {
+        self.logs.as_ref().is_none_or(Logs::are_begun)
+    }
+
+    /// True when logs have nothing on its way.
+    pub(super) fn are_logs_resting(&self) -> bool {
+        self.logs.as_ref().is_none_or(Logs::are_resting)
+    }
+
+    /// Begins batches where logs are idle, and flushes before them; true when something moved.
+    pub(super) fn advance_logs(&mut self, fx: &mut Effects) -> bool {
+        if self.logs.is_none() {
+            return false;
+        }
+        let mut moved = self.drop_logs();
+        if self.members.is_broken() || self.has_unrecorded_failure() {
+            return moved;
+        }
+        let is_wanted = self.scribe.writers() > 0 || self.logs.as_ref().is_some_and(Logs::has_gathered);
+        let has_cache = !self.members.volatile().is_empty();
+        let wants_no_doubt = !self.log_says_doubt() && !self.is_stopping;
+        for role in self.members.recorded().iter() {
+            let log = self.logs.as_mut().expect("asked above").log_mut(role);
+            let has_work = !log.gathered.is_empty() || (log.says_doubt && wants_no_doubt);
+            match log.state {
+                State::Old if is_wanted => {}
+                State::Idle if has_work && log.is_unflushed && has_cache => {
+                    log.state = State::Flushing;
+                    moved = true;
+                    continue;
+                }
+                State::Idle if has_work => {}
+                _ => continue,
+            }
+            self.begin_batch(role, fx);
+            moved = true;
+        }
+        self.begin_log_flush(fx) || moved
+    }
+
+    /// Writes the next batch of a member.
+    fn begin_batch(&mut self, role: usize, fx: &mut Effects) {
+        let says_doubt = self.log_says_doubt();
+        let batch = self.next_batch(role);
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let log = logs.log_mut(role);
+        assert!(matches!(log.state, State::Old | State::Idle), "a batch while one is {:?}", log.state);
+        assert!(
+            log.generation < batch.generation,
+            "generation {} after {}",
+            batch.generation,
+            log.generation
+        );
+        log.state = State::Writing;
+        log.generation = batch.generation;
+        log.says_doubt = says_doubt;
+        log.batch = batch.slots;
+        let sector = log.place(batch.frames.len() - 1);
+        self.counters.logged += u64::try_from(batch.frames.len()).expect("at most 33");
+        let waiter = u32::try_from(role).expect("at most 32");
+        let op = Op::Write { sector, frames: batch.frames, durable: true };
+        fx.command(members::role(role), kind::LOG, waiter, op);
+    }
+
+    /// Flushes for the logs that wait for it, unless a flush is under way; true when one began.
+    fn begin_log_flush(&mut self, fx: &mut Effects) -> bool {
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let waits = |log: &Option<Log>| log.as_ref().is_some_and(|log| log.state == State::Flushing);
+        let waiting: PieceSet =
+            logs.logs.iter().enumerate().filter(|(_, log)| waits(log)).map(|(role, _)| role).collect();
+        if logs.flush.is_some() || waiting.is_empty() {
+            return false;
+        }
+        let volatile = self.members.volatile();
+        logs.flush =
+            Some(Flush { logs: waiting, pending: u32::try_from(volatile.count()).expect("at most 32") });
+        for role in volatile.iter() {
+            fx.command(members::role(role), kind::LOG_FLUSH, 0, Op::Flush);
+        }
+        self.end_log_flush();
+        true
+    }
+
+    /// Ends a flush of which all members have answered.
+    fn end_log_flush(&mut self) {
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let Some(flush) = logs.flush.filter(|flush| flush.pending == 0) else { return };
+        logs.flush = None;
+        for role in flush.logs.iter() {
+            if let Some(log) = logs.logs[role].as_mut().filter(|log| log.state == State::Flushing) {
+                log.is_unflushed = false;
+                log.state = State::Idle;
+            }
+        }
+    }
+
+    /// A member has flushed.
+    pub(super) fn on_log_flushed(&mut self, member: Role, status: Status) {
+        if status != Status::Success {
+            self.fail_member(member);
+        }
+        let flush = self.logs.as_mut().and_then(|logs| logs.flush.as_mut());
+        flush.expect("a flush that was asked for").pending -= 1;
+        self.end_log_flush();
+    }
+
+    /// A batch is on its member, or will never be.
+    pub(super) fn on_logged(&mut self, member: Role, completion: Completion) {
+        if completion.status != Status::Success {
+            self.fail_member(member);
+        }
+        let logs = self.logs.as_mut().expect("an array with logs");
+        logs.spare.extend(completion.frames);
+        // A member that failed has none any more; its rounds were let go.
+        let role = member.index();
+        let Some(log) = logs.logs[role].as_mut().filter(|log| log.state == State::Writing) else { return };
+        if completion.status != Status::Success {
+            return;
+        }
+        let slots = std::mem::take(&mut log.batch);
+        let generation = log.generation;
+        log.is_begun = true;
+        log.state = if slots.is_empty() { State::Idle } else { State::Open(slots.len()) };
+        for slot in slots {
+            let logged = &mut self.table.slot_mut(slot).round_mut().logged;
+            assert!(*logged == Logged::Waits, "a round of a batch is {logged:?}");
+            *logged = Logged::Durable(role, generation);
+            self.table.run(slot);
+        }
+    }
+
+    /// Asserts what must hold between events: rounds write when their rows are in the newest header of a log.
+    pub(super) fn check_logs(&self) {
+        let Some(logs) = &self.logs else { return };
+        for round in self.table.iter().filter_map(|slot| slot.round.as_ref()) {
+            if round.phase() != Phase::Writing || round.pending == 0 {
+                continue;
+            }
+            match round.logged {
+                Logged::Not => {}
+                Logged::Waits => panic!("a round writes that is in no log"),
+                Logged::Durable(role, generation) => {
+                    let log = logs.logs[role].as_ref().filter(|log| log.since <= generation);
+                    let newest = log.map_or(generation, |log| log.generation);
+                    assert!(
+                        newest == generation,
+                        "header {newest} before the rounds of {generation} are through"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Members that failed have no log: what waited for it has no parity to write. True when there was one.
+    fn drop_logs(&mut self) -> bool {
+        let recorded = if self.members.is_broken() { PieceSet::EMPTY } else { self.members.recorded() };
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let mut dropped = false;
+        for role in PieceSet::first(logs.logs.len()).without(recorded).iter() {
+            let Some(log) = logs.logs[role].take() else { continue };
+            dropped = true;
+            for slot in log.gathered.into_iter().chain(log.batch) {
+                self.table.slot_mut(slot).round_mut().logged = Logged::Not;
+                self.table.run(slot);
+            }
+        }
+        dropped
+    }
+}
