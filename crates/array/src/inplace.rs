@@ -9,7 +9,7 @@
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
-//! come by all strips. [`volume`] couples an engine with its devices.
+//! come by all strips, [`returning`] those that come back. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -21,11 +21,13 @@ mod completions;
 mod counters;
 pub mod map;
 pub mod members;
+pub mod missed;
 pub mod newcomer;
 pub mod pages;
 pub mod plan;
 pub mod recovery;
 pub mod requests;
+pub mod returning;
 pub mod rounds;
 pub mod row;
 pub mod scribe;
@@ -208,6 +210,7 @@ impl InPlace {
             }
         }
         self.check_recovery();
+        self.check_returning();
         if self.table.is_empty() {
             assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
         }

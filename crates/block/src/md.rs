@@ -35,6 +35,7 @@ pub mod ppl;
 pub mod reader;
 pub mod refusal;
 mod replay;
+pub mod returning;
 pub mod superblock;
 
 /// Bytes of a sector, the unit of all places on md's media.

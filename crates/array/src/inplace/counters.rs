@@ -31,6 +31,8 @@ pub struct Counters {
     pub superblocks: u64,
     /// Writes of bitmap pages, over all members.
     pub bitmap_pages: u64,
+    /// Members that came back.
+    pub returns: u64,
     /// Members that failed.
     pub failures: u64,
 }

@@ -18,7 +18,7 @@
 use super::InPlace;
 use super::map::Strip;
 use super::members;
-use super::newcomer::Stage;
+use super::newcomer::{Newcomer, Stage};
 use super::row::Row;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
@@ -179,7 +179,7 @@ impl InPlace {
         is_volatile: bool,
     ) -> Result<(), AddRefused> {
         let role = self.role_for(Some(role))?;
-        self.members.add(role, superblock, is_volatile);
+        self.members.add(role, Newcomer::waiting(superblock), is_volatile);
         Ok(())
     }
 
@@ -203,8 +203,7 @@ impl InPlace {
             if !self.recovery.in_flight.is_empty() {
                 return None;
             }
-            let active = self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
-            self.recovery.cursor = active.map(|(_, newcomer)| newcomer.done()).min().unwrap_or(0);
+            self.recovery.cursor = self.active().map(Newcomer::done).min().unwrap_or(0);
             self.recovery.is_restarting = false;
         }
         if let Some(strip) =
@@ -212,10 +211,35 @@ impl InPlace {
         {
             return Some(*strip);
         }
+        self.pass_over_what_counts();
         let next = (self.recovery.cursor < self.map.rows()).then(|| self.map.strip_of(self.recovery.cursor));
         let lowest = self.recovery.in_flight.first();
         let is_near = |strip: &Strip| lowest.is_none_or(|lowest| strip.0 < lowest.0 + AHEAD_STRIPS_MAX);
         next.filter(|strip| is_near(strip) && !self.recovery.in_flight.contains(strip))
+    }
+
+    /// Newcomers that are being rebuilt.
+    fn active(&self) -> impl Iterator<Item = &Newcomer> {
+        let newcomers = self.members.newcomers().map(|(_, newcomer)| newcomer);
+        newcomers.filter(|newcomer| newcomer.stage() == Stage::Active)
+    }
+
+    /// Rows that no newcomer lacks are not looked at.
+    fn pass_over_what_counts(&mut self) {
+        let cursor = self.recovery.cursor;
+        let next = self.active().filter_map(|newcomer| newcomer.next_lacking(cursor)).min();
+        self.recovery.cursor = next.unwrap_or(u64::MAX).min(self.map.rows()).max(cursor);
+        if self.recovery.cursor > cursor {
+            self.note_done();
+        }
+    }
+
+    /// All strips before the lowest in work are through.
+    fn note_done(&mut self) {
+        let lowest = self.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
+        let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
+        let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
+        active.for_each(|(_, newcomer)| newcomer.note_done(done));
     }
 
     /// A strip is begun.
@@ -235,13 +259,11 @@ impl InPlace {
             return;
         }
         let start = self.map.rows_of(strip).start;
-        let lowest = self.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
-        let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
         for (_, newcomer) in active {
             rows.keys().for_each(|row| newcomer.note_row(start + u64::from(*row), lost.contains(row)));
-            newcomer.note_done(done);
         }
+        self.note_done();
         self.counters.rebuilt += u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
     }
 

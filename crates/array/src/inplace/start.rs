@@ -2,6 +2,8 @@
 
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
+use super::missed::Missed;
+use super::newcomer::Newcomer;
 use super::pages::{PAGE_BYTES, Pages};
 use super::recovery::Recovery;
 use super::scribe::Scribe;
@@ -214,7 +216,16 @@ pub fn start(
     let mut cursor = map.rows();
     for (role, member) in &found {
         if let Some(rows) = recovered_rows(member.superblock()) {
-            members.demote(*role, rows.min(map.rows()));
+            let rows = rows.min(map.rows());
+            // By bits that say nothing, all of it is recovered.
+            let by_bits = pages
+                .as_ref()
+                .filter(|pages| member.superblock().has(feature::RECOVERY_BITMAP) && !pages.is_void());
+            let newcomer = match by_bits {
+                Some(pages) => Newcomer::returned_at(rows, Missed::of(pages, map.rows())),
+                None => Newcomer::recorded_at(rows),
+            };
+            members.demote(*role, newcomer);
             cursor = cursor.min(rows);
         }
     }

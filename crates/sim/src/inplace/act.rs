@@ -77,6 +77,8 @@ pub enum Act {
     },
     /// An empty device comes in the place of a member that failed.
     Add(usize),
+    /// A device that was a member and went is taken back in its role, unless that must not be.
+    Return(usize),
     /// Members that are new come to be whole, as far as that can be.
     Rebuild,
     /// Members that died are there again at the next start, with what they had.
@@ -120,7 +122,10 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                     0 => Act::Rebuild,
                     1 => Act::Die(victims[random.index(2)]),
                     2 => Act::WriteFault(victims[random.index(2)]),
-                    3 | 4 => Act::Fail(victims[random.index(2)]),
+                    3 => Act::Fail(victims[random.index(2)]),
+                    4 if random.chance(1, 3) => Act::Revive,
+                    4 => Act::Fail(victims[random.index(2)]),
+                    5 => Act::Return(victims[random.index(2)]),
                     _ => Act::Add(victims[random.index(2)]),
                 },
                 76..94 => Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(60) },
@@ -144,7 +149,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
         }
         if replaces && random.chance(2, 3) {
             // Otherwise most of them crash while they are dirty and degraded, and are refused.
-            acts.push(Act::Add(victims[0]));
+            acts.push(if random.chance(1, 3) { Act::Return(victims[0]) } else { Act::Add(victims[0]) });
             acts.push(Act::Drain);
             acts.push(Act::Wait { nanos: 210_000_000 << random.below(9), events: 1 << random.below(12) });
         }

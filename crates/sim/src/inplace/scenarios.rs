@@ -1,6 +1,7 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
 mod rebuilds;
+mod returns;
 
 use super::{Act, Plan, Policy, Run};
 use block::md::superblock::Version;
@@ -31,7 +32,8 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    of_writes().into_iter().chain(of_members()).chain(of_sweeps()).chain(rebuilds::all()).collect()
+    let of_engine = of_writes().into_iter().chain(of_members()).chain(of_sweeps());
+    of_engine.chain(rebuilds::all()).chain(returns::all()).collect()
 }
 
 /// Scenarios of writes and crashes.

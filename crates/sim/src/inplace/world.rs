@@ -2,6 +2,7 @@
 
 mod contents;
 mod members;
+mod returning;
 
 use super::act::Act;
 use super::disk::DiskHandle;
@@ -54,6 +55,8 @@ pub struct Tally {
     pub failures: u64,
     /// Members that were rebuilt.
     pub rebuilt: u64,
+    /// Members that came back.
+    pub returned: u64,
     /// Starts with members that were not yet rebuilt.
     pub resumed: u64,
     /// Scrubs that looked at every row.
@@ -73,6 +76,7 @@ impl Counts for Tally {
         self.checks += other.checks;
         self.failures += other.failures;
         self.rebuilt += other.rebuilt;
+        self.returned += other.returned;
         self.resumed += other.resumed;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
@@ -108,6 +112,8 @@ pub struct World {
     disks: Vec<DiskHandle>,
     /// Disks that others came in the place of: they are there at the next start, unless they died.
     retired: Vec<DiskHandle>,
+    /// Disks that were whole members and went since all were there.
+    left: Vec<DiskHandle>,
     data_offset: u64,
     volume: Option<InPlaceVolume>,
     /// Members that the engine was started without, or that died since, until they are rebuilt.
@@ -138,6 +144,7 @@ impl World {
             plan: plan.clone(),
             disks,
             retired: Vec::new(),
+            left: Vec::new(),
             data_offset: plan.data_offset,
             volume: None,
             gone: BTreeSet::new(),
@@ -208,6 +215,7 @@ impl World {
         }
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.gone = missing;
+        self.left.clear();
         self.has_scrub = false;
         self.begin_doubts(!is_clean);
         let mut volume = InPlaceVolume::new(engine, DeviceSet::new(devices));
@@ -286,6 +294,7 @@ impl World {
             Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row),
             Act::Add(member) => self.add(member)?,
+            Act::Return(member) => self.bring_back(member)?,
             Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }

@@ -42,6 +42,7 @@ impl World {
     /// A member is no longer to be counted on.
     pub(super) fn lose(&mut self, member: usize) {
         self.look_at_resync();
+        self.left.push(self.disks[member].clone());
         self.gone.insert(member);
         self.tally.failures += 1;
         self.doubts.all |= self.doubts.is_resyncing;
@@ -141,6 +142,9 @@ impl World {
         let before = self.gone.len();
         self.gone.retain(|role| lacks(role) || disks[*role].is_dead() || disks[*role].has_fault());
         self.tally.rebuilt += u64::try_from(before - self.gone.len()).expect("few");
+        if self.gone.is_empty() {
+            self.left.clear();
+        }
     }
 
     pub(super) fn spoil(&mut self, member: usize, row: u64) {
