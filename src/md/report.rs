@@ -173,6 +173,9 @@ pub struct CountersReport {
     pub blocks_unreadable: u64,
     /// Parities that a resync found wrong.
     pub parities_resynced: u64,
+    /// Rows that were written to members that are new, or came back.
+    #[serde(default)]
+    pub rows_rebuilt: u64,
     /// Writes over all members.
     pub superblock_writes: u64,
     pub bitmap_writes: u64,
@@ -306,6 +309,7 @@ impl Report {
                 blocks_decoded: counters.decoded,
                 blocks_unreadable: counters.unreadable,
                 parities_resynced: counters.resynced,
+                rows_rebuilt: counters.rebuilt,
                 superblock_writes: counters.superblocks,
                 bitmap_writes: counters.bitmap_pages,
             }),

@@ -1,3 +1,5 @@
+//! Devices of an array of three: one as it was made, others with something wrong.
+
 use super::super::create::{BitmapWish, Blank, Wish, plan};
 use super::super::superblock::{Identity, SUPERBLOCK_BYTES, Shape, Version};
 use super::super::{Media, ReadFailed};
