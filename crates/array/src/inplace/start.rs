@@ -168,9 +168,18 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
     }
 }
 
-/// Rows of a member that is being recovered which its superblock counts; `None` where it is whole.
-fn recovered_rows(superblock: &Superblock) -> Option<u64> {
-    superblock.has(feature::RECOVERY_OFFSET).then_some(superblock.device.recovery_offset / ROW_SECTORS)
+/// A member that is being recovered, in an array of so many rows; `None` where it is whole.
+fn newcomer(superblock: &Superblock, pages: Option<&Pages>, rows: u64) -> Option<Newcomer> {
+    if !superblock.has(feature::RECOVERY_OFFSET) {
+        return None;
+    }
+    let done = (superblock.device.recovery_offset / ROW_SECTORS).min(rows);
+    // By bits that say nothing, all of it is recovered.
+    let by_bits = pages.filter(|pages| superblock.has(feature::RECOVERY_BITMAP) && !pages.is_void());
+    Some(match by_bits {
+        Some(pages) => Newcomer::returned_at(done, Missed::of(pages, rows)),
+        None => Newcomer::recorded_at(done),
+    })
 }
 
 /// Engine of an array; `is_volatile` says whether a member's writes are durable only with a flush.
@@ -215,18 +224,9 @@ pub fn start(
     let mut members = Members::new(&placed, usize::from(map.geometry().parities()));
     let mut cursor = map.rows();
     for (role, member) in &found {
-        if let Some(rows) = recovered_rows(member.superblock()) {
-            let rows = rows.min(map.rows());
-            // By bits that say nothing, all of it is recovered.
-            let by_bits = pages
-                .as_ref()
-                .filter(|pages| member.superblock().has(feature::RECOVERY_BITMAP) && !pages.is_void());
-            let newcomer = match by_bits {
-                Some(pages) => Newcomer::returned_at(rows, Missed::of(pages, map.rows())),
-                None => Newcomer::recorded_at(rows),
-            };
+        if let Some(newcomer) = newcomer(member.superblock(), pages.as_ref(), map.rows()) {
+            cursor = cursor.min(newcomer.done());
             members.demote(*role, newcomer);
-            cursor = cursor.min(rows);
         }
     }
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
