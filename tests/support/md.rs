@@ -1,7 +1,7 @@
 //! Arrays of Linux md for tests: their members as files, what clients write and read, and what lies on the members then.
 
 #[path = "../../crates/block/tests/support/golden.rs"]
-mod golden;
+pub mod golden;
 
 use super::guest;
 use super::run::{Finished, SOON, command, run_for};

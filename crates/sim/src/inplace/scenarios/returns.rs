@@ -21,7 +21,16 @@ fn pause(nanos: u64) -> Act {
 
 /// All of them.
 pub(super) fn all() -> Vec<(&'static str, Run)> {
-    let end = || [Act::Rebuild, Act::Drain, Act::Stop, Act::ReadAll, Act::Die(3), Act::ReadAll];
+    beside_writes().into_iter().chain(of_goings()).chain(of_several()).collect()
+}
+
+/// What happens when all has come back.
+fn end() -> [Act; 6] {
+    [Act::Rebuild, Act::Drain, Act::Stop, Act::ReadAll, Act::Die(3), Act::ReadAll]
+}
+
+/// One that comes back beside writes and crashes.
+fn beside_writes() -> Vec<(&'static str, Run)> {
     let meets = |step: u64| {
         let during = (0..6).map(move |index| write((step * 13 + index * 29) % 180, 1 + index % 3));
         [Act::Fail(1), write(step, 2), pause(4_000_000), Act::Return(1)]
@@ -62,6 +71,12 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             run(Plan { latency: 400_000, ..with_bitmap() }, (0..24).flat_map(meets)),
         ),
         ("crashes-as-a-member-comes-back", run(with_bitmap(), (0..24).flat_map(cut))),
+    ]
+}
+
+/// Ways in which it went.
+fn of_goings() -> Vec<(&'static str, Run)> {
+    vec![
         // It missed a start: nothing was recorded about it until something is written.
         (
             "a-member-that-missed-a-start-comes-back",
@@ -105,6 +120,12 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
                 .chain([Act::Stop, Act::ReadAll]),
             ),
         ),
+    ]
+}
+
+/// Goings and comings of more than one.
+fn of_several() -> Vec<(&'static str, Run)> {
+    vec![
         // Brought up to date by half, it fails again, and the bits are still there.
         (
             "a-member-goes-again-as-it-comes-back",
