@@ -31,6 +31,8 @@ pub struct Counters {
     pub superblocks: u64,
     /// Writes of bitmap pages, over all members.
     pub bitmap_pages: u64,
+    /// Rows of members that could not be written, and are listed as bad.
+    pub listed: u64,
     /// Members that came back.
     pub returns: u64,
     /// Members that failed.

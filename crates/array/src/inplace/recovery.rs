@@ -12,8 +12,9 @@
 //! *Several newcomers* go together: one that joins takes the cursor back, those before it stay where they were. Strips that are in
 //! work when one joins do not count for anybody: they may have been written to another device.
 //!
-//! *A row that cannot be decoded*, for a sector of another member cannot be read or its parities are in doubt, is stuck: the member
-//! stays a newcomer, until a write makes the row whole and its strip is tried again.
+//! *A row that cannot be decoded*, for a sector of another member cannot be read or its parities are in doubt, becomes a bad block of
+//! the newcomer. Where its log has no room the row is stuck: the member stays a newcomer, until a write makes the row whole and its
+//! strip is tried again.
 
 use super::InPlace;
 use super::map::Strip;
@@ -179,6 +180,7 @@ impl InPlace {
         is_volatile: bool,
     ) -> Result<(), AddRefused> {
         let role = self.role_for(Some(role))?;
+        self.bad_blocks.set_member(role.index(), Vec::new(), &superblock);
         self.members.add(role, Newcomer::waiting(superblock), is_volatile);
         Ok(())
     }
@@ -259,12 +261,29 @@ impl InPlace {
             return;
         }
         let start = self.map.rows_of(strip).start;
+        let listed = self.list_lost(start, lost);
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
-        for (_, newcomer) in active {
-            rows.keys().for_each(|row| newcomer.note_row(start + u64::from(*row), lost.contains(row)));
+        for (role, newcomer) in active {
+            for row in rows.keys() {
+                let is_lost = lost.contains(row) && !listed.contains(&(role, *row));
+                newcomer.note_row(start + u64::from(*row), is_lost);
+            }
         }
         self.note_done();
         self.counters.rebuilt += u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+    }
+
+    /// Rows that could not be rebuilt are bad blocks of their members, as md has it: by role and row of the strip.
+    fn list_lost(&mut self, start: u64, lost: &BTreeSet<u16>) -> BTreeSet<(usize, u16)> {
+        let mut listed = BTreeSet::new();
+        for row in lost {
+            for role in self.members.rebuilt_in(start + u64::from(*row)).iter() {
+                if self.list_stuck(role, start + u64::from(*row)) {
+                    listed.insert((role, *row));
+                }
+            }
+        }
+        listed
     }
 
     /// Rows of a strip were written: those that were stuck are tried again.

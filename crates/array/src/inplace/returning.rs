@@ -19,8 +19,20 @@ use super::newcomer::Newcomer;
 use super::pages::Pages;
 use super::recovery::AddRefused;
 use block::md::Role;
+use block::md::bad_blocks::BadBlocks;
 use block::md::superblock::Superblock;
 use std::fmt;
+
+/// Member that comes back.
+#[derive(Clone, Debug)]
+pub struct Returning {
+    /// Its superblock from now on: where things lie on it.
+    pub superblock: Superblock,
+    /// Events of the superblock that it had.
+    pub events: u64,
+    /// Entries of its bad-block log.
+    pub bad_blocks: Vec<BadBlocks>,
+}
 
 /// Reason why a member that comes back is not brought up to date by the bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,17 +86,19 @@ impl InPlace {
         Ok(())
     }
 
-    /// Takes a member back that had these events. `superblock` says where things lie on it.
+    /// Takes a member back.
     ///
     /// # Errors
     /// When it cannot come back.
     pub fn return_member(
         &mut self,
         role: Role,
-        (superblock, events): (Superblock, u64),
+        back: Returning,
         is_volatile: bool,
     ) -> Result<(), ReturnRefused> {
+        let Returning { superblock, events, bad_blocks } = back;
         self.can_return(role, events)?;
+        self.bad_blocks.set_member(role.index(), bad_blocks, &superblock);
         self.members.add(role, Newcomer::returning(superblock), is_volatile);
         self.counters.returns += 1;
         Ok(())

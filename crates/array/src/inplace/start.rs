@@ -1,5 +1,6 @@
 //! Start of a served array: an engine of members that were judged together. Nothing is written.
 
+use super::bad_blocks::BadBlocks;
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
 use super::missed::Missed;
@@ -54,8 +55,8 @@ pub enum NotServed {
     Journal,
     /// Copy in the making of a member that still works.
     Replacement(String),
-    /// Member with bad blocks, and how many entries.
-    BadBlocks(String, usize),
+    /// Member whose bad-block log counts in units of several sectors.
+    BadBlocks(String),
     /// Member without a bitmap that others have.
     NoBitmap(String),
     /// Bitmap whose pages overlap something else.
@@ -79,10 +80,9 @@ impl fmt::Display for NotServed {
                 f,
                 "{member} is the copy in the making of a member that still works: let md finish that, or leave it out"
             ),
-            NotServed::BadBlocks(member, count) => write!(
+            NotServed::BadBlocks(member) => write!(
                 f,
-                "{member} lists {count} ranges of bad blocks, which are not served yet: replace the member with mdadm, or \
-                 leave it out"
+                "{member} lists bad blocks in units of more than a sector, which mdadm does not make: leave the member out"
             ),
             NotServed::NoBitmap(member) => {
                 write!(f, "{member} has no bitmap, though other members have one: leave the member out")
@@ -117,8 +117,9 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
             Part::Replacement(_) => return Err(NotServed::Replacement(member.name.clone())),
             Part::Journal | Part::Spare | Part::Stale => continue,
         }
-        if let Some(entries) = member.bad_blocks.as_ref().ok().filter(|entries| !entries.is_empty()) {
-            return Err(NotServed::BadBlocks(member.name.clone(), entries.len()));
+        let has_entries = member.bad_blocks.as_ref().is_ok_and(|entries| !entries.is_empty());
+        if has_entries && member.superblock().device.bad_blocks.shift != 0 {
+            return Err(NotServed::BadBlocks(member.name.clone()));
         }
         if assembly.policy() == Policy::Bitmap {
             let bitmap = member.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
@@ -221,6 +222,11 @@ pub fn start(
     if let Some(pages) = &mut pages {
         found.iter().filter_map(|(_, member)| own_bits(member)).for_each(|bits| pages.note_member(&bits));
     }
+    let mut bad_blocks = BadBlocks::default();
+    for (role, member) in &found {
+        let entries = member.bad_blocks.clone().expect("members that were judged");
+        bad_blocks.set_member(role.index(), entries, member.superblock());
+    }
     let mut members = Members::new(&placed, usize::from(map.geometry().parities()));
     let mut cursor = map.rows();
     for (role, member) in &found {
@@ -250,6 +256,7 @@ pub fn start(
         commands: Slab::default(),
         scribe,
         pages,
+        bad_blocks,
         sweeps: super::sweep::Sweeps::new(Rates::default()),
         scrub: super::scrub::Scrub::default(),
         counters: Counters::default(),

@@ -152,6 +152,8 @@ pub struct Round {
     pub reserved: usize,
     /// Writes survive a power failure.
     pub durable: bool,
+    /// Something was not written, or is listed as bad all the same.
+    pub has_failed_writes: bool,
 }
 
 impl Round {
@@ -168,6 +170,7 @@ impl Round {
             regions: Vec::new(),
             reserved: 0,
             durable: false,
+            has_failed_writes: false,
         }
     }
 

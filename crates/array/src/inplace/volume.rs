@@ -1,7 +1,7 @@
 //! Engine with its devices, driven by whoever owns the thread.
 
 use super::recovery::AddRefused;
-use super::returning::ReturnRefused;
+use super::returning::{ReturnRefused, Returning};
 use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
@@ -63,21 +63,21 @@ impl InPlaceVolume {
         Ok(())
     }
 
-    /// Takes a member back that had these events: see [`InPlace::return_member`]. The device of the member before is closed.
+    /// Takes a member back: see [`InPlace::return_member`]. The device of the member before is closed.
     ///
     /// # Errors
     /// When it cannot come back, or the member before has not answered yet.
     pub fn return_member(
         &mut self,
         role: Role,
-        (superblock, events): (Superblock, u64),
+        back: Returning,
         device: Box<dyn BlockDevice>,
     ) -> Result<(), ReturnRefused> {
-        self.engine.can_return(role, events)?;
+        self.engine.can_return(role, back.events)?;
         if !self.is_answered(role) {
             return Err(ReturnRefused::Role(AddRefused::Busy(role)));
         }
-        self.engine.return_member(role, (superblock, events), device.geometry().volatile_cache)?;
+        self.engine.return_member(role, back, device.geometry().volatile_cache)?;
         drop(self.devices.take(role));
         self.devices.put(role, device);
         Ok(())

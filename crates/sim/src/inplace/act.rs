@@ -63,6 +63,13 @@ pub enum Act {
         /// Row.
         row: u64,
     },
+    /// A row of a member can neither be read nor written from now on.
+    Scar {
+        /// Member.
+        member: usize,
+        /// Row.
+        row: u64,
+    },
     /// A scrub begins, unless it must not.
     Scrub {
         /// Parities that are wrong are written anew.
@@ -138,6 +145,9 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                 96 => Act::Wait { nanos: 30_000_000_000, events: 2000 },
                 97 if faults == 1 => Act::Die(random.index(members)),
                 98 if faults == 2 => Act::WriteFault(random.index(members)),
+                97..100 if faults == 3 && random.chance(1, 3) => {
+                    Act::Scar { member: random.index(members), row: random.below(rows) }
+                }
                 97..100 if faults == 3 => {
                     Act::Spoil { member: random.index(members), row: random.below(rows) }
                 }

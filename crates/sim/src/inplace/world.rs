@@ -1,5 +1,6 @@
 //! World of a run: disks, engine, clients, and what is checked when everything is at rest.
 
+mod blemishes;
 mod contents;
 mod members;
 mod returning;
@@ -18,6 +19,7 @@ use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, Lba};
+use blemishes::Blemishes;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::Role;
@@ -55,6 +57,8 @@ pub struct Tally {
     pub failures: u64,
     /// Members that were rebuilt.
     pub rebuilt: u64,
+    /// Rows of members that were listed as bad.
+    pub listed: u64,
     /// Members that came back.
     pub returned: u64,
     /// Starts with members that were not yet rebuilt.
@@ -76,6 +80,7 @@ impl Counts for Tally {
         self.checks += other.checks;
         self.failures += other.failures;
         self.rebuilt += other.rebuilt;
+        self.listed += other.listed;
         self.returned += other.returned;
         self.resumed += other.resumed;
         self.scrubs += other.scrubs;
@@ -120,6 +125,7 @@ pub struct World {
     gone: BTreeSet<usize>,
     oracle: Oracle,
     doubts: Doubts,
+    blemishes: Blemishes,
     open: BTreeMap<u64, Open>,
     next_id: u64,
     now: Instant,
@@ -150,6 +156,7 @@ impl World {
             gone: BTreeSet::new(),
             oracle: Oracle::new(&stamps),
             doubts: Doubts::default(),
+            blemishes: Blemishes::default(),
             open: BTreeMap::new(),
             next_id: 1,
             now: Instant(0),
@@ -236,15 +243,16 @@ impl World {
         let mut spoiled = BTreeMap::new();
         for row in 0..rows {
             let sector = self.data_offset + row * 8;
-            let is_bad = |member: &usize| self.disks[*member].is_bad(sector..sector + 8);
+            let is_bad = |member: &usize| self.disks[*member].is_blemished(sector..sector + 8);
             let bad: BTreeSet<usize> = (0..self.disks.len()).filter(is_bad).collect();
             if !bad.is_empty() {
                 spoiled.insert(row, bad);
             }
         }
         self.doubts.spoiled = spoiled;
+        self.look_at_lists();
         if is_dirty {
-            self.doubts.rows.extend(self.doubts.spoiled.keys());
+            self.doubts.rows.extend(self.doubts.spoiled.keys().chain(self.blemishes.rows()));
         }
     }
 
@@ -292,7 +300,8 @@ impl World {
                 self.volume().engine.stop_scrub();
             }
             Act::Rot { rows } => self.rot(rows)?,
-            Act::Spoil { member, row } => self.spoil(member, row),
+            Act::Spoil { member, row } => self.spoil(member, row, false),
+            Act::Scar { member, row } => self.spoil(member, row, true),
             Act::Add(member) => self.add(member)?,
             Act::Return(member) => self.bring_back(member)?,
             Act::Rebuild => self.rebuild()?,
@@ -463,6 +472,7 @@ impl World {
         let volume = self.volume();
         while volume.turn(now, &mut replies) {}
         volume.engine.check_invariants();
+        self.look_at_blemishes();
         for reply in replies.drain(..) {
             self.take(reply)?;
         }
@@ -578,7 +588,8 @@ impl World {
     /// Whether a request may fail because of a block: a read, after so many writes of the block were done, or a write.
     fn may_be_lost(&self, lba: u64, done: Option<u64>) -> bool {
         let row = self.row_of(lba);
-        let spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
+        let mut spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
+        spoiled.extend(self.blemishes.listed_in(row, lba, done));
         let lost = spoiled.union(&self.gone).count();
         let before = self.doubts.done[usize::try_from(lba).expect("small")];
         // With another member lost, what was written in a row in doubt cannot be decoded either.
@@ -655,6 +666,7 @@ impl World {
             return if has_doubts { Ok(()) } else { Err(Failure::new(format!("stopped: {said}"))) };
         }
         let reader = Reader::new(assembly, &alive).map_err(|error| Failure::new(error.to_string()))?;
+        self.judge_lists(&members, assembly.newest)?;
         self.tally.checks += 1;
         let found = reader.check();
         if assembly.superblock().is_clean() && found.sectors > 0 {

@@ -142,7 +142,9 @@ impl InPlace {
         }
         let updated = self.scribe.began + now.0 / SECOND;
         let events = self.scribe.events;
-        for superblock in self.scribe.roster.superblocks.iter_mut().flatten() {
+        for (role, superblock) in self.scribe.roster.superblocks.iter_mut().enumerate() {
+            let Some(superblock) = superblock else { continue };
+            self.bad_blocks.mark(role, superblock);
             superblock.state.events = events;
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;

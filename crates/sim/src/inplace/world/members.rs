@@ -44,6 +44,7 @@ impl World {
         self.look_at_resync();
         self.left.push(self.disks[member].clone());
         self.gone.insert(member);
+        self.note_ruin();
         self.tally.failures += 1;
         self.doubts.all |= self.doubts.is_resyncing;
     }
@@ -94,6 +95,7 @@ impl World {
         }
         self.install(member, disk);
         self.doubts.spoiled.values_mut().for_each(|members| members.retain(|other| *other != member));
+        self.blemishes.forget(member);
         Ok(())
     }
 
@@ -147,7 +149,8 @@ impl World {
         }
     }
 
-    pub(super) fn spoil(&mut self, member: usize, row: u64) {
+    /// A row of a member cannot be read, or never written either, unless the array would lose something by that.
+    pub(super) fn spoil(&mut self, member: usize, row: u64, is_scar: bool) {
         self.look_at_resync();
         // A member is not found when a place of any version's superblock cannot be read.
         if self.data_offset == 0 && row < 2 {
@@ -160,6 +163,11 @@ impl World {
         }
         lost.insert(member);
         let sector = self.data_offset + row * 8 + self.random.below(8);
-        self.disks[member].spoil(sector);
+        if is_scar {
+            self.disks[member].scar(sector);
+        } else {
+            self.disks[member].spoil(sector);
+        }
+        self.note_ruin();
     }
 }

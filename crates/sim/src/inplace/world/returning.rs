@@ -6,7 +6,7 @@ use crate::inplace::plan::Policy;
 use crate::world::Failure;
 use array::inplace::members;
 use array::inplace::recovery::AddRefused;
-use array::inplace::returning::ReturnRefused;
+use array::inplace::returning::{ReturnRefused, Returning};
 use block::md::member::Member;
 use block::md::returning::{CannotReturn, returning};
 use block::md::superblock::{RoleEntry, feature};
@@ -26,8 +26,9 @@ impl World {
                 Err(refused) => return self.judge_device(&found, &refused),
             };
             let events = found.events();
-            let device = Box::new(disk.clone());
-            match self.volume().return_member(role, (superblock, events), device) {
+            let bad_blocks = found.bad_blocks.clone().map_err(Failure::new)?;
+            let back = Returning { superblock, events, bad_blocks };
+            match self.volume().return_member(role, back, Box::new(disk.clone())) {
                 Ok(()) => break,
                 Err(ReturnRefused::Role(AddRefused::Busy(_))) => {
                     self.step("answers of a member that failed")?;
@@ -40,12 +41,14 @@ impl World {
         let disk = &self.disks[member];
         for (row, members) in &mut self.doubts.spoiled {
             let sector = self.data_offset + row * 8;
-            if disk.is_bad(sector..sector + 8) {
+            if disk.is_blemished(sector..sector + 8) {
                 members.insert(member);
             } else {
                 members.remove(&member);
             }
         }
+        self.look_at_blemishes();
+        self.note_ruin();
         Ok(())
     }
 
