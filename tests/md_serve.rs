@@ -308,7 +308,6 @@ fn what_cannot_be_served_is_refused_by_name() {
         ("r5-ppl-clean", "partial parity log"),
         ("r5-journal-clean", "journal"),
         ("r5-mid-replace", "copy in the making"),
-        ("r5-badblocks", "bad blocks"),
         ("r5-reshape-grow", "reshape"),
         ("r1", "level"),
     ] {

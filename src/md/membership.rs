@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use anyhow::{Context, Result};
 use array::inplace::members::role;
 use array::inplace::recovery::AddRefused;
-use array::inplace::returning::ReturnRefused;
+use array::inplace::returning::{ReturnRefused, Returning};
 use block::md::create::Blank;
 use block::md::join::join;
 use block::md::member::Member;
@@ -112,9 +112,6 @@ impl ServedMd {
         let member = engine.template().context("no member is in sync")?;
         let judged = returning(member, &found, engine.bitmap_bytes());
         let (role, superblock) = judged.map_err(|why| cannot(why.to_string()))?;
-        if found.bad_blocks.as_ref().is_ok_and(|entries| !entries.is_empty()) {
-            return Err(cannot("it lists bad blocks".to_owned()));
-        }
         engine.can_return(role, found.events()).map_err(|why| match why {
             ReturnRefused::Role(why) => refused(why),
             why => cannot(why.to_string()),
@@ -123,7 +120,10 @@ impl ServedMd {
         let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
         let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
         let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
-        let back = self.volume.return_member(role, (superblock, found.events()), Box::new(drive));
+        let events = found.events();
+        let bad_blocks = found.bad_blocks.map_err(|why| Exit::Failed.error(why))?;
+        let back = Returning { superblock, events, bad_blocks };
+        let back = self.volume.return_member(role, back, Box::new(drive));
         back.map_err(|why| match why {
             ReturnRefused::Role(why) => refused(why),
             why => cannot(why.to_string()),

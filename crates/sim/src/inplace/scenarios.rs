@@ -1,5 +1,6 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
+mod bad_blocks;
 mod rebuilds;
 mod returns;
 
@@ -33,7 +34,7 @@ fn write(lba: u64, blocks: u64) -> Act {
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
     let of_engine = of_writes().into_iter().chain(of_members()).chain(of_sweeps());
-    of_engine.chain(rebuilds::all()).chain(returns::all()).collect()
+    of_engine.chain(rebuilds::all()).chain(returns::all()).chain(bad_blocks::all()).collect()
 }
 
 /// Scenarios of writes and crashes.

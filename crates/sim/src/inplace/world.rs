@@ -252,7 +252,11 @@ impl World {
         self.doubts.spoiled = spoiled;
         self.look_at_lists();
         if is_dirty {
-            self.doubts.rows.extend(self.doubts.spoiled.keys().chain(self.blemishes.rows()));
+            // A row that a crash left torn is not decoded for a member that lists it.
+            for (row, members) in self.blemishes.listed() {
+                self.doubts.spoiled.entry(*row).or_default().extend(members);
+            }
+            self.doubts.rows.extend(self.doubts.spoiled.keys());
         }
     }
 

@@ -28,9 +28,9 @@ impl Blemishes {
         self.listed.get(&row).filter(is_excused).cloned().unwrap_or_default()
     }
 
-    /// Rows that are listed.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &u64> {
-        self.listed.keys()
+    /// Rows that are listed, each with its members.
+    pub(super) fn listed(&self) -> impl Iterator<Item = (&u64, &BTreeSet<usize>)> {
+        self.listed.iter()
     }
 
     /// A member is another disk now, which lists nothing.
