@@ -13,6 +13,7 @@ mod device;
 mod examine;
 mod fail;
 mod membership;
+mod re_add;
 mod read;
 pub mod rebuild;
 mod report;
@@ -61,6 +62,11 @@ pub enum MdCommand {
     /// A device that is too small, in use, or holds something is refused; `--force` gives up what it holds. The rebuild goes on
     /// where it was after a restart, by Linux md too.
     Add(Add),
+    /// Take a member that failed, or missed a start, back into an array that is served
+    ///
+    /// What was written without it is written to it by the bitmap, the rest of it left as it is. A member that may lack more than
+    /// the bits say is refused: `md add` rebuilds all of it.
+    ReAdd(ReAdd),
     /// Forget a member that has failed: its device is closed, and what lies on it left alone
     Remove(Remove),
     /// Take the superblocks of md from devices, so that they are members no more
@@ -184,6 +190,14 @@ pub struct Add {
 }
 
 #[derive(Debug, Args)]
+pub struct ReAdd {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Path of the member
+    pub member: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub struct Remove {
     /// Directory of the array
     pub dir: PathBuf,
@@ -258,6 +272,7 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
         MdCommand::Assemble(options) => assemble::run(options),
         MdCommand::Fail(options) => fail::run(options),
         MdCommand::Add(options) => add::run(options),
+        MdCommand::ReAdd(options) => re_add::run(options),
         MdCommand::Remove(options) => add::remove(options),
         MdCommand::ZeroSuperblock(options) => zero::run(options),
         MdCommand::Check(options) => check::run(options),

@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../crates/block/tests/support/golden.rs"]
-mod golden;
 mod support;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::md::golden;
 use support::run::{Finished, SOON, run_for};
 use support::scratch::Scratch;
 use support::server::zoneweave;

@@ -3,84 +3,25 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../crates/block/tests/support/golden.rs"]
-mod golden;
 mod support;
 
 use std::path::{Path, PathBuf};
 use support::guest;
-use support::run::{Finished, SOON, command, run_for};
+use support::md::{
+    GUEST_SCRIPT, blanks, read_all, read_without_each, rebuild_and_wait, sum, unpacked, volume,
+    write_here_and_there,
+};
+use support::run::{Finished, SOON, run_for};
 use support::scratch::Scratch;
 use support::server::{Server, ask, status, zoneweave};
 use support::text;
 
-/// Members of a golden array as files in a directory of their own.
-fn unpacked(scratch: &Scratch, array: &str) -> Vec<PathBuf> {
-    let dir = scratch.join(&format!("{array}-members"));
-    std::fs::create_dir(&dir).unwrap();
-    let members = golden::members(array).into_iter().map(|(name, bytes)| {
-        let path = dir.join(&name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    });
-    members.collect()
-}
-
-fn blanks(scratch: &Scratch, count: usize) -> Vec<PathBuf> {
-    let blank = |index: usize| {
-        let path = scratch.join(&format!("m{index}"));
-        std::fs::File::create(&path).unwrap().set_len(24 << 20).unwrap();
-        path
-    };
-    (0..count).map(blank).collect()
-}
-
 fn create(scratch: &Scratch, level: &str, members: &[PathBuf]) -> PathBuf {
-    let dir = scratch.join("a");
-    let count = members.len().to_string();
-    let fixed = ["--level", level, "--chunk", "64", "--raid-devices", &count];
-    let made = run_for(SOON, zoneweave().args(["md", "create"]).arg(&dir).args(fixed).args(members));
-    assert_eq!(made.code(), Some(0), "{made}");
-    dir
+    support::md::create(scratch, level, members, &[])
 }
 
 fn assemble(dir: &Path, options: &[&str], members: &[PathBuf]) -> Finished {
     run_for(SOON, zoneweave().args(["md", "assemble"]).arg(dir).args(options).args(members))
-}
-
-/// The volume as the independent reader of closed members sees it.
-fn volume(scratch: &Scratch, name: &str, what: &[&Path]) -> Vec<u8> {
-    let copy = scratch.join(name);
-    let done = run_for(SOON, zoneweave().args(["md", "read", "--output"]).arg(&copy).args(what));
-    assert!(matches!(done.code(), Some(0 | 3)), "{done}");
-    std::fs::read(copy).unwrap()
-}
-
-/// Writes here and there: whole stripes, single blocks, and less than a block. Returns what the volume holds then.
-fn write_here_and_there(server: &Server, mut content: Vec<u8>) -> Vec<u8> {
-    let mut random = support::random(23);
-    let mut client = server.client();
-    for round in 0..60_usize {
-        let bytes = [512, 4096, 12_288, 65_536, 400_000][round % 5];
-        let sectors = u64::try_from((content.len() - bytes) / 512).unwrap();
-        let offset = usize::try_from(random.below(sectors)).unwrap() * 512;
-        let data = support::random_bytes(&mut random, bytes);
-        client.write(offset.try_into().unwrap(), &data).unwrap();
-        content[offset..offset + bytes].copy_from_slice(&data);
-    }
-    client.flush().unwrap();
-    content
-}
-
-/// The volume as clients read it.
-fn read_all(server: &Server, bytes: usize) -> Vec<u8> {
-    let mut client = server.client();
-    let mut content = Vec::with_capacity(bytes);
-    while content.len() < bytes {
-        let length = (bytes - content.len()).min(1 << 20);
-        content.extend(client.read(content.len().try_into().unwrap(), length.try_into().unwrap()).unwrap());
-    }
-    content
 }
 
 #[test]
@@ -225,27 +166,6 @@ fn arrays_that_md_made_are_served() {
     }
 }
 
-/// The volume as the reader sees it without each of these members, where the array is whole.
-fn read_without_each(scratch: &Scratch, members: &[&Path], content: &[u8]) {
-    for without in 0..members.len() {
-        let others: Vec<&Path> = members
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| *index != without)
-            .map(|(_, path)| *path)
-            .collect();
-        assert!(
-            volume(scratch, &format!("without-{without}"), &others) == content,
-            "without {}",
-            members[without].display()
-        );
-    }
-}
-
-fn rebuild_and_wait(dir: &Path) -> Finished {
-    run_for(SOON, zoneweave().arg("rebuild").arg(dir).arg("--wait"))
-}
-
 #[test]
 fn a_member_is_replaced_beside_clients() {
     for (level, count) in [("4", 3), ("5", 4), ("6", 5)] {
@@ -387,7 +307,6 @@ fn what_cannot_be_served_is_refused_by_name() {
     for (array, why) in [
         ("r5-journal-clean", "journal"),
         ("r5-mid-replace", "copy in the making"),
-        ("r5-badblocks", "bad blocks"),
         ("r5-reshape-grow", "reshape"),
         ("r1", "level"),
     ] {
@@ -426,26 +345,6 @@ fn a_scrub_counts_and_mends_parities_as_md_does() {
     let none = scrub(&[]);
     assert!(none.code() == Some(6) && none.stderr.contains("nobody serves"), "{none}");
 }
-
-/// Sum of a volume's content, as `sha256sum` prints it.
-fn sum(scratch: &Scratch, content: &[u8]) -> String {
-    let path = scratch.join("content");
-    std::fs::write(&path, content).unwrap();
-    let summed = run_for(SOON, command("sha256sum").arg(&path));
-    summed.stdout.split(' ').next().unwrap().to_owned()
-}
-
-/// In the guest: assembles the array, prints its sum, lets md check the parities, writes `/data` at block 100.
-const GUEST_SCRIPT: &str = "
-idle() { while [ \"$(cat /sys/block/md0/md/sync_action)\" != idle ]; do sleep 0.1; done; }
-mdadm --assemble --run /dev/md0 /dev/ubd? && idle
-echo sum=$(sha256sum /dev/md0)
-if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
-  echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
-fi
-echo mismatches=$(cat /sys/block/md0/md/mismatch_cnt) degraded=$(cat /sys/block/md0/md/degraded)
-dd if=/data of=/dev/md0 bs=4k seek=100 conv=fsync,notrunc 2>/dev/null
-";
 
 #[test]
 fn arrays_go_to_linux_md_and_back() {

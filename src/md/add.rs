@@ -63,13 +63,13 @@ fn open(options: &Add) -> Result<Target> {
 }
 
 /// Path of a member, from the directory of the array where it lies below.
-fn path_in(dir: &Path, full: &Path) -> Result<PathBuf> {
+pub fn path_in(dir: &Path, full: &Path) -> Result<PathBuf> {
     let dir = dir.canonicalize().with_context(|| dir.display().to_string())?;
     Ok(full.strip_prefix(&dir).unwrap_or(full).to_owned())
 }
 
 /// Asks the server; the role that it answers.
-fn ask(dir: &Path, line: &str) -> Result<u64> {
+pub fn ask(dir: &Path, line: &str) -> Result<u64> {
     let answer = ask_at(&control_path(dir), line)?.ok_or_else(|| {
         let dir = dir.display();
         Exit::Absent.error(format!(
@@ -80,7 +80,7 @@ fn ask(dir: &Path, line: &str) -> Result<u64> {
     answer.get("role").and_then(serde_json::Value::as_u64).context("the server's answer names no role")
 }
 
-fn retry<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn retry<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
         match ask() {

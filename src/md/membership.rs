@@ -4,9 +4,13 @@ use super::device::Device;
 use super::served::ServedMd;
 use crate::exit::Exit;
 use anyhow::{Context, Result};
+use array::inplace::members::role;
 use array::inplace::recovery::AddRefused;
+use array::inplace::returning::{ReturnRefused, Returning};
 use block::md::create::Blank;
 use block::md::join::join;
+use block::md::member::Member;
+use block::md::returning::returning;
 use block::md::superblock::Superblock;
 use block::md::{Media, Role, Uuid, occupied};
 use drive::ordinary::OrdinaryDrive;
@@ -83,6 +87,50 @@ impl ServedMd {
         let engine = &self.volume.engine;
         let member = engine.template().context("no member is in sync")?;
         join(member, blank, engine.bitmap_bytes()).map_err(|error| Exit::Usage.because(error))
+    }
+
+    /// `re-add PATH`: takes a member back, which gets what it missed from then on.
+    pub fn re_add(&mut self, path: &str) -> Result<String> {
+        // A member that failed is held open: it is the one that comes back.
+        if let Some(role) = self.paths.iter().position(|other| other.as_deref() == Some(path)).map(role) {
+            let is_vacant = self.volume.engine.is_vacant(role);
+            if is_vacant && !self.volume.close_failed(role) {
+                return Err(refused(AddRefused::Busy(role)));
+            }
+        }
+        let role = self.take_back(path)?;
+        log::info!("{} is back, and gets what it missed beside what clients do", self.name(role));
+        Ok(serde_json::json!({ "role": role.0 }).to_string())
+    }
+
+    fn take_back(&mut self, path: &str) -> Result<Role> {
+        let mut device = Device::open_to_write(Path::new(path))?;
+        let remedy = "`zoneweave md add --force` rebuilds all of it";
+        let cannot = |why: String| Exit::Failed.error(format!("{path} is not taken back: {why}; {remedy}"));
+        let found = Member::read(path, &device).map_err(|why| cannot(why.to_string()))?;
+        let engine = &self.volume.engine;
+        let member = engine.template().context("no member is in sync")?;
+        let judged = returning(member, &found, engine.bitmap_bytes());
+        let (role, superblock) = judged.map_err(|why| cannot(why.to_string()))?;
+        engine.can_return(role, found.events()).map_err(|why| match why {
+            ReturnRefused::Role(why) => refused(why),
+            why => cannot(why.to_string()),
+        })?;
+        device.make_direct().with_context(|| format!("reading {path}"))?;
+        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
+        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
+        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        let events = found.events();
+        let bad_blocks = found.bad_blocks.map_err(|why| Exit::Failed.error(why))?;
+        let back = Returning { superblock, events, bad_blocks };
+        let back = self.volume.return_member(role, back, Box::new(drive));
+        back.map_err(|why| match why {
+            ReturnRefused::Role(why) => refused(why),
+            why => cannot(why.to_string()),
+        })?;
+        self.paths[role.index()] = Some(path.to_owned());
+        self.watch.note_added(role);
+        Ok(role)
     }
 
     /// `remove MEMBER`: closes the device of a member that has failed.

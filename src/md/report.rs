@@ -144,6 +144,9 @@ pub struct MemberReport {
     /// Rows of 4 KiB that cannot be rebuilt until they are written.
     #[serde(default)]
     pub rows_stuck: u64,
+    /// Sectors of the device that it lists as bad: first and count of each range.
+    #[serde(default)]
+    pub bad_blocks: Vec<(u64, u64)>,
     /// What is wrong with it at present; null when nothing is.
     #[serde(default)]
     pub trouble: Option<String>,
@@ -173,6 +176,9 @@ pub struct CountersReport {
     pub blocks_unreadable: u64,
     /// Parities that a resync found wrong.
     pub parities_resynced: u64,
+    /// Rows that were written to members that are new, or came back.
+    #[serde(default)]
+    pub rows_rebuilt: u64,
     /// Writes over all members.
     pub superblock_writes: u64,
     pub bitmap_writes: u64,
@@ -274,6 +280,11 @@ impl Report {
             Status { mark: Mark::Dirty | Mark::Unsure, .. } => "active",
             Status { mark: Mark::Clean, .. } => "clean",
         };
+        let mut members = members;
+        for (role, entries) in &status.bad_blocks {
+            members[role.index()].bad_blocks =
+                entries.iter().map(|entry| (entry.sector, entry.sectors)).collect();
+        }
         let counters = status.counters;
         let total = status.resync_total * SECTOR_BYTES_U64;
         let left = status.resync_left * SECTOR_BYTES_U64;
@@ -306,6 +317,7 @@ impl Report {
                 blocks_decoded: counters.decoded,
                 blocks_unreadable: counters.unreadable,
                 parities_resynced: counters.resynced,
+                rows_rebuilt: counters.rebuilt,
                 superblock_writes: counters.superblocks,
                 bitmap_writes: counters.bitmap_pages,
             }),
@@ -341,7 +353,15 @@ fn members(paths: &[Option<String>], state_of: impl Fn(u16) -> MemberState) -> V
             MemberState::Rebuilding(progress, stuck) => ("rebuilding", Some(progress), stuck),
             MemberState::Missing => ("missing", None, 0),
         };
-        MemberReport { role, path: path.clone(), state: state.to_owned(), rebuild, rows_stuck, trouble: None }
+        MemberReport {
+            role,
+            path: path.clone(),
+            state: state.to_owned(),
+            rebuild,
+            rows_stuck,
+            bad_blocks: Vec::new(),
+            trouble: None,
+        }
     };
     (0_u16..).zip(paths).map(report).collect()
 }
@@ -405,7 +425,7 @@ impl fmt::Display for Report {
                 self.rows_in_doubt
             )?;
         }
-        for MemberReport { role, path, state, rebuild, rows_stuck, trouble } in &self.members {
+        for MemberReport { role, path, state, rebuild, rows_stuck, bad_blocks, trouble } in &self.members {
             let path = path.as_deref().unwrap_or("-");
             let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
             writeln!(f, "member {role:<2} {state} {path}{trouble}")?;
@@ -414,6 +434,9 @@ impl fmt::Display for Report {
             }
             if *rows_stuck > 0 {
                 writeln!(f, "          {rows_stuck} rows of 4 KiB cannot be rebuilt until they are written")?;
+            }
+            for (sector, sectors) in bad_blocks {
+                writeln!(f, "          bad on {sector} for {sectors} sectors")?;
             }
         }
         if let Some(counters) = &self.counters {

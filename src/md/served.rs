@@ -87,6 +87,7 @@ impl ServedMd {
             "scrub-stop" => scrub::stop(&mut self.volume.engine).map(|()| "{}".to_owned()),
             "can-add" => self.can_add(rest),
             "add" => self.add(rest),
+            "re-add" => self.re_add(rest),
             "remove" => self.remove(rest),
             "rebuild-rate" => {
                 let mib: u64 = rest.trim().parse().context("the rate in MiB per second")?;
@@ -100,7 +101,7 @@ impl ServedMd {
             }
             _ => Err(Exit::Usage.error(format!(
                 "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `remove MEMBER`, `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
+                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `re-add PATH`, `remove MEMBER`, `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
             ))),
         }
     }

@@ -9,7 +9,8 @@
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
-//! come by all strips. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them. [`volume`] couples an engine with its devices.
+//! come by all strips, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
+//! [`bad_blocks`] are sectors that members do not return. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -18,18 +19,21 @@
 //! answered when its data and parities are on their members, and members that failed meanwhile are recorded on all others.
 //! Bits, and the dirty mark, are given up after a flush of all members.
 
+pub mod bad_blocks;
 mod batch;
 mod completions;
 mod counters;
 pub mod logs;
 pub mod map;
 pub mod members;
+pub mod missed;
 pub mod newcomer;
 pub mod pages;
 pub mod plan;
 pub mod recovery;
 pub mod replay;
 pub mod requests;
+pub mod returning;
 pub mod rounds;
 pub mod row;
 pub mod scribe;
@@ -45,6 +49,7 @@ pub mod volume;
 pub use counters::Counters;
 
 use crate::request::Reply;
+use bad_blocks::BadBlocks;
 use base::frame::FramePool;
 use base::slab::Slab;
 use base::time::Instant;
@@ -106,6 +111,7 @@ pub struct InPlace {
     scribe: Scribe,
     pages: Option<Pages>,
     logs: Option<Logs>,
+    bad_blocks: BadBlocks,
     sync: Sync,
     sweeps: Sweeps,
     recovery: Recovery,
@@ -157,6 +163,7 @@ impl InPlace {
     pub fn fail_member(&mut self, member: Role) {
         if self.members.fail(member) {
             self.counters.failures += 1;
+            self.bad_blocks.forget(member.index());
             self.scribe.note_failure();
         }
     }
@@ -181,6 +188,7 @@ impl InPlace {
     pub fn has_stopped(&self) -> bool {
         let is_recorded =
             !self.has_unrecorded_failure() && !self.wants_clean_mark() && !self.has_unrecorded_recovery();
+        let is_recorded = is_recorded && !self.has_unrecorded_bad_blocks();
         self.is_stopping && self.is_quiet() && (self.members.is_broken() || is_recorded)
     }
 
@@ -225,6 +233,8 @@ impl InPlace {
         }
         self.check_recovery();
         self.check_logs();
+        self.check_returning();
+        self.bad_blocks.check_invariants();
         if self.table.is_empty() {
             assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
         }

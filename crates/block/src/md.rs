@@ -37,6 +37,7 @@ pub mod reader;
 pub mod recovered;
 pub mod refusal;
 mod replay;
+pub mod returning;
 pub mod superblock;
 
 /// Bytes of a sector, the unit of all places on md's media.

@@ -2,9 +2,11 @@
 
 use super::requests::Requests;
 use super::{Effects, InPlace, kind};
+use base::frame::Frame;
 use base::units::Lba;
 use block::device::{Completion, Status};
 use block::md::Role;
+use std::ops::Range;
 
 /// Read that went straight to a member.
 #[derive(Clone, Copy, Debug)]
@@ -73,22 +75,31 @@ impl InPlace {
     fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let command = self.commands.remove(waiter);
         let Completion { status, frames, .. } = completion;
-        let is_lost = !matches!(status, Status::Success | Status::ReadError);
-        if is_lost || (command.is_write && status != Status::Success) {
-            self.fail_member(member);
-        }
-        if command.is_write || is_lost {
-            frames.into_iter().for_each(|frame| self.stock.give(frame));
-        } else if status == Status::Success {
-            let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-            for (row, frame) in (command.first..).zip(frames) {
-                let old = &mut rows.get_mut(&row).expect("rows stay until the round ends").old[command.piece];
-                assert!(old.is_none(), "row {row} was read twice");
-                *old = Some(frame);
+        match (command.is_write, status) {
+            (true, Status::Success) => {
+                frames.into_iter().for_each(|frame| self.stock.give(frame));
+                self.on_piece_written(member, command);
             }
-        } else {
-            frames.into_iter().for_each(|frame| self.stock.give(frame));
-            self.on_unreadable(command, fx);
+            (true, Status::WriteError | Status::ReadError) => {
+                self.on_piece_unwritten(member, command, frames, fx);
+            }
+            (false, Status::Success) => {
+                let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
+                for (row, frame) in (command.first..).zip(frames) {
+                    let row_of_frame = rows.get_mut(&row).expect("rows stay until the round ends");
+                    let old = &mut row_of_frame.old[command.piece];
+                    assert!(old.is_none(), "row {row} was read twice");
+                    *old = Some(frame);
+                }
+            }
+            (false, Status::ReadError) => {
+                frames.into_iter().for_each(|frame| self.stock.give(frame));
+                self.on_unreadable(command, fx);
+            }
+            (_, Status::OutOfRange | Status::DeviceGone) | (false, Status::WriteError) => {
+                self.fail_member(member);
+                frames.into_iter().for_each(|frame| self.stock.give(frame));
+            }
         }
         let round = self.table.slot_mut(command.slot).round_mut();
         round.pending -= 1;
@@ -108,5 +119,38 @@ impl InPlace {
         let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
         let row = rows.get_mut(&command.first).expect("rows stay until the round ends");
         row.unreadable.insert(command.piece);
+    }
+
+    /// Rows of a command on their member.
+    fn rows_of_command(&self, command: PieceCommand) -> Range<u64> {
+        let first = self.row_of(self.table.slot(command.slot).strip, command.first);
+        first..first + u64::from(command.count)
+    }
+
+    /// What was written is no bad block any more.
+    fn on_piece_written(&mut self, member: Role, command: PieceCommand) {
+        let rows = self.rows_of_command(command);
+        if self.is_bad(member, rows.clone()) && !self.bad_blocks.clear(member, &self.sectors(member, rows)) {
+            self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
+        }
+    }
+
+    /// A write failed: of several rows each is written for itself, one that cannot be written is a bad block.
+    fn on_piece_unwritten(
+        &mut self,
+        member: Role,
+        command: PieceCommand,
+        frames: Vec<Frame>,
+        fx: &mut Effects,
+    ) {
+        if command.count > 1 && !frames.is_empty() && self.members.is_live(member) {
+            for (row, frame) in (command.first..).zip(frames) {
+                self.write_again(member, PieceCommand { first: row, count: 1, ..command }, frame, fx);
+            }
+            return;
+        }
+        frames.into_iter().for_each(|frame| self.stock.give(frame));
+        self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
+        self.on_unwritable(member, self.rows_of_command(command));
     }
 }

@@ -33,6 +33,10 @@ pub struct Counters {
     pub bitmap_pages: u64,
     /// Blocks of partial parity logs: headers, partial parities, witnesses.
     pub logged: u64,
+    /// Rows of members that could not be written, and are listed as bad.
+    pub listed: u64,
+    /// Members that came back.
+    pub returns: u64,
     /// Members that failed.
     pub failures: u64,
 }

@@ -3,7 +3,6 @@
 use super::newcomer::{Newcomer, Stage};
 use base::pieces::PieceSet;
 use block::md::Role;
-use block::md::superblock::Superblock;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -164,29 +163,29 @@ impl Members {
         self.data_offsets[role.index()]
     }
 
-    /// A member whose superblock counts so many rows is none that is in sync.
+    /// A member is none that is in sync.
     ///
     /// # Panics
     /// When it is missing.
-    pub fn demote(&mut self, role: Role, rows: u64) {
+    pub fn demote(&mut self, role: Role, newcomer: Newcomer) {
         assert!(self.is_live(role), "role {role} has no member");
         self.live = self.live.without([role.index()].into_iter().collect());
-        self.newcomers.insert(role.index(), Newcomer::recorded_at(rows));
+        self.newcomers.insert(role.index(), newcomer);
     }
 
     /// A member comes.
     ///
     /// # Panics
     /// When its role has one.
-    pub fn add(&mut self, role: Role, superblock: Superblock, is_volatile: bool) {
+    pub fn add(&mut self, role: Role, newcomer: Newcomer, is_volatile: bool) {
         let index = role.index();
         assert!(!self.is_live(role) && !self.newcomers.contains_key(&index), "role {role} has a member");
-        self.data_offsets[index] = superblock.device.data_offset;
+        self.data_offsets[index] = newcomer.superblock().expect("it waits").device.data_offset;
         self.volatile = self.volatile.without([index].into_iter().collect());
         if is_volatile {
             self.volatile.insert(index);
         }
-        self.newcomers.insert(index, Newcomer::waiting(superblock));
+        self.newcomers.insert(index, newcomer);
     }
 
     /// A member is recovered, and the superblocks say so.
@@ -237,7 +236,7 @@ mod tests {
     #[test]
     fn a_member_that_is_recovered_counts_row_by_row() {
         let mut members = Members::new(&[Some((8, true)), Some((8, false)), Some((8, true))], 1);
-        members.demote(Role(0), 5);
+        members.demote(Role(0), Newcomer::recorded_at(5));
         assert!(members.is_degraded() && !members.is_broken() && members.absent().is_empty());
         assert!(members.counting(4).contains(0) && !members.counting(5).contains(0));
         assert!(members.is_readable(Role(0), 0..5) && !members.is_readable(Role(0), 4..6));

@@ -12,6 +12,7 @@
 //! that could not be decoded is stuck and does not count. What is recorded is durable, and lies below the first row that does not
 //! count: an offset on a superblock cannot say more.
 
+use super::missed::Missed;
 use block::md::superblock::Superblock;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -33,6 +34,8 @@ pub struct Newcomer {
     stage: Stage,
     /// What its superblock says of the device, until it joins.
     superblock: Option<Box<Superblock>>,
+    /// Of a member that comes back: rows that it missed. All others count. Known when it becomes active.
+    missed: Option<Missed>,
     /// Rows before it are through.
     done: u64,
     /// Rows that are through behind it.
@@ -51,12 +54,25 @@ impl Newcomer {
         Newcomer { stage: Stage::Waiting, superblock: Some(Box::new(superblock)), ..Newcomer::recorded_at(0) }
     }
 
+    /// A member that comes back, with a superblock for itself.
+    #[must_use]
+    pub fn returning(superblock: Superblock) -> Newcomer {
+        Newcomer { missed: Some(Missed::default()), ..Newcomer::waiting(superblock) }
+    }
+
+    /// A member that came back, as the superblocks have it: so many rows were recovered, and of the others it lacks these alone.
+    #[must_use]
+    pub fn returned_at(rows: u64, missed: Missed) -> Newcomer {
+        Newcomer { missed: Some(missed), ..Newcomer::recorded_at(rows) }
+    }
+
     /// A newcomer as the superblocks have it: so many rows were recovered.
     #[must_use]
     pub fn recorded_at(rows: u64) -> Newcomer {
         Newcomer {
             stage: Stage::Active,
             superblock: None,
+            missed: None,
             done: rows,
             ahead: BTreeSet::new(),
             stuck: BTreeSet::new(),
@@ -72,6 +88,27 @@ impl Newcomer {
         self.stage
     }
 
+    /// Rows that it missed, when it is a member that came back.
+    #[must_use]
+    pub fn missed(&self) -> Option<&Missed> {
+        self.missed.as_ref()
+    }
+
+    /// What a member that comes back missed is known: from now on nothing is written without it.
+    ///
+    /// # Panics
+    /// When it is no such member, or nothing is missed any more.
+    pub fn set_missed(&mut self, missed: Missed) {
+        assert!(self.missed.is_some() && self.stage == Stage::Joining, "{:?} at {:?}", missed, self.stage);
+        self.missed = Some(missed);
+    }
+
+    /// First row from `row` on that the recovery has to look at.
+    #[must_use]
+    pub fn next_lacking(&self, row: u64) -> Option<u64> {
+        self.missed.as_ref().map_or(Some(row), |missed| missed.next(row))
+    }
+
     /// The next stage.
     ///
     /// # Panics
@@ -83,6 +120,12 @@ impl Newcomer {
         self.stage = to;
     }
 
+    /// Superblock of a newcomer that waits.
+    #[must_use]
+    pub fn superblock(&self) -> Option<&Superblock> {
+        self.superblock.as_deref()
+    }
+
     /// Superblock of a newcomer that is about to join.
     pub fn take_superblock(&mut self) -> Option<Superblock> {
         self.superblock.take().map(|superblock| *superblock)
@@ -91,14 +134,17 @@ impl Newcomer {
     /// True where its content is that of the array.
     #[must_use]
     pub fn counts(&self, row: u64) -> bool {
-        let is_through = row < self.done || self.ahead.contains(&row);
+        let was_there = || self.missed.as_ref().is_some_and(|missed| !missed.contains(row));
+        let is_through = row < self.done || self.ahead.contains(&row) || was_there();
         self.stage == Stage::Active && is_through && !self.stuck.contains(&row)
     }
 
     /// True when all of these rows count.
     #[must_use]
     pub fn counts_all(&self, rows: Range<u64>) -> bool {
-        self.stage == Stage::Active && rows.end <= self.done && self.stuck.range(rows).next().is_none()
+        let were_there = || self.missed.as_ref().is_some_and(|missed| !missed.touches(&rows));
+        let are_through = rows.end <= self.done || were_there();
+        self.stage == Stage::Active && are_through && self.stuck.range(rows).next().is_none()
     }
 
     /// Rows that the recovery passed.
@@ -206,6 +252,17 @@ mod tests {
         newcomer.note_recorded();
         assert_eq!(newcomer.recorded(), 15);
         newcomer.check_invariants(16);
+    }
+
+    #[test]
+    fn of_a_member_that_came_back_all_counts_but_what_it_missed() {
+        let mut newcomer = Newcomer::returned_at(0, Missed::new([4..8, 20..24]));
+        assert!(newcomer.counts(3) && !newcomer.counts(4) && newcomer.counts(8) && !newcomer.counts(23));
+        assert!(newcomer.counts_all(8..20) && !newcomer.counts_all(7..9));
+        assert_eq!((newcomer.next_lacking(0), newcomer.next_lacking(24)), (Some(4), None));
+        newcomer.note_done(4);
+        (4..8).for_each(|row| newcomer.note_row(row, row == 5));
+        assert!(newcomer.counts(4) && !newcomer.counts(5) && newcomer.prefix() == 4);
     }
 
     #[test]

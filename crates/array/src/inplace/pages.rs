@@ -253,6 +253,11 @@ impl Pages {
         self.is_void = false;
     }
 
+    /// Regions that are set, in order.
+    pub fn regions_set(&self) -> impl Iterator<Item = u64> {
+        self.regions.keys().copied()
+    }
+
     /// Regions that are set.
     #[must_use]
     pub fn set_count(&self) -> usize {

@@ -12,13 +12,14 @@
 //! *Several newcomers* go together: one that joins takes the cursor back, those before it stay where they were. Strips that are in
 //! work when one joins do not count for anybody: they may have been written to another device.
 //!
-//! *A row that cannot be decoded*, for a sector of another member cannot be read or its parities are in doubt, is stuck: the member
-//! stays a newcomer, until a write makes the row whole and its strip is tried again.
+//! *A row that cannot be decoded*, for a sector of another member cannot be read or its parities are in doubt, becomes a bad block of
+//! the newcomer. Where its log has no room the row is stuck: the member stays a newcomer, until a write makes the row whole and its
+//! strip is tried again.
 
 use super::InPlace;
 use super::map::Strip;
 use super::members;
-use super::newcomer::Stage;
+use super::newcomer::{Newcomer, Stage};
 use super::row::Row;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
@@ -179,7 +180,8 @@ impl InPlace {
         is_volatile: bool,
     ) -> Result<(), AddRefused> {
         let role = self.role_for(Some(role))?;
-        self.members.add(role, superblock, is_volatile);
+        self.bad_blocks.set_member(role.index(), Vec::new(), &superblock);
+        self.members.add(role, Newcomer::waiting(superblock), is_volatile);
         Ok(())
     }
 
@@ -203,8 +205,7 @@ impl InPlace {
             if !self.recovery.in_flight.is_empty() {
                 return None;
             }
-            let active = self.members.newcomers().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
-            self.recovery.cursor = active.map(|(_, newcomer)| newcomer.done()).min().unwrap_or(0);
+            self.recovery.cursor = self.active().map(Newcomer::done).min().unwrap_or(0);
             self.recovery.is_restarting = false;
         }
         if let Some(strip) =
@@ -212,10 +213,35 @@ impl InPlace {
         {
             return Some(*strip);
         }
+        self.pass_over_what_counts();
         let next = (self.recovery.cursor < self.map.rows()).then(|| self.map.strip_of(self.recovery.cursor));
         let lowest = self.recovery.in_flight.first();
         let is_near = |strip: &Strip| lowest.is_none_or(|lowest| strip.0 < lowest.0 + AHEAD_STRIPS_MAX);
         next.filter(|strip| is_near(strip) && !self.recovery.in_flight.contains(strip))
+    }
+
+    /// Newcomers that are being rebuilt.
+    fn active(&self) -> impl Iterator<Item = &Newcomer> {
+        let newcomers = self.members.newcomers().map(|(_, newcomer)| newcomer);
+        newcomers.filter(|newcomer| newcomer.stage() == Stage::Active)
+    }
+
+    /// Rows that no newcomer lacks are not looked at.
+    fn pass_over_what_counts(&mut self) {
+        let cursor = self.recovery.cursor;
+        let next = self.active().filter_map(|newcomer| newcomer.next_lacking(cursor)).min();
+        self.recovery.cursor = next.unwrap_or(u64::MAX).min(self.map.rows()).max(cursor);
+        if self.recovery.cursor > cursor {
+            self.note_done();
+        }
+    }
+
+    /// All strips before the lowest in work are through.
+    fn note_done(&mut self) {
+        let lowest = self.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
+        let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
+        let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
+        active.for_each(|(_, newcomer)| newcomer.note_done(done));
     }
 
     /// A strip is begun.
@@ -235,14 +261,29 @@ impl InPlace {
             return;
         }
         let start = self.map.rows_of(strip).start;
-        let lowest = self.recovery.in_flight.first().map(|strip| self.map.rows_of(*strip).start);
-        let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
+        let listed = self.list_lost(start, lost);
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
-        for (_, newcomer) in active {
-            rows.keys().for_each(|row| newcomer.note_row(start + u64::from(*row), lost.contains(row)));
-            newcomer.note_done(done);
+        for (role, newcomer) in active {
+            for row in rows.keys() {
+                let is_lost = lost.contains(row) && !listed.contains(&(role, *row));
+                newcomer.note_row(start + u64::from(*row), is_lost);
+            }
         }
+        self.note_done();
         self.counters.rebuilt += u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+    }
+
+    /// Rows that could not be rebuilt are bad blocks of their members, as md has it: by role and row of the strip.
+    fn list_lost(&mut self, start: u64, lost: &BTreeSet<u16>) -> BTreeSet<(usize, u16)> {
+        let mut listed = BTreeSet::new();
+        for row in lost {
+            for role in self.members.rebuilt_in(start + u64::from(*row)).iter() {
+                if self.list_stuck(role, start + u64::from(*row)) {
+                    listed.insert((role, *row));
+                }
+            }
+        }
+        listed
     }
 
     /// Rows of a strip were written: those that were stuck are tried again.

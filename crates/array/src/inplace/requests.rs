@@ -158,7 +158,9 @@ impl InPlace {
     fn read_run(&mut self, request: u32, lba: Lba, (index, run): (usize, u64), fx: &mut Effects) {
         let (member, row) = self.map.locate(lba);
         // What a replay has not settled may be read otherwise after another crash, without the member.
-        if !self.members.is_readable(member, row..row + run) || self.is_replaying() {
+        let is_straight =
+            self.members.is_readable(member, row..row + run) && !self.is_bad(member, row..row + run);
+        if !is_straight || self.is_replaying() {
             return self.read_through_strips(request, lba, (index, run));
         }
         let count = usize::try_from(run).expect("at most 256");
@@ -282,10 +284,11 @@ impl InPlace {
         !volatile.is_empty()
     }
 
-    /// Answers a request, or holds the answer until a failure is recorded.
+    /// Answers a request, or holds the answer until failures and bad blocks are recorded.
     fn complete(&mut self, request: u32, fx: &mut Effects) {
         let is_read = matches!(self.requests.open.get(request).asked, Asked::Read);
-        if !is_read && self.has_unrecorded_failure() {
+        let is_untold = self.has_unrecorded_failure() || self.has_unrecorded_bad_blocks();
+        if !is_read && is_untold {
             self.requests.held.push(request);
             return;
         }

@@ -10,6 +10,7 @@ use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::Instant;
 use block::device::Op;
+use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 use std::collections::BTreeSet;
 
@@ -153,6 +154,7 @@ impl InPlace {
         }
         round.reserved += needed;
         touched.iter().for_each(|row| round.make_row(*row, pieces));
+        self.note_bad_rows(number, &touched);
         self.ask_regions(number, &touched);
         let round = self.table.slot_mut(number).round_mut();
         if let Some(request) = job.request {
@@ -178,6 +180,24 @@ impl InPlace {
             Work::Zero | Work::Resync | Work::Scrub | Work::Rebuild => {}
         }
         Ok(())
+    }
+
+    /// What members list as bad is not read.
+    fn note_bad_rows(&mut self, number: u32, touched: &BTreeSet<u16>) {
+        if self.bad_blocks.is_empty() {
+            return;
+        }
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let rows = &mut round.as_mut().expect("work is admitted to a round").rows;
+        for place in touched {
+            let row = strip.0 * self.map.strip_rows() + u64::from(*place);
+            for (piece, member) in order.members.iter().enumerate() {
+                let sector = self.members.data_offset(*member) + row * ROW_SECTORS;
+                if self.bad_blocks.is_bad(*member, &(sector..sector + ROW_SECTORS)) {
+                    rows.get_mut(place).expect("rows that were made").unreadable.insert(piece);
+                }
+            }
+        }
     }
 
     /// Asks for the bits of the rows that a round is about to change.
@@ -423,6 +443,21 @@ impl InPlace {
         fx.command(member, kind::PIECE, waiter, Op::Write { sector, frames, durable });
     }
 
+    /// Writes a row again that was one of several.
+    pub(super) fn write_again(
+        &mut self,
+        member: Role,
+        command: PieceCommand,
+        frame: Frame,
+        fx: &mut Effects,
+    ) {
+        let slot = self.table.slot_mut(command.slot);
+        slot.round_mut().pending += 1;
+        let sector = self.sector(member, self.row_of(self.table.slot(command.slot).strip, command.first));
+        let waiter = self.commands.insert(command);
+        fx.command(member, kind::PIECE, waiter, Op::Write { sector, frames: vec![frame], durable: true });
+    }
+
     /// Makes a strip zeros on all members: parities of zeros are zeros.
     fn write_zeroes(&mut self, number: u32, fx: &mut Effects) {
         let strip = self.table.slot(number).strip;
@@ -449,10 +484,11 @@ impl InPlace {
         let round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
         let is_marked = round.is_marked();
-        let Round { kind, jobs, rows, regions, reserved, logged, .. } = round;
+        let Round { kind, jobs, rows, regions, reserved, logged, has_failed_writes, .. } = round;
         if let (Logged::Durable(role, generation), Some(logs)) = (logged, &mut self.logs) {
             logs.end_round(role, generation);
         }
+        let unwritten = if has_failed_writes { self.unwritten(number, kind, &rows) } else { BTreeSet::new() };
         let is_broken = self.members.is_broken();
         let lost: BTreeSet<u16> =
             rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| *place).collect();
@@ -480,13 +516,43 @@ impl InPlace {
             self.scribe.end_writing(now);
         }
         for (request, touched) in jobs {
-            if kind != Kind::Read && (is_broken || touched.iter().any(|row| lost.contains(row))) {
+            let is_lost = |row: &u16| lost.contains(row) || unwritten.contains(row);
+            let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
+            if kind != Kind::Read && (is_broken || is_zero_lost || touched.iter().any(is_lost)) {
                 self.requests.fail(request);
             }
             self.part_done(request, fx);
         }
         self.table.run(number);
         self.feed_starved();
+    }
+
+    /// Rows of which something that was to be written can neither be read nor decoded.
+    fn unwritten(
+        &self,
+        number: u32,
+        kind: Kind,
+        rows: &std::collections::BTreeMap<u16, Row>,
+    ) -> BTreeSet<u16> {
+        let Slot { strip, order, .. } = self.table.slot(number);
+        let data = PieceSet::first(order.code.data_count());
+        let written: Vec<(u16, PieceSet)> = match kind {
+            Kind::Zero => (0..u16::try_from(self.map.strip_rows()).expect("at most 128"))
+                .map(|row| (row, data))
+                .collect(),
+            _ => rows.iter().map(|(place, row)| (*place, row.written)).collect(),
+        };
+        let is_lost = |(place, written): &(u16, PieceSet)| {
+            let row = self.row_of(*strip, *place);
+            let live = order.pieces_of(self.members.counting(row));
+            let is_good = |piece: &usize| !self.is_bad(order.members[*piece], row..row + 1);
+            let readable = live.iter().filter(is_good).collect();
+            let none = PieceSet::EMPTY;
+            let is_right = self.sync.is_right(row);
+            let facts = RowFacts { code: &order.code, written: none, live, readable, held: none, is_right };
+            written.iter().any(|piece| facts.read(piece).is_none())
+        };
+        written.into_iter().filter(is_lost).map(|(place, _)| place).collect()
     }
 
     /// Notes rows whose parities were computed from all of their data.

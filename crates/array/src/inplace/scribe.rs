@@ -8,6 +8,7 @@
 //!   clean    flush ─> record
 //!   admit    bad-block log and all pages of newcomers ─> record, their superblocks before those of others
 //!   recover  flush ─> record: how far newcomers are, or that they are whole
+//!   list     flush ─> bad-block logs that say something ─> record ─> logs that say nothing any more
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
 //! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
@@ -59,6 +60,9 @@ enum Step {
     Admit,
     Newcomers,
     FlushToRecover,
+    FlushToList,
+    BadBlockLogs,
+    ZeroLogs,
 }
 
 /// Record under way.
@@ -278,7 +282,12 @@ impl InPlace {
             }
             Step::Superblocks => {
                 self.end_record(now, fx);
+                if !self.bad_blocks.is_resting() {
+                    self.scribe.step = Step::ZeroLogs;
+                    self.zero_bad_block_logs(fx);
+                }
             }
+            Step::FlushToList | Step::BadBlockLogs | Step::ZeroLogs => self.end_step_of_lists(fx),
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
                 self.scribe.step = Step::Rest;
@@ -299,11 +308,36 @@ impl InPlace {
         }
     }
 
+    fn end_step_of_lists(&mut self, fx: &mut Effects) {
+        match self.scribe.step {
+            Step::FlushToList => {
+                self.end_flush();
+                self.scribe.step = Step::BadBlockLogs;
+                self.begin_bad_block_logs(fx);
+            }
+            Step::BadBlockLogs => {
+                self.scribe.step = Step::Rest;
+                self.begin_record(self.scribe.mark != Mark::Clean, fx);
+            }
+            step => {
+                assert!(step == Step::ZeroLogs, "{step:?} is none of lists");
+                self.scribe.step = Step::Rest;
+                self.end_bad_block_logs();
+                self.release_held(fx);
+            }
+        }
+    }
+
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && self.are_logs_begun();
         if wants_dirty || self.scribe.lacks(self.members.absent()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);
+            return true;
+        }
+        if self.has_unrecorded_bad_blocks() {
+            self.scribe.step = Step::FlushToList;
+            self.flush_members(fx);
             return true;
         }
         if !self.members.waiting().is_empty() && !self.is_stopping {
@@ -430,7 +464,7 @@ impl InPlace {
     }
 
     /// Writes a block to members, durable.
-    fn broadcast(
+    pub(super) fn broadcast(
         &mut self,
         roles: PieceSet,
         sector: impl Fn(&Superblock) -> Option<u64>,

@@ -1,8 +1,11 @@
 //! Start of a served array: an engine of members that were judged together. Nothing is written.
 
+use super::bad_blocks::BadBlocks;
 use super::logs::{self, Logs, SECTORS_MIN};
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
+use super::missed::Missed;
+use super::newcomer::Newcomer;
 use super::pages::{PAGE_BYTES, Pages};
 use super::recovery::Recovery;
 use super::replay::Replay;
@@ -61,8 +64,8 @@ pub enum NotServed {
     Journal,
     /// Copy in the making of a member that still works.
     Replacement(String),
-    /// Member with bad blocks, and how many entries.
-    BadBlocks(String, usize),
+    /// Member whose bad-block log counts in units of several sectors.
+    BadBlocks(String),
     /// Member without a bitmap that others have.
     NoBitmap(String),
     /// Bitmap whose pages overlap something else.
@@ -93,10 +96,9 @@ impl fmt::Display for NotServed {
                 f,
                 "{member} is the copy in the making of a member that still works: let md finish that, or leave it out"
             ),
-            NotServed::BadBlocks(member, count) => write!(
+            NotServed::BadBlocks(member) => write!(
                 f,
-                "{member} lists {count} ranges of bad blocks, which are not served yet: replace the member with mdadm, or \
-                 leave it out"
+                "{member} lists bad blocks in units of more than a sector, which mdadm does not make: leave the member out"
             ),
             NotServed::NoBitmap(member) => {
                 write!(f, "{member} has no bitmap, though other members have one: leave the member out")
@@ -130,8 +132,9 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
             Part::Replacement(_) => return Err(NotServed::Replacement(member.name.clone())),
             Part::Journal | Part::Spare | Part::Stale => continue,
         }
-        if let Some(entries) = member.bad_blocks.as_ref().ok().filter(|entries| !entries.is_empty()) {
-            return Err(NotServed::BadBlocks(member.name.clone(), entries.len()));
+        let has_entries = member.bad_blocks.as_ref().is_ok_and(|entries| !entries.is_empty());
+        if has_entries && member.superblock().device.bad_blocks.shift != 0 {
+            return Err(NotServed::BadBlocks(member.name.clone()));
         }
         if assembly.policy() == Policy::Ppl {
             let sectors = member.superblock().ppl_place().map_or(0, |(_, sectors)| sectors);
@@ -191,9 +194,18 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
     }
 }
 
-/// Rows of a member that is being recovered which its superblock counts; `None` where it is whole.
-fn recovered_rows(superblock: &Superblock) -> Option<u64> {
-    superblock.has(feature::RECOVERY_OFFSET).then_some(superblock.device.recovery_offset / ROW_SECTORS)
+/// A member that is being recovered, in an array of so many rows; `None` where it is whole.
+fn newcomer(superblock: &Superblock, pages: Option<&Pages>, rows: u64) -> Option<Newcomer> {
+    if !superblock.has(feature::RECOVERY_OFFSET) {
+        return None;
+    }
+    let done = (superblock.device.recovery_offset / ROW_SECTORS).min(rows);
+    // By bits that say nothing, all of it is recovered.
+    let by_bits = pages.filter(|pages| superblock.has(feature::RECOVERY_BITMAP) && !pages.is_void());
+    Some(match by_bits {
+        Some(pages) => Newcomer::returned_at(done, Missed::of(pages, rows)),
+        None => Newcomer::recorded_at(done),
+    })
 }
 
 /// Largest generation that headers go on from.
@@ -272,12 +284,17 @@ pub fn start_recovered(
     if let Some(pages) = &mut pages {
         found.iter().filter_map(|(_, member)| own_bits(member)).for_each(|bits| pages.note_member(&bits));
     }
+    let mut bad_blocks = BadBlocks::default();
+    for (role, member) in &found {
+        let entries = member.bad_blocks.clone().expect("members that were judged");
+        bad_blocks.set_member(role.index(), entries, member.superblock());
+    }
     let mut members = Members::new(&placed, usize::from(map.geometry().parities()));
     let mut cursor = map.rows();
     for (role, member) in &found {
-        if let Some(rows) = recovered_rows(member.superblock()) {
-            members.demote(*role, rows.min(map.rows()));
-            cursor = cursor.min(rows);
+        if let Some(newcomer) = newcomer(member.superblock(), pages.as_ref(), map.rows()) {
+            cursor = cursor.min(newcomer.done());
+            members.demote(*role, newcomer);
         }
     }
     let mut sync = unsynced(assembly, &map);
@@ -305,6 +322,7 @@ pub fn start_recovered(
         commands: Slab::default(),
         scribe,
         pages,
+        bad_blocks,
         sweeps: super::sweep::Sweeps::new(Rates::default()),
         scrub: super::scrub::Scrub::default(),
         counters: Counters::default(),

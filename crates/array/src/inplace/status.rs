@@ -8,6 +8,7 @@ use super::scribe::Mark;
 use super::scrub::ScrubStatus;
 use crate::pacer::Rates;
 use block::md::Role;
+use block::md::bad_blocks::BadBlocks;
 use block::md::reader::ROW_SECTORS;
 
 /// State of an array.
@@ -17,6 +18,8 @@ pub struct Status {
     pub missing: Vec<Role>,
     /// Members that are being rebuilt.
     pub rebuilding: Vec<Rebuilding>,
+    /// Entries of the bad-block log of each member that has some.
+    pub bad_blocks: Vec<(Role, Vec<BadBlocks>)>,
     /// A rebuild goes on: not when all that is left are rows that cannot be rebuilt.
     pub is_rebuilding: bool,
     /// More members are missing than there are parities: nothing can be written.
@@ -52,6 +55,7 @@ impl InPlace {
         Status {
             missing: self.vacant().iter().map(role).collect(),
             rebuilding: self.rebuilding(),
+            bad_blocks: self.bad_blocks(),
             is_rebuilding: self.is_rebuilding(),
             is_broken: self.members.is_broken(),
             mark: self.scribe.mark(),

@@ -165,6 +165,8 @@ pub struct Round {
     pub reserved: usize,
     /// Writes survive a power failure.
     pub durable: bool,
+    /// Something was not written, or is listed as bad all the same.
+    pub has_failed_writes: bool,
 }
 
 impl Round {
@@ -182,6 +184,7 @@ impl Round {
             logged: Logged::Not,
             reserved: 0,
             durable: false,
+            has_failed_writes: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Engine with its devices, driven by whoever owns the thread.
 
 use super::recovery::AddRefused;
+use super::returning::{ReturnRefused, Returning};
 use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
@@ -57,6 +58,26 @@ impl InPlaceVolume {
             return Err(AddRefused::Busy(role));
         }
         self.engine.add_member(role, superblock, device.geometry().volatile_cache)?;
+        drop(self.devices.take(role));
+        self.devices.put(role, device);
+        Ok(())
+    }
+
+    /// Takes a member back: see [`InPlace::return_member`]. The device of the member before is closed.
+    ///
+    /// # Errors
+    /// When it cannot come back, or the member before has not answered yet.
+    pub fn return_member(
+        &mut self,
+        role: Role,
+        back: Returning,
+        device: Box<dyn BlockDevice>,
+    ) -> Result<(), ReturnRefused> {
+        self.engine.can_return(role, back.events)?;
+        if !self.is_answered(role) {
+            return Err(ReturnRefused::Role(AddRefused::Busy(role)));
+        }
+        self.engine.return_member(role, back, device.geometry().volatile_cache)?;
         drop(self.devices.take(role));
         self.devices.put(role, device);
         Ok(())

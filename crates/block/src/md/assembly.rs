@@ -346,7 +346,7 @@ fn judge_presence(assembly: &mut Assembly<'_>) {
 }
 
 /// What is wrong with one member, whatever the others say.
-fn faults_of(member: &Member) -> Vec<Fault> {
+pub(super) fn faults_of(member: &Member) -> Vec<Fault> {
     let superblock = member.superblock();
     let reading = &member.reading;
     let mut faults = Vec::new();

@@ -90,7 +90,7 @@ pub fn join(member: &Superblock, device: Blank, bitmap_bytes: u64) -> Result<Sup
 }
 
 /// What lies where on a device, by whole pages of 4 KiB.
-fn areas(superblock: &Superblock, bitmap_bytes: u64) -> Vec<(&'static str, Range<u64>)> {
+pub(super) fn areas(superblock: &Superblock, bitmap_bytes: u64) -> Vec<(&'static str, Range<u64>)> {
     let device = &superblock.device;
     let mut areas = vec![
         ("the superblock", device.super_offset..device.super_offset + SUPERBLOCK_SECTORS),

@@ -63,6 +63,13 @@ pub enum Act {
         /// Row.
         row: u64,
     },
+    /// A row of a member can neither be read nor written from now on.
+    Scar {
+        /// Member.
+        member: usize,
+        /// Row.
+        row: u64,
+    },
     /// A scrub begins, unless it must not.
     Scrub {
         /// Parities that are wrong are written anew.
@@ -77,6 +84,8 @@ pub enum Act {
     },
     /// An empty device comes in the place of a member that failed.
     Add(usize),
+    /// A device that was a member and went is taken back in its role, unless that must not be.
+    Return(usize),
     /// Members that are new come to be whole, as far as that can be.
     Rebuild,
     /// Members that died are there again at the next start, with what they had.
@@ -120,7 +129,10 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                     0 => Act::Rebuild,
                     1 => Act::Die(victims[random.index(2)]),
                     2 => Act::WriteFault(victims[random.index(2)]),
-                    3 | 4 => Act::Fail(victims[random.index(2)]),
+                    3 => Act::Fail(victims[random.index(2)]),
+                    4 if random.chance(1, 3) => Act::Revive,
+                    4 => Act::Fail(victims[random.index(2)]),
+                    5 => Act::Return(victims[random.index(2)]),
                     _ => Act::Add(victims[random.index(2)]),
                 },
                 76..94 => Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(60) },
@@ -133,6 +145,9 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                 96 => Act::Wait { nanos: 30_000_000_000, events: 2000 },
                 97 if faults == 1 => Act::Die(random.index(members)),
                 98 if faults == 2 => Act::WriteFault(random.index(members)),
+                97..100 if faults == 3 && random.chance(1, 3) => {
+                    Act::Scar { member: random.index(members), row: random.below(rows) }
+                }
                 97..100 if faults == 3 => {
                     Act::Spoil { member: random.index(members), row: random.below(rows) }
                 }
@@ -144,7 +159,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
         }
         if replaces && random.chance(2, 3) {
             // Otherwise most of them crash while they are dirty and degraded, and are refused.
-            acts.push(Act::Add(victims[0]));
+            acts.push(if random.chance(1, 3) { Act::Return(victims[0]) } else { Act::Add(victims[0]) });
             acts.push(Act::Drain);
             acts.push(Act::Wait { nanos: 210_000_000 << random.below(9), events: 1 << random.below(12) });
         }

@@ -28,6 +28,12 @@ pub struct Disk {
     cached: BTreeMap<u64, VecDeque<(u64, Sector)>>,
     writes: u64,
     bad: BTreeSet<u64>,
+    /// Sectors that fail every write.
+    scars: BTreeSet<u64>,
+    /// Sectors of writes that failed since they were asked for last.
+    failed: BTreeSet<u64>,
+    /// Of these, those that were not written since.
+    unsure: BTreeSet<u64>,
     in_flight: Vec<Flight>,
     random: Random,
     latency: u64,
@@ -60,7 +66,11 @@ impl Disk {
     }
 
     fn put(&mut self, sector: u64, content: Sector, is_durable: bool) {
+        if self.scars.contains(&sector) {
+            return;
+        }
         self.bad.remove(&sector);
+        self.unsure.remove(&sector);
         if is_durable || !self.geometry.volatile_cache {
             self.cached.remove(&sector);
             self.settle(sector, &content);
@@ -95,6 +105,10 @@ impl Disk {
         }
     }
 
+    fn is_scarred(&self, op: &Op) -> bool {
+        op.range().is_some_and(|(first, count)| self.scars.range(first..first + count).next().is_some())
+    }
+
     fn carry_out(&mut self, Flight { command, covers, .. }: Flight) -> Completion {
         let Command { token, mut op } = command;
         self.commands += 1;
@@ -106,8 +120,11 @@ impl Disk {
         if status == Status::Success {
             self.writes += 1;
             let is_write = matches!(op, Op::Write { .. } | Op::WriteZeroes { .. });
-            if is_write && std::mem::take(&mut self.fails_next_write) {
+            if is_write && (self.is_scarred(&op) || std::mem::take(&mut self.fails_next_write)) {
                 self.tear(&op);
+                let sectors = || op.range().into_iter().flat_map(|(first, count)| first..first + count);
+                self.failed.extend(sectors());
+                self.unsure.extend(sectors());
                 status = Status::WriteError;
             } else if let Op::Read { sector, frames } = &mut op {
                 status = self.fill(*sector, frames);
@@ -192,6 +209,9 @@ impl DiskHandle {
             cached: BTreeMap::new(),
             writes: 0,
             bad: BTreeSet::new(),
+            scars: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            unsure: BTreeSet::new(),
             in_flight: Vec::new(),
             random: Random::from_seed(seed),
             latency,
@@ -255,12 +275,30 @@ impl DiskHandle {
         self.lock().bad.insert(sector);
     }
 
+    /// A sector can neither be read nor written.
+    pub fn scar(&self, sector: u64) {
+        let mut disk = self.lock();
+        disk.bad.insert(sector);
+        disk.scars.insert(sector);
+    }
+
+    /// Sectors of writes that failed since this was asked last.
+    pub fn take_failed(&self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.lock().failed)
+    }
+
     /// A bit of a sector flips, as it is and as it may be after a power failure.
     pub fn rot(&self, sector: u64) {
         let mut disk = self.lock();
         disk.stable[offset(sector)] ^= 4;
         let cached = disk.cached.get_mut(&sector).into_iter().flatten();
         cached.for_each(|(_, content)| content[0] ^= 4);
+    }
+
+    /// True when a sector of the range cannot be read, or was not written when it was to be.
+    pub fn is_blemished(&self, sectors: std::ops::Range<u64>) -> bool {
+        let is_unsure = self.lock().unsure.range(sectors.clone()).next().is_some();
+        is_unsure || self.is_bad(sectors)
     }
 
     /// True when a sector of the range cannot be read.

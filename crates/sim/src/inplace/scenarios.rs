@@ -1,7 +1,9 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
+mod bad_blocks;
 mod logs;
 mod rebuilds;
+mod returns;
 
 use super::{Act, Plan, Policy, Run};
 use block::md::superblock::Version;
@@ -32,13 +34,9 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    of_writes()
-        .into_iter()
-        .chain(of_members())
-        .chain(of_sweeps())
-        .chain(rebuilds::all())
-        .chain(logs::all())
-        .collect()
+    let of_engine = of_writes().into_iter().chain(of_members()).chain(of_sweeps());
+    let of_members = rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all());
+    of_engine.chain(of_members).chain(logs::all()).collect()
 }
 
 /// Scenarios of writes and crashes.

@@ -1,8 +1,10 @@
 //! World of a run: disks, engine, clients, and what is checked when everything is at rest.
 
+mod blemishes;
 mod contents;
 mod logs;
 mod members;
+mod returning;
 
 use super::act::Act;
 use super::disk::DiskHandle;
@@ -18,6 +20,7 @@ use array::request::{Outcome, Reply, Request, RequestId, RequestOp, Volume};
 use base::random::Random;
 use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES, Lba};
+use blemishes::Blemishes;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::Role;
@@ -60,6 +63,10 @@ pub struct Tally {
     pub torn: u64,
     /// Members that were rebuilt.
     pub rebuilt: u64,
+    /// Rows of members that were listed as bad.
+    pub listed: u64,
+    /// Members that came back.
+    pub returned: u64,
     /// Starts with members that were not yet rebuilt.
     pub resumed: u64,
     /// Scrubs that looked at every row.
@@ -81,6 +88,8 @@ impl Counts for Tally {
         self.replays += other.replays;
         self.torn += other.torn;
         self.rebuilt += other.rebuilt;
+        self.listed += other.listed;
+        self.returned += other.returned;
         self.resumed += other.resumed;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
@@ -116,12 +125,15 @@ pub struct World {
     disks: Vec<DiskHandle>,
     /// Disks that others came in the place of: they are there at the next start, unless they died.
     retired: Vec<DiskHandle>,
+    /// Disks that were whole members and went since all were there.
+    left: Vec<DiskHandle>,
     data_offset: u64,
     volume: Option<InPlaceVolume>,
     /// Members that the engine was started without, or that died since, until they are rebuilt.
     gone: BTreeSet<usize>,
     oracle: Oracle,
     doubts: Doubts,
+    blemishes: Blemishes,
     open: BTreeMap<u64, Open>,
     next_id: u64,
     now: Instant,
@@ -149,11 +161,13 @@ impl World {
             plan: plan.clone(),
             disks,
             retired: Vec::new(),
+            left: Vec::new(),
             data_offset: plan.data_offset,
             volume: None,
             gone: BTreeSet::new(),
             oracle: Oracle::new(&stamps),
             doubts: Doubts::default(),
+            blemishes: Blemishes::default(),
             open: BTreeMap::new(),
             next_id: 1,
             now: Instant(0),
@@ -229,6 +243,7 @@ impl World {
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.is_new &= engine.is_resyncing() || !missing.is_empty();
         self.gone = missing;
+        self.left.clear();
         self.has_scrub = false;
         self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
         self.tear(&self.gone.clone());
@@ -250,14 +265,19 @@ impl World {
         let mut spoiled = BTreeMap::new();
         for row in 0..rows {
             let sector = self.data_offset + row * 8;
-            let is_bad = |member: &usize| self.disks[*member].is_bad(sector..sector + 8);
+            let is_bad = |member: &usize| self.disks[*member].is_blemished(sector..sector + 8);
             let bad: BTreeSet<usize> = (0..self.disks.len()).filter(is_bad).collect();
             if !bad.is_empty() {
                 spoiled.insert(row, bad);
             }
         }
         self.doubts.spoiled = spoiled;
+        self.look_at_lists();
         if is_dirty {
+            // A row that a crash left torn is not decoded for a member that lists it.
+            for (row, members) in self.blemishes.listed() {
+                self.doubts.spoiled.entry(*row).or_default().extend(members);
+            }
             self.doubts.rows.extend(self.doubts.spoiled.keys());
         }
     }
@@ -306,8 +326,10 @@ impl World {
                 self.volume().engine.stop_scrub();
             }
             Act::Rot { rows } => self.rot(rows)?,
-            Act::Spoil { member, row } => self.spoil(member, row),
+            Act::Spoil { member, row } => self.spoil(member, row, false),
+            Act::Scar { member, row } => self.spoil(member, row, true),
             Act::Add(member) => self.add(member)?,
+            Act::Return(member) => self.bring_back(member)?,
             Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }
@@ -481,6 +503,7 @@ impl World {
         let volume = self.volume();
         while volume.turn(now, &mut replies) {}
         volume.engine.check_invariants();
+        self.look_at_blemishes();
         for reply in replies.drain(..) {
             self.take(reply)?;
         }
@@ -599,7 +622,8 @@ impl World {
     /// Whether a request may fail because of a block: a read, after so many writes of the block were done, or a write.
     fn may_be_lost(&self, lba: u64, done: Option<u64>) -> bool {
         let row = self.row_of(lba);
-        let spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
+        let mut spoiled = self.doubts.spoiled.get(&row).cloned().unwrap_or_default();
+        spoiled.extend(self.blemishes.listed_in(row, lba, done));
         let lost = spoiled.union(&self.gone).count();
         let before = self.doubts.done[usize::try_from(lba).expect("small")];
         // With another member lost, what was written in a row in doubt cannot be decoded either.
@@ -683,6 +707,7 @@ impl World {
             return if has_doubts { Ok(()) } else { Err(Failure::new(format!("stopped: {said}"))) };
         }
         let reader = Reader::new(assembly, &alive).map_err(|error| Failure::new(error.to_string()))?;
+        self.judge_lists(&members, assembly.newest)?;
         self.tally.checks += 1;
         let found = reader.check();
         if assembly.superblock().is_clean() && found.sectors > 0 {

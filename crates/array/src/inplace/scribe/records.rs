@@ -1,7 +1,7 @@
 //! Records: what superblocks say of members, and the order in which those of newcomers come.
 
 use super::{Mark, Record, Step};
-use crate::inplace::newcomer::Stage;
+use crate::inplace::newcomer::{Newcomer, Stage};
 use crate::inplace::pages::{PAGE_BYTES, Pages};
 use crate::inplace::{Effects, InPlace, members};
 use base::pieces::PieceSet;
@@ -59,6 +59,12 @@ impl Roster {
         roles.and_then(|roles| roles.get(index)).map_or(RoleEntry::Spare, |entry| RoleEntry::of(*entry))
     }
 
+    /// True when a member that is there has this number.
+    fn is_used(&self, number: DeviceNumber) -> bool {
+        matches!(self.entry(number.0), RoleEntry::Member(_) | RoleEntry::Journal)
+            && self.superblocks.iter().flatten().any(|superblock| superblock.device.number == number)
+    }
+
     /// Number for a device that is new: one behind those of members by role, that no device has or had.
     fn number(&mut self) -> DeviceNumber {
         let first = u32::try_from(self.superblocks.len()).expect("at most 32");
@@ -80,14 +86,20 @@ impl InPlace {
         for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| waiting.contains(*role)) {
             newcomer.advance(Stage::Joining);
             let mut superblock = newcomer.take_superblock().expect("a newcomer that waits has one");
-            // Its number is new, so that what an older device says of it is not believed.
-            superblock.device.number = self.scribe.roster.number();
+            // A number is new, so that what an older device says of it is not believed; whoever comes back keeps its own.
+            if newcomer.missed().is_none() || self.scribe.roster.is_used(superblock.device.number) {
+                superblock.device.number = self.scribe.roster.number();
+            }
             self.scribe.roster.superblocks[role] = Some(superblock);
         }
         let bad_blocks = |superblock: &Superblock| superblock.bad_block_place().map(|(sector, _)| sector);
         let has_log =
             |role: &usize| self.scribe.roster.superblocks[*role].as_ref().and_then(bad_blocks).is_some();
-        let with_log = waiting.iter().filter(has_log).collect();
+        // Whoever comes back has a log of its own.
+        let is_empty = |role: &usize| {
+            self.members.newcomers().any(|(other, newcomer)| other == *role && newcomer.missed().is_none())
+        };
+        let with_log = waiting.iter().filter(is_empty).filter(has_log).collect();
         self.broadcast(with_log, bad_blocks, |_| [0; PAGE_BYTES], fx);
         self.admit_logs(waiting, fx);
         let pages = self.pages.as_ref().map_or(0, Pages::count);
@@ -141,12 +153,17 @@ impl InPlace {
                 superblock.device.recovery_offset = 0;
             } else {
                 superblock.features |= feature::RECOVERY_OFFSET;
+                if newcomer.missed().is_some() {
+                    superblock.features |= feature::RECOVERY_BITMAP;
+                }
                 superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
             }
         }
         let updated = self.scribe.began + now.0 / SECOND;
         let events = self.scribe.events;
-        for superblock in self.scribe.roster.superblocks.iter_mut().flatten() {
+        for (role, superblock) in self.scribe.roster.superblocks.iter_mut().enumerate() {
+            let Some(superblock) = superblock else { continue };
+            self.bad_blocks.mark(role, superblock);
             superblock.state.events = events;
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;
@@ -196,9 +213,16 @@ impl InPlace {
     /// Newcomers that were named are active, those that were recorded as whole are in sync.
     fn end_record_of_newcomers(&mut self, now: Instant, joining: PieceSet, whole: PieceSet) {
         let still_there = self.members.newcomers_from(Stage::Joining);
+        // Who comes back lacks what was written without it until now, rounds under way included.
+        let returning =
+            |(role, newcomer): (usize, &Newcomer)| joining.contains(role) && newcomer.missed().is_some();
+        let missed = self.members.newcomers().any(returning).then(|| self.missed());
         for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| still_there.contains(*role)) {
             newcomer.note_recorded();
             if joining.contains(role) {
+                if let Some(missed) = missed.as_ref().filter(|_| newcomer.missed().is_some()) {
+                    newcomer.set_missed(missed.clone());
+                }
                 newcomer.advance(Stage::Active);
             }
         }

@@ -42,7 +42,9 @@ impl World {
     /// A member is no longer to be counted on.
     pub(super) fn lose(&mut self, member: usize) {
         self.look_at_resync();
+        self.left.push(self.disks[member].clone());
         self.gone.insert(member);
+        self.note_ruin();
         self.tally.failures += 1;
         self.doubts.all |= self.doubts.is_resyncing;
     }
@@ -93,6 +95,7 @@ impl World {
         }
         self.install(member, disk);
         self.doubts.spoiled.values_mut().for_each(|members| members.retain(|other| *other != member));
+        self.blemishes.forget(member);
         Ok(())
     }
 
@@ -142,9 +145,13 @@ impl World {
         let before = self.gone.len();
         self.gone.retain(|role| lacks(role) || disks[*role].is_dead() || disks[*role].has_fault());
         self.tally.rebuilt += u64::try_from(before - self.gone.len()).expect("few");
+        if self.gone.is_empty() {
+            self.left.clear();
+        }
     }
 
-    pub(super) fn spoil(&mut self, member: usize, row: u64) {
+    /// A row of a member cannot be read, or never written either, unless the array would lose something by that.
+    pub(super) fn spoil(&mut self, member: usize, row: u64, is_scar: bool) {
         self.look_at_resync();
         // A member is not found when a place of any version's superblock cannot be read.
         if self.data_offset == 0 && row < 2 {
@@ -157,6 +164,11 @@ impl World {
         }
         lost.insert(member);
         let sector = self.data_offset + row * 8 + self.random.below(8);
-        self.disks[member].spoil(sector);
+        if is_scar {
+            self.disks[member].scar(sector);
+        } else {
+            self.disks[member].spoil(sector);
+        }
+        self.note_ruin();
     }
 }

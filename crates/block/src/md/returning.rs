@@ -1,0 +1,107 @@
+//! Member that comes back: a device that belonged to the array, went, and missed some writes. It keeps its role, its number and
+//! what lies on it; its bitmap and superblock become those of the others.
+//!
+//! Whether the bits say all that it missed is for who has the bitmap: [`CannotReturn`] is about the device alone.
+
+use super::assembly::faults_of;
+use super::join::areas;
+use super::member::Member;
+use super::refusal::Fault;
+use super::superblock::{Device, RoleEntry, Superblock, feature};
+use super::{Role, Uuid};
+use std::fmt;
+
+/// Reason why a device is no member that can come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CannotReturn {
+    /// It belongs to another array.
+    OtherArray(Uuid),
+    /// Something is wrong with it.
+    Fault(Fault),
+    /// Its superblock describes an array of another shape.
+    OtherShape,
+    /// By its own superblock it is a spare, a journal, or has failed.
+    NoMember,
+    /// It was being rebuilt when it went: below this sector alone it was a member.
+    Rebuilt(u64),
+    /// It was to replace a member that still worked.
+    Replacement(Role),
+    /// It has no bitmap, or no room for the array's.
+    NoBitmap,
+}
+
+impl fmt::Display for CannotReturn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CannotReturn::OtherArray(array) => write!(f, "it belongs to another array, {array}"),
+            CannotReturn::Fault(fault) => write!(f, "{fault}"),
+            CannotReturn::OtherShape => f.write_str(
+                "level, layout, chunk, size or members of its superblock are not those of the array",
+            ),
+            CannotReturn::NoMember => f.write_str(
+                "by its own superblock it is no member of the array, but a spare, a journal, or failed",
+            ),
+            CannotReturn::Rebuilt(sectors) => {
+                write!(f, "it was itself being rebuilt when it went, and counts below sector {sectors} only")
+            }
+            CannotReturn::Replacement(role) => {
+                write!(f, "it was to replace member {role}, and was not through with that")
+            }
+            CannotReturn::NoBitmap => f.write_str("it has no bitmap, or no room for that of the array"),
+        }
+    }
+}
+
+impl std::error::Error for CannotReturn {}
+
+/// Role of a device that comes back to the array of another member, and its superblock from then on; the bitmap takes so many bytes.
+///
+/// # Errors
+/// When it is no member that can come back.
+pub fn returning(
+    member: &Superblock,
+    device: &Member,
+    bitmap_bytes: u64,
+) -> Result<(Role, Superblock), CannotReturn> {
+    let own = device.superblock();
+    if own.array.uuid != member.array.uuid {
+        return Err(CannotReturn::OtherArray(own.array.uuid));
+    }
+    if let Some(fault) = faults_of(device).into_iter().next() {
+        return Err(CannotReturn::Fault(fault));
+    }
+    if own.shape != member.shape {
+        return Err(CannotReturn::OtherShape);
+    }
+    let RoleEntry::Member(role) = own.role() else { return Err(CannotReturn::NoMember) };
+    if own.has(feature::REPLACEMENT) {
+        return Err(CannotReturn::Replacement(role));
+    }
+    if own.has(feature::RECOVERY_OFFSET) && !own.has(feature::RECOVERY_BITMAP) {
+        return Err(CannotReturn::Rebuilt(own.device.recovery_offset));
+    }
+    let superblock = Superblock {
+        features: member.features & feature::BITMAP | own.features & feature::BAD_BLOCKS,
+        log: own.log,
+        device: Device { recovery_offset: 0, ..own.device.clone() },
+        ..member.clone()
+    };
+    let has_bitmap = own.bitmap_sector().is_some() && superblock.bitmap_sector().is_some();
+    if !has_bitmap || !is_apart(&superblock, bitmap_bytes, device.sectors) {
+        return Err(CannotReturn::NoBitmap);
+    }
+    Ok((role, superblock))
+}
+
+/// True when the areas of a superblock lie within the device, and none overlaps another.
+fn is_apart(superblock: &Superblock, bitmap_bytes: u64, sectors: u64) -> bool {
+    let areas = areas(superblock, bitmap_bytes);
+    areas.iter().enumerate().all(|(index, (_, area))| {
+        let overlaps =
+            areas[..index].iter().any(|(_, other)| other.start < area.end && area.start < other.end);
+        area.end <= sectors && !overlaps
+    })
+}
+
+#[cfg(test)]
+mod tests;

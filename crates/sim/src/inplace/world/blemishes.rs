@@ -1,0 +1,138 @@
+//! Bad blocks of the world: which rows may be listed on which member, and what may be lost for that.
+//!
+//! A list excuses nothing by itself. It does in rows that were *ruined*: so many members could not return them at one moment that
+//! something was lost, and blocks that were not written since may stay so. Where a list has no cause it is a failure.
+
+use super::World;
+use crate::world::Failure;
+use block::md::member::Member;
+use block::md::superblock::RoleEntry;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Blemishes {
+    /// Members that list a row, or did since the start.
+    listed: BTreeMap<u64, BTreeSet<usize>>,
+    /// Rows that were ruined, with the writes of their blocks that were done then.
+    ruined: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Rows are in doubt: any may be listed.
+    has_doubts: bool,
+}
+
+impl Blemishes {
+    /// Members whose lists are why a block of a row may be lost: a read after so many writes of it were done, or a write.
+    pub(super) fn listed_in(&self, row: u64, lba: u64, done: Option<u64>) -> BTreeSet<usize> {
+        let is_old = |blocks: &BTreeMap<u64, u64>| done.is_none() || blocks.get(&lba) == done.as_ref();
+        let is_excused = |_: &&BTreeSet<usize>| self.ruined.get(&row).is_some_and(is_old);
+        self.listed.get(&row).filter(is_excused).cloned().unwrap_or_default()
+    }
+
+    /// Rows that are listed, each with its members.
+    pub(super) fn listed(&self) -> impl Iterator<Item = (&u64, &BTreeSet<usize>)> {
+        self.listed.iter()
+    }
+
+    /// A member is another disk now, which lists nothing.
+    pub(super) fn forget(&mut self, member: usize) {
+        self.listed.values_mut().for_each(|members| members.retain(|other| *other != member));
+    }
+}
+
+impl World {
+    fn rows(&self) -> u64 {
+        self.plan.stripes * u64::from(self.plan.chunk) / 8
+    }
+
+    /// Rows of sectors of a disk.
+    fn rows_of(&self, sector: u64, sectors: u64) -> std::ops::Range<u64> {
+        let start = sector.saturating_sub(self.data_offset) / 8;
+        start..(sector + sectors).saturating_sub(self.data_offset).div_ceil(8).min(self.rows())
+    }
+
+    /// Rows that have lost more members than there are parities are ruined.
+    pub(super) fn note_ruin(&mut self) {
+        let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
+        let had_doubts = std::mem::replace(&mut self.blemishes.has_doubts, has_doubts);
+        if has_doubts && !had_doubts {
+            (0..self.rows()).for_each(|row| self.ruin(row));
+        }
+        let mut ruined = Vec::new();
+        for (row, members) in &self.doubts.spoiled {
+            let listed = self.blemishes.listed.get(row).cloned().unwrap_or_default();
+            let all: BTreeSet<&usize> = members.iter().chain(&self.gone).chain(&listed).collect();
+            if all.len() > self.plan.parities() {
+                ruined.push(*row);
+            }
+        }
+        ruined.into_iter().for_each(|row| self.ruin(row));
+    }
+
+    fn ruin(&mut self, row: u64) {
+        let blocks = (0..self.plan.blocks()).filter(|lba| self.row_of(*lba) == row);
+        let done = blocks.map(|lba| (lba, self.oracle.done(lba))).collect();
+        self.blemishes.ruined.insert(row, done);
+    }
+
+    /// Notes writes that failed, and what the engine lists.
+    pub(super) fn look_at_blemishes(&mut self) {
+        let mut has_new = false;
+        for member in 0..self.disks.len() {
+            for sector in self.disks[member].take_failed() {
+                for row in self.rows_of(sector, 1).filter(|_| sector >= self.data_offset) {
+                    has_new |= self.doubts.spoiled.entry(row).or_default().insert(member);
+                }
+            }
+        }
+        let Some(volume) = &self.volume else { return };
+        for (role, entries) in volume.engine.bad_blocks() {
+            for entry in entries {
+                for row in self.rows_of(entry.sector, entry.sectors) {
+                    let is_new = self.blemishes.listed.entry(row).or_default().insert(role.index());
+                    self.tally.listed += u64::from(is_new);
+                }
+            }
+        }
+        let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
+        if has_new || has_doubts != self.blemishes.has_doubts {
+            self.note_ruin();
+        }
+    }
+
+    /// What members list at a start.
+    pub(super) fn look_at_lists(&mut self) {
+        self.blemishes.listed.clear();
+        for member in 0..self.disks.len() {
+            let Ok(found) = Member::read("disk", &self.disks[member]) else { continue };
+            for entry in found.bad_blocks.iter().flatten() {
+                for row in self.rows_of(entry.sector, entry.sectors) {
+                    self.blemishes.listed.entry(row).or_default().insert(member);
+                }
+            }
+        }
+    }
+
+    /// Every entry of a member has a cause: a sector of the row that cannot be read or was not written, or a row that was ruined.
+    pub(super) fn judge_lists(&mut self, members: &[Member], newest: usize) -> Result<(), Failure> {
+        self.note_ruin();
+        let newest = members[newest].superblock();
+        let is_member = |member: &&Member| {
+            matches!(newest.role_of(member.superblock().device.number), Some(RoleEntry::Member(_)))
+        };
+        for member in members.iter().filter(is_member) {
+            for entry in member.bad_blocks.iter().flatten() {
+                for row in self.rows_of(entry.sector, entry.sectors) {
+                    let sector = self.data_offset + row * 8;
+                    let is_bad = self.disks.iter().any(|disk| disk.is_blemished(sector..sector + 8));
+                    let has_cause = is_bad
+                        || self.doubts.spoiled.contains_key(&row)
+                        || self.blemishes.ruined.contains_key(&row);
+                    if !has_cause {
+                        return Err(Failure::new(format!("row {row} is listed as bad without cause")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
