@@ -1,6 +1,7 @@
 //! Clients: what they ask for, what the cache decides for them, and whether its answers are right.
 
 use super::act::{Change, Expiry, Filler, KEYS};
+use super::ledger::Since;
 use super::oracle::{full_key, name_of};
 use super::plan::VALUE_MAX;
 use super::world::World;
@@ -35,8 +36,8 @@ pub(super) struct Pending {
     pub begun: Vec<u64>,
     /// Latest wall time when it was asked.
     wall: u64,
-    /// Writes that came before it.
-    asked_after: u64,
+    /// When it was asked.
+    since: Since,
 }
 
 /// What the cache was told when it asked for a decision.
@@ -164,10 +165,8 @@ impl World {
         if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
             self.ledger.disturb(key);
         }
-        self.desk.pending.insert(
-            id,
-            Pending { key, asked, begun, wall: self.clock.latest, asked_after: self.ledger.writes },
-        );
+        let since = self.ledger.now(self.mounted().shard().counters());
+        self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest, since });
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
         self.volume().submit(now, wall, request);
@@ -256,7 +255,7 @@ impl World {
         let id = id.0;
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
-        let Pending { key, asked, ref begun, wall, asked_after } = pending;
+        let Pending { key, asked, ref begun, wall, since } = pending;
         self.tally.requests += 1;
         let told = |what, version| Told { what, id, key, version };
         if let Outcome::Refused(refusal) = outcome {
@@ -274,7 +273,7 @@ impl World {
             }
             (Asked::Set(version), Outcome::Stored) => {
                 self.note(&told("stored", version));
-                self.stored(key, version, asked_after);
+                self.stored(key, version, since);
             }
             (Asked::Remove(version), Outcome::Removed(was_there)) => {
                 self.note(&told("removed", version));
@@ -318,11 +317,10 @@ impl World {
         }
     }
 
-    fn stored(&mut self, key: usize, version: u64, asked_after: u64) {
+    fn stored(&mut self, key: usize, version: u64, since: Since) {
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
-        let counters = *self.volume().shard().counters();
-        self.ledger.owe(key, (version, asked_after), &counters);
+        self.ledger.owe(key, version, since);
     }
 
     /// An object was shown to a client.
@@ -379,7 +377,7 @@ impl World {
         }
         match (change, &decided.verdict) {
             (Kind::Kept, Verdict::Keep) => {}
-            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version, pending.asked_after),
+            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version, pending.since),
             (Kind::Removed, Verdict::Remove) => {
                 self.oracle.acknowledge(key, version);
                 self.ledger.touch(key);
