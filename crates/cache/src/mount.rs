@@ -9,6 +9,7 @@
 
 mod decide;
 mod members;
+mod reader;
 mod scan;
 
 use crate::config::{CacheConfig, DrivesError, Options, check_drives};

@@ -1,8 +1,9 @@
 //! Reading a drive: what its zones hold, page by page.
 
+use super::reader::Reader;
 use super::{Findings, MountError, run};
 use crate::format::SUPERBLOCK_ZONES;
-use crate::format::header::{Role, ZoneHeader};
+use crate::format::header::Role;
 use crate::format::journal::{Entry, JournalBlock};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -74,28 +75,6 @@ pub struct DriveScan {
     pub wall: WallMillis,
 }
 
-/// Place of a zone that is read.
-struct Reader<'a> {
-    drives: &'a mut DriveSet,
-    now: Instant,
-    place: usize,
-    zone: ZoneIndex,
-    transfer_max: u32,
-}
-
-impl Reader<'_> {
-    /// Blocks from `offset` on; those that cannot be read are `None`.
-    fn read(&mut self, offset: u32, count: u32) -> Vec<Option<Frame>> {
-        let frames = (0..count).map(|_| Frame::zeroed()).collect();
-        let op = Op::Read { offset, frames };
-        match run(self.drives, self.now, self.place, self.zone, op) {
-            Ok(completion) => completion.frames.into_iter().map(Some).collect(),
-            Err(_) if count > 1 => (0..count).flat_map(|more| self.read(offset + more, 1)).collect(),
-            Err(_) => vec![None],
-        }
-    }
-}
-
 /// Reads a drive of a cache.
 pub fn scan_drive(
     drives: &mut DriveSet,
@@ -140,7 +119,7 @@ fn scan_zone(
         scan.contents = Contents::Empty;
         return scan;
     }
-    let Some((life, header)) = read_header(reader, cache) else {
+    let Some((life, header)) = reader.read_header(cache) else {
         scan.contents = judge_headless(reader, end);
         return scan;
     };
@@ -157,24 +136,19 @@ fn scan_zone(
 
 /// A zone whose header cannot be read may have been a journal, unless the blocks behind say otherwise.
 fn judge_headless(reader: &mut Reader<'_>, end: u32) -> Contents {
+    if end == 1 {
+        // Nothing follows the header.
+        return Contents::Unknown;
+    }
+    let is_stamped = |_: u32, frame: &Frame| Stamp::read(frame).is_some();
+    let blocks = [0, 1].map(|page| reader.read_as(page, 1, is_stamped).pop().flatten());
     let is_blank = |frame: &Option<Frame>| frame.as_ref().is_some_and(Frame::is_blank);
-    let blocks = reader.read(0, end.min(2));
-    let kind = blocks.last().and_then(Option::as_ref).and_then(Stamp::read).map(|stamp| stamp.kind);
-    match kind {
-        // Nothing follows the header, or never was durable.
-        _ if end == 1 || is_blank(&blocks[0]) => Contents::Unknown,
+    match blocks[1].as_ref().and_then(Stamp::read).map(|stamp| stamp.kind) {
         Some(Kind::Records | Kind::Directory) => Contents::Unknown,
+        // A journal block follows a header that was written.
+        None if blocks.iter().all(is_blank) => Contents::Unknown,
         _ => Contents::LostJournal,
     }
-}
-
-fn read_header(reader: &mut Reader<'_>, cache: [u8; 16]) -> Option<(Life, ZoneHeader)> {
-    let frame = reader.read(0, 1).pop()??;
-    let stamp = Stamp::read(&frame)?;
-    let own = Life { cache, member: u8::try_from(reader.place).ok()?, zone: reader.zone, ..stamp.life };
-    let is_header = stamp.kind == Kind::Header && stamp.life == own && stamp.page == 0;
-    let header = ZoneHeader::decode(&frame.data).filter(|_| is_header)?;
-    Some((stamp.life, header))
 }
 
 /// Blocks of a zone behind its header.
@@ -182,6 +156,28 @@ struct Blocks {
     life: Life,
     end: u32,
     is_full: bool,
+}
+
+impl Blocks {
+    /// The stamp of a block, when it was written for this place as what is expected.
+    fn stamp(&self, frame: &Frame, page: u32, kind: Kind) -> Option<Stamp> {
+        Stamp::read_at(frame, &self.life, page).filter(|stamp| stamp.kind == kind)
+    }
+
+    /// Blocks of a kind from `offset` on; a zone that was finished early ends in blocks that were never written.
+    fn read(
+        &self,
+        reader: &mut Reader<'_>,
+        (offset, has_ended): (u32, bool),
+        kind: Kind,
+    ) -> impl Iterator<Item = (u32, Option<Frame>)> {
+        let count = reader.transfer_max.min(self.end - offset);
+        let frames = reader.read_as(offset, count, |page, frame| match has_ended {
+            true => frame.is_blank(),
+            false => self.stamp(frame, page, kind).is_some(),
+        });
+        (offset..).zip(frames)
+    }
 }
 
 /// A record that goes on in the next page.
@@ -194,19 +190,17 @@ struct Partial {
 fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
     let mut records = Vec::new();
     let mut partial: Option<Partial> = None;
-    let mut offset = 1;
+    let (mut offset, mut has_ended) = (1, false);
     while offset < blocks.end {
-        let count = reader.transfer_max.min(blocks.end - offset);
-        for (page, frame) in (offset..).zip(reader.read(offset, count)) {
+        for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Records) {
             let frame = frame?;
-            // A zone that was finished early ends in blocks that were never written.
+            offset = page + 1;
             if blocks.is_full && frame.is_blank() {
-                return Some(Contents::Data(records));
+                has_ended = true;
+                continue;
             }
-            let stamp = Stamp::read_at(&frame, &blocks.life, page)?;
-            if stamp.kind != Kind::Records {
-                return None;
-            }
+            // Behind a block that was never written there is none that was.
+            let stamp = blocks.stamp(&frame, page, Kind::Records).filter(|_| !has_ended)?;
             let view = PageView::parse(&frame.data)?;
             partial = go_on(partial, &stamp, view.lead().len(), &mut records);
             for bytes in view.records() {
@@ -219,7 +213,6 @@ fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
                 }
             }
         }
-        offset += count;
     }
     // What was not written to its end is no record, and never will be: other pages follow.
     Some(Contents::Data(records))
@@ -246,18 +239,19 @@ fn go_on(
 fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, wall: &mut WallMillis) -> Contents {
     let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
     let mut is_lost = false;
-    let mut offset = 1;
+    let (mut offset, mut has_ended) = (1, false);
     while offset < blocks.end {
-        let count = reader.transfer_max.min(blocks.end - offset);
-        for (page, frame) in (offset..).zip(reader.read(offset, count)) {
+        for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Journal) {
+            offset = page + 1;
             if blocks.is_full && frame.as_ref().is_some_and(Frame::is_blank) {
-                offset = blocks.end;
-                break;
+                has_ended = true;
+                continue;
             }
+            // What is blank before a block that was written was written, too, and is lost.
+            is_lost |= std::mem::take(&mut has_ended);
             let block = frame.as_ref().and_then(|frame| {
-                let stamp = Stamp::read_at(frame, &blocks.life, page)?;
-                let block = JournalBlock::decode(&frame.data).filter(|_| stamp.kind == Kind::Journal)?;
-                Some((stamp.sequence, block))
+                let stamp = blocks.stamp(frame, page, Kind::Journal)?;
+                Some((stamp.sequence, JournalBlock::decode(&frame.data)?))
             });
             match block {
                 None => is_lost = true,
@@ -269,7 +263,6 @@ fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, wall: &m
                 }
             }
         }
-        offset += count.min(blocks.end.saturating_sub(offset));
     }
     let lost_below = if is_lost { u64::MAX } else { lost_below };
     Contents::Journal { shape, entries, lost_below, last }

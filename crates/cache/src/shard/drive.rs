@@ -91,10 +91,20 @@ pub struct Journal {
     pub zones: VecDeque<JournalZone>,
     /// True when the last of them takes more blocks.
     pub is_open: bool,
+    /// The header of the last of them is in flight.
+    pub is_heading: bool,
     /// Entries that wait for the block in flight.
     pub pending: VecDeque<PendingEntry>,
     /// Entries of the block in flight.
     pub flight: Vec<PendingEntry>,
+}
+
+impl Journal {
+    /// True while a block of it is in flight.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.is_heading || !self.flight.is_empty()
+    }
 }
 
 /// Place in the superblock log of a drive.

@@ -303,7 +303,8 @@ fn draw_fault(plan: &Plan, weather: &Weather, random: &mut Random) -> Act {
     match weather.media {
         1 => Act::Rot { drive, blocks },
         2 => Act::Spoil { drive, blocks },
-        _ => Act::Misread { drive, count },
+        3 => Act::Misread { drive, count },
+        _ => Act::Stale { drive, count },
     }
 }
 

@@ -53,8 +53,7 @@ impl Plan {
             drives: [1, 2, 2, 3, 3, 4][random.index(6)],
             zones: narrow(9 + random.below(6)),
             zone_blocks: narrow(20 + random.below(14)),
-            // The first write of a journal zone has two blocks.
-            transfer_blocks: narrow(2 + random.below(8)),
+            transfer_blocks: narrow(1 + random.below(9)),
             is_volatile: random.chance(1, 2),
             latency_ns: 10_000 << random.below(8),
             tearing: if random.chance(1, 4) { Tearing::Holes } else { Tearing::Prefix },

@@ -121,7 +121,8 @@ impl World {
         }
         let again = self.read_copy(first.drives, "a copy of it")?;
         let again = again.ok_or_else(|| Failure::new("a copy is refused the second time"))?;
-        if again.objects != first.objects && is_whole && again.status.counters.zones_evicted == 0 {
+        let has_cause = first.has_removed || again.status.counters.zones_evicted > 0;
+        if again.objects != first.objects && is_whole && !has_cause {
             return Err(Failure::new("a recovery that is repeated finds something else"));
         }
         for lost in present.iter().filter(|_| present.len() > 1) {

@@ -8,6 +8,7 @@ use super::oracle::Oracle;
 use super::plan::Plan;
 use crate::acted::Outcome;
 use crate::drive::Drive;
+use crate::plan::Latency;
 use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
 use crate::tally::Failure;
@@ -96,7 +97,7 @@ impl World {
     pub fn new(plan: &Plan) -> Result<World, Failure> {
         let latency = plan.latency();
         let uuid = |drive: usize| [u8::try_from(drive + 1).expect("few drives"); 16];
-        let new = |drive| Drive::with_manner(&plan.manner(&latency), plan.geometry(), uuid(drive), drive);
+        let new = |drive| new_drive(plan, &latency, uuid(drive), drive);
         let drives = (0..plan.drives).map(new).collect();
         let rack = Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing) };
         let mut world = World {
@@ -241,7 +242,8 @@ impl World {
                 drives[drive].faults.unreadable.extend(hit);
             }
             Act::Misread { count, .. } => drives[drive].faults.misreads += count,
-            _ => drives[drive].faults.stale_reads += u32::from(matches!(act, Act::Stale { .. })),
+            Act::Stale { count, .. } => drives[drive].faults.stale_reads += count,
+            _ => unreachable!("other acts were done"),
         }
         match act {
             Act::Die { .. } | Act::WriteFault { .. } => self.bays.blamed.insert(drive),
@@ -427,8 +429,7 @@ impl World {
         let mut rack = self.rack.lock();
         for drive in blank {
             let uuid = [u8::try_from(drive + 101).expect("few drives"); 16];
-            let manner = self.plan.manner(&latency);
-            rack.drives[drive] = Drive::with_manner(&manner, self.plan.geometry(), uuid, drive);
+            rack.drives[drive] = new_drive(&self.plan, &latency, uuid, drive);
             rack.power.disarm(drive);
             self.bays.blamed.insert(drive);
         }
@@ -481,6 +482,13 @@ impl World {
             error => Err(Failure::new(format!("the mount is refused: {error}"))),
         }
     }
+}
+
+/// A drive in a place, empty. It remembers what zones held before they were reset, for reads that are stale.
+fn new_drive(plan: &Plan, latency: &Latency, uuid: [u8; 16], place: usize) -> Drive {
+    let mut drive = Drive::with_manner(&plan.manner(latency), plan.geometry(), uuid, place);
+    drive.remember_resets();
+    drive
 }
 
 /// Blocks of a drive that were written, outside of the superblock log.
