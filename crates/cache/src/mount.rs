@@ -241,17 +241,20 @@ fn recover(
     let shape = options.shape(flash);
     let mut base = 0;
     let mut drives = Vec::new();
-    let mut latest = wall.max(agreed.newest.wall);
+    let known = || scans.iter().flatten().map(|scan| scan.latest);
+    let latest = known().map(|latest| latest.wall).fold(wall.max(agreed.newest.wall), WallMillis::max);
+    // A record that is lost may have begun a mount whose sequences are on the media.
+    let seen = known().map(|latest| latest.sequence >> 40).max().unwrap_or(0);
+    let seen = u32::try_from(seen).expect("epochs are 24 bits");
+    let epoch = agreed.newest.epoch.max(seen) + 1;
     for (scan, geometry) in scans.iter_mut().zip(geometries) {
         let (Some(scan), Some(geometry)) = (scan, geometry) else {
             drives.push(absent_drive(base));
             continue;
         };
         let log = agreed.log_of(drives.len());
-        latest = latest.max(scan.wall);
         recovery.zones_dropped += scan.drop_what_cannot_be_judged();
-        let mounted = u64::from(agreed.newest.epoch + 1) << 40;
-        drives.push(scan.drive(base, geometry, (shape, mounted), log));
+        drives.push(scan.drive(base, geometry, (shape, u64::from(epoch) << 40), log));
         base += geometry.zones * geometry.zone_capacity_blocks;
     }
     let Decision { index, entries } =
@@ -259,8 +262,8 @@ fn recover(
     let identity = Identity {
         cache: agreed.newest.cache,
         secret: agreed.newest.secret,
-        drives: agreed.uuids(),
-        epoch: agreed.newest.epoch + 1,
+        drives: agreed.uuids(epoch),
+        epoch,
     };
     let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.members);
     let cleared = agreed.newest.cleared;

@@ -43,18 +43,18 @@ impl Agreed {
 
     /// Identities of the members from now on: a drive that begins empty has a new one, so that what was in its place is
     /// not taken for it.
-    pub fn uuids(&self) -> Vec<[u8; 16]> {
+    pub fn uuids(&self, epoch: u32) -> Vec<[u8; 16]> {
         let uuid = |(place, believed): (usize, &bool)| match believed {
             true => self.newest.members[place].uuid,
-            false => self.fresh_uuid(place),
+            false => self.fresh_uuid(place, epoch),
         };
         self.believed.iter().enumerate().map(uuid).collect()
     }
 
-    fn fresh_uuid(&self, place: usize) -> [u8; 16] {
+    fn fresh_uuid(&self, place: usize, epoch: u32) -> [u8; 16] {
         let mut hasher = SipHasher24::new_with_key(&self.newest.secret);
         hasher.write(&self.newest.members[place].uuid);
-        hasher.write_u32(self.newest.epoch + 1);
+        hasher.write_u32(epoch);
         let mut uuid = self.newest.members[place].uuid;
         uuid[8..].copy_from_slice(&hasher.finish().to_le_bytes());
         uuid
@@ -142,13 +142,14 @@ fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log, Mo
         };
         log.is_blank = false;
         let mut is_doubtful = false;
-        let mut knows_one = false;
+        // The generation of the record before, in this zone.
+        let mut before = None;
         for page in 0..end {
-            match read_record(drives, now, (place, zone, page))? {
+            match read_surely(drives, now, (place, zone, page), before.filter(|_| page + 1 < end))? {
                 Found::Nothing => {}
                 Found::Damaged => is_doubtful = true,
                 Found::Record(record, member) => {
-                    (is_doubtful, knows_one) = (false, true);
+                    (is_doubtful, before) = (false, Some(record.generation));
                     let is_newer =
                         log.newest.as_ref().is_none_or(|(best, _)| best.generation <= record.generation);
                     if is_newer {
@@ -159,9 +160,30 @@ fn read_log(drives: &mut DriveSet, now: Instant, place: usize) -> Result<Log, Mo
             }
         }
         let is_current = log.place.zone == zone;
-        log.is_doubtful = is_doubtful && (is_current || !knows_one) || log.is_doubtful && !is_current;
+        log.is_doubtful = is_doubtful && (is_current || before.is_none()) || log.is_doubtful && !is_current;
     }
     Ok(log)
+}
+
+/// Reads a record. A drive may answer with another block, or with a record of a former life of the zone: so the second
+/// answer is asked for when the record is not newer than the one before, and when none is before, or none behind it. Of
+/// two records the newer one is there, for generations only grow.
+fn read_surely(
+    drives: &mut DriveSet,
+    now: Instant,
+    at: (usize, ZoneIndex, u32),
+    before: Option<u64>,
+) -> Result<Found, MountError> {
+    let first = read_record(drives, now, at)?;
+    let generation_of = |found: &Found| match found {
+        Found::Record(record, _) => Some(record.generation),
+        Found::Nothing | Found::Damaged => None,
+    };
+    if before.is_some() && generation_of(&first) > before {
+        return Ok(first);
+    }
+    let second = read_record(drives, now, at)?;
+    Ok(if generation_of(&first) > generation_of(&second) { first } else { second })
 }
 
 /// What a block of a log holds.

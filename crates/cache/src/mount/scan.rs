@@ -71,8 +71,24 @@ pub struct ZoneScan {
 pub struct DriveScan {
     /// Its zones.
     pub zones: Vec<ZoneScan>,
-    /// Latest wall time that its headers and journals know.
+    /// Latest that it knows.
+    pub latest: Latest,
+}
+
+/// Latest that headers, pages and journals of a drive know.
+#[derive(Clone, Copy, Debug)]
+pub struct Latest {
+    /// Wall time.
     pub wall: WallMillis,
+    /// Sequence.
+    pub sequence: u64,
+}
+
+impl Latest {
+    fn knows(&mut self, wall: WallMillis, sequence: u64) {
+        self.wall = self.wall.max(wall);
+        self.sequence = self.sequence.max(sequence);
+    }
 }
 
 /// Reads a drive of a cache.
@@ -85,11 +101,12 @@ pub fn scan_drive(
 ) -> Result<DriveScan, MountError> {
     let op = Op::Report { count: geometry.zones };
     let report = run(drives, now, place, ZoneIndex(0), op)?.report;
-    let mut scan = DriveScan { zones: Vec::new(), wall: WallMillis(0) };
+    let latest = Latest { wall: WallMillis(0), sequence: 0 };
+    let mut scan = DriveScan { zones: Vec::new(), latest };
     for (zone, found) in (0..).map(ZoneIndex).zip(report) {
         let transfer_max = geometry.transfer_blocks_max;
         let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
-        let read = scan_zone(&mut reader, geometry, &found, cache, &mut scan.wall);
+        let read = scan_zone(&mut reader, geometry, &found, cache, &mut scan.latest);
         scan.zones.push(read);
     }
     Ok(scan)
@@ -100,7 +117,7 @@ fn scan_zone(
     geometry: &Geometry,
     found: &ZoneDescriptor,
     cache: [u8; 16],
-    wall: &mut WallMillis,
+    latest: &mut Latest,
 ) -> ZoneScan {
     let capacity = geometry.zone_capacity_blocks;
     let (end, is_full) = match found.state {
@@ -123,12 +140,12 @@ fn scan_zone(
         scan.contents = judge_headless(reader, end);
         return scan;
     };
-    *wall = (*wall).max(header.wall);
+    latest.knows(header.wall, life.birth);
     scan.birth = life.birth;
     let blocks = Blocks { life, end, is_full };
     let contents = match header.role {
-        Role::Data => scan_data(reader, &blocks),
-        Role::Journal => Some(scan_journal(reader, &blocks, header.shape, wall)),
+        Role::Data => scan_data(reader, &blocks, latest),
+        Role::Journal => Some(scan_journal(reader, &blocks, header.shape, latest)),
     };
     scan.contents = contents.unwrap_or(Contents::Unknown);
     scan
@@ -187,7 +204,7 @@ struct Partial {
 }
 
 /// Reads pages; `None` when one of them cannot be judged.
-fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
+fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> Option<Contents> {
     let mut records = Vec::new();
     let mut partial: Option<Partial> = None;
     let (mut offset, mut has_ended) = (1, false);
@@ -201,6 +218,7 @@ fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
             }
             // Behind a block that was never written there is none that was.
             let stamp = blocks.stamp(&frame, page, Kind::Records).filter(|_| !has_ended)?;
+            latest.knows(WallMillis(0), stamp.sequence);
             let view = PageView::parse(&frame.data)?;
             partial = go_on(partial, &stamp, view.lead().len(), &mut records);
             for bytes in view.records() {
@@ -236,7 +254,12 @@ fn go_on(
     None
 }
 
-fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, wall: &mut WallMillis) -> Contents {
+fn scan_journal(
+    reader: &mut Reader<'_>,
+    blocks: &Blocks,
+    shape: Shape,
+    latest: &mut Latest,
+) -> Contents {
     let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
     let mut is_lost = false;
     let (mut offset, mut has_ended) = (1, false);
@@ -258,7 +281,7 @@ fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, wall: &m
                 Some((sequence, block)) => {
                     lost_below = if is_lost { sequence } else { lost_below };
                     (is_lost, last) = (false, sequence);
-                    *wall = (*wall).max(block.wall);
+                    latest.knows(block.wall, sequence);
                     entries.extend(block.entries);
                 }
             }
