@@ -64,12 +64,6 @@ impl Desk {
         self.decided.clear();
         self.decisions.lock().expect("nobody panics with it").clear();
     }
-
-    /// Keys that requests under way may change.
-    pub fn keys_in_change(&self) -> Vec<usize> {
-        let all = self.pending.values().filter(|pending| !matches!(pending.asked, Asked::Get));
-        all.map(|pending| pending.key).collect()
-    }
 }
 
 /// A request or an answer, for the log.
@@ -343,11 +337,7 @@ impl World {
             if !is_live {
                 self.ledger.touch(key);
             }
-            let changing = self.desk.keys_in_change();
-            let mates =
-                changing.into_iter().filter(|other| *other != key && self.ledger.are_mates(*other, key));
-            let is_disturbed = mates.count() > 0;
-            if is_live && !is_disturbed && self.ledger.is_owed(key, version, &counters) {
+            if is_live && !self.is_disturbed(key, wall) && self.ledger.is_owed(key, version, &counters) {
                 return Err(Failure::new(format!(
                     "key {key}: version {version} was forgotten without a cause"
                 )));
@@ -356,6 +346,17 @@ impl World {
         }
         self.oracle.missed(key, last, wall);
         Ok(())
+    }
+
+    /// True when a request under way may change a key that the index cannot tell from this one: a read does, of what has
+    /// expired.
+    fn is_disturbed(&self, key: usize, wall: u64) -> bool {
+        let changes = |pending: &Pending| match pending.asked {
+            Asked::Get => self.oracle.may_have_expired(pending.key, wall),
+            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) | Asked::Clear(_) => true,
+        };
+        let others = self.desk.pending.values().filter(|pending| pending.key != key);
+        others.filter(|pending| changes(pending)).any(|pending| self.ledger.are_mates(pending.key, key))
     }
 
     fn updated(
