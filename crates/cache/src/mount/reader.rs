@@ -44,7 +44,8 @@ impl Reader<'_> {
         is_expected: impl Fn(u32, &Frame) -> bool,
     ) -> Vec<Option<Frame>> {
         let mut frames = self.read(offset, count);
-        let is_right = |page, frame: &Option<Frame>| frame.as_ref().is_some_and(|frame| is_expected(page, frame));
+        let is_right =
+            |page, frame: &Option<Frame>| frame.as_ref().is_some_and(|frame| is_expected(page, frame));
         if (offset..).zip(&frames).all(|(page, frame)| is_right(page, frame)) {
             return frames;
         }

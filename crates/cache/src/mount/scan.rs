@@ -254,12 +254,7 @@ fn go_on(
     None
 }
 
-fn scan_journal(
-    reader: &mut Reader<'_>,
-    blocks: &Blocks,
-    shape: Shape,
-    latest: &mut Latest,
-) -> Contents {
+fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: &mut Latest) -> Contents {
     let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
     let mut is_lost = false;
     let (mut offset, mut has_ended) = (1, false);

@@ -52,7 +52,7 @@ impl Plan {
             seed,
             drives: [1, 2, 2, 3, 3, 4][random.index(6)],
             zones: narrow(9 + random.below(6)),
-            zone_blocks: narrow(20 + random.below(14)),
+            zone_blocks: narrow(14 + random.below(20)),
             transfer_blocks: narrow(1 + random.below(9)),
             is_volatile: random.chance(1, 2),
             latency_ns: 10_000 << random.below(8),
