@@ -8,13 +8,15 @@
 //! are superblocks, journal entries and resets; cut short and repeated, it decides the same.
 
 mod decide;
+mod log;
 mod members;
+mod quorum;
 mod reader;
 mod scan;
 
 use crate::config::{CacheConfig, DrivesError, Options, check_drives};
 use crate::format::NAMESPACES;
-use crate::format::superblock::{Member, Superblock};
+use crate::format::superblock::{Member, Standing, Superblock};
 use crate::request::WallMillis;
 use crate::shard::{Drive, Identity, Journal, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
 use crate::status::Recovery;
@@ -143,7 +145,9 @@ pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Resu
         generation: 1,
         epoch: 0,
         wall: WallMillis(0),
-        members: config.drives.iter().map(|uuid| Member { uuid: *uuid, in_use: true }).collect(),
+        members: config.drives.iter().map(|uuid| Member { uuid: *uuid, standing: Standing::Member }).collect(),
+        // Nothing was before it.
+        quorum: 0,
         cleared: [0; NAMESPACES],
     };
     for (place, geometry) in geometries.iter().enumerate() {
@@ -265,7 +269,7 @@ fn recover(
         drives: agreed.uuids(epoch),
         epoch,
     };
-    let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.members);
+    let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.quorum);
     let cleared = agreed.newest.cleared;
     Recovered { identity, options, index, drives, wall: latest, cleared, membership, entries }
 }

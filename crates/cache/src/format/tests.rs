@@ -6,7 +6,7 @@ use super::journal::{ENTRIES_MAX, Entry, JournalBlock};
 use super::page::{Packer, PageView, PageWriter, ROOM_BYTES, WHOLE_BYTES_MAX};
 use super::record::{self, RecordHead};
 use super::stamp::{Kind, Life, Stamp};
-use super::superblock::{Member, Superblock};
+use super::superblock::{Member, Standing, Superblock};
 use super::*;
 use crate::hash::{FullKey, KeyHash, Shape};
 use crate::request::{Namespace, Object, WallMillis};
@@ -43,7 +43,8 @@ fn life() -> Life {
 }
 
 fn golden_superblock() -> Superblock {
-    let member = |uuid: u8| Member { uuid: [uuid; 16], in_use: uuid != 2 };
+    let standings = [Standing::Member, Standing::LeftOut, Standing::Joined];
+    let member = |uuid: u8| Member { uuid: [uuid; 16], standing: standings[usize::from(uuid) - 1] };
     Superblock {
         cache: [7; 16],
         secret: [8; 16],
@@ -51,6 +52,7 @@ fn golden_superblock() -> Superblock {
         epoch: 3,
         wall: WallMillis(1_700_000_000_000),
         members: vec![member(1), member(2), member(3)],
+        quorum: 1,
         cleared: std::array::from_fn(|namespace| namespace as u64 * 5),
     }
 }

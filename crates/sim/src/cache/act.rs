@@ -121,6 +121,13 @@ pub enum Act {
         /// The command.
         at: Moment,
     },
+    /// Before the next mount, one without this drive alone is tried, in which the power fails.
+    Try {
+        /// The drive.
+        without: usize,
+        /// When the power fails.
+        cut: Moment,
+    },
     /// A drive is missing from the next mount on.
     Away(usize),
     /// All drives are there from the next mount on, those that died, too.
@@ -247,6 +254,10 @@ fn draw_stop(plan: &Plan, weather: &Weather, random: &mut Random, acts: &mut Vec
             2 => acts.push(Act::Blank(drive)),
             3 => acts.push(Act::Die { drive, at: Some(moment(random, &KINDS)) }),
             _ => {}
+        }
+        while random.chance(1, 3) {
+            let cut = moment(random, &[Kind::Superblock, Kind::Superblock, Kind::Any, Kind::Reset]);
+            acts.push(Act::Try { without: random.index(plan.drives), cut });
         }
     }
     if weather.resize && random.chance(1, 2) {

@@ -70,6 +70,8 @@ pub(super) struct Bays {
     away: BTreeSet<usize>,
     /// Exchanged for an empty one at the next mount.
     blank: BTreeSet<usize>,
+    /// Mounts to be tried before the next one: without a drive, and cut short.
+    tries: Vec<(usize, Moment)>,
     /// Drives that were told to fail, or missed a mount, since all were there: the others may go on without them.
     pub blamed: BTreeSet<usize>,
     /// Drives whose media were damaged.
@@ -176,6 +178,7 @@ impl World {
                 self.spares_caches = !power;
                 self.rack.lock().power.arm(at.at(), None, Blow::PowerOff);
             }
+            Act::Try { without, cut } => self.bays.tries.push((without, cut)),
             Act::Away(drive) => self.lose(drive, |bays| &mut bays.away),
             Act::Blank(drive) => self.lose(drive, |bays| &mut bays.blank),
             Act::Back => {
@@ -389,14 +392,12 @@ impl World {
     /// Mounts the cache, with the power failing on the way; false when it is refused, as it may be.
     fn mount(&mut self, mut cut: Option<Moment>) -> Result<bool, Failure> {
         self.exchange();
+        for (without, cut) in std::mem::take(&mut self.bays.tries) {
+            self.try_without(without, cut);
+        }
         for _ in 0..MOUNTS_MAX {
             let result = self.try_mount(cut);
-            let is_cut = {
-                let mut rack = self.rack.lock();
-                rack.power.recovering = false;
-                rack.power.is_off()
-            };
-            if is_cut {
+            if self.rack.lock().power.is_off() {
                 // What it has hidden is not told by the next one.
                 self.ledger.forgive_all();
                 cut = None;
@@ -441,6 +442,19 @@ impl World {
         }
     }
 
+    /// A mount without a drive that no client ever hears of.
+    fn try_without(&mut self, without: usize, cut: Moment) {
+        if self.plan.drives == 1 || without >= self.plan.drives {
+            return;
+        }
+        let away = std::mem::replace(&mut self.bays.away, BTreeSet::from([without]));
+        self.ledger.forgive_all();
+        self.bays.blamed.insert(without);
+        drop(self.try_mount(Some(cut)));
+        self.bays.away = away;
+        self.go_dark(true);
+    }
+
     fn try_mount(&mut self, cut: Option<Moment>) -> Result<CacheVolume, MountError> {
         {
             let mut rack = self.rack.lock();
@@ -451,7 +465,9 @@ impl World {
             }
         }
         let wall = self.clock.wall();
-        mount(self.drive_set(), self.clock.now, WallMillis(wall), self.plan.options())
+        let result = mount(self.drive_set(), self.clock.now, WallMillis(wall), self.plan.options());
+        self.rack.lock().power.recovering = false;
+        result
     }
 
     fn begin(&mut self, volume: CacheVolume) {
