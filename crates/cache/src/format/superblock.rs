@@ -28,7 +28,8 @@ record_fields! { BLOCK_BYTES;
     MEMBER_STATES: 96, 32, "state of each member: 0 left out, 1 in use, 2 in use and empty when this record was made";
     MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
     CLEARED: 640, 128, "of each namespace: records in pages below this sequence are gone, 8 bytes each";
-    RESERVED_3: 768, 3328, "zero";
+    ZONES_LOST: 768, 128, "of each member: zones of its drive that were offline when this record was made, 4 bytes each";
+    RESERVED_3: 896, 3200, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWCACHE1";
@@ -53,6 +54,8 @@ pub struct Member {
     pub uuid: [u8; 16],
     /// What it is.
     pub standing: Standing,
+    /// Zones of its drive that were offline: what they held is not missed any more.
+    pub zones_lost: u32,
 }
 
 impl Member {
@@ -114,6 +117,7 @@ impl Superblock {
             block[at::MEMBER_STATES + index] =
                 u8::try_from(state.expect("all standings are listed")).expect("three standings");
             put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
+            put(block, at::ZONES_LOST + 4 * index, &member.zones_lost.to_le_bytes());
         }
         for (index, cleared) in self.cleared.iter().enumerate() {
             put(block, at::CLEARED + 8 * index, &cleared.to_le_bytes());
@@ -132,7 +136,8 @@ impl Superblock {
         }
         let member_at = |index: usize| {
             let standing = *STANDINGS.get(usize::from(block[at::MEMBER_STATES + index]))?;
-            Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), standing })
+            let zones_lost = u32_at(block, at::ZONES_LOST + 4 * index);
+            Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), standing, zones_lost })
         };
         let members: Vec<Member> = (0..count).map(member_at).collect::<Option<_>>()?;
         if members[member].uuid != array_at(block, at::DRIVE) {

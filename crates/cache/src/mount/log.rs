@@ -99,8 +99,7 @@ fn read_zone(
         }
     }
     let is_current = log.place.zone == zone;
-    log.is_doubtful =
-        is_doubtful && (is_current || before.is_none()) || log.is_doubtful && !is_current;
+    log.is_doubtful = is_doubtful && (is_current || before.is_none()) || log.is_doubtful && !is_current;
     Ok(())
 }
 

@@ -100,8 +100,7 @@ impl<'a> Known<'a> {
     /// Members of a record that are there. While one is missing, those whose log is in doubt are not counted: they may
     /// have known that it went on without them.
     pub fn present(&self, record: &Superblock) -> usize {
-        let there: Vec<usize> =
-            (0..self.logs.len()).filter(|place| self.is_member(*place, record)).collect();
+        let there: Vec<usize> = (0..self.logs.len()).filter(|place| self.is_member(*place, record)).collect();
         let is_sure = |place: &&usize| self.logs[**place].as_ref().is_some_and(|log| !log.is_doubtful);
         match there.len() == record.in_use() {
             true => there.len(),

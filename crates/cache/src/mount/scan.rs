@@ -49,8 +49,10 @@ pub enum Contents {
         entries: Vec<Entry>,
         /// Pages below this sequence may be hidden by what cannot be read.
         lost_below: u64,
-        /// Sequence of the last block.
+        /// Sequence of the last block with entries.
         last: u64,
+        /// The last block says that it is the last.
+        is_closed: bool,
     },
 }
 
@@ -73,6 +75,8 @@ pub struct DriveScan {
     pub zones: Vec<ZoneScan>,
     /// Latest that it knows.
     pub latest: Latest,
+    /// Zones that are offline.
+    pub zones_lost: u32,
 }
 
 /// Latest that headers, pages and journals of a drive know.
@@ -102,7 +106,9 @@ pub fn scan_drive(
     let op = Op::Report { count: geometry.zones };
     let report = run(drives, now, place, ZoneIndex(0), op)?.report;
     let latest = Latest { wall: WallMillis(0), sequence: 0 };
-    let mut scan = DriveScan { zones: Vec::new(), latest };
+    let is_lost = |found: &&ZoneDescriptor| found.state == ZoneState::Offline;
+    let zones_lost = u32::try_from(report.iter().filter(is_lost).count()).expect("a u32 of zones");
+    let mut scan = DriveScan { zones: Vec::new(), latest, zones_lost };
     for (zone, found) in (0..).map(ZoneIndex).zip(report) {
         let transfer_max = geometry.transfer_blocks_max;
         let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
@@ -257,7 +263,7 @@ fn go_on(
 fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: &mut Latest) -> Contents {
     let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
     let mut is_lost = false;
-    let (mut offset, mut has_ended) = (1, false);
+    let (mut offset, mut has_ended, mut is_closed) = (1, false, false);
     while offset < blocks.end {
         for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Journal) {
             offset = page + 1;
@@ -275,15 +281,18 @@ fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: 
                 None => is_lost = true,
                 Some((sequence, block)) => {
                     lost_below = if is_lost { sequence } else { lost_below };
-                    (is_lost, last) = (false, sequence);
+                    (is_lost, is_closed) = (false, block.closes);
+                    last = if block.closes { last } else { sequence };
                     latest.knows(block.wall, sequence);
                     entries.extend(block.entries);
                 }
             }
         }
     }
+    // Of a zone that was finished, the last block is known by what it says.
+    is_lost |= has_ended && !is_closed;
     let lost_below = if is_lost { u64::MAX } else { lost_below };
-    Contents::Journal { shape, entries, lost_below, last }
+    Contents::Journal { shape, entries, lost_below, last, is_closed }
 }
 
 impl DriveScan {
@@ -337,6 +346,7 @@ impl DriveScan {
             newest(&|zone| matches!(zone.contents, Contents::Data(_))).filter(|(_, zone)| !zone.is_full);
         let open = open.map(|(zone, _)| zone);
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
+        let mut unclosed = Vec::new();
         let mut zones = Vec::new();
         for (index, scan) in (0..).map(ZoneIndex).zip(&self.zones) {
             let used = match &scan.contents {
@@ -349,8 +359,9 @@ impl DriveScan {
                 }
                 Contents::Data(_) if open == Some(index) => ZoneUse::Open,
                 Contents::Data(_) => ZoneUse::Full,
-                Contents::Journal { shape: own, last, lost_below, .. } => {
-                    let takes_more = !scan.is_full && *own == shape && *lost_below == 0;
+                Contents::Journal { shape: own, last, lost_below, is_closed, .. } => {
+                    let takes_more = !scan.is_full && *own == shape && *lost_below == 0 && !is_closed;
+                    unclosed.extend((!is_closed).then_some(index));
                     let last = if *lost_below == 0 { *last } else { mounted };
                     journals.push((scan.birth, JournalZone { zone: index, last }, takes_more));
                     ZoneUse::Journal
@@ -363,6 +374,7 @@ impl DriveScan {
         let journal = Journal {
             zones: journals.into_iter().map(|(_, zone, _)| zone).collect(),
             is_open,
+            unclosed,
             ..Journal::default()
         };
         Drive {
@@ -376,6 +388,7 @@ impl DriveScan {
             batch: None,
             journal,
             log,
+            zones_lost: self.zones_lost,
         }
     }
 

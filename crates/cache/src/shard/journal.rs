@@ -78,7 +78,7 @@ impl Shard {
         assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
         journal.zones.back_mut().expect("one is open").last = sequence;
         let entries = journal.flight.iter().map(|pending| pending.entry).collect();
-        JournalBlock { wall: self.clocks.wall, entries }.encode(&mut frame.data);
+        JournalBlock { wall: self.clocks.wall, closes: false, entries }.encode(&mut frame.data);
         Stamp { life, page, kind: Kind::Journal, sequence, origin: 0 }.seal(&mut frame);
         frame
     }

@@ -128,7 +128,8 @@ impl Shard {
     /// Goes on with the record that is being made, when those have written it that are waited for.
     fn go_on_recording(&mut self, effects: &mut Effects) {
         let Some(mut job) = self.membership.job.take_if(|job| job.waiting.is_empty()) else { return };
-        let joins = |(member, drive): (&Member, &super::Drive)| member.standing == Standing::Joined && !drive.up;
+        let joins =
+            |(member, drive): (&Member, &super::Drive)| member.standing == Standing::Joined && !drive.up;
         if !job.others.is_empty() {
             // One that joins and has failed does not know itself to be a member: the others hear nothing of it.
             if !job.superblock.members.iter().zip(&self.drives).any(joins) {
@@ -160,8 +161,11 @@ impl Shard {
             (true, false) => Standing::Joined,
         };
         let uuids = (0..).zip(&self.identity.drives);
-        let members: Vec<Member> =
-            uuids.map(|(drive, uuid)| Member { uuid: *uuid, standing: standing(drive) }).collect();
+        let member = |(drive, uuid): (usize, &[u8; 16])| {
+            let zones_lost = self.drives[drive].zones_lost;
+            Member { uuid: *uuid, standing: standing(drive), zones_lost }
+        };
+        let members: Vec<Member> = uuids.map(member).collect();
         let all = |wanted: Standing| -> BTreeSet<usize> {
             (0..members.len()).filter(|drive| members[*drive].standing == wanted).collect()
         };

@@ -1,6 +1,6 @@
 //! Acts of a run: what clients ask, and what goes wrong.
 
-use super::plan::Plan;
+use super::plan::{Plan, draw_object_mean};
 use crate::step::{At, Kind};
 use base::random::Random;
 
@@ -176,6 +176,20 @@ pub enum Act {
         /// Reads.
         count: u32,
     },
+    /// A write of a drive lands in another place.
+    Miswrite {
+        /// The drive.
+        drive: usize,
+        /// The write.
+        at: Moment,
+    },
+    /// A zone of a drive is not there any more.
+    LoseZone {
+        /// The drive.
+        drive: usize,
+        /// The zone, counted behind the superblock log, over and over.
+        zone: u32,
+    },
     /// The next mount has an index for objects of this many bytes.
     Resize(u64),
 }
@@ -202,7 +216,7 @@ impl Weather {
             clears: random.chance(1, 3),
             updates: random.chance(1, 2),
             large: random.chance(1, 2),
-            media: if random.chance(1, 4) { 1 + random.below(4) } else { 0 },
+            media: if random.chance(1, 3) { 1 + random.below(6) } else { 0 },
             drives: random.chance(1, 3),
             resize: random.chance(1, 3),
             power: random.below(4),
@@ -261,7 +275,10 @@ fn draw_stop(plan: &Plan, weather: &Weather, random: &mut Random, acts: &mut Vec
         }
     }
     if weather.resize && random.chance(1, 2) {
-        acts.push(Act::Resize(64 << random.below(7)));
+        acts.push(Act::Resize(draw_object_mean(random)));
+    }
+    if weather.clocks && random.chance(1, 2) {
+        acts.push(Act::SetClock(-i64::try_from(random.below(60)).expect("small")));
     }
     let power = weather.power > 0 && random.chance(2, 3);
     let cut = random.chance(1, 3).then(|| moment(random, &KINDS));
@@ -315,7 +332,9 @@ fn draw_fault(plan: &Plan, weather: &Weather, random: &mut Random) -> Act {
         1 => Act::Rot { drive, blocks },
         2 => Act::Spoil { drive, blocks },
         3 => Act::Misread { drive, count },
-        _ => Act::Stale { drive, count },
+        4 => Act::Stale { drive, count },
+        5 => Act::Miswrite { drive, at: moment(random, &[Kind::Chunk, Kind::Log, Kind::Log]) },
+        _ => Act::LoseZone { drive, zone: count },
     }
 }
 

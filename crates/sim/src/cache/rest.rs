@@ -83,6 +83,8 @@ impl World {
                 let (found, used) = (media.zone(zone), own.used);
                 let is_full = found.state == ZoneState::Full;
                 let is_right = match used {
+                    // Nobody has asked for it since it was lost.
+                    _ if found.state == ZoneState::Offline => true,
                     ZoneUse::Kept => true,
                     ZoneUse::Free => found.write_pointer == 0,
                     ZoneUse::Open | ZoneUse::Journal => is_full || found.write_pointer == own.end,

@@ -21,7 +21,7 @@ use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::hash::Hash;
-use zone::device::ZonedDevice;
+use zone::device::{ZoneState, ZonedDevice};
 use zone::drives::DriveSet;
 
 /// Identity of the cache.
@@ -43,8 +43,10 @@ pub(super) struct Clock {
     pub now: Instant,
     /// Milliseconds by which the wall clock was set.
     set: i64,
-    /// Latest wall time that the cache was told in this life.
+    /// Latest wall time that the cache was told in this life, or knew when it began.
     pub latest: u64,
+    /// Wall time that the record of the last mount holds: no life begins before it.
+    recorded: u64,
     /// Latest wall time that it was told in any life, and may know from the media.
     pub ever: u64,
 }
@@ -76,6 +78,8 @@ pub(super) struct Bays {
     pub blamed: BTreeSet<usize>,
     /// Drives whose media were damaged.
     pub spoilt: BTreeSet<usize>,
+    /// A drive was exchanged for an empty one, or damaged: what it knew of the members may be lost.
+    has_lost: bool,
 }
 
 /// See the module.
@@ -106,7 +110,7 @@ impl World {
             plan: plan.clone(),
             rack: SharedRack::new(rack),
             volume: None,
-            clock: Clock { now: Instant(0), set: 0, latest: 0, ever: 0 },
+            clock: Clock { now: Instant(0), set: 0, latest: 0, recorded: 0, ever: 0 },
             bays: Bays::default(),
             oracle: Oracle::new(),
             ledger: Ledger::new(SECRET),
@@ -219,6 +223,8 @@ impl World {
         | Act::Rot { drive, .. }
         | Act::Spoil { drive, .. }
         | Act::Misread { drive, .. }
+        | Act::Miswrite { drive, .. }
+        | Act::LoseZone { drive, .. }
         | Act::Stale { drive, .. }) = *act
         else {
             unreachable!("other acts were done")
@@ -245,6 +251,12 @@ impl World {
                 drives[drive].faults.unreadable.extend(hit);
             }
             Act::Misread { count, .. } => drives[drive].faults.misreads += count,
+            Act::Miswrite { at, .. } => power.arm(at.at(), Some(drive), Blow::Miswrite),
+            Act::LoseZone { zone, .. } => {
+                let zones = self.plan.zones - ::cache::format::SUPERBLOCK_ZONES;
+                let zone = ZoneIndex(::cache::format::SUPERBLOCK_ZONES + zone % zones);
+                drives[drive].media_mut().fail_zone(zone, ZoneState::Offline);
+            }
             Act::Stale { count, .. } => drives[drive].faults.stale_reads += count,
             _ => unreachable!("other acts were done"),
         }
@@ -252,6 +264,7 @@ impl World {
             Act::Die { .. } | Act::WriteFault { .. } => self.bays.blamed.insert(drive),
             _ => self.bays.spoilt.insert(drive),
         };
+        self.bays.has_lost |= !self.bays.spoilt.is_empty();
     }
 
     /// True when so many drives may have failed that the cache has to freeze, or refuse.
@@ -433,6 +446,7 @@ impl World {
             rack.drives[drive] = new_drive(&self.plan, &latency, uuid, drive);
             rack.power.disarm(drive);
             self.bays.blamed.insert(drive);
+            self.bays.has_lost = true;
         }
         self.bays.blamed.extend(&self.bays.away);
         for (number, drive) in rack.drives.iter_mut().enumerate() {
@@ -471,7 +485,8 @@ impl World {
     }
 
     fn begin(&mut self, volume: CacheVolume) {
-        self.clock.latest = self.clock.wall();
+        self.clock.latest = self.clock.wall().max(self.clock.recorded);
+        self.clock.recorded = self.clock.latest;
         self.clock.ever = self.clock.ever.max(self.clock.latest);
         self.ledger.learn(volume.shard().index().shape());
         let status = volume.status();
@@ -493,6 +508,9 @@ impl World {
                 self.bays.away.clear();
                 self.rack.lock().drives.iter_mut().for_each(Drive::be_alive);
                 Ok(true)
+            }
+            MountError::NoMajority { .. } if !self.bays.has_lost => {
+                Err(Failure::new(format!("all drives are there, and the mount is refused: {error}")))
             }
             _ if self.may_freeze() => Ok(false),
             error => Err(Failure::new(format!("the mount is refused: {error}"))),
