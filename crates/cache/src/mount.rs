@@ -8,12 +8,17 @@
 //! are superblocks, journal entries and resets; cut short and repeated, it decides the same.
 
 mod decide;
+mod log;
 mod members;
+mod quorum;
+mod reader;
 mod scan;
 
 use crate::config::{CacheConfig, DrivesError, Options, check_drives};
 use crate::format::NAMESPACES;
-use crate::format::superblock::{Member, Superblock};
+use crate::format::journal::JournalBlock;
+use crate::format::stamp::{Kind, Life, Stamp};
+use crate::format::superblock::{Member, Standing, Superblock};
 use crate::request::WallMillis;
 use crate::shard::{Drive, Identity, Journal, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
 use crate::status::Recovery;
@@ -136,13 +141,17 @@ pub fn format(drives: &mut DriveSet, now: Instant, config: &CacheConfig) -> Resu
     if let Some(place) = geometries.iter().position(Option::is_none) {
         return Err(MountError::Missing { place });
     }
+    // Zones that are offline are counted by the first mount, which has nothing to lose.
+    let member = |uuid: &[u8; 16]| Member { uuid: *uuid, standing: Standing::Member, zones_lost: 0 };
     let superblock = Superblock {
         cache: config.cache,
         secret: config.secret,
         generation: 1,
         epoch: 0,
         wall: WallMillis(0),
-        members: config.drives.iter().map(|uuid| Member { uuid: *uuid, in_use: true }).collect(),
+        members: config.drives.iter().map(member).collect(),
+        // Nothing was before it.
+        quorum: 0,
         cleared: [0; NAMESPACES],
     };
     for (place, geometry) in geometries.iter().enumerate() {
@@ -207,24 +216,43 @@ pub fn mount(
         scans.push(Some(scan));
     }
     let recovered = recover(&agreed, scans, &geometries, (wall, options), &mut recovery);
-    finish_leftovers(&mut drives, now, &recovered.drives)?;
+    finish_leftovers(&mut drives, now, &recovered)?;
     let mut volume = CacheVolume::new(Shard::new(recovered), drives, recovery);
     volume.make_ready(now, wall);
     Ok(volume)
 }
 
-/// Ends zones that take no more although they could: a drive allows few that are neither empty nor full.
-fn finish_leftovers(drives: &mut DriveSet, now: Instant, found: &[Drive]) -> Result<(), MountError> {
-    for (place, drive) in found.iter().enumerate().filter(|(_, drive)| drive.up) {
-        let last = drive.journal.zones.back().filter(|_| drive.journal.is_open).map(|last| last.zone);
+/// Ends zones that take no more although they could: a drive allows few that are neither empty nor full. The last block of
+/// a journal zone says that it is the last, for a zone that is finished ends in blocks that were never written, and one
+/// that is blank for another reason may have held entries.
+fn finish_leftovers(drives: &mut DriveSet, now: Instant, recovered: &Recovered) -> Result<(), MountError> {
+    for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| drive.up) {
+        let open = drive.journal.zones.back().filter(|_| drive.journal.is_open).map(|last| last.zone);
         for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
-            let takes_more = last == Some(zone) || own.end == drive.capacity;
-            if matches!(own.used, ZoneUse::Full | ZoneUse::Journal) && !takes_more {
-                run(drives, now, place, zone, Op::Finish)?;
+            let takes_more = open == Some(zone) || own.end == drive.capacity;
+            if !matches!(own.used, ZoneUse::Full | ZoneUse::Journal) || takes_more {
+                continue;
             }
+            if drive.journal.unclosed.contains(&zone) {
+                let frame = closing_block(&recovered.identity, recovered.wall, (place, zone, own));
+                run(drives, now, place, zone, Op::Write { offset: own.end, frames: vec![frame] })?;
+            }
+            run(drives, now, place, zone, Op::Finish)?;
         }
     }
     Ok(())
+}
+
+fn closing_block(identity: &Identity, wall: WallMillis, at: (usize, ZoneIndex, &Zone)) -> Frame {
+    let (place, zone, own) = at;
+    let mut frame = Frame::zeroed();
+    JournalBlock { wall, closes: true, entries: Vec::new() }.encode(&mut frame.data);
+    let member = u8::try_from(place).expect("at most 32 members");
+    let life = Life { cache: identity.cache, member, zone, birth: own.birth, stream: 0 };
+    // Below all sequences of this mount, and above all before it.
+    let sequence = u64::from(identity.epoch) << 40;
+    Stamp { life, page: own.end, kind: Kind::Journal, sequence, origin: 0 }.seal(&mut frame);
+    frame
 }
 
 /// Decides what counts of all that was found.
@@ -240,17 +268,24 @@ fn recover(
     let shape = options.shape(flash);
     let mut base = 0;
     let mut drives = Vec::new();
-    let mut latest = wall.max(agreed.newest.wall);
+    let known = || scans.iter().flatten().map(|scan| scan.latest);
+    let latest = known().map(|latest| latest.wall).fold(wall.max(agreed.newest.wall), WallMillis::max);
+    // A record that is lost may have begun a mount whose sequences are on the media.
+    let seen = known().map(|latest| latest.sequence >> 40).max().unwrap_or(0);
+    let seen = u32::try_from(seen).expect("epochs are 24 bits");
+    let epoch = agreed.newest.epoch.max(seen) + 1;
     for (scan, geometry) in scans.iter_mut().zip(geometries) {
         let (Some(scan), Some(geometry)) = (scan, geometry) else {
             drives.push(absent_drive(base));
             continue;
         };
         let log = agreed.log_of(drives.len());
-        latest = latest.max(scan.wall);
+        // A zone that is offline may have been a journal.
+        if scan.zones_lost > agreed.newest.members[drives.len()].zones_lost {
+            scan.drop_data();
+        }
         recovery.zones_dropped += scan.drop_what_cannot_be_judged();
-        let mounted = u64::from(agreed.newest.epoch + 1) << 40;
-        drives.push(scan.drive(base, geometry, (shape, mounted), log));
+        drives.push(scan.drive(base, geometry, (shape, u64::from(epoch) << 40), log));
         base += geometry.zones * geometry.zone_capacity_blocks;
     }
     let Decision { index, entries } =
@@ -258,10 +293,10 @@ fn recover(
     let identity = Identity {
         cache: agreed.newest.cache,
         secret: agreed.newest.secret,
-        drives: agreed.uuids(),
-        epoch: agreed.newest.epoch + 1,
+        drives: agreed.uuids(epoch),
+        epoch,
     };
-    let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.members);
+    let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.quorum);
     let cleared = agreed.newest.cleared;
     Recovered { identity, options, index, drives, wall: latest, cleared, membership, entries }
 }
@@ -279,6 +314,7 @@ fn absent_drive(base: u32) -> Drive {
         batch: None,
         journal: Journal::default(),
         log: crate::shard::LogPlace { zone: ZoneIndex(0), end: 0 },
+        zones_lost: 0,
     }
 }
 

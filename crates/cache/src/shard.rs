@@ -52,6 +52,7 @@ pub struct Effects {
 enum Purpose {
     Lookup,
     Batch,
+    JournalHeader,
     Journal,
     JournalFlush,
     Reset,
@@ -62,9 +63,10 @@ enum Purpose {
     SuperblockReset,
 }
 
-const PURPOSES: [Purpose; 10] = [
+const PURPOSES: [Purpose; 11] = [
     Purpose::Lookup,
     Purpose::Batch,
+    Purpose::JournalHeader,
     Purpose::Journal,
     Purpose::JournalFlush,
     Purpose::Reset,
@@ -246,6 +248,7 @@ impl Shard {
         match purpose {
             Purpose::Lookup => unreachable!("handled above"),
             Purpose::Batch => self.on_written(drive, effects),
+            Purpose::JournalHeader => self.on_journal_header(drive),
             Purpose::Journal => self.on_journal(drive, effects),
             Purpose::JournalFlush => self.on_journal_durable(drive, effects),
             Purpose::Reset => self.on_reset(drive, completion.zone, effects),

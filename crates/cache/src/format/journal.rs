@@ -13,7 +13,8 @@ use base::xor::Block;
 record_fields! { BLOCK_BYTES;
     MAGIC: 0, 8, "`ZWCJRNL1`";
     COUNT: 8, 2, "entries";
-    RESERVED_0: 10, 6, "zero";
+    CLOSES: 10, 1, "1 when this is the last block of its zone, which was finished early; else zero";
+    RESERVED_0: 11, 5, "zero";
     WALL: 16, 8, "latest wall time seen, in milliseconds since 1970";
     ENTRIES: 24, 4060, "entries, 14 bytes each: hash of the key (6), sequence (8)";
     RESERVED_1: 4084, 12, "zero";
@@ -38,6 +39,8 @@ pub struct Entry {
 pub struct JournalBlock {
     /// Latest wall time seen.
     pub wall: WallMillis,
+    /// It is the last block of its zone, which takes no more.
+    pub closes: bool,
     /// The entries.
     pub entries: Vec<Entry>,
 }
@@ -53,6 +56,7 @@ impl JournalBlock {
         put(block, at::MAGIC, MAGIC);
         let count = u16::try_from(self.entries.len()).expect("at most 290");
         put(block, at::COUNT, &count.to_le_bytes());
+        block[at::CLOSES] = u8::from(self.closes);
         put(block, at::WALL, &self.wall.0.to_le_bytes());
         for (index, entry) in self.entries.iter().enumerate() {
             let place = at::ENTRIES + index * ENTRY_BYTES;
@@ -65,7 +69,7 @@ impl JournalBlock {
     #[must_use]
     pub fn decode(block: &Block) -> Option<JournalBlock> {
         let count = usize::from(u16_at(block, at::COUNT));
-        if &block[..8] != MAGIC || count > ENTRIES_MAX {
+        if &block[..8] != MAGIC || count > ENTRIES_MAX || block[at::CLOSES] > 1 {
             return None;
         }
         let entry_at = |index: usize| {
@@ -73,6 +77,7 @@ impl JournalBlock {
             Entry { hash: KeyHash::from_bytes(array_at(block, place)), sequence: u64_at(block, place + 6) }
         };
         let entries = (0..count).map(entry_at).collect();
-        Some(JournalBlock { wall: WallMillis(u64_at(block, at::WALL)), entries })
+        let (wall, closes) = (WallMillis(u64_at(block, at::WALL)), block[at::CLOSES] == 1);
+        Some(JournalBlock { wall, closes, entries })
     }
 }

@@ -1,6 +1,7 @@
 //! Superblocks: who belongs to the cache, since when it counts nothing, and the secret of its hashes.
 //!
-//! Records are appended in turn to zone 0 and zone 1 of every member. The record with the highest generation counts.
+//! Records are appended in turn to zone 0 and zone 1 of every member. The record with the highest generation counts of
+//! those that a quorum holds (ADR 40).
 
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX, NAMESPACES};
 use crate::request::WallMillis;
@@ -15,29 +16,54 @@ record_fields! { BLOCK_BYTES;
     RESERVED_0: 12, 4, "zero";
     CACHE: 16, 16, "cache UUID";
     DRIVE: 32, 16, "UUID of the drive that holds this record";
-    GENERATION: 48, 8, "counts records of the cache; the highest one counts";
+    GENERATION: 48, 8, "counts records of the cache; above all that the drives of this mount know";
     EPOCH: 56, 4, "counts mounts; the upper 24 bits of sequences";
     MEMBER: 60, 1, "member index of the drive that holds this record";
     MEMBERS: 61, 1, "places of members, in use or not";
-    RESERVED_1: 62, 2, "zero";
+    QUORUM: 62, 1, "members of state 1 that must hold this record for it to count; zero: it counts";
+    RESERVED_1: 63, 1, "zero";
     SECRET: 64, 16, "secret of the hashes of keys";
     WALL: 80, 8, "latest wall time seen, in milliseconds since 1970";
     RESERVED_2: 88, 8, "zero";
-    MEMBER_STATES: 96, 32, "state of each member: 0 left out, 1 in use";
+    MEMBER_STATES: 96, 32, "state of each member: 0 left out, 1 in use, 2 in use and empty when this record was made";
     MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
     CLEARED: 640, 128, "of each namespace: records in pages below this sequence are gone, 8 bytes each";
-    RESERVED_3: 768, 3328, "zero";
+    ZONES_LOST: 768, 128, "of each member: zones of its drive that were offline when this record was made, 4 bytes each";
+    RESERVED_3: 896, 3200, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWCACHE1";
+
+/// What a member is to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// What its drive holds counts nothing.
+    LeftOut,
+    /// It is a member of the record before, too.
+    Member,
+    /// It joins, empty, with this record, which it holds before any other does.
+    Joined,
+}
+
+const STANDINGS: [Standing; 3] = [Standing::LeftOut, Standing::Member, Standing::Joined];
 
 /// A member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Identity of its drive.
     pub uuid: [u8; 16],
-    /// False for one that is left out: what its drive holds counts nothing.
-    pub in_use: bool,
+    /// What it is.
+    pub standing: Standing,
+    /// Zones of its drive that were offline: what they held is not missed any more.
+    pub zones_lost: u32,
+}
+
+impl Member {
+    /// True when what its drive holds counts.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.standing != Standing::LeftOut
+    }
 }
 
 /// A superblock.
@@ -55,11 +81,19 @@ pub struct Superblock {
     pub wall: WallMillis,
     /// The members.
     pub members: Vec<Member>,
+    /// So many of those with [`Standing::Member`] must hold the record for it to count.
+    pub quorum: u8,
     /// Sequences below which namespaces hold nothing.
     pub cleared: [u64; NAMESPACES],
 }
 
 impl Superblock {
+    /// Members in use.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        self.members.iter().filter(|member| member.is_in_use()).count()
+    }
+
     /// Writes the copy of a member into a block.
     ///
     /// # Panics
@@ -75,11 +109,15 @@ impl Superblock {
         put(block, at::EPOCH, &self.epoch.to_le_bytes());
         block[at::MEMBER] = u8::try_from(member).expect("at most 32 members");
         block[at::MEMBERS] = u8::try_from(self.members.len()).expect("at most 32 members");
+        block[at::QUORUM] = self.quorum;
         put(block, at::SECRET, &self.secret);
         put(block, at::WALL, &self.wall.0.to_le_bytes());
         for (index, member) in self.members.iter().enumerate() {
-            block[at::MEMBER_STATES + index] = u8::from(member.in_use);
+            let state = STANDINGS.iter().position(|standing| *standing == member.standing);
+            block[at::MEMBER_STATES + index] =
+                u8::try_from(state.expect("all standings are listed")).expect("three standings");
             put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
+            put(block, at::ZONES_LOST + 4 * index, &member.zones_lost.to_le_bytes());
         }
         for (index, cleared) in self.cleared.iter().enumerate() {
             put(block, at::CLEARED + 8 * index, &cleared.to_le_bytes());
@@ -96,11 +134,10 @@ impl Superblock {
         if count > MEMBERS_MAX || member >= count || u32_at(block, at::EPOCH) >= 1 << 24 {
             return None;
         }
-        let member_at = |index: usize| match block[at::MEMBER_STATES + index] {
-            state @ (0 | 1) => {
-                Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), in_use: state == 1 })
-            }
-            _ => None,
+        let member_at = |index: usize| {
+            let standing = *STANDINGS.get(usize::from(block[at::MEMBER_STATES + index]))?;
+            let zones_lost = u32_at(block, at::ZONES_LOST + 4 * index);
+            Some(Member { uuid: array_at(block, at::MEMBER_UUIDS + 16 * index), standing, zones_lost })
         };
         let members: Vec<Member> = (0..count).map(member_at).collect::<Option<_>>()?;
         if members[member].uuid != array_at(block, at::DRIVE) {
@@ -113,6 +150,7 @@ impl Superblock {
             epoch: u32_at(block, at::EPOCH),
             wall: WallMillis(u64_at(block, at::WALL)),
             members,
+            quorum: block[at::QUORUM],
             cleared: std::array::from_fn(|index| u64_at(block, at::CLEARED + 8 * index)),
         };
         Some((superblock, member))

@@ -1,8 +1,9 @@
 //! Reading a drive: what its zones hold, page by page.
 
+use super::reader::Reader;
 use super::{Findings, MountError, run};
 use crate::format::SUPERBLOCK_ZONES;
-use crate::format::header::{Role, ZoneHeader};
+use crate::format::header::Role;
 use crate::format::journal::{Entry, JournalBlock};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -48,8 +49,10 @@ pub enum Contents {
         entries: Vec<Entry>,
         /// Pages below this sequence may be hidden by what cannot be read.
         lost_below: u64,
-        /// Sequence of the last block.
+        /// Sequence of the last block with entries.
         last: u64,
+        /// The last block says that it is the last.
+        is_closed: bool,
     },
 }
 
@@ -70,29 +73,25 @@ pub struct ZoneScan {
 pub struct DriveScan {
     /// Its zones.
     pub zones: Vec<ZoneScan>,
-    /// Latest wall time that its headers and journals know.
+    /// Latest that it knows.
+    pub latest: Latest,
+    /// Zones that are offline.
+    pub zones_lost: u32,
+}
+
+/// Latest that headers, pages and journals of a drive know.
+#[derive(Clone, Copy, Debug)]
+pub struct Latest {
+    /// Wall time.
     pub wall: WallMillis,
+    /// Sequence.
+    pub sequence: u64,
 }
 
-/// Place of a zone that is read.
-struct Reader<'a> {
-    drives: &'a mut DriveSet,
-    now: Instant,
-    place: usize,
-    zone: ZoneIndex,
-    transfer_max: u32,
-}
-
-impl Reader<'_> {
-    /// Blocks from `offset` on; those that cannot be read are `None`.
-    fn read(&mut self, offset: u32, count: u32) -> Vec<Option<Frame>> {
-        let frames = (0..count).map(|_| Frame::zeroed()).collect();
-        let op = Op::Read { offset, frames };
-        match run(self.drives, self.now, self.place, self.zone, op) {
-            Ok(completion) => completion.frames.into_iter().map(Some).collect(),
-            Err(_) if count > 1 => (0..count).flat_map(|more| self.read(offset + more, 1)).collect(),
-            Err(_) => vec![None],
-        }
+impl Latest {
+    fn knows(&mut self, wall: WallMillis, sequence: u64) {
+        self.wall = self.wall.max(wall);
+        self.sequence = self.sequence.max(sequence);
     }
 }
 
@@ -106,11 +105,14 @@ pub fn scan_drive(
 ) -> Result<DriveScan, MountError> {
     let op = Op::Report { count: geometry.zones };
     let report = run(drives, now, place, ZoneIndex(0), op)?.report;
-    let mut scan = DriveScan { zones: Vec::new(), wall: WallMillis(0) };
+    let latest = Latest { wall: WallMillis(0), sequence: 0 };
+    let is_lost = |found: &&ZoneDescriptor| found.state == ZoneState::Offline;
+    let zones_lost = u32::try_from(report.iter().filter(is_lost).count()).expect("a u32 of zones");
+    let mut scan = DriveScan { zones: Vec::new(), latest, zones_lost };
     for (zone, found) in (0..).map(ZoneIndex).zip(report) {
         let transfer_max = geometry.transfer_blocks_max;
         let mut reader = Reader { drives: &mut *drives, now, place, zone, transfer_max };
-        let read = scan_zone(&mut reader, geometry, &found, cache, &mut scan.wall);
+        let read = scan_zone(&mut reader, geometry, &found, cache, &mut scan.latest);
         scan.zones.push(read);
     }
     Ok(scan)
@@ -121,7 +123,7 @@ fn scan_zone(
     geometry: &Geometry,
     found: &ZoneDescriptor,
     cache: [u8; 16],
-    wall: &mut WallMillis,
+    latest: &mut Latest,
 ) -> ZoneScan {
     let capacity = geometry.zone_capacity_blocks;
     let (end, is_full) = match found.state {
@@ -140,16 +142,16 @@ fn scan_zone(
         scan.contents = Contents::Empty;
         return scan;
     }
-    let Some((life, header)) = read_header(reader, cache) else {
+    let Some((life, header)) = reader.read_header(cache) else {
         scan.contents = judge_headless(reader, end);
         return scan;
     };
-    *wall = (*wall).max(header.wall);
+    latest.knows(header.wall, life.birth);
     scan.birth = life.birth;
     let blocks = Blocks { life, end, is_full };
     let contents = match header.role {
-        Role::Data => scan_data(reader, &blocks),
-        Role::Journal => Some(scan_journal(reader, &blocks, header.shape, wall)),
+        Role::Data => scan_data(reader, &blocks, latest),
+        Role::Journal => Some(scan_journal(reader, &blocks, header.shape, latest)),
     };
     scan.contents = contents.unwrap_or(Contents::Unknown);
     scan
@@ -157,24 +159,19 @@ fn scan_zone(
 
 /// A zone whose header cannot be read may have been a journal, unless the blocks behind say otherwise.
 fn judge_headless(reader: &mut Reader<'_>, end: u32) -> Contents {
+    if end == 1 {
+        // Nothing follows the header.
+        return Contents::Unknown;
+    }
+    let is_stamped = |_: u32, frame: &Frame| Stamp::read(frame).is_some();
+    let blocks = [0, 1].map(|page| reader.read_as(page, 1, is_stamped).pop().flatten());
     let is_blank = |frame: &Option<Frame>| frame.as_ref().is_some_and(Frame::is_blank);
-    let blocks = reader.read(0, end.min(2));
-    let kind = blocks.last().and_then(Option::as_ref).and_then(Stamp::read).map(|stamp| stamp.kind);
-    match kind {
-        // Nothing follows the header, or never was durable.
-        _ if end == 1 || is_blank(&blocks[0]) => Contents::Unknown,
+    match blocks[1].as_ref().and_then(Stamp::read).map(|stamp| stamp.kind) {
         Some(Kind::Records | Kind::Directory) => Contents::Unknown,
+        // A journal block follows a header that was written.
+        None if blocks.iter().all(is_blank) => Contents::Unknown,
         _ => Contents::LostJournal,
     }
-}
-
-fn read_header(reader: &mut Reader<'_>, cache: [u8; 16]) -> Option<(Life, ZoneHeader)> {
-    let frame = reader.read(0, 1).pop()??;
-    let stamp = Stamp::read(&frame)?;
-    let own = Life { cache, member: u8::try_from(reader.place).ok()?, zone: reader.zone, ..stamp.life };
-    let is_header = stamp.kind == Kind::Header && stamp.life == own && stamp.page == 0;
-    let header = ZoneHeader::decode(&frame.data).filter(|_| is_header)?;
-    Some((stamp.life, header))
 }
 
 /// Blocks of a zone behind its header.
@@ -184,6 +181,28 @@ struct Blocks {
     is_full: bool,
 }
 
+impl Blocks {
+    /// The stamp of a block, when it was written for this place as what is expected.
+    fn stamp(&self, frame: &Frame, page: u32, kind: Kind) -> Option<Stamp> {
+        Stamp::read_at(frame, &self.life, page).filter(|stamp| stamp.kind == kind)
+    }
+
+    /// Blocks of a kind from `offset` on; a zone that was finished early ends in blocks that were never written.
+    fn read(
+        &self,
+        reader: &mut Reader<'_>,
+        (offset, has_ended): (u32, bool),
+        kind: Kind,
+    ) -> impl Iterator<Item = (u32, Option<Frame>)> {
+        let count = reader.transfer_max.min(self.end - offset);
+        let frames = reader.read_as(offset, count, |page, frame| match has_ended {
+            true => frame.is_blank(),
+            false => self.stamp(frame, page, kind).is_some(),
+        });
+        (offset..).zip(frames)
+    }
+}
+
 /// A record that goes on in the next page.
 struct Partial {
     record: FoundRecord,
@@ -191,22 +210,21 @@ struct Partial {
 }
 
 /// Reads pages; `None` when one of them cannot be judged.
-fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
+fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks, latest: &mut Latest) -> Option<Contents> {
     let mut records = Vec::new();
     let mut partial: Option<Partial> = None;
-    let mut offset = 1;
+    let (mut offset, mut has_ended) = (1, false);
     while offset < blocks.end {
-        let count = reader.transfer_max.min(blocks.end - offset);
-        for (page, frame) in (offset..).zip(reader.read(offset, count)) {
+        for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Records) {
             let frame = frame?;
-            // A zone that was finished early ends in blocks that were never written.
+            offset = page + 1;
             if blocks.is_full && frame.is_blank() {
-                return Some(Contents::Data(records));
+                has_ended = true;
+                continue;
             }
-            let stamp = Stamp::read_at(&frame, &blocks.life, page)?;
-            if stamp.kind != Kind::Records {
-                return None;
-            }
+            // Behind a block that was never written there is none that was.
+            let stamp = blocks.stamp(&frame, page, Kind::Records).filter(|_| !has_ended)?;
+            latest.knows(WallMillis(0), stamp.sequence);
             let view = PageView::parse(&frame.data)?;
             partial = go_on(partial, &stamp, view.lead().len(), &mut records);
             for bytes in view.records() {
@@ -219,7 +237,6 @@ fn scan_data(reader: &mut Reader<'_>, blocks: &Blocks) -> Option<Contents> {
                 }
             }
         }
-        offset += count;
     }
     // What was not written to its end is no record, and never will be: other pages follow.
     Some(Contents::Data(records))
@@ -243,36 +260,39 @@ fn go_on(
     None
 }
 
-fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, wall: &mut WallMillis) -> Contents {
+fn scan_journal(reader: &mut Reader<'_>, blocks: &Blocks, shape: Shape, latest: &mut Latest) -> Contents {
     let (mut entries, mut lost_below, mut last) = (Vec::new(), 0, blocks.life.birth);
     let mut is_lost = false;
-    let mut offset = 1;
+    let (mut offset, mut has_ended, mut is_closed) = (1, false, false);
     while offset < blocks.end {
-        let count = reader.transfer_max.min(blocks.end - offset);
-        for (page, frame) in (offset..).zip(reader.read(offset, count)) {
+        for (page, frame) in blocks.read(reader, (offset, has_ended), Kind::Journal) {
+            offset = page + 1;
             if blocks.is_full && frame.as_ref().is_some_and(Frame::is_blank) {
-                offset = blocks.end;
-                break;
+                has_ended = true;
+                continue;
             }
+            // What is blank before a block that was written was written, too, and is lost.
+            is_lost |= std::mem::take(&mut has_ended);
             let block = frame.as_ref().and_then(|frame| {
-                let stamp = Stamp::read_at(frame, &blocks.life, page)?;
-                let block = JournalBlock::decode(&frame.data).filter(|_| stamp.kind == Kind::Journal)?;
-                Some((stamp.sequence, block))
+                let stamp = blocks.stamp(frame, page, Kind::Journal)?;
+                Some((stamp.sequence, JournalBlock::decode(&frame.data)?))
             });
             match block {
                 None => is_lost = true,
                 Some((sequence, block)) => {
                     lost_below = if is_lost { sequence } else { lost_below };
-                    (is_lost, last) = (false, sequence);
-                    *wall = (*wall).max(block.wall);
+                    (is_lost, is_closed) = (false, block.closes);
+                    last = if block.closes { last } else { sequence };
+                    latest.knows(block.wall, sequence);
                     entries.extend(block.entries);
                 }
             }
         }
-        offset += count.min(blocks.end.saturating_sub(offset));
     }
+    // Of a zone that was finished, the last block is known by what it says.
+    is_lost |= has_ended && !is_closed;
     let lost_below = if is_lost { u64::MAX } else { lost_below };
-    Contents::Journal { shape, entries, lost_below, last }
+    Contents::Journal { shape, entries, lost_below, last, is_closed }
 }
 
 impl DriveScan {
@@ -326,6 +346,7 @@ impl DriveScan {
             newest(&|zone| matches!(zone.contents, Contents::Data(_))).filter(|(_, zone)| !zone.is_full);
         let open = open.map(|(zone, _)| zone);
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
+        let mut unclosed = Vec::new();
         let mut zones = Vec::new();
         for (index, scan) in (0..).map(ZoneIndex).zip(&self.zones) {
             let used = match &scan.contents {
@@ -338,8 +359,9 @@ impl DriveScan {
                 }
                 Contents::Data(_) if open == Some(index) => ZoneUse::Open,
                 Contents::Data(_) => ZoneUse::Full,
-                Contents::Journal { shape: own, last, lost_below, .. } => {
-                    let takes_more = !scan.is_full && *own == shape && *lost_below == 0;
+                Contents::Journal { shape: own, last, lost_below, is_closed, .. } => {
+                    let takes_more = !scan.is_full && *own == shape && *lost_below == 0 && !is_closed;
+                    unclosed.extend((!is_closed).then_some(index));
                     let last = if *lost_below == 0 { *last } else { mounted };
                     journals.push((scan.birth, JournalZone { zone: index, last }, takes_more));
                     ZoneUse::Journal
@@ -352,6 +374,7 @@ impl DriveScan {
         let journal = Journal {
             zones: journals.into_iter().map(|(_, zone, _)| zone).collect(),
             is_open,
+            unclosed,
             ..Journal::default()
         };
         Drive {
@@ -365,6 +388,7 @@ impl DriveScan {
             batch: None,
             journal,
             log,
+            zones_lost: self.zones_lost,
         }
     }
 

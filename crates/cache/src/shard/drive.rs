@@ -91,10 +91,22 @@ pub struct Journal {
     pub zones: VecDeque<JournalZone>,
     /// True when the last of them takes more blocks.
     pub is_open: bool,
+    /// Of those that a mount found, the ones whose last block does not say that it is the last.
+    pub unclosed: Vec<ZoneIndex>,
+    /// The header of the last of them is in flight.
+    pub is_heading: bool,
     /// Entries that wait for the block in flight.
     pub pending: VecDeque<PendingEntry>,
     /// Entries of the block in flight.
     pub flight: Vec<PendingEntry>,
+}
+
+impl Journal {
+    /// True while a block of it is in flight.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.is_heading || !self.flight.is_empty()
+    }
 }
 
 /// Place in the superblock log of a drive.
@@ -129,6 +141,8 @@ pub struct Drive {
     pub journal: Journal,
     /// Its superblock log.
     pub log: LogPlace,
+    /// Zones that were offline when it was mounted.
+    pub zones_lost: u32,
 }
 
 impl Drive {

@@ -39,7 +39,7 @@ impl Shard {
         }
         self.reset_journal_zones(drive, effects);
         let journal = &self.drives[drive].journal;
-        if journal.pending.is_empty() || !journal.flight.is_empty() {
+        if journal.pending.is_empty() || journal.is_busy() {
             return;
         }
         if !journal.is_open && !self.open_journal_zone(drive) {
@@ -47,18 +47,25 @@ impl Shard {
         }
         let zone = self.drives[drive].journal.zones.back().expect("one is open").zone;
         let offset = self.drives[drive].zones[zone.index()].end;
-        let mut frames = Vec::with_capacity(2);
-        if offset == 0 {
-            frames.push(self.zone_header(drive, zone, Role::Journal, JOURNAL));
-        }
-        let page = offset + u32::try_from(frames.len()).expect("one at most");
-        frames.push(self.journal_block(drive, zone, page));
-        self.counters.blocks_journal += frames.len() as u64;
+        // No block is on the media without its header: a zone that begins with nothing never held an entry.
+        let (purpose, frame) = match offset {
+            0 => (Purpose::JournalHeader, self.zone_header(drive, zone, Role::Journal, JOURNAL)),
+            _ => (Purpose::Journal, self.journal_block(drive, zone, offset)),
+        };
+        self.counters.blocks_journal += 1;
         let own = &mut self.drives[drive];
-        own.zones[zone.index()].end = page + 1;
-        own.journal.is_open = page + 1 < own.capacity;
-        let token = Purpose::Journal.token(0);
-        effects.commands.push(command(drive, zone, token, DeviceOp::Write { offset, frames }));
+        own.zones[zone.index()].end = offset + 1;
+        own.journal.is_heading = offset == 0;
+        own.journal.is_open = offset + 1 < own.capacity;
+        let op = DeviceOp::Write { offset, frames: vec![frame] };
+        effects.commands.push(command(drive, zone, purpose.token(0), op));
+    }
+
+    /// The header of a journal zone was written.
+    pub(super) fn on_journal_header(&mut self, drive: usize) {
+        let journal = &mut self.drives[drive].journal;
+        assert!(journal.is_heading && journal.flight.is_empty(), "a header comes alone");
+        journal.is_heading = false;
     }
 
     fn journal_block(&mut self, drive: usize, zone: ZoneIndex, page: u32) -> Frame {
@@ -71,7 +78,7 @@ impl Shard {
         assert!(journal.flight.iter().all(|pending| pending.entry.sequence < sequence));
         journal.zones.back_mut().expect("one is open").last = sequence;
         let entries = journal.flight.iter().map(|pending| pending.entry).collect();
-        JournalBlock { wall: self.clocks.wall, entries }.encode(&mut frame.data);
+        JournalBlock { wall: self.clocks.wall, closes: false, entries }.encode(&mut frame.data);
         Stamp { life, page, kind: Kind::Journal, sequence, origin: 0 }.seal(&mut frame);
         frame
     }
@@ -104,7 +111,7 @@ impl Shard {
     fn reset_journal_zones(&mut self, drive: usize, effects: &mut Effects) {
         let own = &mut self.drives[drive];
         let horizon = own.horizon();
-        let keep = usize::from(own.journal.is_open || !own.journal.flight.is_empty());
+        let keep = usize::from(own.journal.is_open || own.journal.is_busy());
         while own.journal.zones.len() > keep {
             let oldest = own.journal.zones.front().expect("there are more");
             if oldest.last >= horizon {

@@ -5,7 +5,7 @@
 
 use super::{Effects, Purpose, Shard, command};
 use crate::format::stamp::{Kind, Life, Stamp};
-use crate::format::superblock::{Member, Superblock};
+use crate::format::superblock::{Member, Standing, Superblock};
 use base::units::ZoneIndex;
 use std::collections::BTreeSet;
 use zone::device::Op as DeviceOp;
@@ -18,32 +18,42 @@ pub struct Membership {
     version: u64,
     /// Changes that are recorded.
     settled: u64,
-    /// Members in use of the last settled record.
-    settled_members: usize,
-    /// Which of them are known to be there.
-    settled_there: Vec<bool>,
-    /// Version that is being recorded, and the drives that have not done so.
-    job: Option<(u64, BTreeSet<usize>)>,
-    /// Superblock that is being recorded.
-    superblock: Option<Superblock>,
+    /// Members of the last settled record that were there: they have a say in the next one.
+    voters: Vec<bool>,
+    /// So many of them must hold it for it to count.
+    quorum: usize,
+    /// The record that is being made.
+    job: Option<Job>,
     /// Operations that wait for versions.
     waiters: Vec<(u64, u32)>,
     frozen: bool,
 }
 
+/// A record that is being made. Drives that join hold it first: a record that others hold names no member that does not
+/// know itself to be one.
+#[derive(Debug)]
+struct Job {
+    version: u64,
+    superblock: Superblock,
+    /// Those that have not recorded it: of the drives that join, and then of the others.
+    waiting: BTreeSet<usize>,
+    /// The others, while drives that join are waited for.
+    others: BTreeSet<usize>,
+}
+
 impl Membership {
-    /// Members after the record of this generation, which the first change replaces: so many are in use, and these of them
-    /// are there. A drive that begins empty is none of them until it is recorded.
+    /// Members at a mount, before its first record. No record that is known has a higher generation than this one. These
+    /// drives have a say in the next one, for which a quorum of them has to hold it.
     #[must_use]
-    pub fn new(generation: u64, there: Vec<bool>, members_in_use: usize) -> Membership {
+    pub fn new(generation: u64, voters: Vec<bool>, quorum: usize) -> Membership {
+        assert!(quorum > 0, "a record that nobody holds counts nothing");
         Membership {
             generation,
             version: 1,
             settled: 0,
-            settled_members: members_in_use,
-            settled_there: there,
+            voters,
+            quorum,
             job: None,
-            superblock: None,
             waiters: Vec::new(),
             frozen: false,
         }
@@ -89,8 +99,9 @@ impl Membership {
 
     /// A drive has recorded the job's version.
     pub fn recorded_by(&mut self, drive: usize) {
-        if let Some((_, waiting)) = &mut self.job {
-            waiting.remove(&drive);
+        if let Some(job) = &mut self.job {
+            job.waiting.remove(&drive);
+            job.others.remove(&drive);
         }
     }
 }
@@ -101,53 +112,84 @@ impl Shard {
         if self.membership.frozen {
             return;
         }
-        let there = self.drives.iter().zip(&self.membership.settled_there);
-        let in_use = there.filter(|(drive, there)| drive.up && **there).count();
-        if in_use == 0 || in_use * 2 < self.membership.settled_members {
+        let voters = self.drives.iter().zip(&self.membership.voters);
+        if voters.filter(|(drive, votes)| drive.up && **votes).count() < self.membership.quorum {
             self.membership.frozen = true;
             return self.refuse_all(effects);
         }
-        if let Some((version, waiting)) = &self.membership.job {
-            if !waiting.is_empty() {
-                return;
-            }
-            self.membership.settled = *version;
-            let recorded = self.membership.superblock.take().expect("a job has one");
-            self.membership.settled_there = recorded.members.iter().map(|member| member.in_use).collect();
-            self.membership.settled_members = recorded.members.iter().filter(|member| member.in_use).count();
-            self.membership.job = None;
-            let settled = self.membership.settled;
-            let waiters = std::mem::take(&mut self.membership.waiters);
-            for (version, operation) in waiters {
-                if version <= settled {
-                    self.advance(operation, effects);
-                } else {
-                    self.membership.waiters.push((version, operation));
-                }
-            }
-        }
+        self.go_on_recording(effects);
         // A drive that begins empty is empty before a record calls it a member.
         let may_record = self.membership.has_recorded() || !self.waits_for_resets();
-        if !self.membership.is_settled() && may_record {
+        if self.membership.job.is_none() && !self.membership.is_settled() && may_record {
             self.record(effects);
+        }
+    }
+
+    /// Goes on with the record that is being made, when those have written it that are waited for.
+    fn go_on_recording(&mut self, effects: &mut Effects) {
+        let Some(mut job) = self.membership.job.take_if(|job| job.waiting.is_empty()) else { return };
+        let joins =
+            |(member, drive): (&Member, &super::Drive)| member.standing == Standing::Joined && !drive.up;
+        if !job.others.is_empty() {
+            // One that joins and has failed does not know itself to be a member: the others hear nothing of it.
+            if !job.superblock.members.iter().zip(&self.drives).any(joins) {
+                job.waiting = std::mem::take(&mut job.others);
+                self.membership.job = Some(job);
+                self.write_record(effects);
+            }
+            return;
+        }
+        self.membership.settled = job.version;
+        self.membership.voters = job.superblock.members.iter().map(Member::is_in_use).collect();
+        self.membership.quorum = job.superblock.in_use().div_ceil(2);
+        let settled = self.membership.settled;
+        let waiters = std::mem::take(&mut self.membership.waiters);
+        for (version, operation) in waiters {
+            if version <= settled {
+                self.advance(operation, effects);
+            } else {
+                self.membership.waiters.push((version, operation));
+            }
         }
     }
 
     fn record(&mut self, effects: &mut Effects) {
         self.membership.generation += 1;
-        let member = |(uuid, drive): (&[u8; 16], &super::Drive)| Member { uuid: *uuid, in_use: drive.up };
-        self.membership.superblock = Some(Superblock {
+        let standing = |drive: usize| match (self.drives[drive].up, self.membership.voters[drive]) {
+            (false, _) => Standing::LeftOut,
+            (true, true) => Standing::Member,
+            (true, false) => Standing::Joined,
+        };
+        let uuids = (0..).zip(&self.identity.drives);
+        let member = |(drive, uuid): (usize, &[u8; 16])| {
+            let zones_lost = self.drives[drive].zones_lost;
+            Member { uuid: *uuid, standing: standing(drive), zones_lost }
+        };
+        let members: Vec<Member> = uuids.map(member).collect();
+        let all = |wanted: Standing| -> BTreeSet<usize> {
+            (0..members.len()).filter(|drive| members[*drive].standing == wanted).collect()
+        };
+        let (joining, others) = (all(Standing::Joined), all(Standing::Member));
+        assert!(others.len() >= self.membership.quorum, "a record that cannot count is not made");
+        let superblock = Superblock {
             cache: self.identity.cache,
             secret: self.identity.secret,
             generation: self.membership.generation,
             epoch: self.identity.epoch,
             wall: self.clocks.wall,
-            members: self.identity.drives.iter().zip(&self.drives).map(member).collect(),
+            quorum: u8::try_from(self.membership.quorum).expect("at most 32 members"),
+            members,
             cleared: self.cleared,
-        });
-        let up: BTreeSet<usize> = (0..self.drives.len()).filter(|drive| self.drives[*drive].up).collect();
-        self.membership.job = Some((self.membership.version, up.clone()));
-        for drive in up {
+        };
+        let (waiting, others) = if joining.is_empty() { (others, joining) } else { (joining, others) };
+        self.membership.job = Some(Job { version: self.membership.version, superblock, waiting, others });
+        self.write_record(effects);
+    }
+
+    /// Has the record written by those that are waited for.
+    fn write_record(&mut self, effects: &mut Effects) {
+        let job = self.membership.job.as_ref().expect("one is being made");
+        for drive in job.waiting.clone() {
             if self.drives[drive].log.end < self.drives[drive].capacity {
                 self.write_superblock(drive, effects);
                 continue;
@@ -162,7 +204,7 @@ impl Shard {
     /// Writes the superblock to the log of a drive, which has room.
     pub(super) fn write_superblock(&mut self, drive: usize, effects: &mut Effects) {
         let mut frame = self.take_frame();
-        let superblock = self.membership.superblock.as_ref().expect("a job is under way");
+        let superblock = &self.membership.job.as_ref().expect("a record is being made").superblock;
         superblock.encode(drive, &mut frame.data);
         let log = &mut self.drives[drive].log;
         let (zone, offset) = (log.zone, log.end);

@@ -1,6 +1,6 @@
 //! Acts of a run: what clients ask, and what goes wrong.
 
-use super::plan::Plan;
+use super::plan::{Plan, draw_object_mean};
 use crate::step::{At, Kind};
 use base::random::Random;
 
@@ -121,6 +121,13 @@ pub enum Act {
         /// The command.
         at: Moment,
     },
+    /// Before the next mount, one without this drive alone is tried, in which the power fails.
+    Try {
+        /// The drive.
+        without: usize,
+        /// When the power fails.
+        cut: Moment,
+    },
     /// A drive is missing from the next mount on.
     Away(usize),
     /// All drives are there from the next mount on, those that died, too.
@@ -169,6 +176,20 @@ pub enum Act {
         /// Reads.
         count: u32,
     },
+    /// A write of a drive lands in another place.
+    Miswrite {
+        /// The drive.
+        drive: usize,
+        /// The write.
+        at: Moment,
+    },
+    /// A zone of a drive is not there any more.
+    LoseZone {
+        /// The drive.
+        drive: usize,
+        /// The zone, counted behind the superblock log, over and over.
+        zone: u32,
+    },
     /// The next mount has an index for objects of this many bytes.
     Resize(u64),
 }
@@ -195,7 +216,7 @@ impl Weather {
             clears: random.chance(1, 3),
             updates: random.chance(1, 2),
             large: random.chance(1, 2),
-            media: if random.chance(1, 4) { 1 + random.below(4) } else { 0 },
+            media: if random.chance(1, 3) { 1 + random.below(6) } else { 0 },
             drives: random.chance(1, 3),
             resize: random.chance(1, 3),
             power: random.below(4),
@@ -248,9 +269,16 @@ fn draw_stop(plan: &Plan, weather: &Weather, random: &mut Random, acts: &mut Vec
             3 => acts.push(Act::Die { drive, at: Some(moment(random, &KINDS)) }),
             _ => {}
         }
+        while random.chance(1, 3) {
+            let cut = moment(random, &[Kind::Superblock, Kind::Superblock, Kind::Any, Kind::Reset]);
+            acts.push(Act::Try { without: random.index(plan.drives), cut });
+        }
     }
     if weather.resize && random.chance(1, 2) {
-        acts.push(Act::Resize(64 << random.below(7)));
+        acts.push(Act::Resize(draw_object_mean(random)));
+    }
+    if weather.clocks && random.chance(1, 2) {
+        acts.push(Act::SetClock(-i64::try_from(random.below(60)).expect("small")));
     }
     let power = weather.power > 0 && random.chance(2, 3);
     let cut = random.chance(1, 3).then(|| moment(random, &KINDS));
@@ -303,7 +331,10 @@ fn draw_fault(plan: &Plan, weather: &Weather, random: &mut Random) -> Act {
     match weather.media {
         1 => Act::Rot { drive, blocks },
         2 => Act::Spoil { drive, blocks },
-        _ => Act::Misread { drive, count },
+        3 => Act::Misread { drive, count },
+        4 => Act::Stale { drive, count },
+        5 => Act::Miswrite { drive, at: moment(random, &[Kind::Chunk, Kind::Log, Kind::Log]) },
+        _ => Act::LoseZone { drive, zone: count },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Clients: what they ask for, what the cache decides for them, and whether its answers are right.
 
 use super::act::{Change, Expiry, Filler, KEYS};
+use super::ledger::Since;
 use super::oracle::{full_key, name_of};
 use super::plan::VALUE_MAX;
 use super::world::World;
@@ -35,8 +36,8 @@ pub(super) struct Pending {
     pub begun: Vec<u64>,
     /// Latest wall time when it was asked.
     wall: u64,
-    /// Writes that came before it.
-    asked_after: u64,
+    /// When it was asked.
+    since: Since,
 }
 
 /// What the cache was told when it asked for a decision.
@@ -62,12 +63,6 @@ impl Desk {
         self.pending.clear();
         self.decided.clear();
         self.decisions.lock().expect("nobody panics with it").clear();
-    }
-
-    /// Keys that requests under way may change.
-    pub fn keys_in_change(&self) -> Vec<usize> {
-        let all = self.pending.values().filter(|pending| !matches!(pending.asked, Asked::Get));
-        all.map(|pending| pending.key).collect()
     }
 }
 
@@ -164,10 +159,8 @@ impl World {
         if matches!(asked, Asked::Set(_) | Asked::Remove(_) | Asked::Update(_)) {
             self.ledger.disturb(key);
         }
-        self.desk.pending.insert(
-            id,
-            Pending { key, asked, begun, wall: self.clock.latest, asked_after: self.ledger.writes },
-        );
+        let since = self.ledger.now(self.mounted().shard().counters());
+        self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest, since });
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
         self.volume().submit(now, wall, request);
@@ -256,7 +249,7 @@ impl World {
         let id = id.0;
         let pending = self.desk.pending.remove(&id);
         let pending = pending.ok_or_else(|| Failure::new(format!("request {id} is answered twice")))?;
-        let Pending { key, asked, ref begun, wall, asked_after } = pending;
+        let Pending { key, asked, ref begun, wall, since } = pending;
         self.tally.requests += 1;
         let told = |what, version| Told { what, id, key, version };
         if let Outcome::Refused(refusal) = outcome {
@@ -274,7 +267,7 @@ impl World {
             }
             (Asked::Set(version), Outcome::Stored) => {
                 self.note(&told("stored", version));
-                self.stored(key, version, asked_after);
+                self.stored(key, version, since);
             }
             (Asked::Remove(version), Outcome::Removed(was_there)) => {
                 self.note(&told("removed", version));
@@ -318,11 +311,10 @@ impl World {
         }
     }
 
-    fn stored(&mut self, key: usize, version: u64, asked_after: u64) {
+    fn stored(&mut self, key: usize, version: u64, since: Since) {
         self.oracle.acknowledge(key, version);
         self.ledger.touch(key);
-        let counters = *self.volume().shard().counters();
-        self.ledger.owe(key, (version, asked_after), &counters);
+        self.ledger.owe(key, version, since);
     }
 
     /// An object was shown to a client.
@@ -345,11 +337,7 @@ impl World {
             if !is_live {
                 self.ledger.touch(key);
             }
-            let changing = self.desk.keys_in_change();
-            let mates =
-                changing.into_iter().filter(|other| *other != key && self.ledger.are_mates(*other, key));
-            let is_disturbed = mates.count() > 0;
-            if is_live && !is_disturbed && self.ledger.is_owed(key, version, &counters) {
+            if is_live && !self.is_disturbed(key, wall) && self.ledger.is_owed(key, version, &counters) {
                 return Err(Failure::new(format!(
                     "key {key}: version {version} was forgotten without a cause"
                 )));
@@ -358,6 +346,17 @@ impl World {
         }
         self.oracle.missed(key, last, wall);
         Ok(())
+    }
+
+    /// True when a request under way may change a key that the index cannot tell from this one: a read does, of what has
+    /// expired.
+    fn is_disturbed(&self, key: usize, wall: u64) -> bool {
+        let changes = |pending: &Pending| match pending.asked {
+            Asked::Get => self.oracle.may_have_expired(pending.key, wall),
+            Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) | Asked::Clear(_) => true,
+        };
+        let others = self.desk.pending.values().filter(|pending| pending.key != key);
+        others.filter(|pending| changes(pending)).any(|pending| self.ledger.are_mates(pending.key, key))
     }
 
     fn updated(
@@ -379,7 +378,7 @@ impl World {
         }
         match (change, &decided.verdict) {
             (Kind::Kept, Verdict::Keep) => {}
-            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version, pending.asked_after),
+            (Kind::Stored, Verdict::Store(_)) => self.stored(key, version, pending.since),
             (Kind::Removed, Verdict::Remove) => {
                 self.oracle.acknowledge(key, version);
                 self.ledger.touch(key);

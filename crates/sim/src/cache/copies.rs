@@ -18,7 +18,10 @@ const TURNS_MAX: u32 = 10_000;
 pub(super) struct Read {
     /// Objects by key.
     pub objects: Vec<Option<Object>>,
+    /// Status before anything was read.
     pub status: Status,
+    /// Reading has removed what had expired, and with it perhaps what the index cannot tell from it.
+    pub has_removed: bool,
     /// What a check found wrong.
     pub problems: Vec<String>,
     /// The drives, after the mount.
@@ -55,7 +58,8 @@ impl World {
         }
         self.tally.copies += 1;
         let problems = findings.problems;
-        Ok(Some(Read { objects, status, problems, drives: volume.into_drives() }))
+        let has_removed = volume.status().counters.expired > 0;
+        Ok(Some(Read { objects, status, has_removed, problems, drives: volume.into_drives() }))
     }
 }
 

@@ -24,6 +24,13 @@ impl Marks {
     }
 }
 
+/// A moment: what was asked for then may be lost by what comes after it, answered or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Since {
+    writes: u64,
+    marks: Marks,
+}
+
 /// An object that is owed.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
@@ -40,7 +47,7 @@ pub(super) struct Ledger {
     idents: Vec<Ident>,
     owed: Vec<Option<Owed>>,
     /// Counts writes.
-    pub writes: u64,
+    writes: u64,
     /// Last write, by key, of one that the index cannot tell from it.
     disturbed: Vec<u64>,
 }
@@ -56,13 +63,19 @@ impl Ledger {
         self.idents = (0..KEYS).map(ident).collect();
     }
 
-    /// A version of a key was acknowledged that was asked for after so many writes; nothing has cost it yet, unless one
-    /// that the index cannot tell from it was written meanwhile: that hides it on the media.
-    pub fn owe(&mut self, key: usize, (version, asked_after): (u64, u64), counters: &Counters) {
-        if self.disturbed[key] > asked_after {
+    /// This moment.
+    pub fn now(&self, counters: &Counters) -> Since {
+        Since { writes: self.writes, marks: Marks::of(counters) }
+    }
+
+    /// A version of a key was acknowledged that was asked for at a moment. What costs objects costs it from then on: its
+    /// page may leave, and be lost with a drive, before the answer. One that the index cannot tell from it and that was
+    /// written meanwhile hides it on the media.
+    pub fn owe(&mut self, key: usize, version: u64, since: Since) {
+        if self.disturbed[key] > since.writes {
             return;
         }
-        self.owed[key] = Some(Owed { version, marks: Marks::of(counters), is_on_media: false });
+        self.owed[key] = Some(Owed { version, marks: since.marks, is_on_media: false });
     }
 
     /// A key may be changed: neither it nor what the index cannot tell from it is owed.

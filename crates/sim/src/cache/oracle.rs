@@ -121,6 +121,13 @@ impl Oracle {
         }
     }
 
+    /// True when something that may be there has expired at `wall`.
+    pub fn may_have_expired(&self, key: usize, wall: u64) -> bool {
+        let known = &self.keys[key];
+        let mut objects = known.versions.range(known.floor..).filter_map(|(_, object)| object.as_ref());
+        objects.any(|object| object.expires.is_some_and(|at| at.0 <= wall))
+    }
+
     /// True when an object may be there at `wall`.
     pub fn may_exist(&self, key: usize, wall: u64) -> bool {
         let known = &self.keys[key];

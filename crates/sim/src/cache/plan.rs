@@ -42,6 +42,11 @@ pub struct Plan {
     pub depth: usize,
 }
 
+/// Bytes of an object on the mean; with the most of them, the index is full with a dozen objects.
+pub(super) fn draw_object_mean(random: &mut Random) -> u64 {
+    64 << random.below(12)
+}
+
 impl Plan {
     /// Plan of a seed.
     #[must_use]
@@ -52,15 +57,14 @@ impl Plan {
             seed,
             drives: [1, 2, 2, 3, 3, 4][random.index(6)],
             zones: narrow(9 + random.below(6)),
-            zone_blocks: narrow(20 + random.below(14)),
-            // The first write of a journal zone has two blocks.
-            transfer_blocks: narrow(2 + random.below(8)),
+            zone_blocks: narrow(14 + random.below(20)),
+            transfer_blocks: narrow(1 + random.below(9)),
             is_volatile: random.chance(1, 2),
             latency_ns: 10_000 << random.below(8),
             tearing: if random.chance(1, 4) { Tearing::Holes } else { Tearing::Prefix },
             reorders: random.chance(2, 3),
             tag_bits: if random.chance(3, 5) { 3 } else { 12 },
-            object_mean: 64 << random.below(7),
+            object_mean: draw_object_mean(&mut random),
             batch_pages: narrow(1 + random.below(8)),
             memory_kib: [128, 512, 512][random.index(3)],
             depth: 1 + random.index(40),

@@ -83,6 +83,8 @@ impl World {
                 let (found, used) = (media.zone(zone), own.used);
                 let is_full = found.state == ZoneState::Full;
                 let is_right = match used {
+                    // Nobody has asked for it since it was lost.
+                    _ if found.state == ZoneState::Offline => true,
                     ZoneUse::Kept => true,
                     ZoneUse::Free => found.write_pointer == 0,
                     ZoneUse::Open | ZoneUse::Journal => is_full || found.write_pointer == own.end,
@@ -121,7 +123,8 @@ impl World {
         }
         let again = self.read_copy(first.drives, "a copy of it")?;
         let again = again.ok_or_else(|| Failure::new("a copy is refused the second time"))?;
-        if again.objects != first.objects && is_whole && again.status.counters.zones_evicted == 0 {
+        let has_cause = first.has_removed || again.status.counters.zones_evicted > 0;
+        if again.objects != first.objects && is_whole && !has_cause {
             return Err(Failure::new("a recovery that is repeated finds something else"));
         }
         for lost in present.iter().filter(|_| present.len() > 1) {

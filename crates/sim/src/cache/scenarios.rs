@@ -1,8 +1,9 @@
 //! Runs that were found by a seed once, or that a mistake asks for: each by name.
 
-use super::act::{Act, Change, Expiry, Filler};
+use super::act::{Act, Change, Expiry, Filler, Moment};
 use super::{Plan, Run};
 use crate::plan::Tearing;
+use crate::step::Kind;
 
 /// Cache of a scenario: two drives without a volatile cache, and little memory.
 fn plan() -> Plan {
@@ -55,5 +56,72 @@ pub fn all() -> Vec<(&'static str, Run)> {
                 acts: vec![count.clone(), Act::Rest, count.clone(), Act::Die { drive: 0, at: None }, count],
             },
         ),
+        ("highest-generation-of-a-cut-mount", highest_generation()),
+        ("joining-drive-cut-off", joining_drive()),
+        ("journal-of-single-blocks", single_blocks()),
+        ("journal-zone-offline", journal_offline()),
+        ("journal-zone-ends-elsewhere", journal_ends_elsewhere()),
     ]
+}
+
+fn store(key: usize) -> Act {
+    Act::Set { key, bytes: 100, filler: Filler::Dots, expiry: Expiry::Never }
+}
+
+fn stop() -> Act {
+    Act::Stop { power: false, cut: None }
+}
+
+/// Mounts of drives 0 and 1 that were cut short left the highest generation on drive 0 alone, while drives 1 and 2 went on
+/// without it and acknowledged.
+fn highest_generation() -> Run {
+    let cut = Act::Try { without: 2, cut: Moment { kind: Kind::Superblock, skip: 1 } };
+    let plan = Plan { drives: 3, reorders: false, ..plan() };
+    let before = vec![store(0), Act::Rest, cut.clone(), cut.clone(), cut, Act::Away(0), stop()];
+    let after = vec![store(0), Act::Remove(0), Act::Rest, Act::Back, stop(), Act::ReadAll];
+    Run { plan, acts: [before, after].concat() }
+}
+
+/// A drive that was taken in again was a member to the other one, and did not know it itself.
+fn joining_drive() -> Run {
+    let at = Moment { kind: Kind::Superblock, skip: 1 };
+    let acts = vec![
+        store(0),
+        Act::Rest,
+        Act::Die { drive: 1, at: None },
+        store(1),
+        Act::Rest,
+        Act::Stop { power: false, cut: Some(at) },
+        Act::ReadAll,
+    ];
+    Run { plan: Plan { reorders: false, ..plan() }, acts }
+}
+
+/// The first write of a journal zone was header and block in one command, which a drive may refuse.
+fn single_blocks() -> Run {
+    let acts = vec![store(0), Act::Rest, store(0), Act::Rest, stop(), Act::ReadAll];
+    Run { plan: Plan { transfer_blocks: 1, ..plan() }, acts }
+}
+
+/// The journal zone goes offline, and with it what hides a removed object.
+fn journal_offline() -> Run {
+    let acts = vec![
+        store(0),
+        Act::Rest,
+        Act::Remove(0),
+        Act::Rest,
+        Act::LoseZone { drive: 0, zone: 1 },
+        stop(),
+        Act::ReadAll,
+    ];
+    Run { plan: Plan { drives: 1, ..plan() }, acts }
+}
+
+/// The last block of a journal zone lands elsewhere, and the zone looks as if it had been finished before.
+fn journal_ends_elsewhere() -> Run {
+    let mut acts = vec![store(0), Act::Rest];
+    (0..12).for_each(|_| acts.extend([store(0), Act::Rest]));
+    acts.push(Act::Miswrite { drive: 0, at: Moment { kind: Kind::Log, skip: 0 } });
+    acts.extend([Act::Remove(0), Act::Drain, stop(), Act::ReadAll]);
+    Run { plan: Plan { drives: 1, zone_blocks: 14, ..plan() }, acts }
 }

@@ -8,6 +8,7 @@ use super::oracle::Oracle;
 use super::plan::Plan;
 use crate::acted::Outcome;
 use crate::drive::Drive;
+use crate::plan::Latency;
 use crate::power::{Blow, Power};
 use crate::rack::{Rack, SharedRack};
 use crate::tally::Failure;
@@ -20,7 +21,7 @@ use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::hash::Hash;
-use zone::device::ZonedDevice;
+use zone::device::{ZoneState, ZonedDevice};
 use zone::drives::DriveSet;
 
 /// Identity of the cache.
@@ -42,8 +43,10 @@ pub(super) struct Clock {
     pub now: Instant,
     /// Milliseconds by which the wall clock was set.
     set: i64,
-    /// Latest wall time that the cache was told in this life.
+    /// Latest wall time that the cache was told in this life, or knew when it began.
     pub latest: u64,
+    /// Wall time that the record of the last mount holds: no life begins before it.
+    recorded: u64,
     /// Latest wall time that it was told in any life, and may know from the media.
     pub ever: u64,
 }
@@ -69,10 +72,14 @@ pub(super) struct Bays {
     away: BTreeSet<usize>,
     /// Exchanged for an empty one at the next mount.
     blank: BTreeSet<usize>,
+    /// Mounts to be tried before the next one: without a drive, and cut short.
+    tries: Vec<(usize, Moment)>,
     /// Drives that were told to fail, or missed a mount, since all were there: the others may go on without them.
     pub blamed: BTreeSet<usize>,
     /// Drives whose media were damaged.
     pub spoilt: BTreeSet<usize>,
+    /// A drive was exchanged for an empty one, or damaged: what it knew of the members may be lost.
+    has_lost: bool,
 }
 
 /// See the module.
@@ -96,14 +103,14 @@ impl World {
     pub fn new(plan: &Plan) -> Result<World, Failure> {
         let latency = plan.latency();
         let uuid = |drive: usize| [u8::try_from(drive + 1).expect("few drives"); 16];
-        let new = |drive| Drive::with_manner(&plan.manner(&latency), plan.geometry(), uuid(drive), drive);
+        let new = |drive| new_drive(plan, &latency, uuid(drive), drive);
         let drives = (0..plan.drives).map(new).collect();
         let rack = Rack { drives, power: Power::in_recovery(), trace: Trace::new(Keep::Nothing) };
         let mut world = World {
             plan: plan.clone(),
             rack: SharedRack::new(rack),
             volume: None,
-            clock: Clock { now: Instant(0), set: 0, latest: 0, ever: 0 },
+            clock: Clock { now: Instant(0), set: 0, latest: 0, recorded: 0, ever: 0 },
             bays: Bays::default(),
             oracle: Oracle::new(),
             ledger: Ledger::new(SECRET),
@@ -175,6 +182,7 @@ impl World {
                 self.spares_caches = !power;
                 self.rack.lock().power.arm(at.at(), None, Blow::PowerOff);
             }
+            Act::Try { without, cut } => self.bays.tries.push((without, cut)),
             Act::Away(drive) => self.lose(drive, |bays| &mut bays.away),
             Act::Blank(drive) => self.lose(drive, |bays| &mut bays.blank),
             Act::Back => {
@@ -215,6 +223,8 @@ impl World {
         | Act::Rot { drive, .. }
         | Act::Spoil { drive, .. }
         | Act::Misread { drive, .. }
+        | Act::Miswrite { drive, .. }
+        | Act::LoseZone { drive, .. }
         | Act::Stale { drive, .. }) = *act
         else {
             unreachable!("other acts were done")
@@ -241,12 +251,20 @@ impl World {
                 drives[drive].faults.unreadable.extend(hit);
             }
             Act::Misread { count, .. } => drives[drive].faults.misreads += count,
-            _ => drives[drive].faults.stale_reads += u32::from(matches!(act, Act::Stale { .. })),
+            Act::Miswrite { at, .. } => power.arm(at.at(), Some(drive), Blow::Miswrite),
+            Act::LoseZone { zone, .. } => {
+                let zones = self.plan.zones - ::cache::format::SUPERBLOCK_ZONES;
+                let zone = ZoneIndex(::cache::format::SUPERBLOCK_ZONES + zone % zones);
+                drives[drive].media_mut().fail_zone(zone, ZoneState::Offline);
+            }
+            Act::Stale { count, .. } => drives[drive].faults.stale_reads += count,
+            _ => unreachable!("other acts were done"),
         }
         match act {
             Act::Die { .. } | Act::WriteFault { .. } => self.bays.blamed.insert(drive),
             _ => self.bays.spoilt.insert(drive),
         };
+        self.bays.has_lost |= !self.bays.spoilt.is_empty();
     }
 
     /// True when so many drives may have failed that the cache has to freeze, or refuse.
@@ -387,14 +405,12 @@ impl World {
     /// Mounts the cache, with the power failing on the way; false when it is refused, as it may be.
     fn mount(&mut self, mut cut: Option<Moment>) -> Result<bool, Failure> {
         self.exchange();
+        for (without, cut) in std::mem::take(&mut self.bays.tries) {
+            self.try_without(without, cut);
+        }
         for _ in 0..MOUNTS_MAX {
             let result = self.try_mount(cut);
-            let is_cut = {
-                let mut rack = self.rack.lock();
-                rack.power.recovering = false;
-                rack.power.is_off()
-            };
-            if is_cut {
+            if self.rack.lock().power.is_off() {
                 // What it has hidden is not told by the next one.
                 self.ledger.forgive_all();
                 cut = None;
@@ -427,10 +443,10 @@ impl World {
         let mut rack = self.rack.lock();
         for drive in blank {
             let uuid = [u8::try_from(drive + 101).expect("few drives"); 16];
-            let manner = self.plan.manner(&latency);
-            rack.drives[drive] = Drive::with_manner(&manner, self.plan.geometry(), uuid, drive);
+            rack.drives[drive] = new_drive(&self.plan, &latency, uuid, drive);
             rack.power.disarm(drive);
             self.bays.blamed.insert(drive);
+            self.bays.has_lost = true;
         }
         self.bays.blamed.extend(&self.bays.away);
         for (number, drive) in rack.drives.iter_mut().enumerate() {
@@ -438,6 +454,19 @@ impl World {
                 drive.be_alive();
             }
         }
+    }
+
+    /// A mount without a drive that no client ever hears of.
+    fn try_without(&mut self, without: usize, cut: Moment) {
+        if self.plan.drives == 1 || without >= self.plan.drives {
+            return;
+        }
+        let away = std::mem::replace(&mut self.bays.away, BTreeSet::from([without]));
+        self.ledger.forgive_all();
+        self.bays.blamed.insert(without);
+        drop(self.try_mount(Some(cut)));
+        self.bays.away = away;
+        self.go_dark(true);
     }
 
     fn try_mount(&mut self, cut: Option<Moment>) -> Result<CacheVolume, MountError> {
@@ -450,11 +479,14 @@ impl World {
             }
         }
         let wall = self.clock.wall();
-        mount(self.drive_set(), self.clock.now, WallMillis(wall), self.plan.options())
+        let result = mount(self.drive_set(), self.clock.now, WallMillis(wall), self.plan.options());
+        self.rack.lock().power.recovering = false;
+        result
     }
 
     fn begin(&mut self, volume: CacheVolume) {
-        self.clock.latest = self.clock.wall();
+        self.clock.latest = self.clock.wall().max(self.clock.recorded);
+        self.clock.recorded = self.clock.latest;
         self.clock.ever = self.clock.ever.max(self.clock.latest);
         self.ledger.learn(volume.shard().index().shape());
         let status = volume.status();
@@ -477,10 +509,20 @@ impl World {
                 self.rack.lock().drives.iter_mut().for_each(Drive::be_alive);
                 Ok(true)
             }
+            MountError::NoMajority { .. } if !self.bays.has_lost => {
+                Err(Failure::new(format!("all drives are there, and the mount is refused: {error}")))
+            }
             _ if self.may_freeze() => Ok(false),
             error => Err(Failure::new(format!("the mount is refused: {error}"))),
         }
     }
+}
+
+/// A drive in a place, empty. It remembers what zones held before they were reset, for reads that are stale.
+fn new_drive(plan: &Plan, latency: &Latency, uuid: [u8; 16], place: usize) -> Drive {
+    let mut drive = Drive::with_manner(&plan.manner(latency), plan.geometry(), uuid, place);
+    drive.remember_resets();
+    drive
 }
 
 /// Blocks of a drive that were written, outside of the superblock log.

@@ -160,6 +160,7 @@ fn try_one(about: &About, options: &Options) -> Verdict {
         World::Log => search(about, options),
         World::InPlace => acted::search::<sim::inplace::Run>(about.name, options),
         World::Conventional => acted::search::<sim::conventional::Run>(about.name, options),
+        World::Cache => acted::search::<sim::cache::Run>(about.name, options),
     };
     choose(None);
     let (found_by, failure) = found.map_or((None, String::new()), |(by, failure)| (Some(by), failure.what));

@@ -29,6 +29,8 @@ pub enum World {
     InPlace,
     /// That of conventional drives.
     Conventional,
+    /// That of the cache.
+    Cache,
 }
 
 /// All of them.

@@ -1,0 +1,38 @@
+//! Runs of the cache.
+
+#![allow(clippy::unwrap_used)]
+
+use sim::acted::Acted;
+use sim::cache::Run;
+
+#[test]
+fn scenarios_pass() {
+    sim::catch_panics();
+    for (name, scenario) in Run::scenarios() {
+        let outcome = scenario.run();
+        assert!(outcome.failure.is_none(), "{name}: {:?}", outcome.failure);
+        assert!(outcome.tally.requests > 0, "{name} asks something");
+    }
+}
+
+#[test]
+fn seeds_pass_and_do_what_they_are_for() {
+    sim::catch_panics();
+    let (mut hits, mut owed, mut crashes, mut checks, mut evictions, mut faults) = (0, 0, 0, 0, 0, 0);
+    for seed in 0..300 {
+        let drawn = Run::draw(seed);
+        let outcome = drawn.run();
+        if let Some((index, failure)) = &outcome.failure {
+            panic!("seed {seed}, act {index}: {}\n{:?}", failure.what, drawn.plan);
+        }
+        assert_eq!(outcome.hash, drawn.run().hash, "seed {seed} is the same twice");
+        hits += outcome.tally.hits;
+        owed += outcome.tally.owed_found;
+        crashes += outcome.tally.crashes;
+        checks += outcome.tally.checks;
+        evictions += outcome.tally.evictions;
+        faults += outcome.tally.faults;
+    }
+    assert!(hits > 20_000 && owed > 15_000 && crashes > 1_000 && checks > 500);
+    assert!(evictions > 150 && faults > 250);
+}
