@@ -126,7 +126,8 @@ impl World {
                     let is_bad = self.disks.iter().any(|disk| disk.is_blemished(sector..sector + 8));
                     let has_cause = is_bad
                         || self.doubts.spoiled.contains_key(&row)
-                        || self.blemishes.ruined.contains_key(&row);
+                        || self.blemishes.ruined.contains_key(&row)
+                        || self.was_torn(row);
                     if !has_cause {
                         return Err(Failure::new(format!("row {row} is listed as bad without cause")));
                     }

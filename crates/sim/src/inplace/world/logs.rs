@@ -14,6 +14,8 @@ pub(super) struct Torn {
     in_flight: BTreeSet<u64>,
     /// Blocks that may be unreadable, with the writes that were done by then.
     blocks: BTreeMap<u64, u64>,
+    /// Rows that ever had such a block: what cannot be rebuilt may be listed as bad.
+    rows: BTreeSet<u64>,
 }
 
 impl World {
@@ -30,6 +32,11 @@ impl World {
     pub(super) fn is_torn(&self, lba: u64, done: Option<u64>) -> bool {
         let since = self.torn.blocks.get(&lba);
         since.is_some_and(|since| done.is_none_or(|done| done == *since))
+    }
+
+    /// True when a row ever had a block that may be unreadable.
+    pub(super) fn was_torn(&self, row: u64) -> bool {
+        self.torn.rows.contains(&row)
     }
 
     /// The power is about to fail.
@@ -58,6 +65,7 @@ impl World {
             let spoiled = self.doubts.spoiled.get(&self.row_of(*lba));
             if missing.contains(&member) || spoiled.is_some_and(|members| members.contains(&member)) {
                 self.torn.blocks.insert(*lba, self.oracle.done(*lba));
+                self.torn.rows.insert(self.row_of(*lba));
             }
         }
     }

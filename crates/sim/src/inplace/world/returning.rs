@@ -65,7 +65,7 @@ impl World {
     fn judge_device(&self, found: &Member, refused: &CannotReturn) -> Result<(), Failure> {
         let superblock = found.superblock();
         let is_right = match refused {
-            CannotReturn::NoBitmap => self.plan.policy == Policy::Resync,
+            CannotReturn::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
             CannotReturn::Rebuilt(_) => {
                 superblock.has(feature::RECOVERY_OFFSET) && !superblock.has(feature::RECOVERY_BITMAP)
             }
@@ -87,7 +87,7 @@ impl World {
         let is_right = match refused {
             ReturnRefused::Role(AddRefused::Broken) => status.is_broken,
             ReturnRefused::Role(AddRefused::Present(_)) => !status.missing.contains(&role),
-            ReturnRefused::NoBitmap => self.plan.policy == Policy::Resync,
+            ReturnRefused::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
             ReturnRefused::TooOld(own, cleared) => own == events && own < cleared && !has_left,
             ReturnRefused::TooNew(own, _) => own == events && own > newest && !has_left,
             ReturnRefused::Role(_) => false,
