@@ -114,13 +114,23 @@ pub struct BadBlocks {
     writing: PieceSet,
     /// Members whose logs count: feature 8 is, or is about to be, on their superblocks.
     counting: PieceSet,
+    /// Nothing is listed.
+    is_unused: bool,
 }
 
 impl BadBlocks {
+    /// Lists that take nothing: with a partial parity log, which is applied to what members return, a write that fails fails its
+    /// member.
+    #[must_use]
+    pub fn unused() -> BadBlocks {
+        BadBlocks { is_unused: true, ..BadBlocks::default() }
+    }
+
     /// A member comes with the entries of its log.
     pub fn set_member(&mut self, role: usize, entries: Vec<Entry>, superblock: &Superblock) {
         let place = superblock.device.bad_blocks;
-        let has_log = superblock.bad_block_place().is_some()
+        let has_log = !self.is_unused
+            && superblock.bad_block_place().is_some()
             && place.shift == 0
             && usize::from(place.sectors) * 512 == PAGE_BYTES;
         self.forget(role);

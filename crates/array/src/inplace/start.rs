@@ -60,6 +60,8 @@ pub enum NotServed {
     PplRoom(String, u64),
     /// Partial parity log with a generation that cannot be counted on.
     PplGeneration(u64),
+    /// Member that lists bad blocks, beside a partial parity log.
+    PplBadBlocks(String),
     /// Journal.
     Journal,
     /// Copy in the making of a member that still works.
@@ -88,6 +90,11 @@ impl fmt::Display for NotServed {
                 f,
                 "a header of the partial parity log has generation {generation}, which no array comes to: it is damaged. \
                  Assembled with mdadm and stopped, the array gets new ones"
+            ),
+            NotServed::PplBadBlocks(member) => write!(
+                f,
+                "{member} lists bad blocks, which are not served here beside a partial parity log: \
+                 `mdadm --grow --consistency-policy=resync` takes the log away"
             ),
             NotServed::Journal => {
                 f.write_str("the array has a journal, which is not written here yet: assemble it with mdadm")
@@ -133,6 +140,9 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
             Part::Journal | Part::Spare | Part::Stale => continue,
         }
         let has_entries = member.bad_blocks.as_ref().is_ok_and(|entries| !entries.is_empty());
+        if has_entries && assembly.policy() == Policy::Ppl {
+            return Err(NotServed::PplBadBlocks(member.name.clone()));
+        }
         if has_entries && member.superblock().device.bad_blocks.shift != 0 {
             return Err(NotServed::BadBlocks(member.name.clone()));
         }
@@ -284,7 +294,7 @@ pub fn start_recovered(
     if let Some(pages) = &mut pages {
         found.iter().filter_map(|(_, member)| own_bits(member)).for_each(|bits| pages.note_member(&bits));
     }
-    let mut bad_blocks = BadBlocks::default();
+    let mut bad_blocks = if has_logs { BadBlocks::unused() } else { BadBlocks::default() };
     for (role, member) in &found {
         let entries = member.bad_blocks.clone().expect("members that were judged");
         bad_blocks.set_member(role.index(), entries, member.superblock());

@@ -157,6 +157,10 @@ impl World {
         if self.data_offset == 0 && row < 2 {
             return;
         }
+        // With a log, a write that fails fails its member.
+        if is_scar && self.has_logs() {
+            return;
+        }
         let lost = self.doubts.spoiled.entry(row).or_default();
         let all = lost.iter().chain(&self.gone).chain([&member]).collect::<BTreeSet<_>>().len();
         if all > self.plan.parities() || self.doubts.is_resyncing || self.doubts.all {
