@@ -76,10 +76,28 @@ fn logs_are_for_raid_5_alone() {
     }
 }
 
+/// Reads block by block. A block that is in doubt is an error, and is there again once it is written; how many there were.
+fn read_and_heal(server: &Server, content: &[u8]) -> usize {
+    let mut client = server.client();
+    let mut in_doubt = 0;
+    for (block, expected) in content.chunks(4096).enumerate() {
+        let offset = (block * 4096).try_into().unwrap();
+        match client.read(offset, 4096) {
+            Ok(read) => assert!(read == expected, "block {block} is as md returned it"),
+            Err(_) => {
+                in_doubt += 1;
+                client.write(offset, expected).unwrap();
+                assert!(client.read(offset, 4096).unwrap() == expected, "block {block} was written");
+            }
+        }
+    }
+    in_doubt
+}
+
 #[test]
 fn logs_that_md_wrote_are_applied_and_gone_on_with() {
     for (array, without) in
-        [("r5-ppl-clean", None), ("r5-ppl-crash", None), ("r5-ppl-crash", Some(1)), ("r5-ppl-crash", Some(2))]
+        [("r5-ppl-clean", None), ("r5-ppl-crash", None), ("r5-ppl-crash", Some(1)), ("r5-ppl-crash", Some(3))]
     {
         let scratch = Scratch::new("md-ppl-golden");
         let mut members: Vec<PathBuf> = Vec::new();
@@ -87,14 +105,19 @@ fn logs_that_md_wrote_are_applied_and_gone_on_with() {
             members.push(scratch.join(&name));
             std::fs::write(members.last().unwrap(), bytes).unwrap();
         }
-        let lost = without.map(|index: usize| members.remove(index));
         let paths: Vec<&Path> = members.iter().map(PathBuf::as_path).collect();
         let content = volume(&scratch, "before", &paths);
+        let lost = without.map(|index: usize| members.remove(index));
         let dir = scratch.join("a");
         let made = run_for(SOON, zoneweave().args(["md", "assemble", "--run"]).arg(&dir).args(&members));
         assert_eq!(made.code(), Some(if lost.is_some() { 3 } else { 0 }), "{array}: {made}");
         let server = Server::serve_degraded(&dir);
-        assert!(read_all(&server, content.len()) == content, "{array} without {lost:?}: as md returns it");
+        // Of the writes in flight one changed several blocks of rows, and one of those was on the member.
+        let in_doubt = read_and_heal(&server, &content);
+        assert!(
+            if lost.is_some() { (1..=8).contains(&in_doubt) } else { in_doubt == 0 },
+            "{in_doubt} blocks"
+        );
         assert!(status(&dir)["resync"].is_null(), "{array}: a resync");
         let content = write_here_and_there(&server, 5, content);
         server.kill_9();

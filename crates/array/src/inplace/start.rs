@@ -23,7 +23,7 @@ use block::md::ppl;
 use block::md::ppl::verdict::unsynced_from;
 use block::md::reader::ROW_SECTORS;
 use block::md::recovered::Recovered;
-use block::md::superblock::{SUPERBLOCK_SECTORS, Superblock, feature};
+use block::md::superblock::{SUPERBLOCK_SECTORS, Shape, Superblock, feature};
 use block::md::{MEMBERS_MAX, Role, Uuid};
 use std::fmt;
 use std::ops::Range;
@@ -218,6 +218,12 @@ fn newcomer(superblock: &Superblock, pages: Option<&Pages>, rows: u64) -> Option
     })
 }
 
+/// Map of a shape, where it can be served.
+fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
+    let strip_rows_max = if has_logs { logs::STRIP_ROWS_MAX } else { STRIP_ROWS_MAX };
+    Map::with_strips(Geometry::of(shape)?, strip_rows_max)
+}
+
 /// Largest generation that headers go on from.
 const GENERATION_MAX: u64 = u64::MAX / 2;
 
@@ -263,10 +269,7 @@ pub fn start_recovered(
     let found = members_of(assembly)?;
     let newest = assembly.superblock();
     let has_logs = assembly.policy() == Policy::Ppl;
-    let strip_rows_max = if has_logs { logs::STRIP_ROWS_MAX } else { STRIP_ROWS_MAX };
-    let geometry = Geometry::of(&newest.shape);
-    let map = geometry.and_then(|geometry| Map::with_strips(geometry, strip_rows_max));
-    let map = map.ok_or(NotServed::Shape)?;
+    let map = map_of(&newest.shape, has_logs).ok_or(NotServed::Shape)?;
     let roles = usize::from(map.geometry().members());
     assert!(tuning.strip_frames >= 2 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
     let mut superblocks: Vec<Option<Superblock>> = vec![None; roles];

@@ -23,6 +23,9 @@ pub const ROW_SECTORS: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row(pub u64);
 
+/// Member's piece of a row with its content.
+pub type Piece = (Role, Row, Box<Block>);
+
 /// Reason why a block cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
@@ -173,7 +176,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
 
     /// Pieces of members that a log has otherwise than they have them themselves, and rows that it leaves in doubt.
     #[must_use]
-    pub fn recovered(&self) -> (Vec<(Role, Row, Box<Block>)>, Vec<Row>) {
+    pub fn recovered(&self) -> (Vec<Piece>, Vec<Row>) {
         let is_otherwise = |(member, row): &(Role, Row), piece: &Block| {
             let mut own = [0; BLOCK_BYTES];
             let slot = self.slots[member.index()].as_ref();

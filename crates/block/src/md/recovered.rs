@@ -1,15 +1,14 @@
 //! What the partial parity log of a dirty array says: for a server, which writes it to the members before it writes anything else.
 
 use super::assembly::{Assembly, Part, Policy};
-use super::reader::{Reader, Row};
-use super::{Media, ReadFailed, Role, ppl};
-use base::xor::Block;
+use super::reader::{Piece, Reader, Row};
+use super::{Media, ReadFailed, ppl};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// Pieces that members get, where they differ from what they hold.
-    pub pieces: Vec<(Role, Row, Box<Block>)>,
+    pub pieces: Vec<Piece>,
     /// Rows of which a missing piece cannot be decoded: several of their blocks were in flight, and one of them was on it.
     pub in_doubt: Vec<Row>,
     /// Largest generation of any header, whether or not it counts: the next one has to be larger.

@@ -43,136 +43,105 @@ fn meeting() -> Vec<Act> {
     ]
 }
 
+/// A write of a member fails, and the power with it: where the failure is on no superblock, the member is believed again.
+fn failing(step: u64) -> Vec<Act> {
+    let member = usize::try_from(step % 4).expect("0 to 3");
+    let first = [write(0, 48), Act::Drain, write(step % 12, 2), events(3), Act::WriteFault(member)];
+    let second =
+        [write(0, 2), write(24, 2), write(13, 1), write(37, 2), events(1 + step / 4 % 24), Act::Crash];
+    let heal = [Act::Drain, Act::Add(member), Act::Rebuild, Act::Stop, Act::ReadAll];
+    first.into_iter().chain(second).chain(heal).collect()
+}
+
+/// A member is new, and the power fails before a stop.
+fn joining(step: u64) -> Vec<Act> {
+    let first = [write(0, 48), Act::Drain, Act::Fail(1), Act::Drain, Act::Add(1), Act::Rebuild];
+    first.into_iter().chain(meeting()).chain([events(1 + step), Act::Crash, Act::Stop]).collect()
+}
+
+/// Blocks are read before the replay has settled their rows; then the power fails again, and a member is lost.
+fn read_early(step: u64) -> Vec<Act> {
+    let member = usize::try_from(step % 2).expect("0 or 1");
+    let first = [write(0, 5), write(3, 1), events(1 + step / 2), Act::Crash];
+    let second = [Act::Read { lba: 0, blocks: 6 }, Act::Wait { nanos: 900_000, events: 1 + step % 5 }];
+    let heal = [Act::ReadAll, write(0, 16), Act::Drain, Act::Add(member), Act::Rebuild, Act::Stop];
+    first.into_iter().chain(second).chain([Act::Die(member), Act::Crash]).chain(heal).collect()
+}
+
+/// A block in flight cannot be read after a crash, and what was rewritten is lost by another.
+fn unreadable(step: u64) -> Vec<Act> {
+    let first =
+        [write(0, 8), events(10 + step), Act::Spoil { member: 0, row: 1 }, Act::Spoil { member: 1, row: 0 }];
+    let second = [Act::Crash, Act::ReadAll, Act::Stop, write(0, 12), Act::Drain];
+    first.into_iter().chain(second).collect()
+}
+
+/// Rows are in doubt over more than one crash.
+fn in_doubt(step: u64) -> Vec<Act> {
+    let lost = [events(8 + step), Act::Die(1), Act::Crash];
+    let second = [
+        write(24, 2),
+        write(30, 1),
+        write(36, 1),
+        Act::Drain,
+        Act::Crash,
+        Act::ReadAll,
+        Act::Stop,
+        Act::ReadAll,
+    ];
+    let heal = [write(0, 48), Act::Drain, Act::Add(1), Act::Rebuild, Act::Stop];
+    meeting().into_iter().chain(lost).chain(second).chain(heal).collect()
+}
+
+fn again(count: u64, acts: impl Fn(u64) -> Vec<Act>) -> Vec<Act> {
+    (0..count).flat_map(acts).collect()
+}
+
 /// All of them.
 pub fn all() -> Vec<(&'static str, Run)> {
-    let trims =
-        [write(0, 48), Act::Drain, write(3, 2), events(9), Act::Trim { lba: 0, blocks: 24, durable: false }];
-    // A failure that is on no superblock: the member is believed again after the crash.
-    let fails = |step: u64| {
-        let member = usize::try_from(step % 4).expect("0 to 3");
-        let heal = [Act::Drain, Act::Add(member), Act::Rebuild, Act::Stop, Act::ReadAll];
-        meeting()
-            .into_iter()
-            .chain([Act::WriteFault(member)])
-            .chain(meeting())
-            .chain([events(1 + step), Act::Crash])
-            .chain(heal)
-    };
+    of_crashes().into_iter().chain(of_members()).collect()
+}
+
+/// What is in flight at a crash.
+fn of_crashes() -> Vec<(&'static str, Run)> {
+    let trim = Act::Trim { lba: 0, blocks: 24, durable: false };
+    let trims = [write(0, 48), Act::Drain, write(3, 2), events(9), trim];
     let on_disks = |latency: u64, acts: Vec<Act>| Run { plan: Plan { latency, ..logged(600) }, acts };
+    let many = [meeting(), meeting(), meeting(), meeting()].concat();
+    let is_new = Plan { is_clean: false, rate: Some(1 << 20), ..logged(600) };
+    let first =
+        vec![write(0, 4), Act::Drain, Act::Crash, Act::Resync, Act::Stop, write(9, 9), events(9), Act::Crash];
     vec![
         ("logs-of-writes-that-are-cut-off", on_disks(200_000, cut_off(&meeting(), 60))),
-        (
-            "logs-in-a-ring-that-is-full-soon",
-            Run {
-                plan: logged(528),
-                acts: cut_off(&[meeting(), meeting(), meeting(), meeting()].concat(), 60),
-            },
-        ),
+        ("logs-in-a-ring-that-is-full-soon", Run { plan: logged(528), acts: cut_off(&many, 60) }),
         ("logs-without-a-ring", Run { plan: logged(144), acts: cut_off(&meeting(), 40) }),
         (
             "logs-without-a-cache",
             Run { plan: Plan { is_volatile: false, ..logged(600) }, acts: cut_off(&meeting(), 60) },
         ),
         ("logs-of-trims-that-are-cut-off", Run { plan: logged(600), acts: cut_off(&trims, 40) }),
+        ("logs-of-an-array-that-was-never-in-sync", Run { plan: is_new, acts: first }),
+        // Other sectors of the block were older than its parity, and a rewrite was lost in the cache.
+        ("logs-and-a-block-that-cannot-be-read", on_disks(320_000, again(40, unreadable))),
+    ]
+}
+
+/// Members that are lost, fail and join.
+fn of_members() -> Vec<(&'static str, Run)> {
+    let on_disks = |latency: u64, acts: Vec<Act>| Run { plan: Plan { latency, ..logged(600) }, acts };
+    let uncached = Plan { is_volatile: false, ..logged(280) };
+    let mirror = Plan { members: 2, latency: 320_000, ..logged(280) };
+    vec![
         ("logs-and-a-member-lost-in-the-crash", on_disks(100_000, cut_off_without(1, &meeting(), 40))),
         (
             "logs-and-the-other-member-lost-without-a-cache",
-            Run {
-                plan: Plan { is_volatile: false, ..logged(280) },
-                acts: cut_off_without(2, &meeting(), 40),
-            },
+            Run { plan: uncached.clone(), acts: cut_off_without(2, &meeting(), 40) },
         ),
-        // What nobody flushed may be read once, and then has to stay.
-        (
-            "logs-and-reads-before-the-replay-is-through",
-            on_disks(
-                800_000,
-                (0..30)
-                    .flat_map(|step| {
-                        meeting().into_iter().chain([
-                            events(4 + step),
-                            Act::Crash,
-                            Act::Read { lba: 0, blocks: 8 },
-                            Act::Wait { nanos: 600_000, events: 3 },
-                            Act::Die(usize::try_from(step % 4).expect("0 to 3")),
-                            Act::Crash,
-                            Act::ReadAll,
-                            write(0, 48),
-                            Act::Drain,
-                            Act::Add(usize::try_from(step % 4).expect("0 to 3")),
-                            Act::Rebuild,
-                            Act::Stop,
-                        ])
-                    })
-                    .collect(),
-            ),
-        ),
-        (
-            "logs-and-rows-in-doubt-over-a-second-crash",
-            Run {
-                plan: logged(600),
-                acts: (0..12)
-                    .flat_map(|step| {
-                        meeting().into_iter().chain([
-                            events(8 + step),
-                            Act::Die(1),
-                            Act::Crash,
-                            write(24, 2),
-                            write(30, 1),
-                            write(36, 1),
-                            Act::Drain,
-                            Act::Crash,
-                            Act::ReadAll,
-                            Act::Stop,
-                            Act::ReadAll,
-                            write(0, 48),
-                            Act::Drain,
-                            Act::Add(1),
-                            Act::Rebuild,
-                            Act::Stop,
-                        ])
-                    })
-                    .collect(),
-            },
-        ),
-        // Other sectors of the block were older than its parity, and a rewrite was lost in the cache.
-        (
-            "logs-and-a-block-that-cannot-be-read",
-            Run {
-                plan: Plan { latency: 320_000, ..logged(600) },
-                acts: (0..24)
-                    .flat_map(|step| {
-                        [
-                            write(0, 8),
-                            events(10 + step),
-                            Act::Spoil { member: 0, row: 1 },
-                            Act::Spoil { member: 1, row: 0 },
-                            Act::Crash,
-                            Act::ReadAll,
-                            Act::Stop,
-                            write(0, 12),
-                            Act::Drain,
-                        ]
-                    })
-                    .collect(),
-            },
-        ),
-        (
-            "logs-of-an-array-that-was-never-in-sync",
-            Run {
-                plan: Plan { is_clean: false, rate: Some(1 << 20), ..logged(600) },
-                acts: vec![
-                    write(0, 4),
-                    Act::Drain,
-                    Act::Crash,
-                    Act::Resync,
-                    Act::Stop,
-                    write(9, 9),
-                    events(9),
-                    Act::Crash,
-                ],
-            },
-        ),
-        ("logs-and-failures-that-nobody-recorded", on_disks(300_000, (0..40).flat_map(fails).collect())),
+        // What was read before a replay is through has to stay.
+        ("logs-and-reads-before-the-replay-is-through", Run { plan: mirror, acts: again(60, read_early) }),
+        ("logs-and-rows-in-doubt-over-a-second-crash", on_disks(50_000, again(12, in_doubt))),
+        ("logs-and-failures-that-nobody-recorded", on_disks(300_000, again(96, failing))),
+        ("logs-and-failures-without-a-cache", Run { plan: uncached, acts: again(96, failing) }),
+        ("logs-of-members-that-join", on_disks(200_000, again(30, joining))),
     ]
 }
