@@ -287,8 +287,9 @@ impl InPlace {
     /// Answers a request, or holds the answer until failures and bad blocks are recorded.
     fn complete(&mut self, request: u32, fx: &mut Effects) {
         let is_read = matches!(self.requests.open.get(request).asked, Asked::Read);
-        let is_untold = self.has_unrecorded_failure() || self.has_unrecorded_bad_blocks();
-        if !is_read && is_untold {
+        let is_failure_untold = self.has_unrecorded_failure();
+        let is_list_untold = self.has_unrecorded_bad_blocks();
+        if !is_read && (is_failure_untold || is_list_untold) {
             self.requests.held.push(request);
             return;
         }

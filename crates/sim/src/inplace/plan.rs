@@ -41,6 +41,8 @@ pub struct Plan {
     pub latency: u64,
     /// Parities are right at the beginning.
     pub is_clean: bool,
+    /// Members have logs of bad blocks.
+    pub has_lists: bool,
     /// Bytes a second that sweeps take of each member; `None` gives way to clients, and takes what they leave.
     pub rate: Option<u64>,
 }
@@ -85,6 +87,7 @@ impl Plan {
             latency: 20_000 << random.below(5),
             is_clean: random.chance(2, 3),
             rate: random.chance(1, 2).then(|| (16 << 10) << random.below(8)),
+            has_lists: random.chance(3, 4),
         }
     }
 

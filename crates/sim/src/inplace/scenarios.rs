@@ -24,6 +24,7 @@ fn plan() -> Plan {
         latency: 50_000,
         is_clean: true,
         rate: None,
+        has_lists: true,
     }
 }
 

@@ -327,7 +327,7 @@ impl World {
             }
             Act::Rot { rows } => self.rot(rows)?,
             Act::Spoil { member, row } => self.spoil(member, row, false),
-            Act::Scar { member, row } => self.spoil(member, row, true),
+            Act::Scar { member, row } => self.spoil(member, row, self.plan.has_lists),
             Act::Add(member) => self.add(member)?,
             Act::Return(member) => self.bring_back(member)?,
             Act::Rebuild => self.rebuild()?,

@@ -52,7 +52,7 @@ fn of_one() -> Vec<(&'static str, Run)> {
         (
             "a-row-that-cannot-be-rebuilt-waits-for-a-write",
             run(
-                plan(),
+                Plan { has_lists: false, ..plan() },
                 [write(0, 48), Act::Drain, Act::Spoil { member: 0, row: 3 }, Act::Fail(1), Act::Add(1)]
                     .into_iter()
                     .chain([

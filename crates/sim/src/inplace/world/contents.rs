@@ -7,7 +7,7 @@ use base::random::Random;
 use base::units::BLOCK_BYTES;
 use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan as plan_members};
 use block::md::geometry::{Chunk, Geometry};
-use block::md::superblock::{Identity, Shape, feature};
+use block::md::superblock::{BadBlockPlace, Identity, Shape, feature};
 use block::md::{Role, Uuid};
 
 /// Sectors of a disk: superblocks of any version are looked for outside of the data.
@@ -46,7 +46,12 @@ pub(super) fn contents(plan: &Plan, random: &mut Random) -> Result<(Vec<Vec<u8>>
     };
     let blank = |role: u32| Some(Blank { sectors, uuid: Uuid([u8::try_from(role + 1).expect("few"); 16]) });
     let blanks: Vec<Option<Blank>> = (0..plan.members).map(blank).collect();
-    let plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
+    let mut plans = plan_members(&wish, &blanks).map_err(|error| Failure::new(error.to_string()))?;
+    if !plan.has_lists {
+        let without =
+            |member: &mut MemberPlan| member.superblock.device.bad_blocks = BadBlockPlace::default();
+        plans.iter_mut().flatten().for_each(without);
+    }
     let bytes = usize::try_from(sectors).expect("small") * 512;
     let mut contents = vec![vec![0; bytes]; blanks.len()];
     for (content, mut member) in contents.iter_mut().zip(plans.into_iter().flatten()) {
