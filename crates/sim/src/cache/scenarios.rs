@@ -61,6 +61,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-of-single-blocks", single_blocks()),
         ("journal-zone-offline", journal_offline()),
         ("journal-zone-ends-elsewhere", journal_ends_elsewhere()),
+        ("newest-superblock-misread", newest_superblock_misread()),
     ]
 }
 
@@ -124,4 +125,12 @@ fn journal_ends_elsewhere() -> Run {
     acts.push(Act::Miswrite { drive: 0, at: Moment { kind: Kind::Log, skip: 0 } });
     acts.extend([Act::Remove(0), Act::Drain, stop(), Act::ReadAll]);
     Run { plan: Plan { drives: 1, zone_blocks: 14, ..plan() }, acts }
+}
+
+/// A mount is answered with another block for the newest superblock, and would give sequences that were given before.
+fn newest_superblock_misread() -> Run {
+    let misread = Act::Misread { drive: 0, count: 1 };
+    let before = vec![store(0), Act::Rest, store(0), Act::Rest, misread, stop()];
+    let after = vec![store(0), Act::Rest, stop(), Act::ReadAll];
+    Run { plan: Plan { seed: 5, drives: 1, ..plan() }, acts: [before, after].concat() }
 }
