@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../crates/block/tests/support/golden.rs"]
-mod golden;
 mod support;
 
 use std::path::{Path, PathBuf};
 use support::guest;
+use support::md::golden;
 use support::run::{SOON, command, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, status, zoneweave};

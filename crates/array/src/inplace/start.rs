@@ -241,6 +241,18 @@ fn logs_of(superblocks: &[Option<Superblock>], recovered: Recovered) -> Result<L
     Ok(Logs::new(&places, ppl::signature(array), recovered.generation, replay))
 }
 
+/// Bits of the newest bitmap and of those of all members; `None` where that is not the policy.
+fn pages_of(assembly: &Assembly<'_>, found: &[(Role, &Member)]) -> Option<Pages> {
+    let bitmap_of = |member: &Member| member.bitmap.as_ref()?.as_ref().ok().cloned();
+    let bitmap = bitmap_of(assembly.devices[assembly.newest].0);
+    let bitmap = bitmap.filter(|_| assembly.policy() == Policy::Bitmap)?;
+    let is_void = bitmap.head.is_void(assembly.superblock().state.events);
+    let mut pages = Pages::new(&bitmap.head, &bitmap.bits, is_void);
+    let all = found.iter().filter_map(|(_, member)| bitmap_of(member));
+    all.for_each(|own| pages.note_member(&own.bits));
+    Some(pages)
+}
+
 /// Engine of an array without a log; `is_volatile` says whether a member's writes are durable only with a flush.
 ///
 /// # Errors
@@ -289,14 +301,7 @@ pub fn start_recovered(
             Some((superblock.device.data_offset, is_volatile(role(index))))
         })
         .collect();
-    let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
-    let mut pages = bitmap
-        .filter(|_| assembly.policy() == Policy::Bitmap)
-        .map(|bitmap| Pages::new(&bitmap.head, &bitmap.bits, bitmap.head.is_void(newest.state.events)));
-    let own_bits = |member: &Member| member.bitmap.as_ref()?.as_ref().ok().map(|bitmap| bitmap.bits.clone());
-    if let Some(pages) = &mut pages {
-        found.iter().filter_map(|(_, member)| own_bits(member)).for_each(|bits| pages.note_member(&bits));
-    }
+    let pages = pages_of(assembly, &found);
     let mut bad_blocks = if has_logs { BadBlocks::unused() } else { BadBlocks::default() };
     for (role, member) in &found {
         let entries = member.bad_blocks.clone().expect("members that were judged");

@@ -28,6 +28,7 @@ fn device(bitmap: BitmapWish, change: impl Fn(&mut Superblock)) -> (Superblock, 
         shape: Shape { level: 5, layout: 2, size: 0, chunk: 128, members: 3 },
         data_offset: None,
         bitmap,
+        ppl: None,
         clean: true,
     };
     let blank = |role| Some(Blank { sectors: 50_000, uuid: Uuid([role; 16]) });
