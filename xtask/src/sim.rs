@@ -10,8 +10,6 @@ const RUNS: u64 = 100_000;
 const RUNS_SHORT: u64 = 2_000;
 /// One run of each other world for so many of the log engine.
 const RUNS_PER_OTHER: u64 = 2;
-/// Runs of the cache for one of the log engine: they take 3 ms.
-const RUNS_OF_CACHE: u64 = 5;
 /// Runs whose event logs must be the same in every build.
 const RUNS_COMPARED: u64 = 40;
 /// Distance between the first seeds of two days.
@@ -46,8 +44,7 @@ fn simulate(runs: u64) -> Result<()> {
         &seed.to_string(),
     ]))?;
     let other = runs.div_ceil(RUNS_PER_OTHER);
-    for (world, runs) in [("--inplace", other), ("--conventional", other), ("--cache", runs * RUNS_OF_CACHE)]
-    {
+    for (world, runs) in [("--inplace", other), ("--conventional", other), ("--cache", other)] {
         let (runs, seed) = (runs.to_string(), seed.to_string());
         run_program(zoneweave("release").args(["sim", world, "--runs", &runs, "--seed", &seed]))?;
     }
