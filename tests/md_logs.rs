@@ -6,21 +6,11 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use support::guest;
-use support::md::golden;
-use support::run::{SOON, command, run_for, until};
+use support::md::{blanks, golden, read_all, rebuild_and_wait, sum, volume};
+use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, status, zoneweave};
 use support::text;
-
-fn read_all(server: &Server, bytes: usize) -> Vec<u8> {
-    let mut client = server.client();
-    let mut content = Vec::with_capacity(bytes);
-    while content.len() < bytes {
-        let length = (bytes - content.len()).min(1 << 20);
-        content.extend(client.read(content.len().try_into().unwrap(), length.try_into().unwrap()).unwrap());
-    }
-    content
-}
 
 /// Writes of parts of blocks, blocks, chunks and stripes, one after the other. Returns what the volume holds then.
 fn write_here_and_there(server: &Server, seed: u64, mut content: Vec<u8>) -> Vec<u8> {
@@ -38,21 +28,10 @@ fn write_here_and_there(server: &Server, seed: u64, mut content: Vec<u8>) -> Vec
     content
 }
 
-/// The volume as the reader of closed members sees it.
-fn volume(scratch: &Scratch, name: &str, what: &[&Path]) -> Vec<u8> {
-    let copy = scratch.join(name);
-    let done = run_for(SOON, zoneweave().args(["md", "read", "--output"]).arg(&copy).args(what));
-    assert!(matches!(done.code(), Some(0 | 3)), "{done}");
-    std::fs::read(copy).unwrap()
-}
-
 /// A new array with logs, and its members.
 fn create(scratch: &Scratch, count: usize) -> (PathBuf, Vec<PathBuf>) {
     let dir = scratch.join("a");
-    let members: Vec<PathBuf> = (0..count).map(|index| scratch.join(&format!("m{index}"))).collect();
-    for path in &members {
-        std::fs::File::create(path).unwrap().set_len(24 << 20).unwrap();
-    }
+    let members = blanks(scratch, count);
     let options = ["--level", "5", "--chunk", "64", "--consistency-policy", "ppl"];
     let mut create = zoneweave();
     create.args(["md", "create"]).arg(&dir).args(options).args(["--raid-devices", &count.to_string()]);
@@ -65,8 +44,7 @@ fn create(scratch: &Scratch, count: usize) -> (PathBuf, Vec<PathBuf>) {
 fn logs_are_for_raid_5_alone() {
     for options in [&["--level", "6", "--raid-devices", "4"][..], &["--level", "4", "--raid-devices", "4"]] {
         let scratch = Scratch::new("md-no-log");
-        let members: Vec<PathBuf> = (0..4).map(|index| scratch.join(&format!("m{index}"))).collect();
-        members.iter().for_each(|path| std::fs::File::create(path).unwrap().set_len(24 << 20).unwrap());
+        let members = blanks(&scratch, 4);
         let mut create = zoneweave();
         create.args(["md", "create", "--consistency-policy", "ppl"]).arg(scratch.join("a")).args(options);
         let refused = run_for(SOON, create.args(&members));
@@ -153,7 +131,7 @@ fn linux_md_takes_arrays_with_logs_and_gives_them_back() {
         let (dir, members) = create(&scratch, 4);
         let server = Server::serve(&dir);
         let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-        let rebuilt = run_for(SOON, zoneweave().arg("rebuild").arg(&dir).arg("--wait"));
+        let rebuilt = rebuild_and_wait(&dir);
         assert_eq!(rebuilt.code(), Some(0), "{rebuilt}");
         let mut content = write_here_and_there(&server, 6, vec![0; bytes]);
         if is_degraded {
@@ -171,10 +149,7 @@ fn linux_md_takes_arrays_with_logs_and_gives_them_back() {
         let said = guest::run(scratch.path(), &members, &script, &data);
         let case = format!("killed {is_killed}, degraded {is_degraded}");
         assert!(said.stdout.contains("action=idle policy=ppl"), "{case}: md resyncs\n{said}");
-        let copied = scratch.join("content");
-        std::fs::write(&copied, &content).unwrap();
-        let summed = run_for(SOON, command("sha256sum").arg(&copied));
-        let expected = format!("sum={}", summed.stdout.split(' ').next().unwrap());
+        let expected = format!("sum={}", sum(&scratch, &content));
         assert!(said.stdout.contains(&expected), "{case}: md reads something else\n{said}");
         let state = format!("mismatches=0 degraded={}", u8::from(is_degraded));
         assert!(said.stdout.contains(&state), "{case}: {said}");

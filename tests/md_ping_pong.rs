@@ -12,11 +12,11 @@ mod support;
 use base::random::Random;
 use std::fmt::Write;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::guest;
-use support::run::{Finished, SOON, command, run_for, until};
+use support::run::{Finished, SOON, run_for, until};
 use support::scratch::Scratch;
 use support::server::{Server, ask, let_run, status, zoneweave};
 use support::stamp::{BLOCK_BYTES_U64, push_block};
@@ -154,7 +154,7 @@ impl Match {
 
     /// The other side: md makes parities right and checks them, and writes until it panics.
     fn let_md_write_and_panic(&mut self, content: &[u8]) {
-        let sum = sum(&self.scratch, content);
+        let sum = support::md::sum(&self.scratch, content);
         let requests = self.requests();
         let mut data = Vec::new();
         let mut lists = vec![String::new(); WRITERS];
@@ -253,14 +253,6 @@ writer() {{
 #[track_caller]
 fn expect(done: &Finished) {
     assert_eq!(done.code(), Some(0), "{done}");
-}
-
-/// Sum of a volume's content, as `sha256sum` prints it.
-fn sum(scratch: &Scratch, content: &[u8]) -> String {
-    let path: &Path = &scratch.join("content");
-    std::fs::write(path, content).unwrap();
-    let summed = run_for(SOON, command("sha256sum").arg(path));
-    summed.stdout.split(' ').next().unwrap().to_owned()
 }
 
 #[test]
