@@ -109,6 +109,17 @@ impl Up {
     }
 }
 
+/// Block size of a virtual machine's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BlockSizeChoice {
+    /// For guests that boot from nothing else
+    #[value(name = "512")]
+    Small,
+    /// The volume's own
+    #[value(name = "4096")]
+    Whole,
+}
+
 /// Engine of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineChoice {
@@ -189,6 +200,13 @@ pub struct ServiceOptions {
     /// Address at which NBD clients connect: unix:PATH or tcp:HOST:PORT [default: unix:DIR/nbd.sock]
     #[arg(long)]
     pub listen: Option<Listen>,
+    /// Socket on which a virtual machine's front end finds the volume as its disk (vhost-user-blk), see docs/exports.md; may
+    /// be given several times
+    #[arg(long, value_name = "PATH")]
+    pub vhost_user: Vec<PathBuf>,
+    /// Block size that virtual machines see; with 512, writes of less than 4 KiB are slow
+    #[arg(long, value_enum, default_value = "4096", value_name = "BYTES")]
+    pub block_size: BlockSizeChoice,
     /// Threads that serve clients, 1 to 64; one of them has the engine, connections are spread over all
     #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     pub cores: usize,

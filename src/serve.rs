@@ -7,6 +7,7 @@ use crate::create;
 use crate::directory::{Directory, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice};
 use crate::drive_watch::DriveWatch;
 use crate::exit::{self, Exit};
+use crate::exports;
 use crate::hosting::Hosting;
 use crate::lines::{self, Lines};
 use crate::progress::Speed;
@@ -97,6 +98,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let mut drives = open_drives(&mut directory, options.degraded, &hosting)?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let (listener, control) = listen(&directory.path, options.listen.as_ref())?;
+    let guests = exports::listen(options)?;
     let place = listener.place().clone();
     let tuning = tuning_of(options, directory.file.engine);
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
@@ -110,8 +112,8 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         drives.paces.iter().for_each(Pace::start);
     }
     let config = config_of(&directory, options);
-    let service =
-        Service { listeners: vec![listener], control: Some(control), wake_fds: drives.wake_fds, stop, clock };
+    let (listeners, wake_fds) = (vec![listener], drives.wake_fds);
+    let service = Service { listeners, guests, control: Some(control), wake_fds, stop, clock };
     let mut served = ServedArray {
         older_copies: mounted.older_copies,
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
@@ -177,6 +179,7 @@ fn config_of(directory: &Directory, options: &ServiceOptions) -> ServerConfig {
             name: directory.file.export.clone(),
             description: format!("Zoneweave array {}", directory.file.uuid),
         }],
+        disk: exports::disk(options, &directory.file.uuid.to_string()),
         cores: options.cores,
         spin: if options.profile.is_some() { SPIN_FOR_PROFILE } else { Nanos(0) },
         ..ServerConfig::default()

@@ -9,6 +9,7 @@ use super::served::{ServedMd, SweepLog};
 use super::watch::Watch;
 use crate::cli::ServiceOptions;
 use crate::exit::Exit;
+use crate::exports;
 use crate::serve::{announce, listen};
 use crate::signals::Impatience;
 use anyhow::{Context, Result};
@@ -50,6 +51,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     expect_served(&assembly, &array)?;
     expect_members(&assembly, &array, options.degraded)?;
     let (listener, control) = listen(dir, options.listen.as_ref())?;
+    let guests = exports::listen(options)?;
     let place = listener.place().clone();
     log::info!("the array {}", assembly.in_words());
     let identity = Identity::of(&assembly);
@@ -66,11 +68,12 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
             name: EXPORT.to_owned(),
             description: format!("Linux md array {}", identity.array),
         }],
+        disk: exports::disk(options, &identity.array),
         cores: options.cores,
         ..ServerConfig::default()
     };
     let wake_fds = vec![bell.descriptor().context("event descriptor of the members")?];
-    let service = Service { listeners: vec![listener], control: Some(control), wake_fds, stop, clock };
+    let service = Service { listeners: vec![listener], guests, control: Some(control), wake_fds, stop, clock };
     let missing = volume.engine.status().missing;
     let mut served = ServedMd {
         bell,

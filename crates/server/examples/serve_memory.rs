@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", listener.place().uri(""));
     let service = Service {
         listeners: vec![listener],
+        guests: Vec::new(),
         control: None,
         wake_fds: Vec::new(),
         stop,

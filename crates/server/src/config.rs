@@ -1,6 +1,7 @@
 //! Configuration of the server and its clock.
 
 use crate::nbd::handshake::ExportConfig;
+use crate::vhost::block::{BlockSize, SERIAL_BYTES};
 use base::time::{Instant, Nanos};
 use thiserror::Error;
 
@@ -17,6 +18,8 @@ pub const CORES_MAX: usize = 64;
 pub struct ServerConfig {
     /// Names of the volume; the first also answers to the empty name.
     pub exports: Vec<ExportConfig>,
+    /// The disk as virtual machines see it.
+    pub disk: DiskConfig,
     /// Threads that serve clients, from 1 to [`CORES_MAX`]; the first of them has the volume.
     pub cores: usize,
     /// Clients at a time; more are accepted and closed.
@@ -38,10 +41,20 @@ pub struct ServerConfig {
     pub spin: Nanos,
 }
 
+/// The disk as virtual machines see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskConfig {
+    /// Block size.
+    pub block_size: BlockSize,
+    /// Serial number, padded with zeros.
+    pub serial: [u8; SERIAL_BYTES],
+}
+
 impl Default for ServerConfig {
     fn default() -> ServerConfig {
         ServerConfig {
             exports: vec![ExportConfig { name: "zoneweave".to_owned(), description: String::new() }],
+            disk: DiskConfig::default(),
             cores: 1,
             connections_max: 4096,
             handshake_limit: Nanos(10 * SECOND.0),

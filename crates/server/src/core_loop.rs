@@ -23,6 +23,8 @@ mod bridge;
 mod client;
 mod cores;
 mod desk;
+mod guest;
+mod guests;
 mod inbox;
 mod outbox;
 pub(crate) mod question;
@@ -47,7 +49,8 @@ use backend::Backend;
 use base::time::{Instant, Nanos};
 use client::{Client, Pause};
 use cores::Role;
-use desk::Desk;
+use desk::{Desk, Party};
+use guest::Guest;
 use question::Question;
 
 use std::io;
@@ -65,6 +68,8 @@ const VOLUME_TURNS_MAX: u32 = 64;
 pub struct Service {
     /// Listeners for clients.
     pub listeners: Vec<Listener>,
+    /// Listeners for front ends of virtual machines (vhost-user), one of them at a time on each.
+    pub guests: Vec<Listener>,
     /// Listener for questions, see [`crate::control`].
     pub control: Option<Listener>,
     /// Descriptors that become readable when the volume has something to do: eventfds, or the
@@ -126,11 +131,14 @@ struct Server<'a> {
     is_stop_asked: bool,
     clients: Slab<Client>,
     clients_seen: u64,
+    guests: Slab<Guest>,
     questions: Slab<Question>,
     /// Clients with bytes to parse, and clients with something to send.
     ready: Vec<Key>,
     dirty: Vec<Key>,
     volume_is_busy: bool,
+    /// Some guest has, or may have, requests that are not taken yet.
+    guests_are_busy: bool,
     /// Time at which patience with some client may end; an earlier look does no harm.
     next_sweep: Option<Instant>,
     /// Since when clients wait for frames that others hold.
@@ -139,6 +147,7 @@ struct Server<'a> {
     completions: Vec<Completion<Token>>,
     replies: Vec<Reply>,
     keys: Vec<Key>,
+    calls: Vec<usize>,
 }
 
 impl<'a> Server<'a> {
@@ -160,16 +169,19 @@ impl<'a> Server<'a> {
             is_stop_asked: false,
             clients: Slab::new(),
             clients_seen: 0,
+            guests: Slab::new(),
             questions: Slab::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
             volume_is_busy: false,
+            guests_are_busy: false,
             next_sweep: None,
             short_since: None,
             last_completion: now,
             completions: Vec::new(),
             replies: Vec::new(),
             keys: Vec::new(),
+            calls: Vec::new(),
         })
     }
 
@@ -188,16 +200,18 @@ impl<'a> Server<'a> {
         self.take_completions()?;
         self.advance_phase()?;
         self.serve_ready()?;
+        self.serve_guests()?;
         self.turn_volume();
         self.serve_waiting()?;
         self.send_answers()?;
+        self.call_guests()?;
         self.sweep()
     }
 
     /// Time for which the thread may sleep; zero when there is work, nothing when only a completion can bring some.
     fn time_to_wait(&mut self) -> Option<Nanos> {
         let now = self.desk.now;
-        let has_clients_to_serve = !self.ready.is_empty() || !self.dirty.is_empty();
+        let has_clients_to_serve = !self.ready.is_empty() || !self.dirty.is_empty() || self.guests_are_busy;
         let has_work = self.volume_is_busy || has_clients_to_serve || self.phase_is_over();
         let spins = self.config.spin.0 > 0 && now.since(self.last_completion) < self.config.spin;
         if has_work || spins || !self.desk.volume.may_sleep() {
@@ -226,7 +240,7 @@ impl<'a> Server<'a> {
     fn on_completion(&mut self, completion: Completion<Token>) -> io::Result<()> {
         let Completion { token, event, more } = completion;
         match (token, event) {
-            (Token::Door(_) | Token::ControlDoor, Event::Accepted(result)) => {
+            (Token::Door(_) | Token::GuestDoor(_) | Token::ControlDoor, Event::Accepted(result)) => {
                 self.on_accepted(token, result, more)
             }
             (Token::Wake(index), Event::Readable(result)) => self.on_wake(index, result, more),
@@ -236,6 +250,11 @@ impl<'a> Server<'a> {
             }
             (Token::Client(key), event) => self.on_client_event(key, event),
             (Token::Question(key), event) => self.on_question_event(key, event),
+            (Token::Guest(key), Event::Readable(result)) => self.on_guest_socket(key, result, more),
+            (Token::Kick(key, queue, number), Event::Readable(result)) => {
+                self.on_kick((key, queue, number), result, more)
+            }
+            (Token::Call(key, queue), Event::Signalled(result)) => self.on_called(key, queue, &result),
             (token, event) => unreachable!("{token:?} never starts what ends in {event:?}"),
         }
     }
@@ -279,8 +298,11 @@ impl<'a> Server<'a> {
 
     /// Gives the clients that wait for frames what there is, in the order they came.
     fn serve_waiting(&mut self) -> io::Result<()> {
-        while let Some(&key) = self.desk.waiting.front() {
-            let wanted = self.clients.at(key).and_then(|client| client.pause);
+        while let Some(&party) = self.desk.waiting.front() {
+            let wanted = match party {
+                Party::Client(key) => self.clients.at(key).and_then(|client| client.pause),
+                Party::Guest(key) => self.guests.at(key).and_then(|guest| guest.pause),
+            };
             let Some(Pause::Frames(count)) = wanted else {
                 self.desk.waiting.pop_front();
                 continue;
@@ -290,8 +312,11 @@ impl<'a> Server<'a> {
                 return Ok(());
             }
             self.desk.waiting.pop_front();
-            self.desk.granted = Some(key);
-            self.serve(key)?;
+            self.desk.granted = Some(party);
+            match party {
+                Party::Client(key) => self.serve(key)?,
+                Party::Guest(key) => self.serve_guest(key)?,
+            }
             self.desk.granted = None;
             // It may have submitted something.
             self.volume_is_busy = true;

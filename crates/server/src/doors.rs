@@ -18,11 +18,18 @@ const ACCEPT_RETRY: Nanos = Nanos(100_000_000);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Token {
     Door(usize),
+    GuestDoor(usize),
     ControlDoor,
     Wake(usize),
     Stop,
     Client(Key),
     Question(Key),
+    /// Socket of a guest's front end.
+    Guest(Key),
+    /// Kick of a guest's queue; the number tells the eventfds that follow one another apart.
+    Kick(Key, usize, u32),
+    /// Call of a guest's queue.
+    Call(Key, usize),
 }
 
 /// A listener and its accept operation.
@@ -45,6 +52,8 @@ impl Door {
 #[derive(Debug)]
 pub(crate) struct Doors {
     clients: Vec<Door>,
+    /// One front end at a time comes in here; others wait outside until it has left.
+    guests: Vec<Door>,
     control: Option<Door>,
     wake_fds: Vec<Rc<OwnedFd>>,
     stop: Rc<OwnedFd>,
@@ -55,6 +64,7 @@ impl Doors {
     pub(crate) fn of(service: Service) -> Doors {
         Doors {
             clients: service.listeners.into_iter().map(Door::new).collect(),
+            guests: service.guests.into_iter().map(Door::new).collect(),
             control: service.control.map(Door::new),
             wake_fds: service.wake_fds.into_iter().map(Rc::new).collect(),
             stop: Rc::new(service.stop.into_fd()),
@@ -67,6 +77,10 @@ impl Doors {
             log::info!("serving on {}", self.clients[index].listener.place());
             self.accept_at(ring, Token::Door(index))?;
         }
+        for index in 0..self.guests.len() {
+            log::info!("serving virtual machines on {}", self.guests[index].listener.place());
+            self.accept_at(ring, Token::GuestDoor(index))?;
+        }
         self.accept_at(ring, Token::ControlDoor)?;
         for (index, fd) in self.wake_fds.iter().enumerate() {
             ring.poll(fd, Token::Wake(index))?;
@@ -77,7 +91,7 @@ impl Doors {
 
     /// Stops to accept.
     pub(crate) fn close(&mut self, ring: &mut Ring<Token>) -> io::Result<()> {
-        for door in self.clients.drain(..).chain(self.control.take()) {
+        for door in self.clients.drain(..).chain(self.guests.drain(..)).chain(self.control.take()) {
             if let Some(id) = door.accepting {
                 ring.cancel(id)?;
             }
@@ -90,9 +104,15 @@ impl Doors {
         &self.clients[index].listener
     }
 
+    /// Listener of a door for front ends.
+    pub(crate) fn guest_listener(&self, index: usize) -> &Listener {
+        &self.guests[index].listener
+    }
+
     fn at(&mut self, token: Token) -> Option<&mut Door> {
         match token {
             Token::Door(index) => self.clients.get_mut(index),
+            Token::GuestDoor(index) => self.guests.get_mut(index),
             _ => self.control.as_mut(),
         }
     }
@@ -101,7 +121,10 @@ impl Doors {
     pub(crate) fn accept_at(&mut self, ring: &mut Ring<Token>, token: Token) -> io::Result<()> {
         if let Some(door) = self.at(token) {
             door.retry_due = None;
-            door.accepting = Some(ring.accept(&door.fd, token)?);
+            door.accepting = Some(match token {
+                Token::GuestDoor(_) => ring.accept_one(&door.fd, token)?,
+                _ => ring.accept(&door.fd, token)?,
+            });
         }
         Ok(())
     }
@@ -118,7 +141,8 @@ impl Doors {
     /// Accepts again where it failed a while ago. Returns when the next door is due.
     pub(crate) fn reopen(&mut self, ring: &mut Ring<Token>, now: Instant) -> io::Result<Option<Instant>> {
         let mut next = None;
-        for token in (0..self.clients.len()).map(Token::Door).chain([Token::ControlDoor]) {
+        let guests = (0..self.guests.len()).map(Token::GuestDoor);
+        for token in (0..self.clients.len()).map(Token::Door).chain(guests).chain([Token::ControlDoor]) {
             let Some(due) = self.at(token).and_then(|door| door.retry_due) else { continue };
             if due <= now {
                 self.accept_at(ring, token)?;

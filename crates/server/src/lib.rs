@@ -3,6 +3,7 @@
 //! ```text
 //! listen, stop, control   where connections and questions come in
 //! nbd                     the protocol, without I/O
+//! vhost                   disks of virtual machines (vhost-user-blk), without I/O
 //! core_loop               a thread: ring, clients, volume or the way to it
 //! resp                    the protocol of Redis, without I/O
 //! cache_loop              a thread: ring, clients of a cache, the cache
@@ -23,6 +24,7 @@ mod ring;
 pub mod slab;
 pub mod stop;
 mod transfer;
+pub mod vhost;
 
 pub use config::{CORES_MAX, ServerConfig, WallClock};
 pub use core_loop::{RunError, Service, run};

@@ -38,7 +38,12 @@ pub enum Event {
     Received(io::Result<usize>, Box<Transfer>),
     /// Bytes were sent.
     Sent(io::Result<usize>, Box<Transfer>),
+    /// An eventfd was written.
+    Signalled(io::Result<()>),
 }
+
+/// An eventfd is written this.
+static ONE: [u8; 8] = 1_u64.to_ne_bytes();
 
 /// Report of the kernel about an operation.
 #[derive(Debug)]
@@ -62,6 +67,7 @@ struct Message {
 enum Work {
     Accept,
     Poll,
+    Signal,
     /// Raw pointers, not boxes: moving a box asserts that nobody else has its address.
     Receive(*mut Transfer, *mut Message),
     Send(*mut Transfer, *mut Message),
@@ -121,6 +127,29 @@ impl<T: Copy> Ring<T> {
         let id = self.reserve(listener, token, Work::Accept);
         let fd = types::Fd(listener.as_raw_fd());
         self.push(opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build(), id)
+    }
+
+    /// Accepts one connection.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn accept_one(&mut self, listener: &Rc<OwnedFd>, token: T) -> io::Result<OperationId> {
+        let id = self.reserve(listener, token, Work::Accept);
+        let fd = types::Fd(listener.as_raw_fd());
+        let (address, length) = (std::ptr::null_mut(), std::ptr::null_mut());
+        self.push(opcode::Accept::new(fd, address, length).flags(libc::SOCK_CLOEXEC).build(), id)
+    }
+
+    /// Adds one to an eventfd. Whoever never reads it makes nobody wait but this operation.
+    ///
+    /// # Errors
+    /// When the kernel refuses submissions.
+    pub fn signal(&mut self, eventfd: &Rc<OwnedFd>, token: T) -> io::Result<OperationId> {
+        let id = self.reserve(eventfd, token, Work::Signal);
+        let fd = types::Fd(eventfd.as_raw_fd());
+        let length = u32::try_from(ONE.len()).expect("8");
+        // At no offset: an eventfd has none.
+        self.push(opcode::Write::new(fd, ONE.as_ptr(), length).offset(u64::MAX).build(), id)
     }
 
     /// Tells, each time, that `fd` has become readable, until cancelled.
@@ -223,6 +252,7 @@ impl<T: Copy> Ring<T> {
         let event = match slot.work {
             Work::Accept => Event::Accepted(count.map(|_| adopt(result))),
             Work::Poll => Event::Readable(count.map(|_| ())),
+            Work::Signal => Event::Signalled(count.map(|_| ())),
             Work::Receive(transfer, message) => Event::Received(count, self.reclaim(transfer, message)),
             Work::Send(transfer, message) => Event::Sent(count, self.reclaim(transfer, message)),
         };

@@ -48,10 +48,19 @@ pub(crate) enum OperationKind {
     Flush,
 }
 
+/// Whoever asks: somebody on a socket, or a virtual machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Party {
+    /// An NBD client.
+    Client(Key),
+    /// A guest, by its front end.
+    Guest(Key),
+}
+
 /// A client's request.
 #[derive(Debug)]
 pub(crate) struct Operation {
-    client: Key,
+    party: Party,
     cookie: u64,
     kind: OperationKind,
     range: ByteRange,
@@ -64,7 +73,7 @@ pub(crate) struct Operation {
 /// Answer to a client.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) client: Key,
+    pub(crate) party: Party,
     pub(crate) cookie: u64,
     pub(crate) kind: OperationKind,
     pub(crate) range: ByteRange,
@@ -84,8 +93,8 @@ pub(crate) struct Desk<'v> {
     pub(crate) part_blocks_max: u64,
     operations: Slab<Operation>,
     /// Clients that wait for frames, and who of them has the word.
-    pub(crate) waiting: VecDeque<Key>,
-    pub(crate) granted: Option<Key>,
+    pub(crate) waiting: VecDeque<Party>,
+    pub(crate) granted: Option<Party>,
     spare_vectors: Vec<Vec<Frame>>,
     final_flush: Option<Outcome>,
 }
@@ -117,9 +126,9 @@ impl<'v> Desk<'v> {
         self.volume.client_frames_available().saturating_sub(FRAMES_RESERVED)
     }
 
-    /// Returns true when `client` may take `count` frames now. Clients that wait for frames come first.
-    pub(crate) fn may_take(&mut self, client: Key, count: u64) -> bool {
-        let is_turn = self.waiting.is_empty() || self.granted == Some(client);
+    /// Returns true when `party` may take `count` frames now. Those that wait for frames come first.
+    pub(crate) fn may_take(&mut self, party: Party, count: u64) -> bool {
+        let is_turn = self.waiting.is_empty() || self.granted == Some(party);
         let fits = usize::try_from(count).is_ok_and(|count| count <= self.frames_available());
         if is_turn && fits {
             self.granted = None;
@@ -128,9 +137,9 @@ impl<'v> Desk<'v> {
     }
 
     /// Begins an operation.
-    pub(crate) fn open(&mut self, client: Key, cookie: u64, kind: OperationKind, range: ByteRange) -> Key {
+    pub(crate) fn open(&mut self, party: Party, cookie: u64, kind: OperationKind, range: ByteRange) -> Key {
         let operation =
-            Operation { client, cookie, kind, range, parts_pending: 0, is_issuing: true, has_failed: false };
+            Operation { party, cookie, kind, range, parts_pending: 0, is_issuing: true, has_failed: false };
         self.operations.insert(operation)
     }
 
@@ -188,13 +197,19 @@ impl<'v> Desk<'v> {
         }
     }
 
-    /// Makes all of the operation's range zeros.
-    pub(crate) fn zero(&mut self, operation: Key, range: ByteRange, force_unit_access: bool) {
+    /// Makes a range of the operation zeros; the last one ends it.
+    pub(crate) fn zero(
+        &mut self,
+        operation: Key,
+        range: ByteRange,
+        force_unit_access: bool,
+        is_last_range: bool,
+    ) {
         let mut rest = range;
         while rest.from < rest.to {
             let cut = Cut::first(rest, u64::MAX);
             rest.from += cut.bytes();
-            self.count_part(operation, rest.from == rest.to);
+            self.count_part(operation, is_last_range && rest.from == rest.to);
             match cut {
                 Cut::Whole { lba, blocks } => {
                     self.submit_change(operation, RequestOp::Trim { lba, blocks, force_unit_access });
@@ -290,7 +305,7 @@ impl<'v> Desk<'v> {
         operation.has_failed |= part_failed;
         let is_read = operation.kind == OperationKind::Read;
         let answer = Answer {
-            client: operation.client,
+            party: operation.party,
             cookie: operation.cookie,
             kind: operation.kind,
             range: operation.range,

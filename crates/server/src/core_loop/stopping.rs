@@ -82,7 +82,7 @@ impl Server<'_> {
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
             Phase::Serving => self.is_stop_asked || self.role.has_lost_one(),
-            Phase::Draining { .. } => self.clients.len() == 0 && self.role.is_last(),
+            Phase::Draining { .. } => self.clients.len() == 0 && self.guests.len() == 0 && self.role.is_last(),
             Phase::Flushing { .. } if self.role.is_first() => self.desk.final_flush_outcome().is_some(),
             Phase::Flushing { .. } => self.desk.is_idle(),
             Phase::Done => true,
@@ -100,6 +100,10 @@ impl Server<'_> {
         self.clients.keys(&mut keys);
         for key in keys.drain(..) {
             self.serve_last(key)?;
+        }
+        self.guests.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.end_guest(key);
         }
         self.keys = keys;
         Ok(())
@@ -124,6 +128,10 @@ impl Server<'_> {
         self.clients.keys(&mut keys);
         for key in keys.drain(..) {
             self.end_client(key);
+        }
+        self.guests.keys(&mut keys);
+        for key in keys.drain(..) {
+            self.forget_guest(key);
         }
         self.questions.keys(&mut keys);
         for key in keys.drain(..) {

@@ -3,6 +3,7 @@
 
 use super::client::{Client, HangUp, Pause};
 use super::cores::Newcomer;
+use super::desk::Party;
 use super::question::{Next, Question};
 use super::stopping::Phase;
 use super::{Server, Token};
@@ -24,6 +25,9 @@ impl Server<'_> {
     ) -> io::Result<()> {
         let has_failed = result.is_err();
         match result {
+            Ok(socket) if let Token::GuestDoor(door) = token && self.phase == Phase::Serving => {
+                return self.welcome_guest(door, socket);
+            }
             // The socket closes again as it is dropped.
             Ok(socket) if self.phase != Phase::Serving => drop(socket),
             Ok(socket) => self.welcome(token, socket)?,
@@ -205,7 +209,7 @@ impl Server<'_> {
             return Ok(());
         }
         if matches!(client.pause, Some(Pause::Frames(_))) {
-            self.desk.waiting.push_back(key);
+            self.desk.waiting.push_back(Party::Client(key));
         }
         if client.wants_bytes() {
             let then_staging = client.payload_ends_with_part();
@@ -221,7 +225,10 @@ impl Server<'_> {
     /// A reply of the volume finds its client, if it is still there.
     pub(super) fn on_reply(&mut self, reply: Reply) {
         let Some(mut answer) = self.desk.on_reply(reply) else { return };
-        let key = answer.client;
+        let key = match answer.party {
+            Party::Client(key) => key,
+            Party::Guest(key) => return self.on_guest_answer(key, answer),
+        };
         let Some(client) = self.clients.at(key) else {
             self.desk.volume.frames().give_many(&mut answer.frames);
             return;

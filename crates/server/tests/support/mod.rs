@@ -47,7 +47,7 @@ impl TestServer {
         let control = Some(control::bind(&folder.path().join("control")).unwrap());
         let thread = std::thread::spawn(move || {
             let clock = WallClock::start();
-            let service = Service { listeners: vec![listener], control, wake_fds: Vec::new(), stop, clock };
+            let service = Service { listeners: vec![listener], guests: Vec::new(), control, wake_fds: Vec::new(), stop, clock };
             server::run(&config, service, &mut volume)
         });
         TestServer { shared, stop: handle, folder, thread: Some(thread) }

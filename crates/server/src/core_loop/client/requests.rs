@@ -3,7 +3,7 @@
 //! A request is taken off staging only when it can be carried out now; until then it stays there
 //! and its client pauses.
 
-use super::super::desk::{Desk, OperationKind};
+use super::super::desk::{Desk, OperationKind, Party};
 use super::super::inbox::STAGED_PAYLOAD_BYTES_MAX;
 use super::{Client, HangUp, OPERATIONS_MAX, Pause, REPLY_FRAMES_MAX, REPLY_HEADER_BYTES_MAX, Stage, Step};
 use crate::nbd::codec::{self, CodecError, ErrorCode, REQUEST_BYTES, RequestHeader};
@@ -49,7 +49,7 @@ impl Client {
             }
             Command::Zero { force_unit_access } => {
                 let operation = self.open(key, desk, header, OperationKind::Change);
-                desk.zero(operation, range, force_unit_access);
+                desk.zero(operation, range, force_unit_access, true);
             }
             Command::Flush => {
                 let operation = self.open(key, desk, header, OperationKind::Flush);
@@ -71,7 +71,7 @@ impl Client {
     fn open(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, kind: OperationKind) -> Key {
         self.inbox.consume(REQUEST_BYTES);
         self.operations_count += 1;
-        desk.open(key, header.cookie, kind, ByteRange::of(header))
+        desk.open(Party::Client(key), header.cookie, kind, ByteRange::of(header))
     }
 
     fn begin_read(&mut self, key: Key, desk: &mut Desk<'_>, header: &RequestHeader, one_chunk: bool) -> Step {
@@ -104,7 +104,7 @@ impl Client {
         if self.frames_owed > 0 && self.frames_owed + count > REPLY_FRAMES_MAX {
             return Some(Pause::Answers);
         }
-        if desk.may_take(key, blocks) { None } else { Some(Pause::Frames(blocks)) }
+        if desk.may_take(Party::Client(key), blocks) { None } else { Some(Pause::Frames(blocks)) }
     }
 
     fn read_part(&mut self, desk: &mut Desk<'_>, operation: Key, first_block: u64, blocks: u64) {
@@ -146,7 +146,7 @@ impl Client {
     ) -> Step {
         if self.inbox.part().is_none() {
             let cut = Cut::first(rest, desk.part_blocks_max);
-            if !desk.may_take(key, cut.blocks()) {
+            if !desk.may_take(Party::Client(key), cut.blocks()) {
                 return Step::Pause(Pause::Frames(cut.blocks()));
             }
             self.inbox.begin_part(cut, |frames| desk.take_frames(cut.blocks(), frames));
