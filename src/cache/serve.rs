@@ -84,7 +84,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     drop(impatience);
     let announced = announce(&directory, &listeners)?;
     let guests = Vec::new();
-    let service = Service { listeners, guests, control: Some(control), wake_fds: drives.wake_fds, stop, clock };
+    let service =
+        Service { listeners, guests, control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let config = CacheServerConfig { settings, ..CacheServerConfig::default() };
     let mut served = Served { volume, memory_bytes_max: options.memory, uuid: directory.file.uuid };
     hosting.listen();

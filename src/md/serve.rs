@@ -73,7 +73,8 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         ..ServerConfig::default()
     };
     let wake_fds = vec![bell.descriptor().context("event descriptor of the members")?];
-    let service = Service { listeners: vec![listener], guests, control: Some(control), wake_fds, stop, clock };
+    let service =
+        Service { listeners: vec![listener], guests, control: Some(control), wake_fds, stop, clock };
     let missing = volume.engine.status().missing;
     let mut served = ServedMd {
         bell,

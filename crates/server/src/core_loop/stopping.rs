@@ -82,7 +82,9 @@ impl Server<'_> {
     pub(super) fn phase_is_over(&self) -> bool {
         match self.phase {
             Phase::Serving => self.is_stop_asked || self.role.has_lost_one(),
-            Phase::Draining { .. } => self.clients.len() == 0 && self.guests.len() == 0 && self.role.is_last(),
+            Phase::Draining { .. } => {
+                self.clients.len() == 0 && self.guests.len() == 0 && self.role.is_last()
+            }
             Phase::Flushing { .. } if self.role.is_first() => self.desk.final_flush_outcome().is_some(),
             Phase::Flushing { .. } => self.desk.is_idle(),
             Phase::Done => true,

@@ -25,7 +25,10 @@ impl Server<'_> {
     ) -> io::Result<()> {
         let has_failed = result.is_err();
         match result {
-            Ok(socket) if let Token::GuestDoor(door) = token && self.phase == Phase::Serving => {
+            Ok(socket)
+                if let Token::GuestDoor(door) = token
+                    && self.phase == Phase::Serving =>
+            {
                 return self.welcome_guest(door, socket);
             }
             // The socket closes again as it is dropped.

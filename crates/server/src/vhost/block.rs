@@ -224,12 +224,7 @@ fn parse_command(
 }
 
 /// Ranges that shall be zeros; empty ones are left out.
-fn parse_ranges(
-    chain: &Chain,
-    memory: &Mapped,
-    disk: &Disk,
-    flags_allowed: u32,
-) -> Result<Command, Status> {
+fn parse_ranges(chain: &Chain, memory: &Mapped, disk: &Disk, flags_allowed: u32) -> Result<Command, Status> {
     let bytes = usize::try_from(chain.readable.bytes()).map_err(|_| Status::IoError)?;
     let mut table = [0; RANGES_MAX * RANGE_BYTES];
     let table = table.get_mut(..bytes).ok_or(Status::IoError)?;

@@ -40,7 +40,9 @@ const AT_COUNTER: u64 = 8;
 #[derive(Debug, Error)]
 pub enum InflightError {
     /// More queues, or longer ones, than there can be.
-    #[error("an inflight region for {queues} queues of {size}: 1 to {QUEUES_MAX} of 1 to {QUEUE_SIZE_MAX} are possible")]
+    #[error(
+        "an inflight region for {queues} queues of {size}: 1 to {QUEUES_MAX} of 1 to {QUEUE_SIZE_MAX} are possible"
+    )]
     Shape {
         /// Queues.
         queues: u16,
@@ -56,7 +58,9 @@ pub enum InflightError {
         needed: u64,
     },
     /// Memory that may go away while it is used.
-    #[error("an inflight region that is not sealed against being cut short: hand back the one that was asked for")]
+    #[error(
+        "an inflight region that is not sealed against being cut short: hand back the one that was asked for"
+    )]
     NotSealed,
     /// Contents that no server leaves.
     #[error("the inflight region contradicts queue {0}")]
@@ -192,7 +196,8 @@ impl QueuePart<'_> {
         let mut marked = Vec::new();
         for head in 0..self.size {
             if self.inflight.memory.load::<u8>(self.entry(head, 0), Ordering::Relaxed)? == 1 {
-                let counter: u64 = self.inflight.memory.load(self.entry(head, AT_COUNTER), Ordering::Relaxed)?;
+                let counter: u64 =
+                    self.inflight.memory.load(self.entry(head, AT_COUNTER), Ordering::Relaxed)?;
                 marked.push((counter, head));
             }
         }

@@ -17,7 +17,9 @@ pub type Mapped = GuestMemoryMmap<()>;
 #[derive(Debug, Error)]
 pub enum MemoryError {
     /// Region that is empty, or ends beyond the last address.
-    #[error("a memory region of {bytes} bytes at {guest_address:#x} is empty or ends beyond the last address")]
+    #[error(
+        "a memory region of {bytes} bytes at {guest_address:#x} is empty or ends beyond the last address"
+    )]
     Shape {
         /// First byte.
         guest_address: u64,
@@ -60,7 +62,8 @@ impl GuestMemory {
             mappings.push(map_region(region, descriptor)?);
         }
         mappings.sort_by_key(vm_memory::GuestMemoryRegion::start_addr);
-        let mapped = Mapped::from_regions(mappings).map_err(|error| MemoryError::Mapping(error.to_string()))?;
+        let mapped =
+            Mapped::from_regions(mappings).map_err(|error| MemoryError::Mapping(error.to_string()))?;
         Ok(GuestMemory { mapped, regions })
     }
 

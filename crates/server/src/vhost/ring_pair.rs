@@ -130,7 +130,8 @@ impl RingPair {
     ) -> Result<(), QueueFault> {
         self.place(memory)?;
         self.queue.set_event_idx(has_event_idx);
-        let used = self.queue.used_idx(&memory.mapped, Ordering::Acquire).map_err(|fault| self.fault(fault))?.0;
+        let used =
+            self.queue.used_idx(&memory.mapped, Ordering::Acquire).map_err(|fault| self.fault(fault))?.0;
         self.queue.set_next_used(used);
         self.queue.set_next_avail(self.base);
         self.again.clear();

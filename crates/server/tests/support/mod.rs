@@ -2,11 +2,13 @@
 // Each test file uses its share of this, and a helper may fail like the test it helps.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod front_end;
 pub mod memory_volume;
 pub mod raw_client;
 
 use base::time::Nanos;
 use memory_volume::{MemoryVolume, Options, Shared};
+use server::config::DiskConfig;
 use server::{ExportConfig, Listen, RunError, ServerConfig, Service, Stop, StopHandle, WallClock, control};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +37,8 @@ pub fn options() -> Options {
 
 pub fn config() -> ServerConfig {
     let export = |name: &str| ExportConfig { name: name.to_owned(), description: format!("volume {name}") };
-    ServerConfig { exports: vec![export("main"), export("other")], ..ServerConfig::default() }
+    let disk = DiskConfig { serial: *b"serial-of-the-volume", ..DiskConfig::default() };
+    ServerConfig { exports: vec![export("main"), export("other")], disk, ..ServerConfig::default() }
 }
 
 impl TestServer {
@@ -44,10 +47,12 @@ impl TestServer {
         let (mut volume, shared) = MemoryVolume::new(options);
         let (stop, handle) = Stop::new().unwrap();
         let listener = Listen::Unix(folder.path().join("nbd")).bind().unwrap();
+        let guests = vec![Listen::Unix(folder.path().join("guest")).bind().unwrap()];
         let control = Some(control::bind(&folder.path().join("control")).unwrap());
         let thread = std::thread::spawn(move || {
             let clock = WallClock::start();
-            let service = Service { listeners: vec![listener], guests: Vec::new(), control, wake_fds: Vec::new(), stop, clock };
+            let service =
+                Service { listeners: vec![listener], guests, control, wake_fds: Vec::new(), stop, clock };
             server::run(&config, service, &mut volume)
         });
         TestServer { shared, stop: handle, folder, thread: Some(thread) }
@@ -55,6 +60,11 @@ impl TestServer {
 
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("nbd")
+    }
+
+    /// Socket for front ends of virtual machines.
+    pub fn guest_path(&self) -> PathBuf {
+        self.folder.path().join("guest")
     }
 
     pub fn control_path(&self) -> PathBuf {

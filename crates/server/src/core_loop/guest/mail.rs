@@ -7,7 +7,8 @@ use super::{Guest, GuestFault};
 use crate::vhost::message::{self, Message};
 use crate::vhost::session::{Reaction, Session};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -272,7 +272,8 @@ impl Guest {
             // A guest that has taken the memory away will not look for the status either.
             let _is_there = memory.mapped.write_obj(status.number(), pending.status);
             let is_filled = pending.is_read && status == Status::Ok;
-            let bytes = if is_filled { u32::try_from(pending.data.bytes()).unwrap_or(u32::MAX - 1) } else { 0 };
+            let bytes =
+                if is_filled { u32::try_from(pending.data.bytes()).unwrap_or(u32::MAX - 1) } else { 0 };
             session.vrings[queue].rings.put(memory, session.inflight.as_ref(), head, bytes + 1)?;
         }
         pending.data.clear();
