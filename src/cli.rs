@@ -456,6 +456,10 @@ pub enum LabCommand {
     Mount(MountRun),
     /// Our server and `nbdkit memory` under the same fio jobs, in turn
     NbdCompare(NbdCompare),
+    /// What a request costs over vhost-user and over NBD, and with qemu-storage-daemon, in turn
+    ///
+    /// Exit code 1 when a row is above its bar.
+    ExportCompare(ExportCompare),
     /// An array on modelled drives in virtual time
     Array(ArrayRun),
     /// Experiments of the ZapRAID and StRAID papers on modelled drives in virtual time, beside its figures
@@ -681,6 +685,22 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
         "read" => Ok(Pattern::Read),
         _ => Err(format!("`{text}`: use randwrite, randread, write or read")),
     }
+}
+
+#[derive(Debug, Args)]
+pub struct ExportCompare {
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 3)]
+    pub seconds: u32,
+    /// Measurements of each side of a row
+    #[arg(long, default_value_t = 3)]
+    pub rounds: u32,
+    /// Size of the volumes
+    #[arg(long, default_value = "256MiB", value_parser = parse_size, value_name = "BYTES")]
+    pub size: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

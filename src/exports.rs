@@ -1,6 +1,7 @@
 //! Disks of virtual machines: sockets for front ends of vhost-user, beside the one of NBD.
 
 use crate::cli::{BlockSizeChoice, ServiceOptions};
+use crate::exit::Exit;
 use anyhow::{Context, Result};
 use server::config::DiskConfig;
 use server::vhost::block::{BlockSize, SERIAL_BYTES};
@@ -10,7 +11,7 @@ use server::{Listen, Listener};
 pub fn listen(options: &ServiceOptions) -> Result<Vec<Listener>> {
     let bind = |path: &std::path::PathBuf| {
         let path = std::path::absolute(path).context("the socket of a virtual machine")?;
-        Ok(Listen::Unix(path).bind()?)
+        Listen::Unix(path).bind().map_err(|error| Exit::Usage.because(error))
     };
     options.vhost_user.iter().map(bind).collect()
 }

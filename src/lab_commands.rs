@@ -3,7 +3,7 @@
 use crate::characterise;
 use crate::cli::{ArrayRun, LabCommand, MemoryRun, MountRun, NbdCompare, NullWrite, Rate, RebuildRun};
 use crate::experiment;
-use crate::{contest, explain, md_cost, md_speed};
+use crate::{contest, explain, export_compare, md_cost, md_speed};
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use drive::timing::Profile;
@@ -22,6 +22,7 @@ pub fn run(command: &LabCommand) -> Result<ExitCode> {
         LabCommand::Memory(options) => memory_run(options)?,
         LabCommand::Mount(options) => mount_run(options)?,
         LabCommand::NbdCompare(options) => nbd_compare(options)?,
+        LabCommand::ExportCompare(options) => return export_compare::run(options),
         LabCommand::Array(options) => array_run(options)?,
         LabCommand::Run(options) => experiment::run(options)?,
         LabCommand::Contest(options) => return contest::run(options),

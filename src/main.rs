@@ -18,6 +18,7 @@ mod examine;
 mod exit;
 mod experiment;
 mod explain;
+mod export_compare;
 mod exports;
 mod fail;
 mod hosting;

@@ -10,6 +10,7 @@
 
 pub mod disk;
 pub mod guest;
+pub mod machine;
 pub mod md;
 pub mod mount;
 pub mod nbd;

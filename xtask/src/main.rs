@@ -5,7 +5,7 @@
 //! tidy/     rules the compiler does not know
 //! phase     running programs, and how long the parts took
 //! tools     the clients that the end-to-end tests drive
-//! test, sim, md, siege, bench, fuzz, sanitize, ci
+//! test, sim, md, siege, guest, bench, fuzz, sanitize, ci
 //! same/     whether two commits do the same
 //! mutants   deliberate bugs that the simulator must find
 //! ```
@@ -13,6 +13,7 @@
 mod bench;
 mod ci;
 mod fuzz;
+mod guest;
 mod md;
 mod mutants;
 mod phase;
@@ -99,6 +100,15 @@ const COMMANDS: &[Command] = &[
                write (tests/siege.rs). ZONEWEAVE_SEED repeats a run. CI does each \
                trouble once, among the end-to-end tests.",
         run: Run::With("SECONDS", siege::run),
+    },
+    Command {
+        name: "guest",
+        line: "virtual machines whose disk is a volume, while its server is killed",
+        help: "Boots a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, for arrays of both \
+               engines; kills the server\nthree times under ext4 and compares every file at the end (tests/machine.rs). As root, a \
+               minute for both. The kernel's package is downloaded\nto target/guest and unpacked, never installed; \
+               ZONEWEAVE_KERNEL names an unpacked one. Debian: qemu-system-x86 busybox-static cpio kmod.",
+        run: Run::Plain(guest::run),
     },
     Command {
         name: "md",

@@ -9,6 +9,7 @@ pub mod characterise;
 pub mod compare;
 pub mod contest;
 pub mod experiment;
+pub mod export_compare;
 mod instructions;
 mod md_array;
 pub mod md_cost;

@@ -129,6 +129,8 @@ fn the_configuration_is_that_of_the_disk() {
         assert_eq!(config[24], exponent);
         assert_eq!(config[34..36], 16_u16.to_le_bytes());
         assert_eq!(machine.front.number(17), 16);
+        assert_eq!(machine.front.number(1), FEATURES);
+        assert_eq!(machine.front.number(15), PROTOCOL);
         server.finish();
     }
 }
@@ -301,7 +303,7 @@ fn a_hostile_front_end_ends_its_connection_alone() {
     assert_eq!(open().tell(8, &state(0, 2048), &[]), Some(1));
     assert_eq!(open().tell(8, &state(0, 100), &[]), Some(1));
     assert_eq!(open().tell(10, &state(0, 1 << 16), &[]), Some(1));
-    let front = open();
+    let mut front = open();
     front.begin(&ram);
     assert_eq!(front.tell(8, &state(0, 8), &[]), Some(0));
     assert_eq!(front.tell(12, &0_u64.to_ne_bytes(), &[Driver::new(&ram, 0).kick.as_fd()]), Some(1));
@@ -371,7 +373,7 @@ fn who_leaves_in_the_middle_is_done_with_before_the_next_one_comes() {
     let Machine { ram, front, mut driver } = Machine::start(&server);
     let inflight = front.get_inflight(1);
     drop(front);
-    let front = FrontEnd::connect(&server.guest_path()).unwrap();
+    let mut front = FrontEnd::connect(&server.guest_path()).unwrap();
     front.begin(&ram);
     front.set_inflight(&inflight);
     front.start(&driver);
@@ -383,7 +385,7 @@ fn who_leaves_in_the_middle_is_done_with_before_the_next_one_comes() {
     driver.kick(&ram, true);
     server.wait_for_submitted(8);
     drop(front);
-    let next = FrontEnd::connect(&server.guest_path()).unwrap();
+    let mut next = FrontEnd::connect(&server.guest_path()).unwrap();
     next.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(next.ask(1, &[]).is_none(), "nobody answers while the old requests are in the volume");
     next.socket.set_read_timeout(Some(GENEROUS)).unwrap();

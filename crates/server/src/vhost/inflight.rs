@@ -172,7 +172,7 @@ impl QueuePart<'_> {
     /// When no server can have left what is there.
     pub fn recover(self, used_index: u16) -> Result<(Vec<u16>, u64), InflightError> {
         let wrong = InflightError::Contents(self.index);
-        if self.u16_at(AT_VERSION)? == 0 {
+        if self.u16_at(AT_VERSION)? == 0 || self.is_of_another_size()? {
             self.put_u16(AT_ENTRIES, self.size)?;
             self.put_u16(AT_USED_INDEX, used_index)?;
             self.put_u16(AT_VERSION, VERSION)?;
@@ -204,6 +204,22 @@ impl QueuePart<'_> {
         marked.sort_unstable();
         let next = marked.last().map_or(0, |(counter, _)| counter.wrapping_add(1));
         Ok((marked.into_iter().map(|(_, head)| head).collect(), next))
+    }
+
+    /// True when the queue had another size the last time, and nothing was left: another driver begins, such as that of a
+    /// guest's kernel after its firmware's.
+    fn is_of_another_size(self) -> Result<bool, InflightError> {
+        let entries = self.u16_at(AT_ENTRIES)?;
+        if entries == self.size || entries > self.inflight.queue_size {
+            return Ok(false);
+        }
+        let before = QueuePart { size: entries.max(self.size), ..self };
+        for head in 0..before.size {
+            if self.inflight.memory.load::<u8>(before.entry(head, 0), Ordering::Relaxed)? != 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// A request is about to begin.
@@ -249,5 +265,66 @@ impl QueuePart<'_> {
 
     fn put_u16(self, at: u64, number: u16) -> Result<(), InflightError> {
         Ok(self.inflight.memory.store(number, GuestAddress(self.start + at), Ordering::Release)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u16 = 8;
+
+    fn region() -> Inflight {
+        let asked = InflightPlace { bytes: 0, file_offset: 0, queues_count: 2, queue_size: SIZE };
+        let (place, descriptor) = make_region(asked).unwrap();
+        assert_eq!(place.bytes, 2 * 192);
+        Inflight::adopt(place, descriptor).unwrap()
+    }
+
+    #[test]
+    fn what_was_not_answered_is_done_again_in_its_order() {
+        let region = region();
+        let part = region.queue(1, SIZE).unwrap();
+        assert_eq!(part.recover(100).unwrap(), (vec![], 0));
+        for (counter, head) in [(0, 5), (1, 2), (2, 7)] {
+            part.begin(head, counter).unwrap();
+        }
+        part.before_used(2).unwrap();
+        part.after_used(2, 101).unwrap();
+        assert_eq!(part.recover(101).unwrap(), (vec![5, 7], 3));
+        assert_eq!(region.queue(0, SIZE).unwrap().recover(0).unwrap(), (vec![], 0), "queues are apart");
+    }
+
+    #[test]
+    fn death_between_answer_and_mark_repeats_nothing() {
+        let region = region();
+        let part = region.queue(0, SIZE).unwrap();
+        part.recover(u16::MAX).unwrap();
+        part.begin(3, 0).unwrap();
+        part.begin(4, 1).unwrap();
+        // Noted, and the guest has not seen it: it is done again.
+        part.before_used(3).unwrap();
+        assert_eq!(part.recover(u16::MAX).unwrap(), (vec![3, 4], 2));
+        // The guest has seen it: the used ring has gone on, over the end of its numbers.
+        part.before_used(3).unwrap();
+        assert_eq!(part.recover(0).unwrap(), (vec![4], 2));
+        assert_eq!(part.recover(0).unwrap(), (vec![4], 2), "and again");
+    }
+
+    #[test]
+    fn contents_that_nobody_leaves_are_refused() {
+        let region = region();
+        let part = region.queue(0, SIZE).unwrap();
+        part.recover(0).unwrap();
+        assert!(matches!(part.recover(SIZE + 1), Err(InflightError::Contents(0))));
+        part.put_u16(AT_LAST_HEAD, SIZE).unwrap();
+        assert!(matches!(part.recover(1), Err(InflightError::Contents(0))));
+        part.put_mark(6, 1).unwrap();
+        let smaller = region.queue(0, 4).unwrap();
+        assert!(matches!(smaller.recover(0), Err(InflightError::Contents(0))), "requests of a larger queue");
+        part.put_mark(6, 0).unwrap();
+        assert_eq!(smaller.recover(9).unwrap(), (vec![], 0), "nothing is left of it");
+        assert!(matches!(region.queue(2, SIZE), Err(InflightError::Queue(2))));
+        assert!(matches!(region.queue(0, SIZE * 2), Err(InflightError::Queue(0))));
     }
 }

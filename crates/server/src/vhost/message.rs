@@ -368,7 +368,7 @@ impl Request {
     }
 }
 
-/// Reply to the message whose header is `header`.
+/// Reply to a request of this number.
 ///
 /// # Panics
 /// When the payload is longer than [`PAYLOAD_BYTES_MAX`].
@@ -390,7 +390,7 @@ pub fn request_number(bytes: &[u8]) -> u32 {
 }
 
 impl InflightPlace {
-    /// As a payload.
+    /// As a payload, with the padding that a structure of C has: QEMU takes no other length.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(24);
@@ -398,6 +398,7 @@ impl InflightPlace {
         bytes.extend(self.file_offset.to_ne_bytes());
         bytes.extend(self.queues_count.to_ne_bytes());
         bytes.extend(self.queue_size.to_ne_bytes());
+        bytes.extend([0; 4]);
         bytes
     }
 }

@@ -301,14 +301,12 @@ impl FrontEnd {
         (received.bytes >= 12).then(|| (bytes[12..received.bytes].to_vec(), descriptor))
     }
 
-    /// Agrees on features and shares the memory.
-    pub fn begin(&self, ram: &GuestRam) {
-        let offered = self.number(1);
-        assert_eq!(offered & self.features, self.features, "offered: {offered:#x}");
-        if self.features & PROTOCOL_FEATURES != 0 {
-            assert_eq!(self.number(15), PROTOCOL);
-            assert!(self.say(16, 0, &PROTOCOL.to_ne_bytes(), &[]));
-        }
+    /// Agrees on features, of those that it wants and that are offered, and shares the memory.
+    pub fn begin(&mut self, ram: &GuestRam) {
+        self.features &= self.number(1);
+        assert!(self.features & PROTOCOL_FEATURES != 0);
+        let protocol = self.number(15) & PROTOCOL;
+        assert!(self.say(16, 0, &protocol.to_ne_bytes(), &[]));
         assert_eq!(self.tell(3, &[], &[]), Some(0));
         assert_eq!(self.tell(2, &self.features.to_ne_bytes(), &[]), Some(0));
         let table = memory_table(&[(GUEST_BASE, MEMORY_BYTES, USER_BASE, 0)]);

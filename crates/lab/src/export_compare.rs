@@ -1,0 +1,148 @@
+//! Exports under the same load, in turn: what a request costs the server's processors.
+//!
+//! ```text
+//! own volume    RAID-5 over four emulated drives in memory: vhost-user by our front end, NBD by fio, of one server
+//! null volume   a volume that does nothing, served by a thread of ours; qemu-storage-daemon with null-co
+//! whole         own volume; qemu-storage-daemon with a file in memory, io_uring, unprotected
+//! ```
+//!
+//! Requests of 4 KiB at random places. Each row is a ratio of medians of one run, whose measurements alternate, so a machine
+//! whose speed drifts is fair to both. Times are those that the kernel accounts to the server.
+
+mod load;
+mod null_volume;
+mod servers;
+
+#[path = "../../server/tests/support/front_end.rs"]
+#[allow(clippy::unwrap_used, dead_code, missing_docs)]
+mod front_end;
+
+use anyhow::{Result, ensure};
+use load::{Load, Way};
+use serde::Serialize;
+use servers::Servers;
+use std::path::PathBuf;
+
+/// Options of a comparison.
+#[derive(Clone, Debug)]
+pub struct ExportCompare {
+    /// The zoneweave binary.
+    pub binary: PathBuf,
+    /// Seconds of each measurement.
+    pub seconds: u32,
+    /// Measurements of each side of a row.
+    pub rounds: u32,
+    /// Size of the volumes.
+    pub size_bytes: u64,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Load, and what is compared.
+    pub name: &'static str,
+    /// Microseconds of processor per request: the median of ours.
+    pub us_per_request: f64,
+    /// That of the other side.
+    pub peer_us_per_request: f64,
+    /// Ours over the other side's.
+    pub ratio: f64,
+    /// Highest ratio that is good.
+    pub ratio_max: f64,
+    /// Every measurement of ours, and of the other side.
+    pub measured: Vec<f64>,
+    /// Every measurement of the other side.
+    pub peer_measured: Vec<f64>,
+}
+
+/// All rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExportCompareReport {
+    /// Comparisons, in the order they were made.
+    pub rows: Vec<Row>,
+    /// Peer that is not installed, so that its rows are missing.
+    pub missing: Option<&'static str>,
+}
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    OwnVhostUser,
+    OwnNbd,
+    OwnNull,
+    PeerNull,
+    PeerFile,
+}
+
+struct Plan {
+    name: &'static str,
+    load: Load,
+    sides: [Side; 2],
+    ratio_max: f64,
+}
+
+const fn plan(name: &'static str, way: Way, depth: u16, sides: [Side; 2], ratio_max: f64) -> Plan {
+    Plan { name, load: Load { way, depth }, sides, ratio_max }
+}
+
+const OWN: [Side; 2] = [Side::OwnVhostUser, Side::OwnNbd];
+const NULL: [Side; 2] = [Side::OwnNull, Side::PeerNull];
+const WHOLE: [Side; 2] = [Side::OwnVhostUser, Side::PeerFile];
+
+const PLANS: &[Plan] = &[
+    plan("write, depth 32, to own NBD", Way::Write, 32, OWN, 0.50),
+    plan("read, depth 32, to own NBD", Way::Read, 32, OWN, 0.45),
+    plan("write, depth 1, to own NBD", Way::Write, 1, OWN, 0.60),
+    plan("null volume, write, depth 8, to qemu-storage-daemon", Way::Write, 8, NULL, 1.3),
+    plan("null volume, write, depth 32, to qemu-storage-daemon", Way::Write, 32, NULL, 1.6),
+    plan("whole, write, depth 32, to qemu-storage-daemon", Way::Write, 32, WHOLE, 0.5),
+    plan("whole, read, depth 32, to qemu-storage-daemon", Way::Read, 32, WHOLE, 0.5),
+];
+
+/// Runs the comparison; `progress` is told each row as it is there.
+///
+/// # Errors
+/// When fio is missing, or a server or a load fails.
+pub fn run(options: &ExportCompare, mut progress: impl FnMut(&Row)) -> Result<ExportCompareReport> {
+    ensure!(options.rounds > 0, "--rounds must be at least 1");
+    let mut servers = Servers::start(options)?;
+    let missing = (!servers.has_peer()).then_some("qemu-storage-daemon");
+    let mut rows = Vec::new();
+    for plan in PLANS {
+        let needs_peer = plan.sides.iter().any(|side| matches!(side, Side::PeerNull | Side::PeerFile));
+        if needs_peer && missing.is_some() {
+            continue;
+        }
+        let row = measure(options, &mut servers, plan)?;
+        progress(&row);
+        rows.push(row);
+    }
+    servers.stop()?;
+    Ok(ExportCompareReport { rows, missing })
+}
+
+fn measure(options: &ExportCompare, servers: &mut Servers, plan: &Plan) -> Result<Row> {
+    let mut measured = [Vec::new(), Vec::new()];
+    for _ in 0..options.rounds {
+        for (side, measured) in plan.sides.into_iter().zip(&mut measured) {
+            measured.push(servers.us_per_request(side, plan.load, options)?);
+        }
+    }
+    let [ours, peers] = &measured;
+    let (us_per_request, peer_us_per_request) = (median(ours), median(peers));
+    Ok(Row {
+        name: plan.name,
+        us_per_request,
+        peer_us_per_request,
+        ratio: us_per_request / peer_us_per_request,
+        ratio_max: plan.ratio_max,
+        measured: ours.clone(),
+        peer_measured: peers.clone(),
+    })
+}
+
+fn median(figures: &[f64]) -> f64 {
+    let mut figures = figures.to_vec();
+    figures.sort_by(f64::total_cmp);
+    f64::midpoint(figures[(figures.len() - 1) / 2], figures[figures.len() / 2])
+}

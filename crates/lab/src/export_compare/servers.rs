@@ -1,0 +1,244 @@
+//! The servers that are measured: they start together, and each works only while it is measured.
+
+use super::load::{self, Load, Way};
+use super::null_volume::NullVolume;
+use super::{ExportCompare, Side};
+use anyhow::{Context, Result, bail, ensure};
+use base::units::BLOCK_BYTES_U64;
+use server::{Listen, ServerConfig, Service, Stop, StopHandle, WallClock};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const PEER: &str = "qemu-storage-daemon";
+
+/// Directory in memory, removed when dropped.
+struct WorkDirectory(PathBuf);
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server in a process of its own, ended when dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The server of a volume that does nothing, in a thread.
+struct NullServer {
+    stop: StopHandle,
+    thread: JoinHandle<Result<(), server::RunError>>,
+    /// Place where the kernel accounts the thread's time.
+    account: PathBuf,
+}
+
+pub(super) struct Servers {
+    own: Process,
+    null: NullServer,
+    /// With null-co, and with a file.
+    peers: Option<[Process; 2]>,
+    directory: WorkDirectory,
+}
+
+impl Servers {
+    pub(super) fn start(options: &ExportCompare) -> Result<Servers> {
+        let found = Command::new("fio").arg("--version").output();
+        ensure!(found.is_ok(), "fio is not installed (Debian: apt-get install fio)");
+        let path = PathBuf::from(format!("/dev/shm/zoneweave-exports-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        let directory = WorkDirectory(path);
+        let own = start_own(options, &directory.0)?;
+        let null = NullServer::start(&directory.0.join("null.sock"), options.size_bytes)?;
+        let has_peer = Command::new(PEER).arg("--version").output().is_ok();
+        let peers = if has_peer { Some(start_peers(options, &directory.0)?) } else { None };
+        let servers = Servers { own, null, peers, directory };
+        servers.fill(options)?;
+        Ok(servers)
+    }
+
+    pub(super) fn has_peer(&self) -> bool {
+        self.peers.is_some()
+    }
+
+    /// Every block is written once, so that all loads find them there.
+    fn fill(&self, options: &ExportCompare) -> Result<()> {
+        fio(
+            &self.nbd_uri(),
+            &["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={}", options.size_bytes)],
+        )?;
+        Ok(())
+    }
+
+    fn nbd_uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.directory.0.join("nbd.sock").display())
+    }
+
+    /// Applies the load to one of them.
+    pub(super) fn us_per_request(&mut self, side: Side, load: Load, options: &ExportCompare) -> Result<f64> {
+        let time = Duration::from_secs(options.seconds.into());
+        let vhost_user =
+            |name: &str| load::apply(&self.directory.0.join(name), load, time, options.size_bytes);
+        let before = self.seconds_of(side)?;
+        let answered = match side {
+            Side::OwnVhostUser => vhost_user("vm.sock")?,
+            Side::OwnNull => vhost_user("null.sock")?,
+            Side::PeerNull => vhost_user("peer-null.sock")?,
+            Side::PeerFile => vhost_user("peer-file.sock")?,
+            Side::OwnNbd => self.nbd(load, options)?,
+        };
+        ensure!(answered > 0, "nothing was answered");
+        #[allow(clippy::cast_precision_loss, reason = "a count of some millions")]
+        let requests = answered as f64;
+        Ok((self.seconds_of(side)? - before) * 1e6 / requests)
+    }
+
+    fn nbd(&self, load: Load, options: &ExportCompare) -> Result<u64> {
+        let rw = if load.way == Way::Write { "randwrite" } else { "randread" };
+        let report = fio(
+            &self.nbd_uri(),
+            &[
+                &format!("--rw={rw}"),
+                "--bs=4k",
+                &format!("--iodepth={}", load.depth),
+                &format!("--size={}", options.size_bytes),
+                "--time_based",
+                &format!("--runtime={}", options.seconds),
+            ],
+        )?;
+        let way = if load.way == Way::Write { "write" } else { "read" };
+        report["jobs"][0][way]["total_ios"].as_u64().context("fio's count of requests")
+    }
+
+    fn seconds_of(&self, side: Side) -> Result<f64> {
+        let peer = |index: usize| {
+            let peers = self.peers.as_ref().context("qemu-storage-daemon is not installed")?;
+            seconds_of_process(peers[index].0.id())
+        };
+        match side {
+            Side::OwnVhostUser | Side::OwnNbd => seconds_of_process(self.own.0.id()),
+            Side::OwnNull => seconds_of_account(&self.null.account),
+            Side::PeerNull => peer(0),
+            Side::PeerFile => peer(1),
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<()> {
+        self.null.stop.request();
+        match self.null.thread.join() {
+            Ok(ended) => Ok(ended?),
+            Err(_) => bail!("the server of the null volume panicked"),
+        }
+    }
+}
+
+impl NullServer {
+    fn start(path: &Path, size_bytes: u64) -> Result<NullServer> {
+        let guests = vec![Listen::Unix(path.to_owned()).bind()?];
+        let (stop, handle) = Stop::new()?;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let number = rustix::thread::gettid().as_raw_nonzero();
+            let _is_heard = sender.send(PathBuf::from(format!("/proc/self/task/{number}/schedstat")));
+            let (clock, listeners, wake_fds) = (WallClock::start(), Vec::new(), Vec::new());
+            let service = Service { listeners, guests, control: None, wake_fds, stop, clock };
+            let mut volume = NullVolume::new(size_bytes / BLOCK_BYTES_U64);
+            server::run(&ServerConfig::default(), service, &mut volume)
+        });
+        let account = receiver.recv().context("the server of the null volume")?;
+        Ok(NullServer { stop: handle, thread, account })
+    }
+}
+
+fn start_own(options: &ExportCompare, directory: &Path) -> Result<Process> {
+    let child = Command::new(&options.binary)
+        .args(["up", "--level", "raid5", "--drives", "4", "--size"])
+        .arg(options.size_bytes.to_string())
+        .arg("--dir")
+        .arg(directory.join("array"))
+        .arg("--listen")
+        .arg(format!("unix:{}", directory.join("nbd.sock").display()))
+        .arg("--vhost-user")
+        .arg(directory.join("vm.sock"))
+        .env("RUST_LOG", "warn")
+        .stdout(Stdio::null())
+        .spawn()
+        .with_context(|| options.binary.display().to_string())?;
+    started(Process(child), &directory.join("nbd.sock"))
+}
+
+fn start_peers(options: &ExportCompare, directory: &Path) -> Result<[Process; 2]> {
+    let path = directory.join("file");
+    let mut file = File::create(&path)?;
+    // Blocks that are there, as those of the array are.
+    let block = vec![1_u8; 1 << 20];
+    for _ in 0..options.size_bytes >> 20 {
+        file.write_all(&block)?;
+    }
+    let null = format!("driver=null-co,node-name=node,size={},read-zeroes=off", options.size_bytes);
+    let file = format!("driver=file,node-name=node,aio=io_uring,filename={}", path.display());
+    let start = |node: &str, name: &str| {
+        let path = directory.join(name);
+        let export = format!(
+            "type=vhost-user-blk,id=export,node-name=node,writable=on,addr.type=unix,addr.path={}",
+            path.display()
+        );
+        let child =
+            Command::new(PEER).args(["--blockdev", node, "--export", &export]).spawn().context(PEER)?;
+        started(Process(child), &path)
+    };
+    Ok([start(&null, "peer-null.sock")?, start(&file, "peer-file.sock")?])
+}
+
+/// Waits until the server's socket is there.
+fn started(mut process: Process, socket: &Path) -> Result<Process> {
+    let began = Instant::now();
+    while std::os::unix::net::UnixStream::connect(socket).is_err() {
+        if let Some(status) = process.0.try_wait()? {
+            bail!("the server of {} ended with {status}", socket.display());
+        }
+        ensure!(began.elapsed() < START_LIMIT, "the server of {} does not answer", socket.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(process)
+}
+
+/// Seconds on a processor of all threads of a process, those that have ended left out.
+fn seconds_of_process(process: u32) -> Result<f64> {
+    let mut seconds = 0.0;
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        seconds += seconds_of_account(&task?.path().join("schedstat"))?;
+    }
+    Ok(seconds)
+}
+
+/// Seconds on a processor, from the first number of a `schedstat`: nanoseconds.
+fn seconds_of_account(account: &Path) -> Result<f64> {
+    let text = std::fs::read_to_string(account).with_context(|| account.display().to_string())?;
+    let first = text.split_whitespace().next().context("an empty schedstat")?;
+    Ok(first.parse::<f64>()? / 1e9)
+}
+
+fn fio(uri: &str, arguments: &[&str]) -> Result<serde_json::Value> {
+    let output = Command::new("fio")
+        .args(["--name=compare", "--ioengine=nbd", "--randrepeat=0", "--output-format=json"])
+        .arg(format!("--uri={uri}"))
+        .args(arguments)
+        .output()
+        .context("fio")?;
+    ensure!(output.status.success(), "fio failed: {}", String::from_utf8_lossy(&output.stderr));
+    // fio 3.33 prints notes before its JSON.
+    let text = String::from_utf8_lossy(&output.stdout);
+    let start = text.find('{').context("fio printed no JSON")?;
+    serde_json::from_str(&text[start..]).context("fio's JSON")
+}

@@ -1,0 +1,18 @@
+//! `cargo xtask guest`: a virtual machine under QEMU whose disk is a volume (tests/machine.rs).
+
+use crate::phase::{cargo, run as run_program};
+use anyhow::Result;
+
+/// Boots the machines, one after the other: two at a time would starve each other without KVM.
+///
+/// # Errors
+/// When a machine lost something, or QEMU is not there.
+pub fn run() -> Result<()> {
+    run_program(
+        cargo()
+            .args(["test", "--release", "--package", "zoneweave", "--test", "machine", "--"])
+            .args(["--nocapture", "--test-threads", "1"])
+            .env("ZONEWEAVE_GUEST", "1")
+            .env("ZONEWEAVE_REQUIRE_TOOLS", "1"),
+    )
+}
