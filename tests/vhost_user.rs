@@ -65,6 +65,8 @@ impl Machine {
 
     /// What QEMU does when the server is back.
     fn reconnect(&mut self, path: &Path) {
+        // A queue goes on from its used ring, which has no other index than the driver's when all of it is taken.
+        self.take();
         self.front = connect(path, &self.ram);
         self.front.set_inflight(&self.inflight);
         self.drivers.iter().for_each(|driver| self.front.start(driver));

@@ -193,8 +193,11 @@ fn start_peers(options: &ExportCompare, directory: &Path) -> Result<[Process; 2]
             "type=vhost-user-blk,id=export,node-name=node,writable=on,addr.type=unix,addr.path={}",
             path.display()
         );
-        let child =
-            Command::new(PEER).args(["--blockdev", node, "--export", &export]).spawn().context(PEER)?;
+        let child = Command::new(PEER)
+            .args(["--blockdev", node, "--export", &export])
+            .stdout(Stdio::null())
+            .spawn()
+            .context(PEER)?;
         started(Process(child), &path)
     };
     Ok([start(&null, "peer-null.sock")?, start(&file, "peer-file.sock")?])

@@ -128,6 +128,7 @@ impl Driver {
         GUEST_BASE + self.index * QUEUE_BYTES
     }
 
+    #[allow(clippy::too_many_arguments, reason = "the fields of a descriptor")]
     pub fn descriptor(&self, ram: &GuestRam, at: u16, address: u64, bytes: u32, flags: u16, next: u16) {
         let place = self.base() + u64::from(at) * 16;
         ram.put(place, address);
