@@ -602,6 +602,7 @@ impl World {
             Open::Write { lba, blocks, durable } => {
                 let is_durable = durable || !self.plan.is_volatile;
                 (lba..lba + blocks).for_each(|lba| self.oracle.end_write(lba, id.0, is_done, is_durable));
+                self.look_at_ruins(lba..lba + blocks);
                 if !is_done && !(lba..lba + blocks).any(|lba| self.may_be_lost(lba, None)) {
                     return Err(Failure::at(lba, format!("{blocks} blocks from {lba} on cannot be written")));
                 }

@@ -6,9 +6,11 @@
 use super::World;
 use crate::world::Failure;
 use array::inplace::map::STRIP_ROWS_MAX;
+use block::md::Role;
 use block::md::member::Member;
 use block::md::superblock::RoleEntry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// See the module.
 #[derive(Default)]
@@ -46,7 +48,7 @@ impl World {
     }
 
     /// Rows of sectors of a disk.
-    fn rows_of(&self, sector: u64, sectors: u64) -> std::ops::Range<u64> {
+    fn rows_of(&self, sector: u64, sectors: u64) -> Range<u64> {
         let start = sector.saturating_sub(self.data_offset) / 8;
         start..(sector + sectors).saturating_sub(self.data_offset).div_ceil(8).min(self.rows())
     }
@@ -75,6 +77,25 @@ impl World {
         self.blemishes.ruined.insert(row, done);
     }
 
+    /// Blocks were written while a member was dead and the engine had not met that yet: ruined rows have lost them all the same.
+    pub(super) fn look_at_ruins(&mut self, blocks: Range<u64>) {
+        let Some(volume) = self.volume.as_ref().filter(|_| !self.gone.is_empty()) else { return };
+        let status = volume.engine.status();
+        let is_known = |role: &usize| {
+            let is = |other: &Role| other.index() == *role;
+            status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
+        };
+        if self.gone.iter().all(is_known) {
+            return;
+        }
+        for lba in blocks {
+            let row = self.row_of(lba);
+            if let Some(done) = self.blemishes.ruined.get_mut(&row).and_then(|blocks| blocks.get_mut(&lba)) {
+                *done = self.oracle.done(lba);
+            }
+        }
+    }
+
     /// Notes writes that failed, and what the engine lists.
     pub(super) fn look_at_blemishes(&mut self) {
         let mut has_new = false;
@@ -101,7 +122,7 @@ impl World {
     }
 
     /// Rows that are zeroed together with a row.
-    fn strip_of(&self, row: u64) -> std::ops::Range<u64> {
+    fn strip_of(&self, row: u64) -> Range<u64> {
         let rows = (u64::from(self.plan.chunk) / 8).min(STRIP_ROWS_MAX);
         let start = row / rows * rows;
         start..start + rows
