@@ -1,4 +1,4 @@
-//! `zoneweave drive probe`: one operation on one drive, measured.
+//! `zoneweave drive probe`: one operation on one drive, or its channel groups, measured.
 
 use anyhow::{Context, Result, bail, ensure};
 use array::log::identify;
@@ -7,7 +7,10 @@ use base::units::parse_bytes;
 use clap::{Args, ValueEnum};
 use drive::emulated::EmulatedDrive;
 use drive::timing::{HostStack, LbaFormat, Profile, ZoneMap};
+use lab::channels::ChannelProbe;
 use lab::probe::{Load, ProbeOp};
+use serde::Serialize;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use zone::device::ZonedDevice;
 
@@ -20,17 +23,24 @@ pub struct Probe {
     #[arg(long)]
     pub device: Option<PathBuf>,
     /// Operation to measure
-    #[arg(long, value_enum)]
-    pub op: Op,
+    #[arg(long, value_enum, required_unless_present = "channels")]
+    pub op: Option<Op>,
+    /// Find out which zones share a channel group, by writing to pairs of empty ones
+    #[arg(
+        long,
+        conflicts_with_all = ["op", "device", "bytes", "queue_depth", "sequential", "occupancy", "finished", "with",
+            "stack", "lba_format", "seconds"]
+    )]
+    pub channels: bool,
     /// Size of each request
     #[arg(long, default_value = "4k", value_parser = parse_request, value_name = "BYTES")]
     pub bytes: u64,
     /// Requests in flight per zone
     #[arg(long, default_value_t = 1)]
     pub queue_depth: u32,
-    /// Zones, each with a thread of its own
-    #[arg(long, default_value_t = 1)]
-    pub zones: u32,
+    /// Zones, each with a thread of its own [default: 1, of --channels as many as can be active, at most 16]
+    #[arg(long)]
+    pub zones: Option<u32>,
     /// Reads go from start to end of a zone instead of anywhere
     #[arg(long)]
     pub sequential: bool,
@@ -105,27 +115,37 @@ pub fn run(options: &Probe) -> Result<()> {
         options.seconds.is_none_or(|seconds| seconds > 0.0 && seconds.is_finite()),
         "--seconds must be above 0"
     );
-    let probe = probe_of(options);
+    let Some(op) = options.op else { return probe_channels(options) };
+    let probe = probe_of(options, op);
     let report = match (&options.profile, &options.device) {
         (Some(name), _) => probe.on_model(&Profile::load(name)?)?,
         (None, Some(path)) => {
-            let writes =
-                !matches!(options.op, Op::Read) || options.with.iter().any(|load| load.op != ProbeOp::Read);
+            let writes = !matches!(op, Op::Read) || options.with.iter().any(|load| load.op != ProbeOp::Read);
             probe.on_device(open(path, writes)?, options.overwrite || !writes)?
         }
         (None, None) => bail!("name a --profile or a --device"),
     };
+    print(options, &report)
+}
+
+fn probe_channels(options: &Probe) -> Result<()> {
+    let name = options.profile.as_ref().context("--channels measures a modelled drive: name a --profile")?;
+    let Probe { zones, seed, zone_map, .. } = *options;
+    print(options, &ChannelProbe { zones, seed, zone_map }.on_model(&Profile::load(name)?)?)
+}
+
+fn print(options: &Probe, report: &(impl Serialize + Display)) -> Result<()> {
     if options.json {
-        println!("{}", serde_json::to_string(&report)?);
+        println!("{}", serde_json::to_string(report)?);
     } else {
         println!("{report}");
     }
     Ok(())
 }
 
-fn probe_of(options: &Probe) -> lab::probe::Probe {
+fn probe_of(options: &Probe, op: Op) -> lab::probe::Probe {
     lab::probe::Probe {
-        op: match options.op {
+        op: match op {
             Op::Read => ProbeOp::Read,
             Op::Write => ProbeOp::Write,
             Op::Append => ProbeOp::Append,
@@ -138,7 +158,7 @@ fn probe_of(options: &Probe) -> lab::probe::Probe {
         sequential: options.sequential,
         bytes: options.bytes,
         queue_depth: options.queue_depth,
-        zones: options.zones,
+        zones: options.zones.unwrap_or(1),
         occupancy: options.occupancy,
         finished: options.finished,
         with: options.with.clone(),

@@ -86,6 +86,22 @@ fn wear_is_told_and_zones_are_mapped() {
     assert!(wrong.code() != Some(0) && wrong.stderr.contains("0 to 1000"), "{wrong}");
 }
 
+/// Zones of a ZN540 lie on two groups: which, is found whatever the drive's map.
+#[test]
+fn channel_groups_are_found() {
+    let groups = |arguments: &str| {
+        let ran = ran(&format!("drive probe --channels --profile zn540-4tb --json {arguments}"));
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert!(report["confidence"].as_f64().unwrap() > 0.8, "{report}");
+        report["groups"].clone()
+    };
+    assert_eq!(groups("--zones 5").to_string(), "[[0,2,4],[1,3]]");
+    let odd = groups("--zone-map mostly:300 --seed 3");
+    let count = |group: usize| odd[group].as_array().unwrap().len();
+    assert!(odd != groups("") && count(0) + count(1) == 14, "{odd}");
+}
+
 #[test]
 fn a_load_beside_it_is_felt() {
     let alone = probe("--profile zn540-1tb --op read");
@@ -106,6 +122,9 @@ fn what_cannot_be_measured_is_named_with_its_fix() {
         ("--profile zn540-1tb --op read --with write:0", "above 0"),
         ("--profile zn540-1tb --op write --zones 1000000", "zones"),
         ("--op read", "--profile"),
+        ("--profile zn540-4tb", "--op"),
+        ("--profile zn540-4tb --channels --zones 15", "from 2 to 14"),
+        ("--profile zn540-4tb --channels --bytes 4k", "cannot be used with"),
     ] {
         let ran = ran(&format!("drive probe {arguments}"));
         assert_ne!(ran.code(), Some(0), "{arguments}: {ran}");

@@ -8,8 +8,8 @@ use crate::md::description;
 use crate::room::Room;
 use anyhow::{Context, Result};
 use block::md::SECTOR_BYTES_U64;
-use block::md::create::default_data_offset;
-use block::md::superblock::Version;
+use block::md::create::{default_data_offset, expect_shape};
+use block::md::superblock::{Shape, Version};
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use zone::stripe::Level;
@@ -18,6 +18,8 @@ const MEMBERS: usize = 4;
 const SIZE_BYTES: u64 = 4 << 30;
 /// Chunk in sectors, 64 KiB: a whole stripe is then a request that file systems make, and is written without reading anything.
 const CHUNK_SECTORS: u32 = 128;
+/// Layout that md gives where none is said.
+const LEFT_SYMMETRIC: u32 = 2;
 
 /// Creates the array if there is none, then serves it.
 pub fn run(options: &Up) -> Result<Exit> {
@@ -95,10 +97,10 @@ impl Plan {
             Some(choice) => choice.over(scheme.drives, MEMBERS)?,
             None => (Level::Raid5, scheme.drives.unwrap_or(MEMBERS)),
         };
-        let (level, parities) = match level {
-            Level::Raid4 => (4, 1),
-            Level::Raid5 => (5, 1),
-            Level::Raid6 => (6, 2),
+        let (level, layout, parities) = match level {
+            Level::Raid4 => (4, 0, 1),
+            Level::Raid5 => (5, LEFT_SYMMETRIC, 1),
+            Level::Raid6 => (6, LEFT_SYMMETRIC, 2),
             other => {
                 let name = other.name(members);
                 return Err(Exit::Usage.error(format!(
@@ -106,10 +108,9 @@ impl Plan {
                 )));
             }
         };
-        let data = u64::try_from(members.saturating_sub(parities))?;
-        if data == 0 {
-            return Err(Exit::Usage.error(format!("--drives {members} are too few for raid{level}")));
-        }
+        let shape = Shape { level, layout, size: 0, chunk: CHUNK_SECTORS, members: u32::try_from(members)? };
+        expect_shape(&shape).map_err(|error| Exit::Usage.because(error))?;
+        let data = u64::try_from(members.checked_sub(parities).context("more members than parities")?)?;
         let sectors = scheme.size.unwrap_or(SIZE_BYTES).div_ceil(SECTOR_BYTES_U64);
         let data_sectors = sectors.div_ceil(data).next_multiple_of(CHUNK_SECTORS.into());
         Ok(Plan { level, members, data_sectors, file_sectors: file_sectors(data_sectors) })

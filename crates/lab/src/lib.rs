@@ -4,6 +4,7 @@
 pub mod allocations;
 pub mod array_run;
 mod cached_drive;
+pub mod channels;
 pub mod characterise;
 pub mod compare;
 pub mod contest;

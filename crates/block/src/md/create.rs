@@ -187,6 +187,18 @@ fn free_sectors(version: Version, sectors: u64, data_offset: u64) -> Option<u64>
     }
 }
 
+/// Refuses an array that md does not have, whatever its members are.
+///
+/// # Errors
+/// With the shape.
+pub fn expect_shape(shape: &Shape) -> Result<(), Impossible> {
+    let chunk = shape.chunk;
+    if Geometry::of(shape).is_none() || !chunk.is_power_of_two() || chunk < CHUNK_SECTORS_MIN {
+        return Err(Impossible::Shape(*shape));
+    }
+    Ok(())
+}
+
 /// What each member gets, by role; `None` where one is missing.
 ///
 /// # Errors
@@ -194,9 +206,7 @@ fn free_sectors(version: Version, sectors: u64, data_offset: u64) -> Option<u64>
 pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberPlan>>, Impossible> {
     let mut wish = wish.clone();
     let chunk = wish.shape.chunk;
-    if Geometry::of(&wish.shape).is_none() || !chunk.is_power_of_two() || chunk < CHUNK_SECTORS_MIN {
-        return Err(Impossible::Shape(wish.shape));
-    }
+    expect_shape(&wish.shape)?;
     let present =
         || devices.iter().enumerate().filter_map(|(role, device)| device.map(|device| (role, device)));
     let first = present().next().filter(|_| u32::try_from(devices.len()) == Ok(wish.shape.members));
