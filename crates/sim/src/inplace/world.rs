@@ -643,6 +643,7 @@ impl World {
         self.disks.iter().chain(&self.retired).for_each(DiskHandle::crash);
         self.open.clear();
         self.note_in_flight();
+        self.keep_causes();
         self.oracle.crash();
         self.tally.crashes += 1;
         if !self.start()? {
@@ -674,6 +675,7 @@ impl World {
         self.volume = None;
         if status.is_broken {
             self.note_in_flight();
+            self.keep_causes();
         }
         self.disks.iter().for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.

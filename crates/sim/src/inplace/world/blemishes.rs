@@ -19,6 +19,8 @@ pub(super) struct Blemishes {
     listed: BTreeMap<u64, BTreeSet<usize>>,
     /// Rows that were ruined, with the writes of their blocks that were done then.
     ruined: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Rows that were spoiled as the power failed, and are listed still: what they were written with may not have got there.
+    spoilt: BTreeSet<u64>,
     /// Rows are in doubt: any may be listed.
     has_doubts: bool,
 }
@@ -121,6 +123,11 @@ impl World {
         }
     }
 
+    /// The power fails: lists may say of rows that were healed what they said before.
+    pub(super) fn keep_causes(&mut self) {
+        self.blemishes.spoilt.extend(self.doubts.spoiled.keys());
+    }
+
     /// Rows that are zeroed together with a row.
     fn strip_of(&self, row: u64) -> Range<u64> {
         let rows = (u64::from(self.plan.chunk) / 8).min(STRIP_ROWS_MAX);
@@ -139,6 +146,8 @@ impl World {
                 }
             }
         }
+        let Blemishes { spoilt, listed, .. } = &mut self.blemishes;
+        spoilt.retain(|row| listed.contains_key(row));
     }
 
     /// Every entry of a member has a cause: a sector of the row that cannot be read or was not written, or a row that was ruined.
@@ -158,6 +167,7 @@ impl World {
                     let has_cause = is_bad
                         || self.doubts.spoiled.contains_key(&row)
                         || self.blemishes.ruined.contains_key(&row)
+                        || self.blemishes.spoilt.contains(&row)
                         || self.was_torn(row);
                     if !has_cause {
                         return Err(Failure::new(format!("row {row} is listed as bad without cause")));
