@@ -27,6 +27,13 @@ const ENTRIES_MAX: usize = 512 / ENTRY_BYTES;
 /// Most sectors of an entry.
 const ENTRY_SECTORS_MAX: u64 = 512;
 
+/// Log with these entries.
+fn log_of(entries: &[Entry]) -> [u8; PAGE_BYTES] {
+    let mut log = [0; PAGE_BYTES];
+    encode(entries, &mut log);
+    log
+}
+
 /// Bad blocks of one member.
 #[derive(Clone, Debug, Default)]
 struct List {
@@ -110,8 +117,8 @@ pub struct BadBlocks {
     lists: BTreeMap<usize, List>,
     /// Members whose lists changed since they were written.
     dirty: PieceSet,
-    /// Members whose lists are being written.
-    writing: PieceSet,
+    /// Lists that are being written, as they were when the flush before that began: what was cleared since is not durable.
+    writing: BTreeMap<usize, Vec<Entry>>,
     /// Members whose logs count: feature 8 is, or is about to be, on their superblocks.
     counting: PieceSet,
     /// Nothing is listed.
@@ -145,7 +152,7 @@ impl BadBlocks {
         let own: PieceSet = [role].into_iter().collect();
         self.lists.remove(&role);
         self.dirty = self.dirty.without(own);
-        self.writing = self.writing.without(own);
+        self.writing.remove(&role);
         self.counting = self.counting.without(own);
     }
 
@@ -204,15 +211,26 @@ impl BadBlocks {
         self.lists.values().all(|list| list.entries.is_empty())
     }
 
-    /// Members whose logs are written, and those whose lists are empty, in the step that begins.
+    /// Lists are about to be written as they are now, once what was cleared is flushed.
+    ///
+    /// # Panics
+    /// When others are being written.
     fn begin(&mut self) {
-        self.writing = std::mem::take(&mut self.dirty);
+        assert!(self.is_resting(), "lists are written one step after the other");
+        let changed = std::mem::take(&mut self.dirty);
+        let lists = self.lists.iter().filter(|(role, _)| changed.contains(**role));
+        self.writing = lists.map(|(role, list)| (*role, list.entries.clone())).collect();
         self.counting = self.counting.without(self.empty());
     }
 
+    /// Members whose lists are written as empty ones.
     fn empty(&self) -> PieceSet {
-        let is_empty = |role: &usize| self.lists.get(role).is_none_or(|list| list.entries.is_empty());
-        self.writing.iter().filter(is_empty).collect()
+        self.writing.iter().filter(|(_, entries)| entries.is_empty()).map(|(role, _)| *role).collect()
+    }
+
+    /// Members whose lists are being written.
+    fn written(&self) -> PieceSet {
+        self.writing.keys().copied().collect()
     }
 
     /// The features of a member's superblock.
@@ -223,18 +241,15 @@ impl BadBlocks {
         }
     }
 
+    /// Log that a member gets in the step under way.
     fn log(&self, role: usize) -> [u8; PAGE_BYTES] {
-        let mut log = [0; PAGE_BYTES];
-        if let Some(list) = self.lists.get(&role) {
-            encode(&list.entries, &mut log);
-        }
-        log
+        log_of(self.writing.get(&role).map_or(&[], Vec::as_slice))
     }
 
     /// Asserts what must hold between events.
     pub fn check_invariants(&self) {
         for (role, list) in self.lists.iter().filter(|(_, list)| !list.entries.is_empty()) {
-            let log = decode(&self.log(*role), 0);
+            let log = decode(&log_of(&list.entries), 0);
             assert!(log.as_ref() == Ok(&list.entries), "the log of member {role} would be {log:?}");
         }
     }
@@ -257,23 +272,27 @@ impl InPlace {
         !self.members.is_broken() && !self.bad_blocks.is_recorded()
     }
 
-    /// Lists that changed are written: begins with those that say something.
-    pub(super) fn begin_bad_block_logs(&mut self, fx: &mut Effects) {
+    /// Lists that changed are to be written, behind a flush that begins now.
+    pub(super) fn take_bad_block_lists(&mut self) {
         self.bad_blocks.begin();
-        let listed = self.bad_blocks.writing.without(self.bad_blocks.empty());
+    }
+
+    /// What lists do not say any more is flushed: begins with those that say something.
+    pub(super) fn begin_bad_block_logs(&mut self, fx: &mut Effects) {
+        let listed = self.bad_blocks.written().without(self.bad_blocks.empty());
         self.bad_blocks.counting = self.bad_blocks.counting.iter().chain(listed.iter()).collect();
         self.write_bad_block_logs(listed, fx);
     }
 
     /// Logs of lists that are empty become zeros, when no superblock refers to them any more.
     pub(super) fn zero_bad_block_logs(&mut self, fx: &mut Effects) {
-        let unlisted = self.bad_blocks.writing.without(self.bad_blocks.counting);
+        let unlisted = self.bad_blocks.written().without(self.bad_blocks.counting);
         self.write_bad_block_logs(unlisted, fx);
     }
 
     /// Lists are on the media.
     pub(super) fn end_bad_block_logs(&mut self) {
-        self.bad_blocks.writing = PieceSet::EMPTY;
+        self.bad_blocks.writing.clear();
     }
 
     fn write_bad_block_logs(&mut self, roles: PieceSet, fx: &mut Effects) {

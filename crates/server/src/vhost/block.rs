@@ -161,7 +161,7 @@ impl Disk {
     fn range(&self, sector: u64, bytes: u64) -> Option<ByteRange> {
         let from = sector.checked_mul(SECTOR_BYTES)?;
         let to = from.checked_add(bytes)?;
-        (to <= self.size_bytes && bytes % SECTOR_BYTES == 0).then_some(ByteRange { from, to })
+        (to <= self.size_bytes && bytes.is_multiple_of(SECTOR_BYTES)).then_some(ByteRange { from, to })
     }
 }
 

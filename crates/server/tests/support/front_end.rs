@@ -286,20 +286,34 @@ impl FrontEnd {
         self.answer()
     }
 
+    /// The next answer, however many pieces it comes in; none when the other side hung up or says nothing.
     pub fn answer(&self) -> Option<(Vec<u8>, Option<OwnedFd>)> {
-        let mut bytes = [0; 1024];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut bytes)];
-        let received =
-            rustix::net::recvmsg(&self.socket, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
-        let mut descriptor = None;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-                descriptor = descriptors.next();
+        let (head, mut descriptor) = self.receive(12)?;
+        let bytes = usize::try_from(u32::from_ne_bytes(head[8..12].try_into().unwrap())).unwrap();
+        let (payload, late) = self.receive(bytes)?;
+        descriptor = descriptor.or(late);
+        Some((payload, descriptor))
+    }
+
+    fn receive(&self, count: usize) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+        let (mut bytes, mut have, mut descriptor) = (vec![0; count], 0, None);
+        while have < count {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut buffers = [IoSliceMut::new(&mut bytes[have..])];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let received = rustix::net::recvmsg(&self.socket, &mut buffers, &mut control, flags).ok()?;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+                    descriptor = descriptors.next();
+                }
             }
+            if received.bytes == 0 {
+                return None;
+            }
+            have += received.bytes;
         }
-        (received.bytes >= 12).then(|| (bytes[12..received.bytes].to_vec(), descriptor))
+        Some((bytes, descriptor))
     }
 
     /// Agrees on features, of those that it wants and that are offered, and shares the memory.

@@ -27,6 +27,24 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::ReadAll, Act::Resync, write(row, 20), Act::Drain, CLEAN, Act::Stop, Act::ReadAll])
     };
+    // P of row 0 lies on member 3.
+    let held = |step: u64| {
+        [write(0, 1), Act::Wait { nanos: step * 20_000, events: 40 }, Act::Die(0), Act::Drain, Act::Add(0)]
+            .into_iter()
+            .chain([Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
+    };
+    // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
+    let mirrored = || Plan {
+        layout: 5,
+        members: 2,
+        chunk: 32,
+        stripes: 25,
+        policy: Policy::Bitmap(32 << 10),
+        is_clean: false,
+        ..plan()
+    };
+    let over_strips =
+        |step: u64| [write(step * 4 % 92 + 2, 3), soon(300_000 + step % 16 * 50_000), Act::Crash];
     let degraded = || Plan { level: 6, members: 5, ..plan() };
     vec![
         (
@@ -51,6 +69,28 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             run(
                 Plan { policy: Policy::Bitmap(4096), latency: 200_000, ..plan() },
                 (0..12).flat_map(|step| heals(3, 0, step)),
+            ),
+        ),
+        // A parity was listed, and before a list said so the member went that had the block.
+        (
+            "a-member-dies-while-a-list-is-written",
+            run(
+                plan(),
+                [write(0, 48), Act::Drain, CLEAN, Act::Scar { member: 3, row: 0 }]
+                    .into_iter()
+                    .chain((0..40).flat_map(held))
+                    .chain([Act::Stop, Act::ReadAll]),
+            ),
+        ),
+        // A list was written without what was written after the flush before it had begun.
+        (
+            "a-write-meets-the-flush-before-a-list",
+            run(
+                mirrored(),
+                [Act::Fail(0), Act::Add(0), Act::Rebuild]
+                    .into_iter()
+                    .chain((0..23).flat_map(over_strips))
+                    .chain([Act::Stop, Act::ReadAll]),
             ),
         ),
         // What was a bad block and is none any more is nowhere said to be one.
