@@ -226,7 +226,8 @@ pub fn mount(
 /// a journal zone says that it is the last, for a zone that is finished ends in blocks that were never written, and one
 /// that is blank for another reason may have held entries.
 fn finish_leftovers(drives: &mut DriveSet, now: Instant, recovered: &Recovered) -> Result<(), MountError> {
-    for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| drive.up) {
+    let serves = |drive: &Drive| drive.up && !drive.is_worn_out();
+    for (place, drive) in recovered.drives.iter().enumerate().filter(|(_, drive)| serves(drive)) {
         let open = drive.journal.zones.back().filter(|_| drive.journal.is_open).map(|last| last.zone);
         for (zone, own) in (0..).map(ZoneIndex).zip(&drive.zones) {
             let takes_more = open == Some(zone) || own.end == drive.capacity;

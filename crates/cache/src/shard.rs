@@ -199,8 +199,15 @@ impl Shard {
             frames: Vec::new(),
             counters: Counters::default(),
         };
+        for drive in 0..shard.drives.len() {
+            if shard.drives[drive].is_worn_out() {
+                shard.fail_drive(drive);
+            }
+        }
         for (drive, entry) in entries {
-            shard.issue_entry(drive, entry.hash, entry.sequence, None);
+            if shard.drives[drive].up {
+                shard.issue_entry(drive, entry.hash, entry.sequence, None);
+            }
         }
         shard
     }

@@ -146,6 +146,13 @@ pub struct Drive {
 }
 
 impl Drive {
+    /// True when so many of its zones are lost that those left hold the journal and nothing else: no page of records would
+    /// ever find a zone, and who stores would wait for ever.
+    #[must_use]
+    pub fn is_worn_out(&self) -> bool {
+        self.up && self.count(|used| used != ZoneUse::Kept) <= self.journal_max()
+    }
+
     /// Zones that are empty and swept.
     #[must_use]
     pub fn free_zones(&self) -> usize {

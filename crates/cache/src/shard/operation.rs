@@ -172,6 +172,10 @@ impl Shard {
                     return self.write(number, None, outcome, (now, effects));
                 }
                 self.counters.misses += u64::from(outcome == Outcome::Found(None));
+                // What a lost drive or damage hides must not be there again, for it may have expired meanwhile.
+                if !certain && !self.membership.is_frozen() {
+                    return self.wait(number, outcome, effects);
+                }
                 self.answer(number, outcome, effects);
             }
             Task::Remove => {
@@ -316,9 +320,14 @@ impl Shard {
         let fronts: Vec<u32> = self.desk.queues.values().filter_map(|queue| queue.front().copied()).collect();
         for number in fronts {
             let operation = self.desk.operations.get_mut(number);
-            if matches!(operation.stage, Stage::Waiting(_)) {
+            if let Stage::Waiting(outcome) = &operation.stage {
+                // Reads miss, writes fail.
+                let outcome = match outcome {
+                    Outcome::Found(_) => outcome.clone(),
+                    _ => Outcome::Refused(Refusal::NoDrive),
+                };
                 operation.pending = 0;
-                self.answer(number, Outcome::Refused(Refusal::NoDrive), effects);
+                self.answer(number, outcome, effects);
             }
         }
     }

@@ -333,10 +333,6 @@ impl World {
         let counters = *self.volume().shard().counters();
         if let Some((version, object)) = self.oracle.newest(key, last) {
             let is_live = object.expires.is_none_or(|at| at.0 > wall.max(self.clock.ever));
-            // Once it has expired, the keys that the index cannot tell from it go with it.
-            if !is_live {
-                self.ledger.touch(key);
-            }
             if is_live && !self.is_disturbed(key, wall) && self.ledger.is_owed(key, version, &counters) {
                 return Err(Failure::new(format!(
                     "key {key}: version {version} was forgotten without a cause"
@@ -344,7 +340,14 @@ impl World {
             }
             self.tally.misses_owed += u64::from(is_live);
         }
-        self.oracle.missed(key, last, wall);
+        // Whatever has expired, acknowledged or not, takes with it the keys that the index cannot tell from it.
+        if self.oracle.may_have_expired(key, last, wall.max(self.clock.ever)) {
+            self.ledger.touch(key);
+        }
+        // A cache without drives can record nothing: what it misses may be there again.
+        if !self.mounted().status().frozen {
+            self.oracle.missed(key, last, wall);
+        }
         Ok(())
     }
 
@@ -352,7 +355,7 @@ impl World {
     /// expired.
     fn is_disturbed(&self, key: usize, wall: u64) -> bool {
         let changes = |pending: &Pending| match pending.asked {
-            Asked::Get => self.oracle.may_have_expired(pending.key, wall),
+            Asked::Get => self.oracle.may_have_expired(pending.key, u64::MAX, wall),
             Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) | Asked::Clear(_) => true,
         };
         let others = self.desk.pending.values().filter(|pending| pending.key != key);

@@ -121,10 +121,11 @@ impl Oracle {
         }
     }
 
-    /// True when something that may be there has expired at `wall`.
-    pub fn may_have_expired(&self, key: usize, wall: u64) -> bool {
+    /// True when something that a request may find which comes after version `last` has expired at `wall`.
+    pub fn may_have_expired(&self, key: usize, last: u64, wall: u64) -> bool {
         let known = &self.keys[key];
-        let mut objects = known.versions.range(known.floor..).filter_map(|(_, object)| object.as_ref());
+        let found = known.versions.range(known.floor..=last.max(known.floor));
+        let mut objects = found.filter_map(|(_, object)| object.as_ref());
         objects.any(|object| object.expires.is_some_and(|at| at.0 <= wall))
     }
 

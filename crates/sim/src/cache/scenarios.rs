@@ -62,6 +62,10 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-zone-offline", journal_offline()),
         ("journal-zone-ends-elsewhere", journal_ends_elsewhere()),
         ("newest-superblock-misread", newest_superblock_misread()),
+        ("zones-for-the-journal-alone", zones_for_the_journal()),
+        ("journal-alone-on-one-of-two", journal_alone_on_one()),
+        ("expired-on-a-drive-that-dies", expired_on_dying_drive()),
+        ("unacknowledged-expires-with-its-mates", unacknowledged_expires()),
     ]
 }
 
@@ -133,4 +137,73 @@ fn newest_superblock_misread() -> Run {
     let before = vec![store(0), Act::Rest, store(0), Act::Rest, misread, stop()];
     let after = vec![store(0), Act::Rest, stop(), Act::ReadAll];
     Run { plan: Plan { seed: 5, drives: 1, ..plan() }, acts: [before, after].concat() }
+}
+
+/// Of the zones of a lone drive two are left, which are for its journal: no page found a zone, and a store waited for ever.
+fn zones_for_the_journal() -> Run {
+    let plan = Plan { drives: 1, zones: 9, ..plan() };
+    let lost = [4, 5, 6, 2, 1].map(|zone| Act::LoseZone { drive: 0, zone });
+    Run { plan, acts: [lost.to_vec(), vec![stop(), store(9), Act::Rest]].concat() }
+}
+
+/// The same of one drive of two: the other goes on alone, and what they hold is found after the next mount.
+fn journal_alone_on_one() -> Run {
+    let plan = Plan { zones: 9, ..plan() };
+    let lost = [4, 5, 6, 2, 1].map(|zone| Act::LoseZone { drive: 0, zone });
+    let before = vec![store(0), store(1), Act::Rest];
+    let after = vec![stop(), store(9), store(0), Act::Rest, stop(), Act::ReadAll, Act::Rest];
+    Run { plan, acts: [before, lost.to_vec(), after].concat() }
+}
+
+/// What a client was never told of had expired, and when a read removed it, a key went that the index cannot tell from it:
+/// the ledger held that loss to have no cause.
+fn unacknowledged_expires() -> Run {
+    let plan = Plan { seed: 20_782_004_669, zones: 10, zone_blocks: 28, transfer_blocks: 5, ..plan() };
+    let plan = Plan { latency_ns: 20_000, tearing: Tearing::Holes, reorders: false, tag_bits: 3, ..plan };
+    let plan = Plan { object_mean: 65_536, batch_pages: 7, memory_kib: 512, depth: 32, ..plan };
+    let count = |key| Act::Update { key, change: Change::Count, bytes: 9_000 };
+    let set = |key, bytes, expiry| Act::Set { key, bytes, filler: Filler::Block, expiry };
+    let acts = vec![
+        count(7),
+        count(4),
+        set(11, 100, Expiry::Never),
+        Act::Wait { nanos: 1 << 26, events: 32 },
+        set(12, 20, Expiry::Never),
+        set(13, 9_000, Expiry::After(18)),
+        set(1, 700, Expiry::After(33)),
+        Act::Wait { nanos: 1 << 15, events: 31 },
+        set(12, 9_000, Expiry::After(38)),
+        set(4, 700, Expiry::After(12)),
+        set(15, 9_000, Expiry::After(21)),
+        set(12, 20, Expiry::After(35)),
+        Act::Stop { power: true, cut: Some(Moment { kind: Kind::Superblock, skip: 5 }) },
+        Act::Wait { nanos: 1 << 25, events: 15 },
+        set(7, 700, Expiry::After(6)),
+        Act::Get(4),
+        set(12, 3_000, Expiry::After(16)),
+    ];
+    Run { plan, acts }
+}
+
+/// A drive died while an object of it was read that had expired. The miss was answered before it was recorded that the drive
+/// is left out, the power failed, and the clock had been set back: the object was there again.
+fn expired_on_dying_drive() -> Run {
+    let plan = Plan { seed: 20_782_022_877, zone_blocks: 30, transfer_blocks: 2, is_volatile: true, ..plan() };
+    let plan = Plan { latency_ns: 10_000, tag_bits: 3, object_mean: 256, batch_pages: 7, depth: 29, ..plan };
+    let set = |key, bytes, expiry| Act::Set { key, bytes, filler: Filler::Dots, expiry };
+    let acts = vec![
+        Act::Set { key: 21, bytes: 9_000, filler: Filler::Record, expiry: Expiry::Never },
+        set(20, 3_000, Expiry::After(14)),
+        Act::Rest,
+        Act::ReadAll,
+        Act::Get(20),
+        set(16, 3_000, Expiry::Never),
+        Act::SetClock(19),
+        Act::Get(21),
+        set(23, 3_000, Expiry::After(11)),
+        Act::SetClock(-45),
+        Act::Die { drive: 1, at: None },
+        Act::Stop { power: true, cut: None },
+    ];
+    Run { plan, acts }
 }
