@@ -19,6 +19,7 @@
 
 mod completions;
 mod counters;
+pub mod few;
 pub mod map;
 pub mod members;
 pub mod newcomer;
@@ -28,8 +29,12 @@ pub mod recovery;
 pub mod requests;
 pub mod rounds;
 pub mod row;
+pub mod row_set;
+pub mod rows;
+pub mod runs;
 pub mod scribe;
 pub mod scrub;
+pub mod spares;
 pub mod start;
 pub mod status;
 pub mod stock;

@@ -163,6 +163,30 @@ impl ErasureCode {
         combine(into, std::iter::once((old, 1)).chain(changed));
     }
 
+    /// Changes the plain sum of all data by pieces, each as it was and as it is: two blocks for each.
+    ///
+    /// # Panics
+    /// When the blocks are not of fewer than [`PIECES_MAX`] pieces, or the first parity is not such a sum.
+    pub fn change_sum<'a>(
+        &self,
+        old: &'a Block,
+        changed: impl Iterator<Item = (usize, [&'a Block; 2])>,
+        into: &mut Block,
+    ) {
+        static NONE: Block = [0; crate::units::BLOCK_BYTES];
+        assert!(self.parity_count > 0 && self.is_xor(0), "the first parity of {self:?}");
+        let mut sources = [&NONE; 2 * PIECES_MAX + 1];
+        sources[0] = old;
+        let (mut count, mut given) = (1, PieceSet::EMPTY);
+        for (piece, both) in changed {
+            assert!(piece < self.data_count && !given.contains(piece), "data piece {piece} of {self:?}");
+            given.insert(piece);
+            sources[count..count + 2].copy_from_slice(&both);
+            count += 2;
+        }
+        xor_blocks(into, &sources[..count]);
+    }
+
     /// Computes parity `parity` of k short fields (metadata parity).
     pub fn encode_field<'a, const N: usize>(
         &self,

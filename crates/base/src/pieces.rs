@@ -36,6 +36,23 @@ impl PieceSet {
         self.0 |= 1 << piece;
     }
 
+    /// Pieces that are in either.
+    #[must_use]
+    pub fn or(self, other: PieceSet) -> PieceSet {
+        PieceSet(self.0 | other.0)
+    }
+
+    /// Set of one piece.
+    ///
+    /// # Panics
+    /// When there is no such piece.
+    #[must_use]
+    pub fn one(piece: usize) -> PieceSet {
+        let mut set = PieceSet::EMPTY;
+        set.insert(piece);
+        set
+    }
+
     /// Pieces that are not in `other`.
     #[must_use]
     pub fn without(self, other: PieceSet) -> PieceSet {
@@ -61,8 +78,26 @@ impl PieceSet {
     }
 
     /// The pieces in order.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..PIECES_MAX).filter(move |piece| self.contains(*piece))
+    pub fn iter(self) -> Pieces {
+        Pieces(self.0)
+    }
+}
+
+/// Pieces of a set, in order.
+#[derive(Clone, Debug)]
+pub struct Pieces(u32);
+
+impl Iterator for Pieces {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let piece = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(piece)
     }
 }
 
@@ -84,6 +119,7 @@ mod tests {
         assert_eq!(all.count(), PIECES_MAX);
         let some: PieceSet = [3, 0, 31].into_iter().collect();
         assert_eq!(some.iter().collect::<Vec<_>>(), [0, 3, 31]);
+        assert_eq!(PieceSet::one(3).or(PieceSet::one(0)).or(PieceSet::one(31)), some);
         let others = all.without(some);
         assert!(!others.contains(3) && others.contains(4) && others.count() == PIECES_MAX - 3);
         assert_eq!(all.and(some), some);

@@ -28,6 +28,24 @@ pub fn xor_blocks(into: &mut Block, sources: &[&Block]) {
     xor_blocks_scalar(into, sources);
 }
 
+/// Adds `source` to `into`, which becomes the XOR of both.
+pub fn xor_into(into: &mut Block, source: &Block) {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the feature the function needs was detected on this machine.
+        // WHY: as above; a block that changes in place has one source.
+        #[allow(unsafe_code)]
+        return unsafe { xor_into_avx2(into, source) };
+    }
+    accumulate::<16>(into, source);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn xor_into_avx2(into: &mut Block, source: &Block) {
+    accumulate::<64>(into, source);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn xor_blocks_avx512(into: &mut Block, sources: &[&Block]) {
@@ -113,6 +131,9 @@ mod tests {
             let mut scalar = [0xaa; BLOCK_BYTES];
             xor_blocks_scalar(&mut scalar, &sources);
             assert!(scalar == expected, "scalar twin, {count} sources");
+            let mut summed = [0; BLOCK_BYTES];
+            sources.iter().for_each(|source| xor_into(&mut summed, source));
+            assert!(summed == expected, "one by one, {count} sources");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Answers of members, and what they change.
 
 use super::requests::Requests;
+use super::runs::Run;
 use super::{Effects, InPlace, kind};
 use base::units::Lba;
 use block::device::{Completion, Status};
@@ -34,6 +35,14 @@ pub struct PieceCommand {
     pub is_write: bool,
 }
 
+impl PieceCommand {
+    /// Command for a run of a strip in work.
+    #[must_use]
+    pub fn of(slot: u32, Run { piece, first, count }: Run, is_write: bool) -> PieceCommand {
+        PieceCommand { slot, piece, first, count, is_write }
+    }
+}
+
 impl InPlace {
     /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
     pub fn on_completion(&mut self, member: Role, completion: Completion, fx: &mut Effects) {
@@ -55,7 +64,9 @@ impl InPlace {
 
     fn on_direct(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let DirectRead { request, lba, index, run } = self.direct.remove(waiter);
-        Requests::put_frames(&mut self.requests, request, index, completion.frames);
+        let mut frames = completion.frames;
+        Requests::put_frames(&mut self.requests, request, index, &mut frames);
+        self.stock.pool().give_vec(frames);
         match completion.status {
             Status::Success => {}
             Status::ReadError => self.read_through_strips(request, lba, (index, run)),
@@ -69,22 +80,21 @@ impl InPlace {
 
     fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let command = self.commands.remove(waiter);
-        let Completion { status, frames, .. } = completion;
+        let Completion { status, mut frames, .. } = completion;
         let is_lost = !matches!(status, Status::Success | Status::ReadError);
         if is_lost || (command.is_write && status != Status::Success) {
             self.fail_member(member);
         }
-        if command.is_write || is_lost {
-            frames.into_iter().for_each(|frame| self.stock.give(frame));
-        } else if status == Status::Success {
+        if !command.is_write && status == Status::Success {
             let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-            for (row, frame) in (command.first..).zip(frames) {
-                let old = &mut rows.get_mut(&row).expect("rows stay until the round ends").old[command.piece];
+            for (row, frame) in (command.first..).zip(frames.drain(..)) {
+                let old = &mut rows.get_mut(row).expect("rows stay until the round ends").old[command.piece];
                 assert!(old.is_none(), "row {row} was read twice");
                 *old = Some(frame);
             }
-        } else {
-            frames.into_iter().for_each(|frame| self.stock.give(frame));
+        }
+        self.stock.give_vec(frames);
+        if status == Status::ReadError && !command.is_write {
             self.on_unreadable(command, fx);
         }
         let round = self.table.slot_mut(command.slot).round_mut();
@@ -103,7 +113,7 @@ impl InPlace {
             return;
         }
         let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-        let row = rows.get_mut(&command.first).expect("rows stay until the round ends");
+        let row = rows.get_mut(command.first).expect("rows stay until the round ends");
         row.unreadable.insert(command.piece);
     }
 }

@@ -19,13 +19,14 @@ use super::InPlace;
 use super::map::Strip;
 use super::members;
 use super::newcomer::Stage;
-use super::row::Row;
+use super::row_set::RowSet;
+use super::rows::Rows;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::Superblock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Time between two records of how far a recovery is.
@@ -228,7 +229,7 @@ impl InPlace {
     }
 
     /// A strip is through; rows among `lost` could not be rebuilt.
-    pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &BTreeMap<u16, Row>, lost: &BTreeSet<u16>) {
+    pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &Rows, lost: RowSet) {
         let was_there = self.recovery.in_flight.remove(&strip);
         assert!(was_there, "{strip:?} was not begun");
         if self.recovery.is_restarting || self.members.is_broken() {
@@ -239,10 +240,11 @@ impl InPlace {
         let done = lowest.map_or(self.recovery.cursor, |lowest| lowest.min(self.recovery.cursor));
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
         for (_, newcomer) in active {
-            rows.keys().for_each(|row| newcomer.note_row(start + u64::from(*row), lost.contains(row)));
+            let places = rows.set();
+            places.iter().for_each(|row| newcomer.note_row(start + u64::from(row), lost.contains(row)));
             newcomer.note_done(done);
         }
-        self.counters.rebuilt += u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+        self.counters.rebuilt += u64::try_from(rows.len() - lost.count()).expect("at most 128 rows");
     }
 
     /// Rows of a strip were written: those that were stuck are tried again.

@@ -85,6 +85,27 @@ impl Stock {
         self.pool.give(frame);
     }
 
+    /// Frames for a round, with unspecified contents.
+    #[must_use]
+    pub fn take_vec(&mut self, count: usize) -> Vec<Frame> {
+        self.own_out += count;
+        assert!(self.own_out <= self.reserved, "more frames than were reserved");
+        self.pool.take_vec(count)
+    }
+
+    /// An empty vector for frames.
+    #[must_use]
+    pub fn empty_vec(&mut self) -> Vec<Frame> {
+        self.pool.take_vec(0)
+    }
+
+    /// Frames of a round come home.
+    pub fn give_vec(&mut self, frames: Vec<Frame>) {
+        assert!(self.own_out >= frames.len());
+        self.own_out -= frames.len();
+        self.pool.give_vec(frames);
+    }
+
     /// Frames of strips in work.
     #[must_use]
     pub fn own_out(&self) -> usize {

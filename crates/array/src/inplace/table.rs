@@ -10,11 +10,13 @@
 //! resync, scrub or recovery. What comes later waits in order for the next round.
 
 use super::map::{Order, Strip};
-use super::row::Row;
+use super::row_set::RowSet;
+use super::rows::Rows;
+use super::spares::Spares;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Most strips in work.
 pub const SLOTS_MAX: usize = 256;
@@ -139,11 +141,11 @@ pub struct Round {
     pub kind: Kind,
     phase: Phase,
     /// Requests that are answered by it, each with the rows it touches.
-    pub jobs: Vec<(u32, Vec<u16>)>,
+    pub jobs: Vec<(u32, RowSet)>,
     /// Blocks that are read for requests.
     pub wanted: Vec<(u32, Wanted)>,
     /// Rows by their place in the strip.
-    pub rows: BTreeMap<u16, Row>,
+    pub rows: Rows,
     /// Commands in flight.
     pub pending: u32,
     /// Regions of the bitmap that it uses.
@@ -163,7 +165,7 @@ impl Round {
             phase: Phase::Gathering,
             jobs: Vec::new(),
             wanted: Vec::new(),
-            rows: BTreeMap::new(),
+            rows: Rows::default(),
             pending: 0,
             regions: Vec::new(),
             reserved: 0,
@@ -193,14 +195,18 @@ impl Round {
         self.phase = to;
     }
 
-    /// Makes a row, if it is not there.
-    pub fn make_row(&mut self, row: u16, pieces: usize) {
-        self.rows.entry(row).or_insert_with(|| Row::new(pieces));
-    }
-
-    /// Row of the round, made if need be.
-    pub fn row(&mut self, row: u16, pieces: usize) -> &mut Row {
-        self.rows.entry(row).or_insert_with(|| Row::new(pieces))
+    /// A new round with the memory of one that is through.
+    ///
+    /// # Panics
+    /// When something is left of that.
+    #[must_use]
+    pub fn again(self, kind: Kind) -> Round {
+        let Round { mut jobs, mut wanted, rows, mut regions, pending, .. } = self;
+        assert!(rows.is_empty() && pending == 0, "a round is through");
+        jobs.clear();
+        wanted.clear();
+        regions.clear();
+        Round { jobs, wanted, rows, regions, ..Round::new(kind) }
     }
 
     /// True when dirty mark and bits come first.
@@ -245,20 +251,28 @@ impl Slot {
 #[derive(Debug, Default)]
 pub struct Table {
     slots: Slab<Slot>,
-    by_strip: BTreeMap<Strip, u32>,
+    /// Slots by strip, in order: few enough for a table that is searched by halves.
+    by_strip: Vec<(Strip, u32)>,
     /// Work for strips that have no slot yet.
     pub backlog: VecDeque<(Strip, Job)>,
     /// Slots that can go on.
     runnable: VecDeque<u32>,
     /// Slots that wait for frames, in order.
     pub starved: VecDeque<u32>,
+    /// Memory of strips that are through.
+    pub spares: Spares,
 }
 
 impl Table {
+    /// Place of a strip among those in work, or where it would be.
+    fn search(&self, strip: Strip) -> Result<usize, usize> {
+        self.by_strip.binary_search_by_key(&strip, |(strip, _)| *strip)
+    }
+
     /// Slot of a strip.
     #[must_use]
     pub fn find(&self, strip: Strip) -> Option<u32> {
-        self.by_strip.get(&strip).copied()
+        self.search(strip).ok().map(|index| self.by_strip[index].1)
     }
 
     /// Slot by its number.
@@ -278,6 +292,14 @@ impl Table {
         self.slots.get_mut(slot)
     }
 
+    /// Slot by its number, and memory for its next round.
+    ///
+    /// # Panics
+    /// When it is not in use.
+    pub fn slot_and_spares(&mut self, slot: u32) -> (&mut Slot, &mut Spares) {
+        (self.slots.get_mut(slot), &mut self.spares)
+    }
+
     /// True when another strip can be worked on.
     #[must_use]
     pub fn has_room(&self) -> bool {
@@ -290,10 +312,10 @@ impl Table {
     /// When the strip has one, or there is no room.
     pub fn open(&mut self, strip: Strip, order: Order) -> u32 {
         assert!(self.has_room());
-        let slot = Slot { strip, order, round: None, waiting: VecDeque::new(), is_runnable: false };
-        let number = self.slots.insert(slot);
-        let before = self.by_strip.insert(strip, number);
-        assert!(before.is_none(), "{strip:?} is in work");
+        let waiting = self.spares.queues.pop().unwrap_or_default();
+        let number = self.slots.insert(Slot { strip, order, round: None, waiting, is_runnable: false });
+        let index = self.search(strip).expect_err("a strip that is not in work");
+        self.by_strip.insert(index, (strip, number));
         number
     }
 
@@ -304,7 +326,9 @@ impl Table {
     pub fn close(&mut self, slot: u32) {
         let Slot { strip, round, waiting, is_runnable, .. } = self.slots.remove(slot);
         assert!(round.is_none() && waiting.is_empty() && !is_runnable, "{strip:?} is not through");
-        self.by_strip.remove(&strip);
+        self.spares.queues.push(waiting);
+        let index = self.search(strip).expect("a strip in work");
+        self.by_strip.remove(index);
     }
 
     /// A slot can go on.
@@ -356,7 +380,7 @@ impl Table {
             let round = self.slots.get(*slot).round.as_ref();
             round.is_some_and(|round| round.phase() == Phase::Logging)
         };
-        self.by_strip.values().copied().filter(is_logging).collect()
+        self.by_strip.iter().map(|(_, slot)| *slot).filter(is_logging).collect()
     }
 }
 
