@@ -201,7 +201,7 @@ impl InPlace {
     pub fn check_invariants(&self) {
         assert!(self.table.len() <= table::SLOTS_MAX);
         let marked =
-            self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(table::Round::is_marked));
+            self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(|round| round.is_marked()));
         assert_eq!(marked.count(), self.scribe.writers(), "rounds that write");
         for slot in self.table.iter() {
             let Some(round) = &slot.round else { continue };

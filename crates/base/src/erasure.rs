@@ -13,9 +13,9 @@
 //!
 //! *Mirrors*: piece k + i is a copy of data piece i (RAID-01). Not MDS: which pieces are lost decides.
 
-use crate::combine::combine_blocks;
+use crate::combine::{combine_blocks, has_products};
 use crate::galois::{NIBBLE_PRODUCTS, inverse, multiply, multiply_by, power_of_two};
-use crate::xor::{Block, xor_blocks};
+use crate::xor::{Block, sum_by_powers, xor_blocks};
 
 pub use crate::pieces::{PIECES_MAX, PieceSet};
 
@@ -140,6 +140,10 @@ impl ErasureCode {
         assert!(parity < self.parity_count);
         if self.is_xor(parity) {
             return xor_blocks(into, data);
+        }
+        let is_ordinary = self.exponents.is_none() && self.kind == Kind::Parities;
+        if parity == 1 && is_ordinary && !has_products() {
+            return sum_by_powers(into, data);
         }
         let row = self.row(self.data_count + parity);
         combine(into, data.iter().copied().zip(row));

@@ -15,6 +15,7 @@ impl PieceSet {
     ///
     /// # Panics
     /// When there are more than [`PIECES_MAX`].
+    #[inline]
     #[must_use]
     pub fn first(count: usize) -> PieceSet {
         assert!(count <= PIECES_MAX, "{count} pieces of {PIECES_MAX}");
@@ -22,6 +23,7 @@ impl PieceSet {
     }
 
     /// True when a piece is among them.
+    #[inline]
     #[must_use]
     pub fn contains(self, piece: usize) -> bool {
         piece < PIECES_MAX && self.0 >> piece & 1 == 1
@@ -31,12 +33,14 @@ impl PieceSet {
     ///
     /// # Panics
     /// When there is no such piece.
+    #[inline]
     pub fn insert(&mut self, piece: usize) {
         assert!(piece < PIECES_MAX, "piece {piece} of {PIECES_MAX}");
         self.0 |= 1 << piece;
     }
 
     /// Pieces that are in either.
+    #[inline]
     #[must_use]
     pub fn or(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 | other.0)
@@ -46,6 +50,7 @@ impl PieceSet {
     ///
     /// # Panics
     /// When there is no such piece.
+    #[inline]
     #[must_use]
     pub fn one(piece: usize) -> PieceSet {
         let mut set = PieceSet::EMPTY;
@@ -54,30 +59,35 @@ impl PieceSet {
     }
 
     /// Pieces that are not in `other`.
+    #[inline]
     #[must_use]
     pub fn without(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 & !other.0)
     }
 
     /// Pieces that are also in `other`.
+    #[inline]
     #[must_use]
     pub fn and(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 & other.0)
     }
 
     /// Pieces in the set.
+    #[inline]
     #[must_use]
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
     /// True for a set of none.
+    #[inline]
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The pieces in order.
+    #[inline]
     pub fn iter(self) -> Pieces {
         Pieces(self.0)
     }
@@ -102,6 +112,7 @@ impl Iterator for Pieces {
 }
 
 impl FromIterator<usize> for PieceSet {
+    #[inline]
     fn from_iter<T: IntoIterator<Item = usize>>(pieces: T) -> PieceSet {
         let mut set = PieceSet::EMPTY;
         pieces.into_iter().for_each(|piece| set.insert(piece));

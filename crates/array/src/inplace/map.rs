@@ -49,6 +49,9 @@ impl Order {
     /// Pieces whose members are among these roles.
     #[must_use]
     pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
+        if roles == PieceSet::first(self.members.len()) {
+            return roles;
+        }
         let is_among = |(_, member): &(usize, &Role)| roles.contains(member.index());
         self.members.iter().enumerate().filter(is_among).map(|(piece, _)| piece).collect()
     }

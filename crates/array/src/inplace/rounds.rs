@@ -17,15 +17,17 @@ use block::md::reader::ROW_SECTORS;
 impl InPlace {
     /// Hands work to its strip: it joins a round that still gathers, waits for the next, or for room in the table.
     pub(super) fn offer(&mut self, strip: Strip, job: Job) {
-        let Some(number) = self.table.find(strip) else {
-            self.table.backlog.push_back((strip, job));
-            return;
+        let number = match self.table.find(strip) {
+            Some(number) => number,
+            // Whoever waits for room comes first.
+            None if self.table.backlog.is_empty() && self.table.has_room() => self.open(strip),
+            None => return self.table.backlog.push_back((strip, job)),
         };
         let slot = self.table.slot(number);
         let gathers = |round: &Round| round.kind == Kind::Write && round.phase() == Phase::Gathering;
         let joins = job.work.kind() == Kind::Write
             && slot.waiting.is_empty()
-            && slot.round.as_ref().is_some_and(gathers);
+            && slot.round.as_deref().is_some_and(gathers);
         let left_over = if joins { self.admit(number, job).err() } else { Some(job) };
         match left_over {
             None => self.counters.joined += 1,
@@ -42,14 +44,20 @@ impl InPlace {
                 if !self.table.has_room() {
                     break;
                 }
-                let number = self.table.open(strip, *self.map.order(strip));
-                self.table.run(number);
+                self.open(strip);
             }
             let (strip, job) = self.table.backlog.pop_front().expect("there is one");
             self.offer(strip, job);
             moved = true;
         }
         moved
+    }
+
+    /// A strip is in work from now on.
+    fn open(&mut self, strip: Strip) -> u32 {
+        let number = self.table.open(strip, *self.map.order(strip));
+        self.table.run(number);
+        number
     }
 
     /// Lets strips that wait for frames try again, for some came home.
@@ -210,22 +218,27 @@ impl InPlace {
     }
 
     /// Adds the pieces that a round has to read, row by row.
-    fn missing_reads(&self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
-        let slot = self.table.slot(number);
-        let round = slot.round.as_ref().expect("a round reads");
+    fn missing_reads(&mut self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let round = round.as_mut().expect("a round reads");
         if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
             return;
         }
-        for (place, row) in round.rows.iter() {
-            let number = self.row_of(slot.strip, place);
-            let counting = slot.pieces_of(self.members.counting(number));
-            let facts = row.facts(&slot.order.code, counting, self.sync.is_right(number));
+        let start = strip.0 * self.map.strip_rows();
+        for (place, row) in round.rows.iter_mut() {
+            let number = start + u64::from(place);
+            let counting = order.pieces_of(self.members.counting(number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(number));
             let needed: PieceSet = match round.kind {
-                Kind::Write => facts.write().map_or(PieceSet::EMPTY, |plan| plan.reads),
+                Kind::Write => {
+                    let plan = facts.write();
+                    row.planned = plan.map(|plan| plan.method);
+                    plan.map_or(PieceSet::EMPTY, |plan| plan.reads)
+                }
                 Kind::Resync | Kind::Scrub => facts.readable.without(facts.held),
                 Kind::Zero => PieceSet::EMPTY,
                 Kind::Rebuild => {
-                    let pieces = slot.pieces_of(self.members.rebuilt_in(number));
+                    let pieces = order.pieces_of(self.members.rebuilt_in(number));
                     facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY)
                 }
                 Kind::Read => {
@@ -295,17 +308,16 @@ impl InPlace {
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             match kind {
                 Kind::Write => {
-                    let Some(plan) = facts.write() else {
+                    let Some(method) = row.planned.take() else {
                         row.is_lost = true;
                         continue;
                     };
-                    assert!(plan.reads.is_empty(), "what a plan reads is held: {plan:?}");
-                    match plan.method {
+                    match method {
                         Method::Direct => {}
                         Method::Modify => self.counters.modified += 1,
                         Method::Reconstruct | Method::Decode => self.counters.reconstructed += 1,
                     }
-                    row.compute(&facts, plan.method, &mut self.stock);
+                    row.compute(&facts, method, &mut self.stock);
                 }
                 Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
                 Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {

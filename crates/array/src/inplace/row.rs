@@ -19,6 +19,8 @@ pub struct Row {
     pub written: PieceSet,
     /// Pieces that their member could not return.
     pub unreadable: PieceSet,
+    /// Manner in which the parities are going to be computed, when all that it reads is there.
+    pub planned: Option<Method>,
     /// Manner in which the parities were computed.
     pub method: Option<Method>,
     /// Parities cannot be computed, or the row cannot be made right.
@@ -28,6 +30,7 @@ pub struct Row {
 /// Block for places of arrays that nothing is in.
 static NONE: Block = [0; BLOCK_BYTES];
 
+#[inline]
 fn held(pieces: &[Option<Frame>]) -> PieceSet {
     pieces.iter().enumerate().filter(|(_, frame)| frame.is_some()).map(|(piece, _)| piece).collect()
 }
@@ -51,6 +54,7 @@ impl Row {
             new: none(),
             written: PieceSet::EMPTY,
             unreadable: PieceSet::EMPTY,
+            planned: None,
             method: None,
             is_lost: false,
         }
@@ -71,6 +75,7 @@ impl Row {
     }
 
     /// Facts for a plan; `live` has the pieces whose member is there.
+    #[inline]
     #[must_use]
     pub fn facts<'a>(&self, code: &'a ErasureCode, live: PieceSet, is_right: bool) -> RowFacts<'a> {
         let held = held(&self.old);
@@ -229,16 +234,9 @@ impl Row {
         give_all(&mut self.new, stock);
         self.written = PieceSet::EMPTY;
         self.unreadable = PieceSet::EMPTY;
+        self.planned = None;
         self.method = None;
         self.is_lost = false;
-    }
-
-    /// True of a row that nothing is known of.
-    #[must_use]
-    pub fn is_blank(&self) -> bool {
-        let has_frames = self.old.iter().chain(&self.new).any(Option::is_some);
-        let is_marked = self.is_lost || self.method.is_some();
-        !has_frames && !is_marked && self.written.is_empty() && self.unreadable.is_empty()
     }
 }
 

@@ -3,10 +3,10 @@
 use super::row::Row;
 use super::row_set::RowSet;
 
-/// Rows in order. A row is found by counting those before it.
+/// Rows in order. Most are one behind the other, so that a row is found by its distance to the first.
 #[derive(Debug, Default)]
 pub struct Rows {
-    rows: Vec<Row>,
+    rows: Vec<(u16, Row)>,
     set: RowSet,
 }
 
@@ -29,15 +29,21 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    fn index(&self, place: u16) -> usize {
-        self.set.and(RowSet::first(place.into())).count()
+    /// Index of a place, or where it would be.
+    fn search(&self, place: u16) -> Result<usize, usize> {
+        let (first, _) = self.rows.first().ok_or(0_usize)?;
+        let guess = usize::from(place.wrapping_sub(*first));
+        match self.rows.get(guess) {
+            Some((found, _)) if *found == place => Ok(guess),
+            _ => self.rows.binary_search_by_key(&place, |(place, _)| *place),
+        }
     }
 
     /// Row of a place; `None` when it is none of the round's.
     #[must_use]
     pub fn get_mut(&mut self, place: u16) -> Option<&mut Row> {
-        let index = self.index(place);
-        self.set.contains(place).then(|| &mut self.rows[index])
+        let index = self.search(place).ok()?;
+        Some(&mut self.rows[index].1)
     }
 
     /// Adds a row.
@@ -45,25 +51,25 @@ impl Rows {
     /// # Panics
     /// When the place has one.
     pub fn insert(&mut self, place: u16, row: Row) {
-        assert!(!self.set.contains(place), "row {place} is there");
-        self.rows.insert(self.index(place), row);
+        let index = self.search(place).expect_err("a place without a row");
+        self.rows.insert(index, (place, row));
         self.set.insert(place);
     }
 
     /// Rows with their places, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Row)> {
-        self.set.iter().zip(&self.rows)
+        self.rows.iter().map(|(place, row)| (*place, row))
     }
 
     /// The same, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Row)> {
-        self.set.iter().zip(&mut self.rows)
+        self.rows.iter_mut().map(|(place, row)| (*place, row))
     }
 
     /// Takes all rows out.
     pub fn drain(&mut self) -> impl Iterator<Item = (u16, Row)> {
-        let places = std::mem::take(&mut self.set);
-        places.iter().zip(self.rows.drain(..))
+        self.set = RowSet::EMPTY;
+        self.rows.drain(..)
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Run {
 
 /// Tells the runs of pieces that are given row by row, rows in order: by piece, then by row.
 pub fn for_each_run(places: &[(u16, PieceSet)], mut tell: impl FnMut(Run)) {
+    if let [(first, pieces)] = places {
+        return pieces.iter().for_each(|piece| tell(Run { piece, first: *first, count: 1 }));
+    }
     let all = places.iter().fold(PieceSet::EMPTY, |all, (_, pieces)| all.or(*pieces));
     for piece in all.iter() {
         let mut run = Run { piece, first: 0, count: 0 };

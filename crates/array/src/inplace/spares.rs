@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub struct Spares {
     rows: Vec<Row>,
-    rounds: Vec<Round>,
+    #[allow(clippy::vec_box, reason = "rounds move in and out as pointers")]
+    rounds: Vec<Box<Round>>,
     /// Cells of writes.
     pub cells: Vec<Vec<Cell>>,
     /// Blocks of reads.
@@ -29,26 +30,21 @@ impl Spares {
         row
     }
 
-    /// Keeps a row.
-    ///
-    /// # Panics
-    /// When it was not emptied.
+    /// Keeps a row that gave its frames back.
     pub fn keep_row(&mut self, row: Row) {
-        assert!(row.is_blank(), "{row:?}");
         self.rows.push(row);
     }
 
     /// A round without work yet.
     #[must_use]
-    pub fn round(&mut self, kind: Kind) -> Round {
-        match self.rounds.pop() {
-            Some(round) => round.again(kind),
-            None => Round::new(kind),
-        }
+    pub fn round(&mut self, kind: Kind) -> Box<Round> {
+        let mut round = self.rounds.pop().unwrap_or_else(|| Box::new(Round::new(kind)));
+        round.again(kind);
+        round
     }
 
     /// Keeps a round whose rows and requests went elsewhere.
-    pub fn keep_round(&mut self, round: Round) {
+    pub fn keep_round(&mut self, round: Box<Round>) {
         self.rounds.push(round);
     }
 }

@@ -195,18 +195,17 @@ impl Round {
         self.phase = to;
     }
 
-    /// A new round with the memory of one that is through.
+    /// Makes a new round of one that is through, in its memory.
     ///
     /// # Panics
     /// When something is left of that.
-    #[must_use]
-    pub fn again(self, kind: Kind) -> Round {
-        let Round { mut jobs, mut wanted, rows, mut regions, pending, .. } = self;
-        assert!(rows.is_empty() && pending == 0, "a round is through");
+    pub fn again(&mut self, kind: Kind) {
+        let Round { kind: own, phase, jobs, wanted, rows, pending, regions, reserved, durable } = self;
+        assert!(rows.is_empty() && *pending == 0, "a round is through");
+        (*own, *phase, *reserved, *durable) = (kind, Phase::Gathering, 0, false);
         jobs.clear();
         wanted.clear();
         regions.clear();
-        Round { jobs, wanted, rows, regions, ..Round::new(kind) }
     }
 
     /// True when dirty mark and bits come first.
@@ -224,7 +223,7 @@ pub struct Slot {
     /// Its members in the order of the code.
     pub order: Order,
     /// Round under way.
-    pub round: Option<Round>,
+    pub round: Option<Box<Round>>,
     /// Work for later rounds.
     pub waiting: VecDeque<Job>,
     /// It is in the queue of those that can go on.
@@ -357,7 +356,7 @@ impl Table {
     pub fn wants_mark(&self) -> bool {
         let is_marked = |job: &Job| job.work.kind().is_marked();
         let of_slot = |slot: &Slot| {
-            slot.round.as_ref().is_some_and(Round::is_marked) || slot.waiting.iter().any(is_marked)
+            slot.round.as_ref().is_some_and(|round| round.is_marked()) || slot.waiting.iter().any(is_marked)
         };
         self.backlog.iter().any(|(_, job)| is_marked(job)) || self.slots.iter().any(of_slot)
     }
