@@ -7,7 +7,7 @@
 //!                        their member           └─────── sync: what a crash left
 //! ```
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
-//! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
+//! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
 //! come by all strips. [`volume`] couples an engine with its devices.
 //!
@@ -17,9 +17,11 @@
 //! answered when its data and parities are on their members, and members that failed meanwhile are recorded on all others.
 //! Bits, and the dirty mark, are given up after a flush of all members.
 
+pub mod cache;
 mod completions;
 mod counters;
 pub mod few;
+mod keeping;
 pub mod map;
 pub mod members;
 pub mod newcomer;
@@ -53,6 +55,7 @@ use block::device::{Command, Op, Token};
 use block::devices::MemberCommand;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
+use cache::Cache;
 use completions::{DirectRead, PieceCommand};
 use map::{Map, Strip};
 use members::Members;
@@ -96,6 +99,7 @@ pub struct InPlace {
     map: Map,
     members: Members,
     stock: Stock,
+    cache: Cache,
     table: Table,
     requests: Requests,
     direct: Slab<DirectRead>,
@@ -213,6 +217,7 @@ impl InPlace {
             }
         }
         self.check_recovery();
+        self.check_cache();
         if self.table.is_empty() {
             assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
         }

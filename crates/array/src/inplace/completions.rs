@@ -85,6 +85,14 @@ impl InPlace {
         if is_lost || (command.is_write && status != Status::Success) {
             self.fail_member(member);
         }
+        if command.is_write && status == Status::Success {
+            // What was written may stay in the cache.
+            let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
+            for (row, frame) in (command.first..).zip(frames.drain(..)) {
+                let row = rows.get_mut(row).expect("rows stay until the round ends");
+                row.new[command.piece] = Some(frame);
+            }
+        }
         if !command.is_write && status == Status::Success {
             let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
             for (row, frame) in (command.first..).zip(frames.drain(..)) {

@@ -102,6 +102,9 @@ impl InPlace {
         if self.table.slot_mut(number).round_mut().is_marked() {
             self.scribe.begin_writing();
         }
+        if !matches!(kind, Kind::Write | Kind::Read) {
+            self.forget_rows(number);
+        }
         if kind == Kind::Write {
             self.admit_writes(number);
         }
@@ -152,6 +155,9 @@ impl InPlace {
         }
         round.reserved += needed;
         fresh.iter().for_each(|row| round.rows.insert(row, spares.row(pieces)));
+        if round.kind == Kind::Write {
+            self.recall_rows(number, fresh);
+        }
         self.ask_regions(number, touched);
         let (slot, spares) = self.table.slot_and_spares(number);
         let round = slot.round_mut();
@@ -317,6 +323,9 @@ impl InPlace {
                         Method::Modify => self.counters.modified += 1,
                         Method::Reconstruct | Method::Decode => self.counters.reconstructed += 1,
                     }
+                    let used = facts.used(method);
+                    self.counters.cache_hits += count_of(used.and(row.cached));
+                    self.counters.cache_misses += count_of(used.without(row.cached));
                     row.compute(&facts, method, &mut self.stock);
                 }
                 Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
@@ -454,6 +463,9 @@ impl InPlace {
         if !is_broken {
             self.note_right(strip, kind, &round.rows, lost);
         }
+        if kind == Kind::Write && !is_broken {
+            self.keep_rows(strip, &mut round);
+        }
         if kind.is_sweep() {
             self.sweeps.in_flight -= 1;
         }
@@ -519,4 +531,8 @@ impl InPlace {
         assert!(strip.0 < self.map.strips(), "{strip:?} of {}", self.map.strips());
         (0..self.members.count()).filter(|index| self.members.is_live(members::role(*index))).collect()
     }
+}
+
+fn count_of(pieces: PieceSet) -> u64 {
+    u64::try_from(pieces.count()).expect("at most 32")
 }

@@ -19,6 +19,8 @@ pub struct Row {
     pub written: PieceSet,
     /// Pieces that their member could not return.
     pub unreadable: PieceSet,
+    /// Pieces whose content came from the cache.
+    pub cached: PieceSet,
     /// Manner in which the parities are going to be computed, when all that it reads is there.
     pub planned: Option<Method>,
     /// Manner in which the parities were computed.
@@ -54,6 +56,7 @@ impl Row {
             new: none(),
             written: PieceSet::EMPTY,
             unreadable: PieceSet::EMPTY,
+            cached: PieceSet::EMPTY,
             planned: None,
             method: None,
             is_lost: false,
@@ -66,6 +69,12 @@ impl Row {
         if let Some(older) = self.new[piece].replace(frame) {
             stock.give(older);
         }
+    }
+
+    /// Pieces whose present content is held.
+    #[must_use]
+    pub fn held(&self) -> PieceSet {
+        held(&self.old)
     }
 
     /// Pieces that get new content.
@@ -228,12 +237,26 @@ impl Row {
         Some(is_right)
     }
 
+    /// Takes what was written for what the members have, and gives back what is of other pieces than these.
+    pub fn settle(&mut self, pieces: PieceSet, stock: &mut Stock) {
+        for (piece, (old, new)) in self.old.iter_mut().zip(&mut self.new).enumerate() {
+            if new.is_some() {
+                std::mem::swap(old, new);
+                new.take().into_iter().for_each(|frame| stock.give(frame));
+            }
+            if !pieces.contains(piece) {
+                old.take().into_iter().for_each(|frame| stock.give(frame));
+            }
+        }
+    }
+
     /// The row is through, and as good as new.
     pub fn give_back(&mut self, stock: &mut Stock) {
         give_all(&mut self.old, stock);
         give_all(&mut self.new, stock);
         self.written = PieceSet::EMPTY;
         self.unreadable = PieceSet::EMPTY;
+        self.cached = PieceSet::EMPTY;
         self.planned = None;
         self.method = None;
         self.is_lost = false;

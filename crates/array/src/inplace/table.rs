@@ -154,6 +154,8 @@ pub struct Round {
     pub reserved: usize,
     /// Writes survive a power failure.
     pub durable: bool,
+    /// Epoch of the cache when it began.
+    pub epoch: u64,
 }
 
 impl Round {
@@ -170,6 +172,7 @@ impl Round {
             regions: Vec::new(),
             reserved: 0,
             durable: false,
+            epoch: 0,
         }
     }
 
@@ -200,7 +203,7 @@ impl Round {
     /// # Panics
     /// When something is left of that.
     pub fn again(&mut self, kind: Kind) {
-        let Round { kind: own, phase, jobs, wanted, rows, pending, regions, reserved, durable } = self;
+        let Round { kind: own, phase, jobs, wanted, rows, pending, regions, reserved, durable, .. } = self;
         assert!(rows.is_empty() && *pending == 0, "a round is through");
         (*own, *phase, *reserved, *durable) = (kind, Phase::Gathering, 0, false);
         jobs.clear();

@@ -39,6 +39,8 @@ pub struct Plan {
     pub latency: u64,
     /// Parities are right at the beginning.
     pub is_clean: bool,
+    /// Bytes of the engine's cache, at most.
+    pub cache_bytes: u64,
     /// Bytes a second that sweeps take of each member; `None` gives way to clients, and takes what they leave.
     pub rate: Option<u64>,
 }
@@ -60,6 +62,12 @@ impl Plan {
         let chunk = 8 << random.below(sizes);
         // A member has 16 to 128 rows, and at least two chunks.
         let stripes = (2 + random.below(3)).max((16 + random.below(113)) * 8 / chunk);
+        // A stream of its own, so that the others stay what they were.
+        let cache_bytes = match Random::from_seed(seed ^ 0xcac4_e000).below(4) {
+            0 => 0,
+            1 => 200_000,
+            _ => 64 << 20,
+        };
         Plan {
             seed,
             level,
@@ -78,6 +86,7 @@ impl Plan {
             is_volatile: random.chance(2, 3),
             latency: 20_000 << random.below(5),
             is_clean: random.chance(2, 3),
+            cache_bytes,
             rate: random.chance(1, 2).then(|| (16 << 10) << random.below(8)),
         }
     }
