@@ -53,7 +53,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let identity = Identity::of(&assembly);
     let paths = paths_by_role(&assembly);
     let bell = Bell::new().context("event descriptor of the members")?;
-    let volume = open_volume(array, &bell)?;
+    let volume = open_volume(array, &bell, options.cache)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -135,7 +135,7 @@ fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Res
 }
 
 /// Couples an engine with the devices of its members; others are closed.
-fn open_volume(array: Array, bell: &Bell) -> Result<InPlaceVolume> {
+fn open_volume(array: Array, bell: &Bell, cache: Option<u64>) -> Result<InPlaceVolume> {
     let (members, devices) = array.into_parts();
     let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
     let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
@@ -151,7 +151,9 @@ fn open_volume(array: Array, bell: &Bell) -> Result<InPlaceVolume> {
         drives[role.index()] = Some(Box::new(drive));
     }
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let engine = start(&assembly, |role| volatile[role.index()], Tuning { began, ..Tuning::default() });
+    let standard = Tuning::default();
+    let tuning = Tuning { began, cache_bytes: cache.unwrap_or(standard.cache_bytes), ..standard };
+    let engine = start(&assembly, |role| volatile[role.index()], tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();
     Ok(InPlaceVolume::new(engine, DeviceSet::new(drives)))
