@@ -209,6 +209,9 @@ pub struct ServiceOptions {
     /// Start without drives that cannot be had: they are recorded as failed, and not believed again
     #[arg(long)]
     pub degraded: bool,
+    /// Most memory for parities and rows that were just written, of an array of Linux md; 0 keeps none [default: 64MiB]
+    #[arg(long, value_parser = parse_limit, value_name = "BYTES")]
+    pub cache: Option<u64>,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -688,6 +691,11 @@ pub struct NbdCompare {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Bytes of a limit, zero among them.
+fn parse_limit(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 pub fn parse_size(text: &str) -> Result<u64, String> {

@@ -90,6 +90,9 @@ pub fn run(options: &Serve) -> Result<Exit> {
 
 /// Nothing is recorded on a drive before all drives are there and both sockets listen.
 fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
+    if options.cache.is_some() {
+        return Err(Exit::Usage.error("--cache is for arrays of Linux md; this one is of zoned drives"));
+    }
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;

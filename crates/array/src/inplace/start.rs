@@ -1,6 +1,7 @@
 //! Start of a served array: an engine of members that were judged together. Nothing is written.
 
 use super::bad_blocks::BadBlocks;
+use super::cache::{CACHE_BYTES, Cache};
 use super::logs::{self, Logs, SECTORS_MIN};
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
@@ -35,6 +36,8 @@ pub struct Tuning {
     pub client_frames: usize,
     /// Frames of strips in work.
     pub strip_frames: usize,
+    /// Bytes of the cache, at most.
+    pub cache_bytes: u64,
     /// Time of the engine's zero in seconds since 1970.
     pub began: u64,
 }
@@ -45,7 +48,7 @@ const ROUND_FRAMES_MAX: usize = 2 * 32 * 128;
 impl Default for Tuning {
     fn default() -> Tuning {
         assert!(u64::try_from(ROUND_FRAMES_MAX) == Ok(2 * u64::from(MEMBERS_MAX) * STRIP_ROWS_MAX));
-        Tuning { client_frames: 8192, strip_frames: 2 * ROUND_FRAMES_MAX, began: 0 }
+        Tuning { client_frames: 8192, strip_frames: 2 * ROUND_FRAMES_MAX, cache_bytes: CACHE_BYTES, began: 0 }
     }
 }
 
@@ -309,13 +312,15 @@ pub fn start_recovered(
     scribe
         .roster
         .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
+    let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,
         logs,
         members,
         recovery: Recovery::from_row(cursor),
         map,
-        stock: Stock::new(tuning.client_frames, tuning.strip_frames),
+        stock: Stock::new(tuning.client_frames, tuning.strip_frames).with_kept(cache.frames_max()),
+        cache,
         table: super::table::Table::default(),
         requests: super::requests::Requests::default(),
         direct: Slab::default(),

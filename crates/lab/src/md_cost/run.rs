@@ -172,11 +172,13 @@ impl<'a> Client<'a> {
             let next = self.volume.next_deadline();
             self.clock = self.clock.max(next.map_or(0, |next| next.0));
         }
-        for mut reply in replies.drain(..) {
+        for reply in replies.drain(..) {
             ensure!(reply.outcome == Outcome::Done, "{}: a request failed", self.cell.name);
             self.answered += 1;
-            self.volume.frames().give_many(&mut reply.frames);
-            self.spare.push(reply.frames);
+            match self.cell.op {
+                Manner::RandomRead => self.volume.frames().give_vec(reply.frames),
+                Manner::RandomWrite | Manner::SequentialWrite => self.spare.push(reply.frames),
+            }
             self.submit();
         }
         self.replies = replies;

@@ -23,6 +23,7 @@ fn plan() -> Plan {
         is_volatile: true,
         latency: 50_000,
         is_clean: true,
+        cache_bytes: 64 << 20,
         rate: None,
     }
 }
