@@ -5,11 +5,14 @@
 
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
+use base::slab::Slab;
 use base::xor::Block;
 use block::device::{Completion, Op, Status};
 use block::md::Role;
 use std::collections::VecDeque;
 
+/// Waiter of flushes.
+const FLUSH: u32 = u32::MAX;
 /// Most pieces on their way at once.
 const IN_FLIGHT_MAX: u32 = 64;
 
@@ -26,6 +29,8 @@ enum State {
 pub struct Replay {
     /// Pieces that are left, with their members and rows.
     pieces: VecDeque<(Role, u64, Box<Block>)>,
+    /// Rows of those on their way.
+    rows: Slab<u64>,
     state: State,
     pending: u32,
 }
@@ -36,7 +41,7 @@ impl Replay {
     pub fn new(pieces: impl IntoIterator<Item = (Role, u64, Box<Block>)>) -> Replay {
         let pieces: VecDeque<_> = pieces.into_iter().collect();
         let state = if pieces.is_empty() { State::Through } else { State::Writing };
-        Replay { pieces, state, pending: 0 }
+        Replay { pieces, rows: Slab::default(), state, pending: 0 }
     }
 
     /// True when all pieces are durable.
@@ -69,16 +74,20 @@ impl InPlace {
             frame.data = *content;
             let sector = self.members.data_offset(member) + row * block::md::reader::ROW_SECTORS;
             replay.pending += 1;
-            fx.command(member, kind::REPLAY, 0, Op::Write { sector, frames: vec![frame], durable: false });
+            let waiter = replay.rows.insert(row);
+            let op = Op::Write { sector, frames: vec![frame], durable: false };
+            fx.command(member, kind::REPLAY, waiter, op);
         }
-        if replay.pending > 0 {
+        // What is listed as bad is known to the next start before the log is given up.
+        if replay.pending > 0 || (!is_broken && self.has_unrecorded_bad_blocks()) {
             return moved;
         }
+        let replay = &mut self.logs.as_mut().expect("asked above").replay;
         replay.state = match replay.state {
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
                     replay.pending += 1;
-                    fx.command(super::members::role(role), kind::REPLAY, 0, Op::Flush);
+                    fx.command(super::members::role(role), kind::REPLAY, FLUSH, Op::Flush);
                 }
                 State::Flushing
             }
@@ -87,13 +96,22 @@ impl InPlace {
         true
     }
 
-    /// A member has answered.
-    pub(super) fn on_replayed(&mut self, member: Role, completion: &Completion) {
-        if completion.status != Status::Success {
-            self.fail_member(member);
+    /// A member has answered: a piece that it cannot write is a bad block.
+    pub(super) fn on_replayed(&mut self, member: Role, waiter: u32, completion: &Completion) {
+        let replay = &mut self.logs.as_mut().expect("an array with logs").replay;
+        assert!(replay.pending > 0, "an answer that nobody waits for");
+        replay.pending -= 1;
+        let row = (waiter != FLUSH).then(|| replay.rows.remove(waiter));
+        match (completion.status, row) {
+            (Status::Success, None) => {}
+            (Status::Success, Some(row)) => {
+                let sectors = self.sectors(member, row..row + 1);
+                if self.is_bad(member, row..row + 1) {
+                    self.bad_blocks.clear(member, &sectors);
+                }
+            }
+            (Status::WriteError | Status::ReadError, Some(row)) => self.on_unwritable(member, row..row + 1),
+            _ => self.fail_member(member),
         }
-        let logs = self.logs.as_mut().expect("an array with logs");
-        assert!(logs.replay.pending > 0, "an answer that nobody waits for");
-        logs.replay.pending -= 1;
     }
 }
