@@ -52,6 +52,7 @@ pub mod sweep;
 pub mod sync;
 pub mod table;
 pub mod volume;
+pub mod window;
 
 pub use counters::Counters;
 
@@ -78,6 +79,7 @@ use stock::Stock;
 use sweep::Sweeps;
 use sync::Sync;
 use table::Table;
+use window::Window;
 
 /// Kinds of waiters in tokens.
 mod kind {
@@ -113,6 +115,7 @@ pub struct InPlace {
     members: Members,
     stock: Stock,
     cache: Cache,
+    window: Window,
     table: Table,
     requests: Requests,
     direct: Slab<DirectRead>,
@@ -165,6 +168,7 @@ impl InPlace {
             moves |= self.advance_logs(fx);
             moves |= self.advance_scribe(now, fx);
             moves |= self.begin_sweeps(now);
+            moves |= self.advance_window(now);
         }
     }
 
@@ -204,7 +208,8 @@ impl InPlace {
     /// Time at which the engine has something to do even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min()
+        let sweeps = self.sweeps.throttle.wakes_at();
+        [self.scribe_deadline(), sweeps, self.window.deadline()].into_iter().flatten().min()
     }
 
     /// First sector of a row on a member.

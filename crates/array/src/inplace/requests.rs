@@ -215,13 +215,14 @@ impl InPlace {
     }
 
     fn write(&mut self, request: u32, lba: Lba, mut frames: Vec<Frame>, durable: bool) {
-        self.counters.written += u64::try_from(frames.len()).unwrap_or(u64::MAX);
+        let blocks = u64::try_from(frames.len()).expect("a request fits memory");
+        self.counters.written += blocks;
+        self.window.note_write(lba.0, blocks, self.requests.open.len());
         if self.members.is_broken() {
             self.requests.fail(request);
             self.stock.pool().give_many(&mut frames);
         } else {
-            let count = u64::try_from(frames.len()).expect("a request fits memory");
-            self.write_cells(request, (lba, count), frames.drain(..).map(Some), durable);
+            self.write_cells(request, (lba, blocks), frames.drain(..).map(Some), durable);
         }
         self.requests.open.get_mut(request).emptied = frames;
     }

@@ -31,9 +31,14 @@ impl InPlace {
             && slot.waiting.is_empty()
             && slot.round.as_deref().is_some_and(gathers);
         let left_over = if joins { self.admit(number, job).err() } else { Some(job) };
-        match left_over {
-            None => self.counters.joined += 1,
-            Some(job) => self.table.slot_mut(number).waiting.push_back(job),
+        let Some(job) = left_over else {
+            self.counters.joined += 1;
+            return;
+        };
+        let slot = self.table.slot_mut(number);
+        slot.waiting.push_back(job);
+        if slot.held_since.is_some() && slot.round.is_none() {
+            self.table.run(number);
         }
     }
 
@@ -72,7 +77,7 @@ impl InPlace {
     /// Moves a strip on as far as it goes.
     pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let is_new = self.table.slot(number).round.is_none();
-        if is_new && !self.begin(number) {
+        if is_new && (self.holds(now, number) || !self.begin(number)) {
             return;
         }
         if self.table.slot(number).round.as_ref().is_some_and(|round| round.pending > 0) {
@@ -115,7 +120,7 @@ impl InPlace {
 
     /// Adds the writes that wait first to a round.
     fn admit_writes(&mut self, number: u32) {
-        loop {
+        for _ in 1..std::mem::replace(&mut self.table.slot_mut(number).limit, usize::MAX) {
             let waiting = &mut self.table.slot_mut(number).waiting;
             if waiting.front().is_none_or(|job| job.work.kind() != Kind::Write) {
                 return;

@@ -43,6 +43,12 @@ impl RowSet {
         RowSet(self.0 & !other.0)
     }
 
+    /// Rows that are in either.
+    #[must_use]
+    pub fn or(self, other: RowSet) -> RowSet {
+        RowSet(self.0 | other.0)
+    }
+
     /// Rows that are in both.
     #[must_use]
     pub fn and(self, other: RowSet) -> RowSet {

@@ -16,6 +16,7 @@ use super::spares::Spares;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::slab::Slab;
+use base::time::Instant;
 use std::collections::VecDeque;
 
 /// Most strips in work.
@@ -251,6 +252,14 @@ pub struct Slot {
     pub round: Option<Box<Round>>,
     /// Work for later rounds.
     pub waiting: VecDeque<Job>,
+    /// Most jobs of the next round, when others go on waiting.
+    pub limit: usize,
+    /// Time since which some of its jobs are held.
+    pub held_since: Option<Instant>,
+    /// Time until which they are, if no other comes.
+    pub quiet_until: Option<Instant>,
+    /// Jobs that waited when that was set.
+    pub seen: usize,
     /// It is in the queue of those that can go on.
     is_runnable: bool,
 }
@@ -282,6 +291,12 @@ impl Slot {
             let first = (0..chunks).find(is_written).unwrap_or(0);
             (first..chunks).take_while(is_written).count() == written.count()
         })
+    }
+
+    /// Nothing of it is held any more; false, for whoever asks whether something is.
+    pub fn release(&mut self) -> bool {
+        (self.limit, self.held_since, self.quiet_until, self.seen) = (usize::MAX, None, None, 0);
+        false
     }
 
     /// Pieces whose members are among these roles.
@@ -357,7 +372,17 @@ impl Table {
     pub fn open(&mut self, strip: Strip, order: Order) -> u32 {
         assert!(self.has_room());
         let waiting = self.spares.queues.pop().unwrap_or_default();
-        let number = self.slots.insert(Slot { strip, order, round: None, waiting, is_runnable: false });
+        let number = self.slots.insert(Slot {
+            strip,
+            order,
+            round: None,
+            waiting,
+            limit: usize::MAX,
+            held_since: None,
+            quiet_until: None,
+            seen: 0,
+            is_runnable: false,
+        });
         let index = self.search(strip).expect_err("a strip that is not in work");
         self.by_strip.insert(index, (strip, number));
         number

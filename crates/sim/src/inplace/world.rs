@@ -215,6 +215,7 @@ impl World {
             client_frames: CLIENT_FRAMES,
             strip_frames: 4096,
             cache_bytes: self.plan.cache_bytes,
+            window: self.plan.window,
             began: 1_700_000_000,
         };
         let is_volatile = self.plan.is_volatile;
