@@ -56,7 +56,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let paths = paths_by_role(&assembly);
     let bell = Bell::new().context("event descriptor of the members")?;
     say_recovered(&recovered);
-    let volume = open_volume(array, recovered, options.cache, &bell)?;
+    let volume = open_volume(array, recovered, &bell, options)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -154,8 +154,8 @@ fn say_recovered(recovered: &Recovered) {
 fn open_volume(
     array: Array,
     recovered: Recovered,
-    cache: Option<u64>,
     bell: &Bell,
+    options: &ServiceOptions,
 ) -> Result<InPlaceVolume> {
     let (members, devices) = array.into_parts();
     let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
@@ -180,7 +180,12 @@ fn open_volume(
     }
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let standard = Tuning::default();
-    let tuning = Tuning { began, cache_bytes: cache.unwrap_or(standard.cache_bytes), ..standard };
+    let tuning = Tuning {
+        began,
+        cache_bytes: options.cache.unwrap_or(standard.cache_bytes),
+        window: options.window.unwrap_or_default(),
+        ..standard
+    };
     let engine = start_recovered(&assembly, recovered, |role| volatile[role.index()], tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();

@@ -208,8 +208,8 @@ impl InPlace {
     /// Time at which the engine has something to do even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let sweeps = self.sweeps.throttle.wakes_at();
-        [self.scribe_deadline(), sweeps, self.window.deadline()].into_iter().flatten().min()
+        let due = self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min();
+        [due, self.window.deadline()].into_iter().flatten().min()
     }
 
     /// First sector of a row on a member.
