@@ -6,6 +6,7 @@ mod rebuilds;
 mod returns;
 
 use super::{Act, Plan, Policy, Run};
+use array::inplace::window::Manner;
 use block::md::superblock::Version;
 
 /// Array of a scenario: RAID-5 of four members, with chunks of two rows.
@@ -23,6 +24,8 @@ fn plan() -> Plan {
         is_volatile: true,
         latency: 50_000,
         is_clean: true,
+        window: Manner::Adaptive,
+        cache_bytes: 64 << 20,
         rate: None,
         has_lists: true,
     }
@@ -80,6 +83,29 @@ fn of_writes() -> Vec<(&'static str, Run)> {
             Run {
                 plan: Plan { is_clean: false, latency: 200_000, ..plan() },
                 acts: vec![write(40, 2), Act::Drain, Act::Die(1), Act::ReadAll],
+            },
+        ),
+        // A stream that ends in the middle of a stripe is waited for, and nobody comes.
+        (
+            "a-stream-ends-in-the-middle-of-a-stripe",
+            Run {
+                plan: Plan { chunk: 64, ..plan() },
+                acts: (0..21).map(|lba| write(lba, 1)).chain([Act::Drain, Act::Stop, Act::ReadAll]).collect(),
+            },
+        ),
+        // What the cache has of a stripe is not what lies there after a trim.
+        (
+            "a-stripe-is-trimmed-between-writes",
+            Run {
+                plan: plan(),
+                acts: [0, 1, 2]
+                    .into_iter()
+                    .flat_map(|lba| {
+                        let trim = Act::Trim { lba: 0, blocks: 6, durable: false };
+                        [write(lba, 1), Act::Drain, trim, Act::Drain, write(lba, 1), Act::Drain]
+                    })
+                    .chain([Act::Stop, Act::ReadAll])
+                    .collect(),
             },
         ),
         (
