@@ -38,7 +38,7 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    let of_engine = of_writes().into_iter().chain(of_members()).chain(of_sweeps());
+    let of_engine = of_writes().into_iter().chain(of_streams()).chain(of_members()).chain(of_sweeps());
     let of_members = rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all());
     of_engine.chain(of_members).chain(logs::all()).collect()
 }
@@ -85,6 +85,26 @@ fn of_writes() -> Vec<(&'static str, Run)> {
                 acts: vec![write(40, 2), Act::Drain, Act::Die(1), Act::ReadAll],
             },
         ),
+        (
+            "a-crash-in-the-middle-of-writes-with-a-bitmap",
+            Run {
+                plan: Plan { policy: Policy::Bitmap(4096), ..plan() },
+                acts: vec![
+                    write(0, 20),
+                    Act::Wait { nanos: 10_000_000, events: 12 },
+                    Act::Crash,
+                    Act::Resync,
+                    Act::Stop,
+                    Act::ReadAll,
+                ],
+            },
+        ),
+    ]
+}
+
+/// Scenarios of the cache, and of what waits for a stream.
+fn of_streams() -> Vec<(&'static str, Run)> {
+    vec![
         // A stream that ends in the middle of a stripe is waited for, and nobody comes.
         (
             "a-stream-ends-in-the-middle-of-a-stripe",
@@ -106,20 +126,6 @@ fn of_writes() -> Vec<(&'static str, Run)> {
                     })
                     .chain([Act::Stop, Act::ReadAll])
                     .collect(),
-            },
-        ),
-        (
-            "a-crash-in-the-middle-of-writes-with-a-bitmap",
-            Run {
-                plan: Plan { policy: Policy::Bitmap(4096), ..plan() },
-                acts: vec![
-                    write(0, 20),
-                    Act::Wait { nanos: 10_000_000, events: 12 },
-                    Act::Crash,
-                    Act::Resync,
-                    Act::Stop,
-                    Act::ReadAll,
-                ],
             },
         ),
     ]

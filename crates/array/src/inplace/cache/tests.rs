@@ -18,7 +18,7 @@ fn put(cache: &mut Cache, stock: &mut Stock, row: u64, contents: [Option<u8>; PI
             })
         })
         .collect();
-    cache.put(row, &mut pieces, row % 3 == 0, stock);
+    cache.put(row, &mut pieces, row.is_multiple_of(3), stock);
     assert!(pieces.iter().all(Option::is_none), "the limit has room for a row");
 }
 
