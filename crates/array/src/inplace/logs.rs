@@ -17,6 +17,7 @@
 //! *Rows in doubt* ([`super::sync`]) are named by every header of their parity's member, without partial parity and without a
 //! witness, so that they stay in doubt over a crash. Where there are too many, or a resync is not through, a mark says so.
 
+pub use super::batch::STANDING_MAX;
 use super::replay::Replay;
 use super::table::{Logged, Phase};
 use super::{Effects, InPlace, kind, members};
@@ -130,6 +131,8 @@ pub struct Logs {
     /// CRC32C of the array UUID.
     pub(super) signature: u32,
     flush: Option<Flush>,
+    /// Batches that members have not answered, those of members that failed meanwhile too.
+    in_flight: u32,
     /// Frames of batches: at most a batch of each member.
     spare: Vec<Frame>,
     /// What the logs said at the start, until it is on the members.
@@ -141,7 +144,7 @@ impl Logs {
     #[must_use]
     pub fn new(places: &[Option<(u64, u64)>], signature: u32, generation: u64, replay: Replay) -> Logs {
         let logs = places.iter().map(|place| place.map(Log::new)).collect();
-        Logs { logs, generation, signature, flush: None, spare: Vec::new(), replay }
+        Logs { logs, generation, signature, flush: None, in_flight: 0, spare: Vec::new(), replay }
     }
 
     /// The next generation.
@@ -179,7 +182,10 @@ impl Logs {
     #[must_use]
     pub fn are_resting(&self) -> bool {
         let rests = |log: &Log| matches!(log.state, State::Old | State::Idle);
-        self.replay.is_through() && self.flush.is_none() && self.logs.iter().flatten().all(rests)
+        self.replay.is_through()
+            && self.flush.is_none()
+            && self.in_flight == 0
+            && self.logs.iter().flatten().all(rests)
     }
 
     fn gather(&mut self, role: usize, slot: u32) {
@@ -284,6 +290,7 @@ impl InPlace {
         log.says_doubt = says_doubt;
         log.batch = batch.slots;
         let sector = log.place(batch.frames.len() - 1);
+        logs.in_flight += 1;
         self.counters.logged += u64::try_from(batch.frames.len()).expect("at most 33");
         let waiter = u32::try_from(role).expect("at most 32");
         let op = Op::Write { sector, frames: batch.frames, durable: true };
@@ -338,6 +345,8 @@ impl InPlace {
             self.fail_member(member);
         }
         let logs = self.logs.as_mut().expect("an array with logs");
+        assert!(logs.in_flight > 0, "a batch that nobody wrote");
+        logs.in_flight -= 1;
         logs.spare.extend(completion.frames);
         // A member that failed has none any more; its rounds were let go.
         let role = member.index();

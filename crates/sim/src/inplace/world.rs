@@ -228,7 +228,7 @@ impl World {
         let engine = match start_recovered(&assembly, recovered, |_| is_volatile, tuning) {
             Ok(engine) => engine,
             Err(error) => {
-                let is_in_doubt = !is_clean && (self.is_new || !self.has_logs());
+                let is_in_doubt = !is_clean && (self.is_new || !self.has_logs() || self.has_too_many_torn());
                 let must_be = !missing.is_empty() && (is_in_doubt || missing.len() > self.plan.parities());
                 self.tally.refusals += 1;
                 let refused =

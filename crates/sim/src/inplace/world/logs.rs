@@ -4,6 +4,7 @@
 
 use super::World;
 use crate::inplace::plan::Policy;
+use array::inplace::logs::STANDING_MAX;
 use block::md::geometry::{Chunk, Geometry};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +27,12 @@ impl World {
     /// True when blocks may be unreadable for what was in flight.
     pub(super) fn has_torn_blocks(&self) -> bool {
         !self.torn.blocks.is_empty()
+    }
+
+    /// True when more rows may be in doubt than headers of logs name: they say only that some are.
+    pub(super) fn has_too_many_torn(&self) -> bool {
+        let rows: BTreeSet<u64> = self.torn.blocks.keys().map(|lba| self.row_of(*lba)).collect();
+        rows.len() > STANDING_MAX
     }
 
     /// Whether a block may be unreadable, after so many writes of it, or a write.
