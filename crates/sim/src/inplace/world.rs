@@ -374,8 +374,10 @@ impl World {
         }
         self.tally.scrubs += 1;
         let is_all = scrub.sectors_done == scrub.sectors_total;
-        let may_lack =
-            !self.doubts.spoiled.is_empty() || !self.doubts.rows.is_empty() || self.has_torn_blocks();
+        let may_lack = !self.doubts.spoiled.is_empty()
+            || !self.doubts.rows.is_empty()
+            || self.has_torn_blocks()
+            || self.blemishes.listed().next().is_some();
         if !is_all || scrub.mismatches != expected || (scrub.sectors_not_compared > 0 && !may_lack) {
             return Err(Failure::new(format!("{expected} sectors do not match: {scrub:?}")));
         }

@@ -61,6 +61,13 @@ fn failing_log(step: u64) -> Vec<Act> {
     first.into_iter().chain(heal).collect()
 }
 
+/// Two members die while a batch may be on its way, and the array is stopped.
+fn breaking(step: u64) -> Vec<Act> {
+    let member = |next: u64| usize::try_from((step + next) % 4).expect("0 to 3");
+    let dies = [write(1 + step, 1), Act::Die(member(0)), Act::Die(member(1)), events(2 + step % 6)];
+    dies.into_iter().chain([Act::Revive, Act::Stop, events(34)]).collect()
+}
+
 /// A member is new, and the power fails before a stop.
 fn joining(step: u64) -> Vec<Act> {
     let first = [write(0, 48), Act::Drain, Act::Fail(1), Act::Drain, Act::Add(1), Act::Rebuild];
@@ -159,6 +166,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
 fn of_members() -> Vec<(&'static str, Run)> {
     let on_disks = |latency: u64, acts: Vec<Act>| Run { plan: Plan { latency, ..logged(600) }, acts };
     let uncached = Plan { is_volatile: false, ..logged(280) };
+    let broken = Plan { is_volatile: false, latency: 160_000, ..logged(280) };
     let mirror = Plan { members: 2, latency: 320_000, ..logged(280) };
     vec![
         ("logs-and-a-member-lost-in-the-crash", on_disks(100_000, cut_off_without(1, &meeting(), 40))),
@@ -172,6 +180,8 @@ fn of_members() -> Vec<(&'static str, Run)> {
         ("logs-and-failures-that-nobody-recorded", on_disks(300_000, again(96, failing))),
         ("logs-and-failures-without-a-cache", Run { plan: uncached.clone(), acts: again(96, failing) }),
         ("logs-that-fail", Run { plan: uncached, acts: again(96, failing_log) }),
+        // A batch is on its way to a member that works when two others die.
+        ("logs-and-a-stop-of-a-broken-array", Run { plan: broken, acts: again(24, breaking) }),
         ("logs-of-members-that-join", on_disks(200_000, again(30, joining))),
     ]
 }

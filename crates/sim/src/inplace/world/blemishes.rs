@@ -5,6 +5,7 @@
 
 use super::World;
 use crate::world::Failure;
+use array::inplace::map::STRIP_ROWS_MAX;
 use block::md::member::Member;
 use block::md::superblock::RoleEntry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,6 +100,13 @@ impl World {
         }
     }
 
+    /// Rows that are zeroed together with a row.
+    fn strip_of(&self, row: u64) -> std::ops::Range<u64> {
+        let rows = (u64::from(self.plan.chunk) / 8).min(STRIP_ROWS_MAX);
+        let start = row / rows * rows;
+        start..start + rows
+    }
+
     /// What members list at a start.
     pub(super) fn look_at_lists(&mut self) {
         self.blemishes.listed.clear();
@@ -122,8 +130,10 @@ impl World {
         for member in members.iter().filter(is_member) {
             for entry in member.bad_blocks.iter().flatten() {
                 for row in self.rows_of(entry.sector, entry.sectors) {
-                    let sector = self.data_offset + row * 8;
-                    let is_bad = self.disks.iter().any(|disk| disk.is_blemished(sector..sector + 8));
+                    // A strip is zeroed at once: when that fails, nobody knows which of its rows are.
+                    let rows = self.strip_of(row);
+                    let sectors = self.data_offset + rows.start * 8..self.data_offset + rows.end * 8;
+                    let is_bad = self.disks.iter().any(|disk| disk.is_blemished(sectors.clone()));
                     let has_cause = is_bad
                         || self.doubts.spoiled.contains_key(&row)
                         || self.blemishes.ruined.contains_key(&row)
