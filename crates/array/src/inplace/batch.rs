@@ -69,6 +69,11 @@ pub(super) struct Batch {
     pub frames: Vec<Frame>,
 }
 
+/// Piece of a data chunk.
+fn piece_of(slot: &Slot, chunk: usize) -> usize {
+    slot.order.piece(u16::try_from(chunk).expect("at most 31"))
+}
+
 /// What a batch holds so far.
 #[derive(Default)]
 struct Filling {
@@ -116,7 +121,7 @@ impl InPlace {
         }
         for (place, row) in round.rows.iter().filter(|(place, row)| !row.is_lost && counts(place)) {
             if row.new[data].is_some() {
-                push(*place, self.shape_of(slot, *place, row));
+                push(place, self.shape_of(slot, place, row));
             }
         }
         (role, runs)
@@ -134,7 +139,7 @@ impl InPlace {
             return Shape { chunk: 0, chunks, is_whole: true, has_sums: has_sums && (0..data).all(is_held) };
         }
         let written: Vec<usize> =
-            (0..data).filter(|chunk| row.written.contains(slot.order.pieces[*chunk])).collect();
+            (0..data).filter(|chunk| row.written.contains(piece_of(slot, *chunk))).collect();
         assert!(written[written.len() - 1] - written[0] + 1 == written.len(), "chunks apart: {written:?}");
         let of = |count: usize| u16::try_from(count).expect("at most 31");
         let (chunk, chunks) = (of(written[0]), of(written.len()));
@@ -228,7 +233,8 @@ impl InPlace {
         for place in run.first..run.first + run.rows {
             let mut frame = self.log_frame();
             let slot = self.table.slot(number);
-            let row = &slot.round.as_ref().expect("a round is logged").rows[&place];
+            let rows = &slot.round.as_ref().expect("a round is logged").rows;
+            let row = rows.get(place).expect("a row that is logged");
             let new =
                 |piece: usize| -> &Block { &row.new[piece].as_ref().expect("content that is written").data };
             let parity = new(slot.order.code.data_count());
@@ -244,11 +250,11 @@ impl InPlace {
         let rows = &slot.round.as_ref().expect("a round is logged").rows;
         let zeros = [0; BLOCK_BYTES];
         let block = |place: u16, piece: usize| -> &Block {
-            let held = rows.get(&place).and_then(|row| row.new[piece].as_ref().or(row.old[piece].as_ref()));
+            let held = rows.get(place).and_then(|row| row.new[piece].as_ref().or(row.old[piece].as_ref()));
             held.map_or(&zeros, |frame| &frame.data)
         };
         let chunks = usize::from(run.shape.chunk)..usize::from(run.shape.chunk + run.shape.chunks);
-        let pieces = chunks.map(|chunk| slot.order.pieces[chunk]).chain([slot.order.code.data_count()]);
+        let pieces = chunks.map(|chunk| piece_of(slot, chunk)).chain([slot.order.code.data_count()]);
         let places = run.first..run.first + run.rows;
         pieces.map(|piece| sum_of(places.clone().map(|place| block(place, piece)))).collect()
     }

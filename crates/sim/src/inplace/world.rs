@@ -211,7 +211,13 @@ impl World {
             return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
         }
         let is_clean = assembly.superblock().is_clean();
-        let tuning = Tuning { client_frames: CLIENT_FRAMES, strip_frames: 4096, began: 1_700_000_000 };
+        let tuning = Tuning {
+            client_frames: CLIENT_FRAMES,
+            strip_frames: 4096,
+            cache_bytes: self.plan.cache_bytes,
+            window: self.plan.window,
+            began: 1_700_000_000,
+        };
         let is_volatile = self.plan.is_volatile;
         let media: Vec<&DiskHandle> = alive.iter().collect();
         let recovered = match assembly.can_be_served() {
