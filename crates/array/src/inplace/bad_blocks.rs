@@ -112,6 +112,8 @@ pub struct BadBlocks {
     dirty: PieceSet,
     /// Members whose lists are being written.
     writing: PieceSet,
+    /// Entries of these as they were before the flush that precedes their logs: what was cleared since may not be durable.
+    frozen: BTreeMap<usize, Vec<Entry>>,
     /// Members whose logs count: feature 8 is, or is about to be, on their superblocks.
     counting: PieceSet,
     /// Nothing is listed.
@@ -146,6 +148,7 @@ impl BadBlocks {
         self.lists.remove(&role);
         self.dirty = self.dirty.without(own);
         self.writing = self.writing.without(own);
+        self.frozen.remove(&role);
         self.counting = self.counting.without(own);
     }
 
@@ -204,14 +207,16 @@ impl BadBlocks {
         self.lists.values().all(|list| list.entries.is_empty())
     }
 
-    /// Members whose logs are written, and those whose lists are empty, in the step that begins.
-    fn begin(&mut self) {
+    /// Lists that changed are written as they are now, after a flush of what they say was written.
+    pub fn freeze(&mut self) {
         self.writing = std::mem::take(&mut self.dirty);
-        self.counting = self.counting.without(self.empty());
+        let entries = |role: usize| self.lists.get(&role).map_or(Vec::new(), |list| list.entries.clone());
+        self.frozen = self.writing.iter().map(|role| (role, entries(role))).collect();
     }
 
+    /// Members whose lists are being written, and are empty.
     fn empty(&self) -> PieceSet {
-        let is_empty = |role: &usize| self.lists.get(role).is_none_or(|list| list.entries.is_empty());
+        let is_empty = |role: &usize| self.frozen.get(role).is_none_or(Vec::is_empty);
         self.writing.iter().filter(is_empty).collect()
     }
 
@@ -223,18 +228,19 @@ impl BadBlocks {
         }
     }
 
+    /// Log of a member whose list is being written.
     fn log(&self, role: usize) -> [u8; PAGE_BYTES] {
         let mut log = [0; PAGE_BYTES];
-        if let Some(list) = self.lists.get(&role) {
-            encode(&list.entries, &mut log);
-        }
+        encode(self.frozen.get(&role).map_or(&[], Vec::as_slice), &mut log);
         log
     }
 
     /// Asserts what must hold between events.
     pub fn check_invariants(&self) {
         for (role, list) in self.lists.iter().filter(|(_, list)| !list.entries.is_empty()) {
-            let log = decode(&self.log(*role), 0);
+            let mut log = [0; PAGE_BYTES];
+            encode(&list.entries, &mut log);
+            let log = decode(&log, 0);
             assert!(log.as_ref() == Ok(&list.entries), "the log of member {role} would be {log:?}");
         }
     }
@@ -259,9 +265,9 @@ impl InPlace {
 
     /// Lists that changed are written: begins with those that say something.
     pub(super) fn begin_bad_block_logs(&mut self, fx: &mut Effects) {
-        self.bad_blocks.begin();
-        let listed = self.bad_blocks.writing.without(self.bad_blocks.empty());
-        self.bad_blocks.counting = self.bad_blocks.counting.iter().chain(listed.iter()).collect();
+        let empty = self.bad_blocks.empty();
+        let listed = self.bad_blocks.writing.without(empty);
+        self.bad_blocks.counting = self.bad_blocks.counting.without(empty).or(listed);
         self.write_bad_block_logs(listed, fx);
     }
 
@@ -274,6 +280,7 @@ impl InPlace {
     /// Lists are on the media.
     pub(super) fn end_bad_block_logs(&mut self) {
         self.bad_blocks.writing = PieceSet::EMPTY;
+        self.bad_blocks.frozen.clear();
     }
 
     fn write_bad_block_logs(&mut self, roles: PieceSet, fx: &mut Effects) {

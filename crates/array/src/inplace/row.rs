@@ -193,23 +193,33 @@ impl Row {
             self.encode(facts, piece, &mut frame.data);
             if self.old[piece].as_ref().is_some_and(|old| old.data == frame.data) {
                 stock.give(frame);
-            } else {
-                self.new[piece] = Some(frame);
+            } else if let Some(superseded) = self.new[piece].replace(frame) {
+                stock.give(superseded);
             }
         }
         true
+    }
+
+    /// A piece gets the content that is held of it.
+    fn write_held(&mut self, piece: usize, stock: &mut Stock) {
+        let mut frame = stock.take();
+        frame.data = *block(&self.old, piece);
+        self.new[piece] = Some(frame);
     }
 
     /// Pieces of members that are being recovered get their content; false when it cannot be had. In a row in doubt all parities
     /// are made right, where all data are there.
     pub fn rebuild(&mut self, facts: &RowFacts<'_>, pieces: PieceSet, stock: &mut Stock) -> bool {
         assert!(facts.written.is_empty() && pieces.without(facts.live).is_empty());
+        // What was read before its member failed is what the one in its place gets.
+        let held = pieces.and(facts.held);
+        held.iter().for_each(|piece| self.write_held(piece, stock));
         if !facts.is_right {
             return self.resync(facts, stock);
         }
         let Some(unread) = facts.rebuild(pieces) else { return false };
         assert!(unread.is_empty(), "what is decoded from is held: {unread:?}");
-        pieces.iter().for_each(|piece| self.decode(facts, piece, stock));
+        pieces.without(held).iter().for_each(|piece| self.decode(facts, piece, stock));
         true
     }
 

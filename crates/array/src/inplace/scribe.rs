@@ -337,6 +337,7 @@ impl InPlace {
         }
         if self.has_unrecorded_bad_blocks() {
             self.scribe.step = Step::FlushToList;
+            self.bad_blocks.freeze();
             self.flush_members(fx);
             return true;
         }
