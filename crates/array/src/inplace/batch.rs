@@ -198,6 +198,22 @@ impl InPlace {
         Batch { generation: header.generation, slots: filling.slots, frames }
     }
 
+    /// Entries of the spare header of a member: all that a header says which has no rounds.
+    pub(super) fn spare_entries(&self, role: usize) -> Vec<Entry> {
+        let parity_member = u32::try_from(role).expect("at most 32");
+        let mark = Entry::mark(parity_member, self.log_says_doubt());
+        self.standing(role, &[]).into_iter().chain([mark]).collect()
+    }
+
+    /// Header of the next generation with these entries.
+    pub(super) fn header_of(&mut self, entries: Vec<Entry>) -> Frame {
+        let mut frame = self.log_frame();
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let header = Header { signature: logs.signature, generation: logs.next_generation(), entries };
+        header.encode(&mut frame.data);
+        frame
+    }
+
     /// Header that says nothing of any row, for a newcomer.
     pub(super) fn first_header(&mut self, role: usize) -> [u8; HEADER_BYTES] {
         let parity_member = u32::try_from(role).expect("at most 32");

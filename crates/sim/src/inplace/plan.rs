@@ -74,7 +74,7 @@ impl Plan {
             if random.chance(1, 2) { Policy::Bitmap(4096 << random.below(4)) } else { Policy::Resync };
         let has_logs = level == 5 && version != Version::V1_0 && random.chance(1, 2);
         // A single log, and rings that are soon full.
-        let log = u16::try_from([144, 160, 280, 528, 600][random.index(5)]).expect("small");
+        let log = u16::try_from([152, 160, 280, 528, 600][random.index(5)]).expect("small");
         let (policy, data_offset) =
             if has_logs { (Policy::Ppl(log), data_offset + u64::from(log)) } else { (policy, data_offset) };
         // A source of its own, so that the others draw what they did.

@@ -151,7 +151,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
     vec![
         ("logs-of-writes-that-are-cut-off", on_disks(200_000, cut_off(&meeting(), 60))),
         ("logs-in-a-ring-that-is-full-soon", Run { plan: logged(528), acts: cut_off(&many, 60) }),
-        ("logs-without-a-ring", Run { plan: logged(144), acts: cut_off(&meeting(), 40) }),
+        ("logs-without-a-ring", Run { plan: logged(152), acts: cut_off(&meeting(), 40) }),
         (
             "logs-without-a-cache",
             Run { plan: Plan { is_volatile: false, ..logged(600) }, acts: cut_off(&meeting(), 60) },
