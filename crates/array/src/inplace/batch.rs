@@ -67,6 +67,8 @@ pub(super) struct Batch {
     pub slots: Vec<u32>,
     /// Header, and what lies behind it.
     pub frames: Vec<Frame>,
+    /// There is a witness.
+    pub has_witness: bool,
 }
 
 /// Piece of a data chunk.
@@ -195,7 +197,7 @@ impl InPlace {
         let logs = self.logs.as_mut().expect("an array with logs");
         let header = Header { signature: logs.signature, generation: logs.next_generation(), entries };
         header.encode(&mut frames[0].data);
-        Batch { generation: header.generation, slots: filling.slots, frames }
+        Batch { generation: header.generation, slots: filling.slots, frames, has_witness: !sums.is_empty() }
     }
 
     /// Entries of the spare header of a member: all that a header says which has no rounds.

@@ -15,9 +15,9 @@
 //! crash, and only the header that is newest now puts its rows right.
 //!
 //! *Rows in doubt* ([`super::sync`]) are named by every header of their parity's member, without partial parity and without a
-//! witness, so that they stay in doubt over a crash. Where there are too many, or a resync is not through, a mark says so. A header that
-//! is written at the start of a log, over the one before, may be cut off: so a *spare header* says all that first
-//! ([`block::md::ppl::spare_sector`]), unless it does already.
+//! witness, so that they stay in doubt over a crash. Where there are too many, or a resync is not through, a mark says so. A batch that
+//! is written over the one before may be cut off, and leave neither: so a *spare header* says all that first
+//! ([`block::md::ppl::spare_sector`]). It is older than the batch, and newer than the one before, whose witness may not count any more.
 
 pub use super::batch::STANDING_MAX;
 use super::replay::Replay;
@@ -66,6 +66,8 @@ pub struct Log {
     is_ring: bool,
     /// Entries of the spare header; `None` while nobody knows.
     spare: Option<Vec<Entry>>,
+    /// A batch since the spare header has a witness.
+    has_witness: bool,
     /// Place of the next header.
     position: u64,
     /// Generation of the newest header.
@@ -92,6 +94,7 @@ impl Log {
             sectors: spare_sector((start, sectors)) - start,
             is_ring: sectors >= RING_SECTORS_MIN,
             spare: None,
+            has_witness: false,
             position: 0,
             generation: 0,
             since: 0,
@@ -121,7 +124,7 @@ impl Log {
         self.start + at
     }
 
-    /// True when the next batch may be written over the header that the walk begins with.
+    /// True when the next batch may be written over the one before, or over the header that a walk begins with.
     fn may_begin_anew(&self) -> bool {
         self.position == 0 || self.position + sectors_of(self.blocks_max()) > self.sectors
     }
@@ -296,12 +299,14 @@ impl InPlace {
         let entries = self.spare_entries(role);
         let logs = self.logs.as_mut().expect("an array with logs");
         let log = logs.log_mut(role);
-        if !log.may_begin_anew() || log.spare.as_ref() == Some(&entries) {
+        let is_told = log.spare.as_ref() == Some(&entries) && !log.has_witness;
+        if is_told || !log.may_begin_anew() {
             return false;
         }
         assert!(matches!(log.state, State::Old | State::Idle), "a spare header while one is {:?}", log.state);
         log.state = State::Sparing;
         log.spare = Some(entries.clone());
+        log.has_witness = false;
         let sector = log.start + log.sectors;
         let frame = self.header_of(entries);
         self.write_log(role, sector, vec![frame], fx);
@@ -333,6 +338,7 @@ impl InPlace {
         log.generation = batch.generation;
         log.says_doubt = says_doubt;
         log.batch = batch.slots;
+        log.has_witness |= batch.has_witness;
         let sector = log.place(batch.frames.len() - 1);
         self.write_log(role, sector, batch.frames, fx);
     }

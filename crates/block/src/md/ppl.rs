@@ -184,15 +184,16 @@ pub struct Found {
     pub header: Header,
 }
 
-/// Sector of an area's spare header, the last place of the area: no walk looks there, md's neither. While a header is written at
-/// the start over the one before, none may count there; the spare one names the rows that are in doubt.
+/// Sector of an area's spare header, the last place of the area, where md does not look. A batch that is written over the one before
+/// and cut off may leave no header, or another one's blocks behind the old one: the spare header says what the old one did of rows in
+/// doubt, after all rounds of that ended.
 #[must_use]
 pub fn spare_sector((start, sectors): (u64, u64)) -> u64 {
     start.saturating_add((sectors / HEADER_SECTORS).saturating_sub(1) * HEADER_SECTORS)
 }
 
-/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before. Where there
-/// is none, the spare one.
+/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before; at last the
+/// spare one, where it is newer.
 ///
 /// # Errors
 /// When the device does not return a header.
@@ -214,8 +215,10 @@ pub fn walk<M: Media + ?Sized>(
         sector = next;
     }
     let spare = spare_sector((start, sectors));
-    if found.is_empty() && spare > start && spare + HEADER_SECTORS <= end {
-        found.extend(header_at(media, spare, array)?.map(|header| Found { sector: spare, header }));
+    if spare > start && spare.checked_add(HEADER_SECTORS).is_some_and(|behind| behind <= end) {
+        let newest = found.last().map_or(0, |last| last.header.generation);
+        let header = header_at(media, spare, array)?.filter(|header| header.generation > newest);
+        found.extend(header.map(|header| Found { sector: spare, header }));
     }
     Ok(found)
 }
@@ -274,12 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn the_spare_header_counts_where_there_is_no_other() {
-        let spare = |first| area(&[(first, header(5, 4096)), (56, header(9, 0))]);
-        let walk = |media: Vec<u8>| walk(&media[..], (0, 64), Uuid([3; 16])).unwrap();
-        let generations = |found: Vec<Found>| found.iter().map(|found| found.header.generation).collect::<Vec<_>>();
-        assert_eq!(generations(walk(spare(0))), [5]);
-        assert_eq!(generations(walk(spare(16))), [9]);
+    fn the_spare_header_counts_where_it_is_the_newest() {
+        let generations = |first: usize, spare: u64| {
+            let media = area(&[(first, header(5, 4096)), (56, header(spare, 0))]);
+            let found = walk(&media[..], (0, 64), Uuid([3; 16])).unwrap();
+            found.iter().map(|found| found.header.generation).collect::<Vec<_>>()
+        };
+        assert_eq!(generations(0, 4), [5]);
+        assert_eq!(generations(0, 9), [5, 9]);
+        assert_eq!(generations(16, 4), [4], "the first header is cut off");
     }
 
     #[test]
