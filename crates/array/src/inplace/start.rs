@@ -339,9 +339,7 @@ pub fn start_recovered(
     scribe
         .roster
         .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
-    // Beside logs nothing is cached: simulation finds wrong blocks after two crashes without a member, unexplained yet (ADR 36).
-    let cache_bytes = if has_logs { 0 } else { tuning.cache_bytes };
-    let cache = Cache::new(cache_bytes, roles);
+    let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,
         logs,

@@ -104,7 +104,11 @@ enum Open {
         /// Some of them might be lost as it began: it may have met them before a write healed their row.
         may_fail: bool,
     },
-    Write { lba: u64, blocks: u64, durable: bool },
+    Write {
+        lba: u64,
+        blocks: u64,
+        durable: bool,
+    },
     Flush(u64),
 }
 

@@ -27,6 +27,14 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::ReadAll, Act::Resync, write(row, 20), Act::Drain, CLEAN, Act::Stop, Act::ReadAll])
     };
+    // Rows 0 to 3 of member 1 are blocks 4 to 7: the trim fails there, and lists all of them.
+    let cleared = |step: u64| {
+        [write(0, 12), Act::Flush, Act::Drain, Act::Scar { member: 1, row: 3 }]
+            .into_iter()
+            .chain([Act::Trim { lba: 0, blocks: 12, durable: true }, Act::Drain, write(4, 1)])
+            .chain([soon(step % 8 * 40_000), write(5, 1), soon(step / 8 * 60_000), write(6, 1)])
+            .chain([soon(step * 25_000), Act::Crash, Act::ReadAll, Act::Resync, Act::ReadAll, Act::Stop])
+    };
     let degraded = || Plan { level: 6, members: 5, ..plan() };
     vec![
         (
@@ -38,6 +46,14 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
                     .chain([write(0, 40), Act::Drain, Act::ReadAll, Act::Scrub { repairs: true }, CLEAN])
                     .chain([Act::Stop, Act::ReadAll, Act::Die(0), Act::ReadAll, write(3, 20), Act::Drain])
                     .chain([Act::ReadAll]),
+            ),
+        ),
+        // What was written while members were flushed is not durable: it stays on the list, or a crash brings back what was there.
+        (
+            "crashes-as-listed-rows-are-written",
+            run(
+                Plan { chunk: 32, stripes: 8, latency: 100_000, policy: Policy::Bitmap(4096), ..plan() },
+                (0..64).flat_map(cleared),
             ),
         ),
         ("crashes-as-a-sector-is-listed", run(plan(), (0..24).flat_map(cut))),
