@@ -27,6 +27,13 @@ const ENTRIES_MAX: usize = 512 / ENTRY_BYTES;
 /// Most sectors of an entry.
 const ENTRY_SECTORS_MAX: u64 = 512;
 
+/// Log with these entries.
+fn log_of(entries: &[Entry]) -> [u8; PAGE_BYTES] {
+    let mut log = [0; PAGE_BYTES];
+    encode(entries, &mut log);
+    log
+}
+
 /// Bad blocks of one member.
 #[derive(Clone, Debug, Default)]
 struct List {
@@ -110,10 +117,8 @@ pub struct BadBlocks {
     lists: BTreeMap<usize, List>,
     /// Members whose lists changed since they were written.
     dirty: PieceSet,
-    /// Members whose lists are being written.
-    writing: PieceSet,
-    /// Entries of these as they were before the flush that precedes their logs: what was cleared since may not be durable.
-    frozen: BTreeMap<usize, Vec<Entry>>,
+    /// Lists that are being written, as they were when the flush before that began: what was cleared since is not durable.
+    writing: BTreeMap<usize, Vec<Entry>>,
     /// Members whose logs count: feature 8 is, or is about to be, on their superblocks.
     counting: PieceSet,
     /// Nothing is listed.
@@ -147,8 +152,7 @@ impl BadBlocks {
         let own: PieceSet = [role].into_iter().collect();
         self.lists.remove(&role);
         self.dirty = self.dirty.without(own);
-        self.writing = self.writing.without(own);
-        self.frozen.remove(&role);
+        self.writing.remove(&role);
         self.counting = self.counting.without(own);
     }
 
@@ -207,17 +211,26 @@ impl BadBlocks {
         self.lists.values().all(|list| list.entries.is_empty())
     }
 
-    /// Lists that changed are written as they are now, after a flush of what they say was written.
-    pub fn freeze(&mut self) {
-        self.writing = std::mem::take(&mut self.dirty);
-        let entries = |role: usize| self.lists.get(&role).map_or(Vec::new(), |list| list.entries.clone());
-        self.frozen = self.writing.iter().map(|role| (role, entries(role))).collect();
+    /// Lists are about to be written as they are now, once what was cleared is flushed.
+    ///
+    /// # Panics
+    /// When others are being written.
+    fn begin(&mut self) {
+        assert!(self.is_resting(), "lists are written one step after the other");
+        let changed = std::mem::take(&mut self.dirty);
+        let lists = self.lists.iter().filter(|(role, _)| changed.contains(**role));
+        self.writing = lists.map(|(role, list)| (*role, list.entries.clone())).collect();
+        self.counting = self.counting.without(self.empty());
     }
 
-    /// Members whose lists are being written, and are empty.
+    /// Members whose lists are written as empty ones.
     fn empty(&self) -> PieceSet {
-        let is_empty = |role: &usize| self.frozen.get(role).is_none_or(Vec::is_empty);
-        self.writing.iter().filter(is_empty).collect()
+        self.writing.iter().filter(|(_, entries)| entries.is_empty()).map(|(role, _)| *role).collect()
+    }
+
+    /// Members whose lists are being written.
+    fn written(&self) -> PieceSet {
+        self.writing.keys().copied().collect()
     }
 
     /// The features of a member's superblock.
@@ -228,19 +241,15 @@ impl BadBlocks {
         }
     }
 
-    /// Log of a member whose list is being written.
+    /// Log that a member gets in the step under way.
     fn log(&self, role: usize) -> [u8; PAGE_BYTES] {
-        let mut log = [0; PAGE_BYTES];
-        encode(self.frozen.get(&role).map_or(&[], Vec::as_slice), &mut log);
-        log
+        log_of(self.writing.get(&role).map_or(&[], Vec::as_slice))
     }
 
     /// Asserts what must hold between events.
     pub fn check_invariants(&self) {
         for (role, list) in self.lists.iter().filter(|(_, list)| !list.entries.is_empty()) {
-            let mut log = [0; PAGE_BYTES];
-            encode(&list.entries, &mut log);
-            let log = decode(&log, 0);
+            let log = decode(&log_of(&list.entries), 0);
             assert!(log.as_ref() == Ok(&list.entries), "the log of member {role} would be {log:?}");
         }
     }
@@ -263,24 +272,27 @@ impl InPlace {
         !self.members.is_broken() && !self.bad_blocks.is_recorded()
     }
 
-    /// Lists that changed are written: begins with those that say something.
+    /// Lists that changed are to be written, behind a flush that begins now.
+    pub(super) fn take_bad_block_lists(&mut self) {
+        self.bad_blocks.begin();
+    }
+
+    /// What lists do not say any more is flushed: begins with those that say something.
     pub(super) fn begin_bad_block_logs(&mut self, fx: &mut Effects) {
-        let empty = self.bad_blocks.empty();
-        let listed = self.bad_blocks.writing.without(empty);
-        self.bad_blocks.counting = self.bad_blocks.counting.without(empty).or(listed);
+        let listed = self.bad_blocks.written().without(self.bad_blocks.empty());
+        self.bad_blocks.counting = self.bad_blocks.counting.iter().chain(listed.iter()).collect();
         self.write_bad_block_logs(listed, fx);
     }
 
     /// Logs of lists that are empty become zeros, when no superblock refers to them any more.
     pub(super) fn zero_bad_block_logs(&mut self, fx: &mut Effects) {
-        let unlisted = self.bad_blocks.writing.without(self.bad_blocks.counting);
+        let unlisted = self.bad_blocks.written().without(self.bad_blocks.counting);
         self.write_bad_block_logs(unlisted, fx);
     }
 
     /// Lists are on the media.
     pub(super) fn end_bad_block_logs(&mut self) {
-        self.bad_blocks.writing = PieceSet::EMPTY;
-        self.bad_blocks.frozen.clear();
+        self.bad_blocks.writing.clear();
     }
 
     fn write_bad_block_logs(&mut self, roles: PieceSet, fx: &mut Effects) {

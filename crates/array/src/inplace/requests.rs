@@ -11,6 +11,7 @@ use super::{Effects, InPlace, kind};
 use crate::pacer::ClientLoad;
 use crate::request::{Outcome, Reply, Request, RequestId, RequestOp};
 use base::frame::Frame;
+use base::pieces::PieceSet;
 use base::slab::Slab;
 use base::units::Lba;
 use block::device::Op;
@@ -43,6 +44,8 @@ struct Open {
     frames: Vec<Option<Frame>>,
     /// Vector that a write's frames came in.
     emptied: Vec<Frame>,
+    /// Rows that it wrote in part: what a member could not take is listed as bad, and is reached by the others as yet.
+    listed: Vec<(Strip, u16, PieceSet)>,
     /// All members are flushed when the parts are through.
     then_flush: bool,
 }
@@ -99,6 +102,11 @@ impl Requests {
         self.open.get_mut(request).has_failed = true;
     }
 
+    /// Pieces of a row that a request wrote, of which one is listed as bad.
+    pub(super) fn note_listed(&mut self, request: u32, pieces: (Strip, u16, PieceSet)) {
+        self.open.get_mut(request).listed.push(pieces);
+    }
+
     /// Frame of a block that is read.
     pub(super) fn frame_mut(&mut self, request: u32, index: usize) -> &mut Frame {
         self.open.get_mut(request).frames[index].as_mut().expect("the frame is not with a member")
@@ -134,6 +142,7 @@ impl InPlace {
             has_failed: false,
             frames: Vec::new(),
             emptied: Vec::new(),
+            listed: Vec::new(),
             then_flush,
         };
         self.requests.begun += 1;
@@ -324,7 +333,10 @@ impl InPlace {
             self.requests.held.push(request);
             return;
         }
-        if !is_read && self.members.is_broken() {
+        // Another member may have gone while the list, or its own failure, was recorded.
+        let listed = &self.requests.open.get(request).listed;
+        let is_lost = listed.iter().any(|(strip, row, pieces)| self.is_beyond_reach(*strip, *row, *pieces));
+        if !is_read && (self.members.is_broken() || is_lost) {
             self.requests.fail(request);
         }
         let Open { id, has_failed, frames: mut blocks, emptied, .. } = self.requests.open.remove(request);

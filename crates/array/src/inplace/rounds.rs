@@ -506,15 +506,18 @@ impl InPlace {
     /// Ends a round: notes what is right now, answers, and lets the next one begin.
     fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let slot = self.table.slot_mut(number);
-        let strip = slot.strip;
+        let (strip, data) = (slot.strip, slot.order.code.data_count());
         let mut round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
         if let (Logged::Durable(role, generation), Some(logs)) = (round.logged, &mut self.logs) {
             logs.end_round(role, generation);
         }
         let (kind, is_broken) = (round.kind, self.members.is_broken());
-        let unwritten =
-            if round.has_failed_writes { self.unwritten(number, kind, &round.rows) } else { RowSet::EMPTY };
+        let written =
+            if round.has_failed_writes { self.written_in(kind, &round.rows, data) } else { Vec::new() };
+        let (unwritten, on_lists): (Vec<_>, Vec<_>) =
+            written.into_iter().partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
+        let unwritten: RowSet = unwritten.iter().map(|(place, _)| *place).collect();
         let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
         if !is_broken {
             self.note_right(strip, kind, &round.rows, lost);
@@ -551,6 +554,10 @@ impl InPlace {
             if kind != Kind::Read && (is_broken || is_zero_lost || is_lost) {
                 self.requests.fail(request);
             }
+            let own = |(place, _): &&(u16, PieceSet)| kind == Kind::Zero || touched.contains(*place);
+            on_lists.iter().filter(own).for_each(|(place, pieces)| {
+                self.requests.note_listed(request, (strip, *place, *pieces));
+            });
             self.part_done(request, fx);
         }
         self.table.spares.keep_round(round);
@@ -558,27 +565,27 @@ impl InPlace {
         self.feed_starved();
     }
 
-    /// Rows of which something that was to be written can neither be read nor decoded.
-    fn unwritten(&self, number: u32, kind: Kind, rows: &Rows) -> RowSet {
-        let Slot { strip, order, .. } = self.table.slot(number);
-        let data = PieceSet::first(order.code.data_count());
-        let written: Vec<(u16, PieceSet)> = match kind {
+    /// Rows of a round that wrote, with what it was to write.
+    fn written_in(&self, kind: Kind, rows: &Rows, data: usize) -> Vec<(u16, PieceSet)> {
+        match kind {
             Kind::Zero => (0..u16::try_from(self.map.strip_rows()).expect("at most 128"))
-                .map(|row| (row, data))
+                .map(|row| (row, PieceSet::first(data)))
                 .collect(),
             _ => rows.iter().map(|(place, row)| (place, row.written)).collect(),
-        };
-        let is_lost = |(place, written): &(u16, PieceSet)| {
-            let row = self.row_of(*strip, *place);
-            let live = order.pieces_of(self.members.counting(row));
-            let is_good = |piece: &usize| !self.is_bad(order.members[*piece], row..row + 1);
-            let readable = live.iter().filter(is_good).collect();
-            let none = PieceSet::EMPTY;
-            let is_right = self.sync.is_right(row);
-            let facts = RowFacts { code: &order.code, written: none, live, readable, held: none, is_right };
-            written.iter().any(|piece| facts.read(piece).is_none())
-        };
-        written.into_iter().filter(is_lost).map(|(place, _)| place).collect()
+        }
+    }
+
+    /// True when something of a row can neither be read nor decoded, by what members there are now and what they list.
+    pub(super) fn is_beyond_reach(&self, strip: Strip, place: u16, pieces: PieceSet) -> bool {
+        let order = self.map.order(strip);
+        let row = self.row_of(strip, place);
+        let live = order.pieces_of(self.members.counting(row));
+        let is_good = |piece: &usize| !self.is_bad(order.members[*piece], row..row + 1);
+        let readable = live.iter().filter(is_good).collect();
+        let none = PieceSet::EMPTY;
+        let is_right = self.sync.is_right(row);
+        let facts = RowFacts { code: &order.code, written: none, live, readable, held: none, is_right };
+        pieces.iter().any(|piece| facts.read(piece).is_none())
     }
 
     /// Notes rows whose parities were computed from all of their data.

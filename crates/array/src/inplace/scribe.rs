@@ -337,7 +337,7 @@ impl InPlace {
         }
         if self.has_unrecorded_bad_blocks() {
             self.scribe.step = Step::FlushToList;
-            self.bad_blocks.freeze();
+            self.take_bad_block_lists();
             self.flush_members(fx);
             return true;
         }

@@ -622,6 +622,7 @@ impl World {
             Open::Write { lba, blocks, durable } => {
                 let is_durable = durable || !self.plan.is_volatile;
                 (lba..lba + blocks).for_each(|lba| self.oracle.end_write(lba, id.0, is_done, is_durable));
+                self.look_at_ruins(lba..lba + blocks);
                 if !is_done && !(lba..lba + blocks).any(|lba| self.may_be_lost(lba, None)) {
                     return Err(Failure::at(lba, format!("{blocks} blocks from {lba} on cannot be written")));
                 }
@@ -662,6 +663,7 @@ impl World {
         self.disks.iter().chain(&self.retired).for_each(DiskHandle::crash);
         self.open.clear();
         self.note_in_flight();
+        self.keep_causes();
         self.oracle.crash();
         self.tally.crashes += 1;
         if !self.start()? {
@@ -693,6 +695,7 @@ impl World {
         self.volume = None;
         if status.is_broken {
             self.note_in_flight();
+            self.keep_causes();
         }
         self.disks.iter().for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.

@@ -27,14 +27,24 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::ReadAll, Act::Resync, write(row, 20), Act::Drain, CLEAN, Act::Stop, Act::ReadAll])
     };
-    // Rows 0 to 3 of member 1 are blocks 4 to 7: the trim fails there, and lists all of them.
-    let cleared = |step: u64| {
-        [write(0, 12), Act::Flush, Act::Drain, Act::Scar { member: 1, row: 3 }]
+    // P of row 0 lies on member 3.
+    let held = |step: u64| {
+        [write(0, 1), Act::Wait { nanos: step * 20_000, events: 40 }, Act::Die(0), Act::Drain, Act::Add(0)]
             .into_iter()
-            .chain([Act::Trim { lba: 0, blocks: 12, durable: true }, Act::Drain, write(4, 1)])
-            .chain([soon(step % 8 * 40_000), write(5, 1), soon(step / 8 * 60_000), write(6, 1)])
-            .chain([soon(step * 25_000), Act::Crash, Act::ReadAll, Act::Resync, Act::ReadAll, Act::Stop])
+            .chain([Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
     };
+    // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
+    let mirrored = || Plan {
+        layout: 5,
+        members: 2,
+        chunk: 32,
+        stripes: 25,
+        policy: Policy::Bitmap(32 << 10),
+        is_clean: false,
+        ..plan()
+    };
+    let over_strips =
+        |step: u64| [write(step * 4 % 92 + 2, 3), soon(300_000 + step % 16 * 50_000), Act::Crash];
     let degraded = || Plan { level: 6, members: 5, ..plan() };
     vec![
         (
@@ -48,14 +58,6 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
                     .chain([Act::ReadAll]),
             ),
         ),
-        // What was written while members were flushed is not durable: it stays on the list, or a crash brings back what was there.
-        (
-            "crashes-as-listed-rows-are-written",
-            run(
-                Plan { chunk: 32, stripes: 8, latency: 100_000, policy: Policy::Bitmap(4096), ..plan() },
-                (0..64).flat_map(cleared),
-            ),
-        ),
         ("crashes-as-a-sector-is-listed", run(plan(), (0..24).flat_map(cut))),
         // A row that lacks a block and its parity is whole once the block is written, and stays so.
         (
@@ -67,6 +69,28 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             run(
                 Plan { policy: Policy::Bitmap(4096), latency: 200_000, ..plan() },
                 (0..12).flat_map(|step| heals(3, 0, step)),
+            ),
+        ),
+        // A parity was listed, and before a list said so the member went that had the block.
+        (
+            "a-member-dies-while-a-list-is-written",
+            run(
+                plan(),
+                [write(0, 48), Act::Drain, CLEAN, Act::Scar { member: 3, row: 0 }]
+                    .into_iter()
+                    .chain((0..40).flat_map(held))
+                    .chain([Act::Stop, Act::ReadAll]),
+            ),
+        ),
+        // A list was written without what was written after the flush before it had begun.
+        (
+            "a-write-meets-the-flush-before-a-list",
+            run(
+                mirrored(),
+                [Act::Fail(0), Act::Add(0), Act::Rebuild]
+                    .into_iter()
+                    .chain((0..23).flat_map(over_strips))
+                    .chain([Act::Stop, Act::ReadAll]),
             ),
         ),
         // What was a bad block and is none any more is nowhere said to be one.

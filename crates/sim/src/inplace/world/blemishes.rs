@@ -6,9 +6,11 @@
 use super::World;
 use crate::world::Failure;
 use array::inplace::map::STRIP_ROWS_MAX;
+use block::md::Role;
 use block::md::member::Member;
 use block::md::superblock::RoleEntry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// See the module.
 #[derive(Default)]
@@ -17,6 +19,8 @@ pub(super) struct Blemishes {
     listed: BTreeMap<u64, BTreeSet<usize>>,
     /// Rows that were ruined, with the writes of their blocks that were done then.
     ruined: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// Rows that were spoiled as the power failed, and are listed still: what they were written with may not have got there.
+    spoilt: BTreeSet<u64>,
     /// Rows are in doubt: any may be listed.
     has_doubts: bool,
 }
@@ -46,7 +50,7 @@ impl World {
     }
 
     /// Rows of sectors of a disk.
-    fn rows_of(&self, sector: u64, sectors: u64) -> std::ops::Range<u64> {
+    fn rows_of(&self, sector: u64, sectors: u64) -> Range<u64> {
         let start = sector.saturating_sub(self.data_offset) / 8;
         start..(sector + sectors).saturating_sub(self.data_offset).div_ceil(8).min(self.rows())
     }
@@ -75,6 +79,25 @@ impl World {
         self.blemishes.ruined.insert(row, done);
     }
 
+    /// Blocks were written while a member was dead and the engine had not met that yet: ruined rows have lost them all the same.
+    pub(super) fn look_at_ruins(&mut self, blocks: Range<u64>) {
+        let Some(volume) = self.volume.as_ref().filter(|_| !self.gone.is_empty()) else { return };
+        let status = volume.engine.status();
+        let is_known = |role: &usize| {
+            let is = |other: &Role| other.index() == *role;
+            status.missing.iter().any(is) || status.rebuilding.iter().any(|other| is(&other.role))
+        };
+        if self.gone.iter().all(is_known) {
+            return;
+        }
+        for lba in blocks {
+            let row = self.row_of(lba);
+            if let Some(done) = self.blemishes.ruined.get_mut(&row).and_then(|blocks| blocks.get_mut(&lba)) {
+                *done = self.oracle.done(lba);
+            }
+        }
+    }
+
     /// Notes writes that failed, and what the engine lists.
     pub(super) fn look_at_blemishes(&mut self) {
         let mut has_new = false;
@@ -100,8 +123,13 @@ impl World {
         }
     }
 
+    /// The power fails: lists may say of rows that were healed what they said before.
+    pub(super) fn keep_causes(&mut self) {
+        self.blemishes.spoilt.extend(self.doubts.spoiled.keys());
+    }
+
     /// Rows that are zeroed together with a row.
-    fn strip_of(&self, row: u64) -> std::ops::Range<u64> {
+    fn strip_of(&self, row: u64) -> Range<u64> {
         let rows = (u64::from(self.plan.chunk) / 8).min(STRIP_ROWS_MAX);
         let start = row / rows * rows;
         start..start + rows
@@ -118,6 +146,8 @@ impl World {
                 }
             }
         }
+        let Blemishes { spoilt, listed, .. } = &mut self.blemishes;
+        spoilt.retain(|row| listed.contains_key(row));
     }
 
     /// Every entry of a member has a cause: a sector of the row that cannot be read or was not written, or a row that was ruined.
@@ -137,6 +167,7 @@ impl World {
                     let has_cause = is_bad
                         || self.doubts.spoiled.contains_key(&row)
                         || self.blemishes.ruined.contains_key(&row)
+                        || self.blemishes.spoilt.contains(&row)
                         || self.was_torn(row);
                     if !has_cause {
                         return Err(Failure::new(format!("row {row} is listed as bad without cause")));
