@@ -13,6 +13,7 @@ use crate::md_speed::MdSpeed;
 use crate::probe::Probe;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
+use array::inplace::window::Manner;
 use base::erasure::{PARITIES_MAX, PIECES_MAX};
 use base::time::Nanos;
 use base::units::{BLOCK_BYTES_U64, parse_bytes};
@@ -228,6 +229,13 @@ pub struct ServiceOptions {
     /// Start without drives that cannot be had: they are recorded as failed, and not believed again
     #[arg(long)]
     pub degraded: bool,
+    /// How writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not at all) or
+    /// md (always, for a while)
+    #[arg(long, value_parser = parse_window, value_name = "MANNER")]
+    pub window: Option<Manner>,
+    /// Most memory for parities and rows that were just written, of an array of Linux md; 0 keeps none [default: 64MiB]
+    #[arg(long, value_parser = parse_limit, value_name = "BYTES")]
+    pub cache: Option<u64>,
     /// Let the emulated drives take the time of this profile, by name or as a TOML file (see `drive probe`)
     #[arg(long)]
     pub profile: Option<String>,
@@ -729,6 +737,20 @@ pub struct NbdCompare {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+fn parse_window(text: &str) -> Result<Manner, String> {
+    match text {
+        "adaptive" => Ok(Manner::Adaptive),
+        "paper" => Ok(Manner::Paper),
+        "md" => Ok(Manner::Md),
+        other => Err(format!("`{other}` is no manner of waiting: there are adaptive, paper and md")),
+    }
+}
+
+/// Bytes of a limit, zero among them.
+fn parse_limit(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 pub fn parse_size(text: &str) -> Result<u64, String> {

@@ -91,6 +91,10 @@ pub fn run(options: &Serve) -> Result<Exit> {
 
 /// Nothing is recorded on a drive before all drives are there and both sockets listen.
 fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
+    if options.cache.is_some() || options.window.is_some() {
+        let said = "--cache and --window are for arrays of Linux md; this one is of zoned drives";
+        return Err(Exit::Usage.error(said));
+    }
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
     let profile = options.profile.as_deref().map(Profile::load).transpose()?;

@@ -45,8 +45,24 @@ pub struct Report {
     pub scrub: Option<ScrubReport>,
     /// Rows of 4 KiB whose parities nobody could make right.
     pub rows_in_doubt: u64,
+    /// Cache of parities and rows that were just written; null without a server.
+    #[serde(default)]
+    pub cache: Option<CacheReport>,
     /// Work since the server started; null without one.
     pub counters: Option<CountersReport>,
+}
+
+/// Cache.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct CacheReport {
+    /// Bytes of blocks that it holds.
+    pub bytes: u64,
+    /// The same at most.
+    pub bytes_max: u64,
+    /// Blocks that writes needed and that it had.
+    pub hits: u64,
+    /// Blocks that writes needed and that were read.
+    pub misses: u64,
 }
 
 /// Scrub.
@@ -250,6 +266,7 @@ impl Report {
             is_rebuilding: false,
             scrub: None,
             rows_in_doubt: 0,
+            cache: None,
             counters: None,
         }
     }
@@ -307,6 +324,12 @@ impl Report {
             is_rebuilding: status.is_rebuilding,
             scrub: status.scrub.as_ref().map(|scrub| ScrubReport::of(scrub, bytes_per_second)),
             rows_in_doubt: u64::try_from(status.rows_in_doubt).unwrap_or(u64::MAX),
+            cache: Some(CacheReport {
+                bytes: status.cache.0,
+                bytes_max: status.cache.1,
+                hits: counters.cache_hits,
+                misses: counters.cache_misses,
+            }),
             counters: Some(CountersReport {
                 blocks_read: counters.read,
                 blocks_written: counters.written,
@@ -438,6 +461,13 @@ impl fmt::Display for Report {
             for (sector, sectors) in bad_blocks {
                 writeln!(f, "          bad on {sector} for {sectors} sectors")?;
             }
+        }
+        if let Some(CacheReport { bytes, bytes_max, hits, misses }) = &self.cache {
+            let (bytes, bytes_max) = (human_bytes(*bytes), human_bytes(*bytes_max));
+            writeln!(
+                f,
+                "cache     {bytes} of {bytes_max}; of the blocks that writes needed {hits} were there, {misses} read"
+            )?;
         }
         if let Some(counters) = &self.counters {
             writeln!(

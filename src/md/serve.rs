@@ -58,7 +58,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let paths = paths_by_role(&assembly);
     let bell = Bell::new().context("event descriptor of the members")?;
     say_recovered(&recovered);
-    let volume = open_volume(array, recovered, &bell)?;
+    let volume = open_volume(array, recovered, &bell, options)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
@@ -155,7 +155,12 @@ fn say_recovered(recovered: &Recovered) {
 }
 
 /// Couples an engine with the devices of its members; others are closed.
-fn open_volume(array: Array, recovered: Recovered, bell: &Bell) -> Result<InPlaceVolume> {
+fn open_volume(
+    array: Array,
+    recovered: Recovered,
+    bell: &Bell,
+    options: &ServiceOptions,
+) -> Result<InPlaceVolume> {
     let (members, devices) = array.into_parts();
     let assembly = block::md::assembly::judge(&members).pop().context("members that were judged before")?;
     let roles = members_of(&assembly).map_err(|refused| Exit::Failed.because(refused))?;
@@ -178,7 +183,13 @@ fn open_volume(array: Array, recovered: Recovered, bell: &Bell) -> Result<InPlac
         drives[role.index()] = Some(Box::new(drive));
     }
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let tuning = Tuning { began, ..Tuning::default() };
+    let standard = Tuning::default();
+    let tuning = Tuning {
+        began,
+        cache_bytes: options.cache.unwrap_or(standard.cache_bytes),
+        window: options.window.unwrap_or_default(),
+        ..standard
+    };
     let engine = start_recovered(&assembly, recovered, |role| volatile[role.index()], tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();

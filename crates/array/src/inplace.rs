@@ -7,7 +7,7 @@
 //!                        their member           └─────── sync: what a crash left
 //! ```
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
-//! [`plan`] and [`row`] are the parities, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
+//! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
 //! come by all strips, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
 //! [`bad_blocks`] are sectors that members do not return. [`volume`] couples an engine with its devices.
@@ -21,8 +21,11 @@
 
 pub mod bad_blocks;
 mod batch;
+pub mod cache;
 mod completions;
 mod counters;
+pub mod few;
+mod keeping;
 pub mod logs;
 pub mod map;
 pub mod members;
@@ -36,8 +39,12 @@ pub mod requests;
 pub mod returning;
 pub mod rounds;
 pub mod row;
+pub mod row_set;
+pub mod rows;
+pub mod runs;
 pub mod scribe;
 pub mod scrub;
+pub mod spares;
 pub mod start;
 pub mod status;
 pub mod stock;
@@ -45,6 +52,7 @@ pub mod sweep;
 pub mod sync;
 pub mod table;
 pub mod volume;
+pub mod window;
 
 pub use counters::Counters;
 
@@ -57,6 +65,7 @@ use block::device::{Command, Op, Token};
 use block::devices::MemberCommand;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
+use cache::Cache;
 use completions::{DirectRead, PieceCommand};
 use logs::Logs;
 use map::{Map, Strip};
@@ -70,6 +79,7 @@ use stock::Stock;
 use sweep::Sweeps;
 use sync::Sync;
 use table::Table;
+use window::Window;
 
 /// Kinds of waiters in tokens.
 mod kind {
@@ -104,6 +114,8 @@ pub struct InPlace {
     map: Map,
     members: Members,
     stock: Stock,
+    cache: Cache,
+    window: Window,
     table: Table,
     requests: Requests,
     direct: Slab<DirectRead>,
@@ -156,6 +168,7 @@ impl InPlace {
             moves |= self.advance_logs(fx);
             moves |= self.advance_scribe(now, fx);
             moves |= self.begin_sweeps(now);
+            moves |= self.advance_window(now);
         }
     }
 
@@ -195,7 +208,8 @@ impl InPlace {
     /// Time at which the engine has something to do even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min()
+        let due = self.scribe_deadline().into_iter().chain(self.sweeps.throttle.wakes_at()).min();
+        [due, self.window.deadline()].into_iter().flatten().min()
     }
 
     /// First sector of a row on a member.
@@ -220,7 +234,7 @@ impl InPlace {
     pub fn check_invariants(&self) {
         assert!(self.table.len() <= table::SLOTS_MAX);
         let marked =
-            self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(table::Round::is_marked));
+            self.table.iter().filter(|slot| slot.round.as_ref().is_some_and(|round| round.is_marked()));
         assert_eq!(marked.count(), self.scribe.writers(), "rounds that write");
         for slot in self.table.iter() {
             let Some(round) = &slot.round else { continue };
@@ -235,6 +249,7 @@ impl InPlace {
         self.check_logs();
         self.check_returning();
         self.bad_blocks.check_invariants();
+        self.check_cache();
         if self.table.is_empty() {
             assert_eq!(self.stock.own_out(), 0, "frames of strips that are through");
         }

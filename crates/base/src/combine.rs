@@ -27,6 +27,15 @@ pub fn combine_blocks(into: &mut Block, terms: &[Term]) {
     combine_blocks_scalar(into, terms);
 }
 
+/// True where a product takes one instruction: there is nothing faster for any factors.
+#[must_use]
+pub fn has_products() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return x86::has_products();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// The twin the vector kernels are tested against.
 pub fn combine_blocks_scalar(into: &mut Block, terms: &[Term]) {
     into.fill(0);
@@ -88,6 +97,11 @@ mod x86 {
             (has_gfni_avx512(), "gfni avx512", gfni_avx512),
         ];
         all.into_iter().filter(|(there, ..)| *there).map(|(_, name, kernel)| (name, kernel)).collect()
+    }
+
+    /// True with GFNI.
+    pub fn has_products() -> bool {
+        has_gfni_avx512() || has_gfni_avx2()
     }
 
     fn has_gfni_avx2() -> bool {

@@ -13,9 +13,9 @@
 //!
 //! *Mirrors*: piece k + i is a copy of data piece i (RAID-01). Not MDS: which pieces are lost decides.
 
-use crate::combine::combine_blocks;
+use crate::combine::{combine_blocks, has_products};
 use crate::galois::{NIBBLE_PRODUCTS, inverse, multiply, multiply_by, power_of_two};
-use crate::xor::{Block, xor_blocks};
+use crate::xor::{Block, sum_by_powers, xor_blocks};
 
 pub use crate::pieces::{PIECES_MAX, PieceSet};
 
@@ -141,6 +141,10 @@ impl ErasureCode {
         if self.is_xor(parity) {
             return xor_blocks(into, data);
         }
+        let is_ordinary = self.exponents.is_none() && self.kind == Kind::Parities;
+        if parity == 1 && is_ordinary && !has_products() {
+            return sum_by_powers(into, data);
+        }
         let row = self.row(self.data_count + parity);
         combine(into, data.iter().copied().zip(row));
     }
@@ -161,6 +165,30 @@ impl ErasureCode {
         let factor = |piece: usize| self.factor(self.data_count + parity, piece);
         let changed = deltas.iter().map(|(piece, delta)| (*delta, factor(*piece)));
         combine(into, std::iter::once((old, 1)).chain(changed));
+    }
+
+    /// Changes the plain sum of all data by pieces, each as it was and as it is: two blocks for each.
+    ///
+    /// # Panics
+    /// When the blocks are not of fewer than [`PIECES_MAX`] pieces, or the first parity is not such a sum.
+    pub fn change_sum<'a>(
+        &self,
+        old: &'a Block,
+        changed: impl Iterator<Item = (usize, [&'a Block; 2])>,
+        into: &mut Block,
+    ) {
+        static NONE: Block = [0; crate::units::BLOCK_BYTES];
+        assert!(self.parity_count > 0 && self.is_xor(0), "the first parity of {self:?}");
+        let mut sources = [&NONE; 2 * PIECES_MAX + 1];
+        sources[0] = old;
+        let (mut count, mut given) = (1, PieceSet::EMPTY);
+        for (piece, both) in changed {
+            assert!(piece < self.data_count && !given.contains(piece), "data piece {piece} of {self:?}");
+            given.insert(piece);
+            sources[count..count + 2].copy_from_slice(&both);
+            count += 2;
+        }
+        xor_blocks(into, &sources[..count]);
     }
 
     /// Computes parity `parity` of k short fields (metadata parity).

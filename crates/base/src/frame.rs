@@ -79,6 +79,7 @@ impl FramePool {
     }
 
     /// Frames that can be taken now.
+    #[inline]
     #[must_use]
     pub fn available(&self) -> usize {
         self.frames_max - self.frames_out
@@ -100,6 +101,7 @@ impl FramePool {
     ///
     /// # Panics
     /// When the limit is reached: callers ask [`FramePool::available`] first.
+    #[inline]
     #[must_use]
     pub fn take(&mut self) -> Frame {
         assert!(self.frames_out < self.frames_max, "frame pool exhausted: {} frames out", self.frames_out);
@@ -108,6 +110,7 @@ impl FramePool {
     }
 
     /// Takes `count` frames into `into`.
+    #[inline]
     pub fn take_many(&mut self, count: usize, into: &mut Vec<Frame>) {
         for _ in 0..count {
             let frame = self.take();
@@ -116,6 +119,7 @@ impl FramePool {
     }
 
     /// A vector of `count` frames.
+    #[inline]
     #[must_use]
     pub fn take_vec(&mut self, count: usize) -> Vec<Frame> {
         let mut frames = self.empty.pop().unwrap_or_default();
@@ -124,6 +128,7 @@ impl FramePool {
     }
 
     /// A vector of frames comes home.
+    #[inline]
     pub fn give_vec(&mut self, mut frames: Vec<Frame>) {
         self.give_many(&mut frames);
         self.empty.push(frames);
@@ -133,6 +138,7 @@ impl FramePool {
     ///
     /// # Panics
     /// When more frames come home than left.
+    #[inline]
     pub fn give(&mut self, frame: Frame) {
         assert!(self.frames_out > 0, "a frame came home that never left");
         self.frames_out -= 1;
@@ -143,6 +149,7 @@ impl FramePool {
     ///
     /// # Panics
     /// When the limit does not allow it.
+    #[inline]
     pub fn adopt(&mut self, count: usize) {
         assert!(count <= self.available(), "{count} frames adopted, {} allowed", self.available());
         self.frames_out += count;
@@ -152,6 +159,7 @@ impl FramePool {
     ///
     /// # Panics
     /// When fewer are out.
+    #[inline]
     pub fn disown(&mut self, count: usize) {
         assert!(count <= self.frames_out, "{count} frames disowned, {} are out", self.frames_out);
         self.frames_out -= count;
@@ -161,6 +169,7 @@ impl FramePool {
     ///
     /// # Panics
     /// When more frames come home than left.
+    #[inline]
     pub fn give_many(&mut self, frames: &mut Vec<Frame>) {
         self.disown(frames.len());
         self.free.append(frames);

@@ -15,6 +15,7 @@ impl PieceSet {
     ///
     /// # Panics
     /// When there are more than [`PIECES_MAX`].
+    #[inline]
     #[must_use]
     pub fn first(count: usize) -> PieceSet {
         assert!(count <= PIECES_MAX, "{count} pieces of {PIECES_MAX}");
@@ -22,6 +23,7 @@ impl PieceSet {
     }
 
     /// True when a piece is among them.
+    #[inline]
     #[must_use]
     pub fn contains(self, piece: usize) -> bool {
         piece < PIECES_MAX && self.0 >> piece & 1 == 1
@@ -31,42 +33,86 @@ impl PieceSet {
     ///
     /// # Panics
     /// When there is no such piece.
+    #[inline]
     pub fn insert(&mut self, piece: usize) {
         assert!(piece < PIECES_MAX, "piece {piece} of {PIECES_MAX}");
         self.0 |= 1 << piece;
     }
 
+    /// Pieces that are in either.
+    #[inline]
+    #[must_use]
+    pub fn or(self, other: PieceSet) -> PieceSet {
+        PieceSet(self.0 | other.0)
+    }
+
+    /// Set of one piece.
+    ///
+    /// # Panics
+    /// When there is no such piece.
+    #[inline]
+    #[must_use]
+    pub fn one(piece: usize) -> PieceSet {
+        let mut set = PieceSet::EMPTY;
+        set.insert(piece);
+        set
+    }
+
     /// Pieces that are not in `other`.
+    #[inline]
     #[must_use]
     pub fn without(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 & !other.0)
     }
 
     /// Pieces that are also in `other`.
+    #[inline]
     #[must_use]
     pub fn and(self, other: PieceSet) -> PieceSet {
         PieceSet(self.0 & other.0)
     }
 
     /// Pieces in the set.
+    #[inline]
     #[must_use]
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
     /// True for a set of none.
+    #[inline]
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The pieces in order.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..PIECES_MAX).filter(move |piece| self.contains(*piece))
+    #[inline]
+    pub fn iter(self) -> Pieces {
+        Pieces(self.0)
+    }
+}
+
+/// Pieces of a set, in order.
+#[derive(Clone, Debug)]
+pub struct Pieces(u32);
+
+impl Iterator for Pieces {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let piece = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(piece)
     }
 }
 
 impl FromIterator<usize> for PieceSet {
+    #[inline]
     fn from_iter<T: IntoIterator<Item = usize>>(pieces: T) -> PieceSet {
         let mut set = PieceSet::EMPTY;
         pieces.into_iter().for_each(|piece| set.insert(piece));
@@ -84,6 +130,7 @@ mod tests {
         assert_eq!(all.count(), PIECES_MAX);
         let some: PieceSet = [3, 0, 31].into_iter().collect();
         assert_eq!(some.iter().collect::<Vec<_>>(), [0, 3, 31]);
+        assert_eq!(PieceSet::one(3).or(PieceSet::one(0)).or(PieceSet::one(31)), some);
         let others = all.without(some);
         assert!(!others.contains(3) && others.contains(4) && others.count() == PIECES_MAX - 3);
         assert_eq!(all.and(some), some);

@@ -19,6 +19,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// When 2^32 values are in use.
+    #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = Some(value);
@@ -33,6 +34,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// When the slot is empty.
+    #[inline]
     #[must_use]
     pub fn get(&self, slot: u32) -> &T {
         self.slots[slot as usize].as_ref().expect("slab slot in use")
@@ -42,6 +44,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// When the slot is empty.
+    #[inline]
     pub fn get_mut(&mut self, slot: u32) -> &mut T {
         self.slots[slot as usize].as_mut().expect("slab slot in use")
     }

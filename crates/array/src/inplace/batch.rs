@@ -67,6 +67,13 @@ pub(super) struct Batch {
     pub slots: Vec<u32>,
     /// Header, and what lies behind it.
     pub frames: Vec<Frame>,
+    /// There is a witness.
+    pub has_witness: bool,
+}
+
+/// Piece of a data chunk.
+fn piece_of(slot: &Slot, chunk: usize) -> usize {
+    slot.order.piece(u16::try_from(chunk).expect("at most 31"))
 }
 
 /// What a batch holds so far.
@@ -116,7 +123,7 @@ impl InPlace {
         }
         for (place, row) in round.rows.iter().filter(|(place, row)| !row.is_lost && counts(place)) {
             if row.new[data].is_some() {
-                push(*place, self.shape_of(slot, *place, row));
+                push(place, self.shape_of(slot, place, row));
             }
         }
         (role, runs)
@@ -134,7 +141,7 @@ impl InPlace {
             return Shape { chunk: 0, chunks, is_whole: true, has_sums: has_sums && (0..data).all(is_held) };
         }
         let written: Vec<usize> =
-            (0..data).filter(|chunk| row.written.contains(slot.order.pieces[*chunk])).collect();
+            (0..data).filter(|chunk| row.written.contains(piece_of(slot, *chunk))).collect();
         assert!(written[written.len() - 1] - written[0] + 1 == written.len(), "chunks apart: {written:?}");
         let of = |count: usize| u16::try_from(count).expect("at most 31");
         let (chunk, chunks) = (of(written[0]), of(written.len()));
@@ -190,7 +197,23 @@ impl InPlace {
         let logs = self.logs.as_mut().expect("an array with logs");
         let header = Header { signature: logs.signature, generation: logs.next_generation(), entries };
         header.encode(&mut frames[0].data);
-        Batch { generation: header.generation, slots: filling.slots, frames }
+        Batch { generation: header.generation, slots: filling.slots, frames, has_witness: !sums.is_empty() }
+    }
+
+    /// Entries of the spare header of a member: all that a header says which has no rounds.
+    pub(super) fn spare_entries(&self, role: usize) -> Vec<Entry> {
+        let parity_member = u32::try_from(role).expect("at most 32");
+        let mark = Entry::mark(parity_member, self.log_says_doubt());
+        self.standing(role, &[]).into_iter().chain([mark]).collect()
+    }
+
+    /// Header of the next generation with these entries.
+    pub(super) fn header_of(&mut self, entries: Vec<Entry>) -> Frame {
+        let mut frame = self.log_frame();
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let header = Header { signature: logs.signature, generation: logs.next_generation(), entries };
+        header.encode(&mut frame.data);
+        frame
     }
 
     /// Header that says nothing of any row, for a newcomer.
@@ -228,7 +251,8 @@ impl InPlace {
         for place in run.first..run.first + run.rows {
             let mut frame = self.log_frame();
             let slot = self.table.slot(number);
-            let row = &slot.round.as_ref().expect("a round is logged").rows[&place];
+            let rows = &slot.round.as_ref().expect("a round is logged").rows;
+            let row = rows.get(place).expect("a row that is logged");
             let new =
                 |piece: usize| -> &Block { &row.new[piece].as_ref().expect("content that is written").data };
             let parity = new(slot.order.code.data_count());
@@ -244,11 +268,11 @@ impl InPlace {
         let rows = &slot.round.as_ref().expect("a round is logged").rows;
         let zeros = [0; BLOCK_BYTES];
         let block = |place: u16, piece: usize| -> &Block {
-            let held = rows.get(&place).and_then(|row| row.new[piece].as_ref().or(row.old[piece].as_ref()));
+            let held = rows.get(place).and_then(|row| row.new[piece].as_ref().or(row.old[piece].as_ref()));
             held.map_or(&zeros, |frame| &frame.data)
         };
         let chunks = usize::from(run.shape.chunk)..usize::from(run.shape.chunk + run.shape.chunks);
-        let pieces = chunks.map(|chunk| slot.order.pieces[chunk]).chain([slot.order.code.data_count()]);
+        let pieces = chunks.map(|chunk| piece_of(slot, chunk)).chain([slot.order.code.data_count()]);
         let places = run.first..run.first + run.rows;
         pieces.map(|piece| sum_of(places.clone().map(|place| block(place, piece)))).collect()
     }

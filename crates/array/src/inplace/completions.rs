@@ -1,6 +1,7 @@
 //! Answers of members, and what they change.
 
 use super::requests::Requests;
+use super::runs::Run;
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
 use base::units::Lba;
@@ -36,6 +37,14 @@ pub struct PieceCommand {
     pub is_write: bool,
 }
 
+impl PieceCommand {
+    /// Command for a run of a strip in work.
+    #[must_use]
+    pub fn of(slot: u32, Run { piece, first, count }: Run, is_write: bool) -> PieceCommand {
+        PieceCommand { slot, piece, first, count, is_write }
+    }
+}
+
 impl InPlace {
     /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
     pub fn on_completion(&mut self, member: Role, completion: Completion, fx: &mut Effects) {
@@ -60,7 +69,9 @@ impl InPlace {
 
     fn on_direct(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let DirectRead { request, lba, index, run } = self.direct.remove(waiter);
-        Requests::put_frames(&mut self.requests, request, index, completion.frames);
+        let mut frames = completion.frames;
+        Requests::put_frames(&mut self.requests, request, index, &mut frames);
+        self.stock.pool().give_vec(frames);
         match completion.status {
             Status::Success => {}
             Status::ReadError => self.read_through_strips(request, lba, (index, run)),
@@ -74,10 +85,16 @@ impl InPlace {
 
     fn on_piece(&mut self, member: Role, waiter: u32, completion: Completion, fx: &mut Effects) {
         let command = self.commands.remove(waiter);
-        let Completion { status, frames, .. } = completion;
+        let Completion { status, mut frames, .. } = completion;
         match (command.is_write, status) {
             (true, Status::Success) => {
-                frames.into_iter().for_each(|frame| self.stock.give(frame));
+                // What was written may stay in the cache.
+                let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
+                for (row, frame) in (command.first..).zip(frames.drain(..)) {
+                    let row = rows.get_mut(row).expect("rows stay until the round ends");
+                    row.new[command.piece] = Some(frame);
+                }
+                self.stock.give_vec(frames);
                 self.on_piece_written(member, command);
             }
             (true, Status::WriteError | Status::ReadError) => {
@@ -85,20 +102,21 @@ impl InPlace {
             }
             (false, Status::Success) => {
                 let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-                for (row, frame) in (command.first..).zip(frames) {
-                    let row_of_frame = rows.get_mut(&row).expect("rows stay until the round ends");
-                    let old = &mut row_of_frame.old[command.piece];
+                for (row, frame) in (command.first..).zip(frames.drain(..)) {
+                    let old =
+                        &mut rows.get_mut(row).expect("rows stay until the round ends").old[command.piece];
                     assert!(old.is_none(), "row {row} was read twice");
                     *old = Some(frame);
                 }
+                self.stock.give_vec(frames);
             }
             (false, Status::ReadError) => {
-                frames.into_iter().for_each(|frame| self.stock.give(frame));
+                self.stock.give_vec(frames);
                 self.on_unreadable(command, fx);
             }
             (_, Status::OutOfRange | Status::DeviceGone) | (false, Status::WriteError) => {
                 self.fail_member(member);
-                frames.into_iter().for_each(|frame| self.stock.give(frame));
+                self.stock.give_vec(frames);
             }
         }
         let round = self.table.slot_mut(command.slot).round_mut();
@@ -117,7 +135,7 @@ impl InPlace {
             return;
         }
         let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-        let row = rows.get_mut(&command.first).expect("rows stay until the round ends");
+        let row = rows.get_mut(command.first).expect("rows stay until the round ends");
         row.unreadable.insert(command.piece);
     }
 

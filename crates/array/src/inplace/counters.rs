@@ -23,6 +23,10 @@ pub struct Counters {
     pub reconstructed: u64,
     /// Writes that joined a round under way.
     pub joined: u64,
+    /// Blocks that a write needed, and that the cache had.
+    pub cache_hits: u64,
+    /// Blocks that a write needed and that were read.
+    pub cache_misses: u64,
     /// Parities that a resync found wrong.
     pub resynced: u64,
     /// Rows that were rebuilt for members that are new in their roles.

@@ -15,7 +15,9 @@
 //! crash, and only the header that is newest now puts its rows right.
 //!
 //! *Rows in doubt* ([`super::sync`]) are named by every header of their parity's member, without partial parity and without a
-//! witness, so that they stay in doubt over a crash. Where there are too many, or a resync is not through, a mark says so.
+//! witness, so that they stay in doubt over a crash. Where there are too many, or a resync is not through, a mark says so. A batch that
+//! is written over the one before may be cut off, and leave neither: so a *spare header* says all that first
+//! ([`block::md::ppl::spare_sector`]). It is older than the batch, and newer than the one before, whose witness may not count any more.
 
 pub use super::batch::STANDING_MAX;
 use super::replay::Replay;
@@ -25,7 +27,7 @@ use base::frame::Frame;
 use base::pieces::PieceSet;
 use block::device::{Completion, Op, Status};
 use block::md::Role;
-use block::md::ppl::{HEADER_SECTORS, RING_SECTORS_MIN};
+use block::md::ppl::{Entry, HEADER_SECTORS, RING_SECTORS_MIN, spare_sector};
 use block::md::reader::ROW_SECTORS;
 use std::collections::VecDeque;
 
@@ -33,8 +35,8 @@ use std::collections::VecDeque;
 pub const STRIP_ROWS_MAX: u64 = 16;
 /// Most blocks of a batch behind its header, as md has it.
 pub const BATCH_BLOCKS_MAX: usize = 32;
-/// Fewest sectors of a log: a header, the rows of one strip, and a witness.
-pub const SECTORS_MIN: u64 = HEADER_SECTORS + (STRIP_ROWS_MAX + 1) * ROW_SECTORS;
+/// Fewest sectors of a log: a header, the rows of one strip, a witness, and a spare header.
+pub const SECTORS_MIN: u64 = HEADER_SECTORS + (STRIP_ROWS_MAX + 1) * ROW_SECTORS + HEADER_SECTORS;
 
 /// State of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,8 @@ enum State {
     Idle,
     /// What the last batch wrote is being flushed.
     Flushing,
+    /// A spare header is on its way.
+    Sparing,
     /// A batch is on its way.
     Writing,
     /// A batch is durable, and so many of its rounds are not through.
@@ -55,9 +59,15 @@ enum State {
 #[derive(Debug)]
 pub struct Log {
     state: State,
-    /// First sector, and sectors.
+    /// First sector, and sectors before the spare header.
     start: u64,
     sectors: u64,
+    /// Headers follow one another; else each is written over the one before.
+    is_ring: bool,
+    /// Entries of the spare header; `None` while nobody knows.
+    spare: Option<Vec<Entry>>,
+    /// A batch since the spare header has a witness.
+    has_witness: bool,
     /// Place of the next header.
     position: u64,
     /// Generation of the newest header.
@@ -81,7 +91,10 @@ impl Log {
         Log {
             state: State::Old,
             start,
-            sectors,
+            sectors: spare_sector((start, sectors)) - start,
+            is_ring: sectors >= RING_SECTORS_MIN,
+            spare: None,
+            has_witness: false,
             position: 0,
             generation: 0,
             since: 0,
@@ -102,17 +115,24 @@ impl Log {
 
     /// Place of a batch with so many blocks, and the one behind it.
     fn place(&mut self, blocks: usize) -> u64 {
-        let sectors = HEADER_SECTORS + u64::try_from(blocks).expect("at most 32") * ROW_SECTORS;
-        // md looks for no header in the last 8 sectors.
-        let is_last = self.position + HEADER_SECTORS >= self.sectors;
-        if is_last || self.position + sectors > self.sectors {
+        let sectors = sectors_of(blocks);
+        if self.position + sectors > self.sectors {
             self.position = 0;
         }
         let at = self.position;
-        let is_ring = self.sectors >= RING_SECTORS_MIN;
-        self.position = if is_ring { at + sectors } else { 0 };
+        self.position = if self.is_ring { at + sectors } else { 0 };
         self.start + at
     }
+
+    /// True when the next batch may be written over the one before, or over the header that a walk begins with.
+    fn may_begin_anew(&self) -> bool {
+        self.position == 0 || self.position + sectors_of(self.blocks_max()) > self.sectors
+    }
+}
+
+/// Sectors of a batch with so many blocks.
+fn sectors_of(blocks: usize) -> u64 {
+    HEADER_SECTORS + u64::try_from(blocks).expect("at most 32") * ROW_SECTORS
 }
 
 /// Flush between two batches, for several logs at once.
@@ -266,10 +286,39 @@ impl InPlace {
                 State::Idle if has_work => {}
                 _ => continue,
             }
-            self.begin_batch(role, fx);
+            if !self.write_spare(role, fx) {
+                self.begin_batch(role, fx);
+            }
             moved = true;
         }
         self.begin_log_flush(fx) || moved
+    }
+
+    /// Writes the spare header of a member, where the next batch needs one that says something else; false otherwise.
+    fn write_spare(&mut self, role: usize, fx: &mut Effects) -> bool {
+        let entries = self.spare_entries(role);
+        let logs = self.logs.as_mut().expect("an array with logs");
+        let log = logs.log_mut(role);
+        let is_told = log.spare.as_ref() == Some(&entries) && !log.has_witness;
+        if is_told || !log.may_begin_anew() {
+            return false;
+        }
+        assert!(matches!(log.state, State::Old | State::Idle), "a spare header while one is {:?}", log.state);
+        log.state = State::Sparing;
+        log.spare = Some(entries.clone());
+        log.has_witness = false;
+        let sector = log.start + log.sectors;
+        let frame = self.header_of(entries);
+        self.write_log(role, sector, vec![frame], fx);
+        true
+    }
+
+    /// Writes to the log of a member.
+    fn write_log(&mut self, role: usize, sector: u64, frames: Vec<Frame>, fx: &mut Effects) {
+        self.logs.as_mut().expect("an array with logs").in_flight += 1;
+        self.counters.logged += u64::try_from(frames.len()).expect("at most 33");
+        let waiter = u32::try_from(role).expect("at most 32");
+        fx.command(members::role(role), kind::LOG, waiter, Op::Write { sector, frames, durable: true });
     }
 
     /// Writes the next batch of a member.
@@ -289,12 +338,9 @@ impl InPlace {
         log.generation = batch.generation;
         log.says_doubt = says_doubt;
         log.batch = batch.slots;
+        log.has_witness |= batch.has_witness;
         let sector = log.place(batch.frames.len() - 1);
-        logs.in_flight += 1;
-        self.counters.logged += u64::try_from(batch.frames.len()).expect("at most 33");
-        let waiter = u32::try_from(role).expect("at most 32");
-        let op = Op::Write { sector, frames: batch.frames, durable: true };
-        fx.command(members::role(role), kind::LOG, waiter, op);
+        self.write_log(role, sector, batch.frames, fx);
     }
 
     /// Flushes for the logs that wait for it, unless a flush is under way; true when one began.
@@ -350,9 +396,13 @@ impl InPlace {
         logs.spare.extend(completion.frames);
         // A member that failed has none any more; its rounds were let go.
         let role = member.index();
-        let Some(log) = logs.logs[role].as_mut().filter(|log| log.state == State::Writing) else { return };
-        if completion.status != Status::Success {
+        let Some(log) = logs.logs[role].as_mut().filter(|_| completion.status == Status::Success) else {
             return;
+        };
+        match log.state {
+            State::Writing => {}
+            State::Sparing => return log.state = if log.is_begun { State::Idle } else { State::Old },
+            State::Old | State::Idle | State::Flushing | State::Open(_) => return,
         }
         let slots = std::mem::take(&mut log.batch);
         let generation = log.generation;

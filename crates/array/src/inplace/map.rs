@@ -7,6 +7,7 @@
 //! ```
 //! Strips count like rows do, over all stripes: row r lies at sector 8 r of every member's data.
 
+use super::few::Few;
 use base::erasure::ErasureCode;
 use base::pieces::PieceSet;
 use base::units::Lba;
@@ -34,12 +35,12 @@ pub struct Place {
 }
 
 /// Members of a strip in the order of its code.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Order {
     /// Member of each piece.
-    pub members: Vec<Role>,
+    pub members: Few<Role>,
     /// Piece of each data chunk.
-    pub pieces: Vec<usize>,
+    pieces: Few<u8>,
     /// Code of data and parities.
     pub code: ErasureCode,
 }
@@ -48,17 +49,60 @@ impl Order {
     /// Pieces whose members are among these roles.
     #[must_use]
     pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
-        let is_among = |piece: &usize| roles.contains(self.members[*piece].index());
-        (0..self.members.len()).filter(is_among).collect()
+        if roles == PieceSet::first(self.members.len()) {
+            return roles;
+        }
+        let is_among = |(_, member): &(usize, &Role)| roles.contains(member.index());
+        self.members.iter().enumerate().filter(is_among).map(|(piece, _)| piece).collect()
+    }
+
+    /// Piece of a data chunk.
+    #[must_use]
+    pub fn piece(&self, chunk: u16) -> usize {
+        usize::from(self.pieces[usize::from(chunk)])
+    }
+
+    /// Order of a stripe.
+    ///
+    /// # Panics
+    /// Never: a geometry has 2 to 32 members.
+    fn of(geometry: &Geometry, stripe: Stripe) -> Order {
+        let chunks = geometry.data_chunks();
+        let mut data: Vec<(u8, Role, u16)> = (0..chunks)
+            .map(|chunk| {
+                let member = geometry.data_member(stripe, chunk);
+                (geometry.exponent(stripe, member), member, chunk)
+            })
+            .collect();
+        data.sort_by_key(|(exponent, _, _)| *exponent);
+        let mut pieces = vec![0; usize::from(chunks)];
+        for (piece, (_, _, chunk)) in (0..).zip(&data) {
+            pieces[usize::from(*chunk)] = piece;
+        }
+        let (p, q) = geometry.parity(stripe);
+        let code = match q {
+            None => ErasureCode::new(data.len(), 1),
+            Some(_) => {
+                let exponents = data.iter().map(|(exponent, _, _)| usize::from(*exponent));
+                ErasureCode::with_exponents(exponents.collect(), 2)
+            }
+        };
+        Order {
+            members: data.iter().map(|(_, member, _)| *member).chain([p]).chain(q).collect(),
+            pieces: pieces.into_iter().collect(),
+            code: code.expect("2 to 32 members"),
+        }
     }
 }
 
 /// Map of a volume.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Map {
     geometry: Geometry,
     chunk_rows: u64,
     strip_rows: u64,
+    /// Orders of the first stripes, which all others repeat.
+    orders: Vec<Order>,
 }
 
 impl Map {
@@ -77,7 +121,8 @@ impl Map {
             return None;
         }
         let chunk_rows = sectors / ROW_SECTORS;
-        Some(Map { geometry, chunk_rows, strip_rows: chunk_rows.min(rows_max) })
+        let orders = (0..u64::from(geometry.period())).map(|stripe| Order::of(&geometry, Stripe(stripe)));
+        Some(Map { geometry, chunk_rows, strip_rows: chunk_rows.min(rows_max), orders: orders.collect() })
     }
 
     /// Geometry of the array.
@@ -172,40 +217,16 @@ impl Map {
     #[must_use]
     pub fn locate(&self, lba: Lba) -> (Role, u64) {
         let place = self.place(lba);
-        let member = self.geometry.data_member(self.stripe(place.strip), place.chunk);
+        let order = self.order(place.strip);
+        let member = order.members[order.piece(place.chunk)];
         (member, place.strip.0 * self.strip_rows + u64::from(place.row))
     }
 
     /// Members of a strip in the order of its code.
-    ///
-    /// # Panics
-    /// Never: a geometry has 2 to 32 members.
     #[must_use]
-    pub fn order(&self, strip: Strip) -> Order {
-        let stripe = self.stripe(strip);
-        let geometry = &self.geometry;
-        let chunks = geometry.data_chunks();
-        let mut data: Vec<(u8, Role, u16)> = (0..chunks)
-            .map(|chunk| {
-                let member = geometry.data_member(stripe, chunk);
-                (geometry.exponent(stripe, member), member, chunk)
-            })
-            .collect();
-        data.sort_by_key(|(exponent, _, _)| *exponent);
-        let mut pieces = vec![0; usize::from(chunks)];
-        for (piece, (_, _, chunk)) in data.iter().enumerate() {
-            pieces[usize::from(*chunk)] = piece;
-        }
-        let (p, q) = geometry.parity(stripe);
-        let code = match q {
-            None => ErasureCode::new(data.len(), 1),
-            Some(_) => {
-                let exponents = data.iter().map(|(exponent, _, _)| usize::from(*exponent));
-                ErasureCode::with_exponents(exponents.collect(), 2)
-            }
-        };
-        let members = data.iter().map(|(_, member, _)| *member).chain([p]).chain(q).collect();
-        Order { members, pieces, code: code.expect("2 to 32 members") }
+    pub fn order(&self, strip: Strip) -> &Order {
+        let count = u64::try_from(self.orders.len()).expect("at most 32");
+        &self.orders[usize::try_from(self.stripe(strip).0 % count).expect("less than 32")]
     }
 }
 
@@ -236,7 +257,25 @@ mod tests {
                 assert_eq!(map.lba(place.strip, place.row, place.chunk), lba);
                 assert!(map.rows_of(place.strip).contains(&row) && map.stripe(place.strip) == located.stripe);
                 let order = map.order(place.strip);
-                assert_eq!(order.members[order.pieces[usize::from(place.chunk)]], located.member);
+                assert_eq!(order.members[order.piece(place.chunk)], located.member);
+            }
+        }
+    }
+
+    #[test]
+    fn orders_repeat_in_every_layout() {
+        let layouts =
+            [(4, vec![0]), (5, (0..=5).collect()), (6, (0..=5).chain([8, 9, 10]).chain(16..=20).collect())];
+        for (level, layouts) in layouts {
+            for (layout, members) in
+                layouts.into_iter().flat_map(|layout| [4, 5, 7].map(|count| (layout, count)))
+            {
+                let map = map(level, layout, 8, members);
+                for strip in (0..99).map(Strip) {
+                    let (known, fresh) = (map.order(strip), Order::of(map.geometry(), map.stripe(strip)));
+                    let of = |order: &Order| (order.members.to_vec(), order.pieces.to_vec(), order.code);
+                    assert_eq!(of(known), of(&fresh), "level {level}, layout {layout}, {strip:?}");
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use std::ops::Range;
 /// Members by role.
 #[derive(Clone, Debug)]
 pub struct Members {
+    all: PieceSet,
     live: PieceSet,
     /// Members that are being recovered.
     newcomers: BTreeMap<usize, Newcomer>,
@@ -30,6 +31,7 @@ impl Members {
             members.iter().enumerate().filter_map(of).collect()
         };
         Members {
+            all: PieceSet::first(members.len()),
             live: which(&|_| true),
             newcomers: BTreeMap::new(),
             data_offsets: members.iter().map(|member| member.map_or(0, |(offset, _)| offset)).collect(),
@@ -59,13 +61,14 @@ impl Members {
     /// Roles whose member is not in sync: it is missing, or being recovered.
     #[must_use]
     pub fn lacking(&self) -> PieceSet {
-        PieceSet::first(self.count()).without(self.live)
+        self.all.without(self.live)
     }
 
     /// Roles without a member that superblocks name or are about to.
     #[must_use]
     pub fn absent(&self) -> PieceSet {
-        self.lacking().without(self.newcomers_from(Stage::Joining))
+        let lacking = self.lacking();
+        if lacking.is_empty() { lacking } else { lacking.without(self.newcomers_from(Stage::Joining)) }
     }
 
     /// Roles whose newcomer is at this stage, or a later one.
@@ -148,7 +151,8 @@ impl Members {
     /// True when more members are not in sync than there are parities.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.lacking().count() > self.parities
+        let lacking = self.lacking();
+        !lacking.is_empty() && lacking.count() > self.parities
     }
 
     /// Members with a volatile cache that are flushed.

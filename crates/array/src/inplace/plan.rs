@@ -94,6 +94,17 @@ impl RowFacts<'_> {
         }
     }
 
+    /// Pieces whose present content a method takes.
+    #[must_use]
+    pub fn used(&self, method: Method) -> PieceSet {
+        match method {
+            Method::Direct => PieceSet::EMPTY,
+            Method::Modify => self.written.or(self.parities()),
+            Method::Reconstruct => self.data().without(self.written),
+            Method::Decode => self.readable.and(self.code.pieces()),
+        }
+    }
+
     /// Pieces to read so that one can be had; `None` when it cannot.
     #[must_use]
     pub fn read(&self, piece: usize) -> Option<PieceSet> {

@@ -20,13 +20,14 @@ use super::InPlace;
 use super::map::Strip;
 use super::members;
 use super::newcomer::{Newcomer, Stage};
-use super::row::Row;
+use super::row_set::RowSet;
+use super::rows::Rows;
 use base::pieces::PieceSet;
 use base::time::{Instant, Nanos};
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::Superblock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Time between two records of how far a recovery is.
@@ -254,7 +255,7 @@ impl InPlace {
     }
 
     /// A strip is through; rows among `lost` could not be rebuilt.
-    pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &BTreeMap<u16, Row>, lost: &BTreeSet<u16>) {
+    pub(super) fn end_rebuild(&mut self, strip: Strip, rows: &Rows, lost: RowSet) {
         let was_there = self.recovery.in_flight.remove(&strip);
         assert!(was_there, "{strip:?} was not begun");
         if self.recovery.is_restarting || self.members.is_broken() {
@@ -264,22 +265,22 @@ impl InPlace {
         let listed = self.list_lost(start, lost);
         let active = self.members.newcomers_mut().filter(|(_, newcomer)| newcomer.stage() == Stage::Active);
         for (role, newcomer) in active {
-            for row in rows.keys() {
-                let is_lost = lost.contains(row) && !listed.contains(&(role, *row));
-                newcomer.note_row(start + u64::from(*row), is_lost);
+            for row in rows.set().iter() {
+                let is_lost = lost.contains(row) && !listed.contains(&(role, row));
+                newcomer.note_row(start + u64::from(row), is_lost);
             }
         }
         self.note_done();
-        self.counters.rebuilt += u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+        self.counters.rebuilt += u64::try_from(rows.len() - lost.count()).expect("at most 128 rows");
     }
 
     /// Rows that could not be rebuilt are bad blocks of their members, as md has it: by role and row of the strip.
-    fn list_lost(&mut self, start: u64, lost: &BTreeSet<u16>) -> BTreeSet<(usize, u16)> {
+    fn list_lost(&mut self, start: u64, lost: RowSet) -> BTreeSet<(usize, u16)> {
         let mut listed = BTreeSet::new();
-        for row in lost {
-            for role in self.members.rebuilt_in(start + u64::from(*row)).iter() {
-                if self.list_stuck(role, start + u64::from(*row)) {
-                    listed.insert((role, *row));
+        for row in lost.iter() {
+            for role in self.members.rebuilt_in(start + u64::from(row)).iter() {
+                if self.list_stuck(role, start + u64::from(row)) {
+                    listed.insert((role, row));
                 }
             }
         }

@@ -15,7 +15,6 @@ use base::pieces::PieceSet;
 use base::slab::Slab;
 use base::units::Lba;
 use block::device::Op;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Most blocks of a read command.
@@ -41,7 +40,10 @@ struct Open {
     /// Parts that are not through, and one more while parts are being issued.
     parts: u32,
     has_failed: bool,
+    /// Blocks of a read.
     frames: Vec<Option<Frame>>,
+    /// Vector that a write's frames came in.
+    emptied: Vec<Frame>,
     /// Rows that it wrote in part: what a member could not take is listed as bad, and is reached by the others as yet.
     listed: Vec<(Strip, u16, PieceSet)>,
     /// All members are flushed when the parts are through.
@@ -56,6 +58,26 @@ pub struct Requests {
     begun: u64,
     /// Requests that are through but for the record of a failure.
     held: Vec<u32>,
+    memory: Memory,
+}
+
+/// Memory that requests share.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Vectors of reads that are answered.
+    frames: Vec<Vec<Option<Frame>>>,
+    /// Blocks of one request, while it is cut at strips.
+    cells: Vec<(Strip, Vec<Cell>)>,
+    wanted: Vec<(Strip, Vec<Wanted>)>,
+}
+
+/// What a request has for a strip; added when there is nothing yet. A request goes over few strips at a time, mostly the last.
+fn part_of<T>(parts: &mut Vec<(Strip, Vec<T>)>, strip: Strip, fresh: impl FnOnce() -> Vec<T>) -> &mut Vec<T> {
+    let index = parts.iter().rposition(|(other, _)| *other == strip).unwrap_or_else(|| {
+        parts.push((strip, fresh()));
+        parts.len() - 1
+    });
+    &mut parts[index].1
 }
 
 impl Requests {
@@ -91,9 +113,9 @@ impl Requests {
     }
 
     /// Frames come home from a member.
-    pub(super) fn put_frames(&mut self, request: u32, index: usize, frames: Vec<Frame>) {
+    pub(super) fn put_frames(&mut self, request: u32, index: usize, frames: &mut Vec<Frame>) {
         let slots = &mut self.open.get_mut(request).frames[index..];
-        for (slot, frame) in slots.iter_mut().zip(frames) {
+        for (slot, frame) in slots.iter_mut().zip(frames.drain(..)) {
             assert!(slot.is_none(), "a frame came home twice");
             *slot = Some(frame);
         }
@@ -119,6 +141,7 @@ impl InPlace {
             parts: 1,
             has_failed: false,
             frames: Vec::new(),
+            emptied: Vec::new(),
             listed: Vec::new(),
             then_flush,
         };
@@ -150,7 +173,8 @@ impl InPlace {
         let blocks = u64::from(blocks);
         self.counters.read += blocks;
         let count = usize::try_from(blocks).expect("a request fits memory");
-        let frames = (0..count).map(|_| Some(self.stock.pool().take())).collect();
+        let mut frames = self.requests.memory.frames.pop().unwrap_or_default();
+        frames.extend((0..count).map(|_| Some(self.stock.pool().take())));
         self.requests.open.get_mut(request).frames = frames;
         let mut done = 0;
         while done < blocks {
@@ -173,9 +197,9 @@ impl InPlace {
             return self.read_through_strips(request, lba, (index, run));
         }
         let count = usize::try_from(run).expect("at most 256");
+        let mut frames = self.stock.empty_vec();
         let slots = &mut self.requests.open.get_mut(request).frames[index..index + count];
-        let frames: Vec<Frame> =
-            slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")).collect();
+        frames.extend(slots.iter_mut().map(|slot| slot.take().expect("a frame for each block")));
         self.requests.add_part(request);
         let number = self.direct.insert(DirectRead { request, lba, index, run });
         let sector = self.sector(member, row);
@@ -184,54 +208,60 @@ impl InPlace {
 
     /// Reads blocks that their member cannot return.
     pub(super) fn read_through_strips(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
-        let mut strips: BTreeMap<Strip, Vec<Wanted>> = BTreeMap::new();
+        let mut strips = std::mem::take(&mut self.requests.memory.wanted);
+        let spare = &mut self.table.spares.wanted;
         for (offset, block) in (lba.0..lba.0 + run).enumerate() {
             let place = self.map.place(Lba(block));
-            let piece = usize::from(place.chunk);
-            strips.entry(place.strip).or_default().push(Wanted {
-                row: place.row,
-                piece,
-                index: index + offset,
-            });
+            let piece = self.map.order(place.strip).piece(place.chunk);
+            let wanted = Wanted { row: place.row, piece, index: index + offset };
+            part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default()).push(wanted);
         }
-        for (strip, mut wanted) in strips {
-            let pieces = self.map.order(strip).pieces;
-            wanted.iter_mut().for_each(|wanted| wanted.piece = pieces[wanted.piece]);
+        for (strip, wanted) in strips.drain(..) {
             self.requests.add_part(request);
             self.offer(strip, Job { request: Some(request), work: Work::Read(wanted) });
         }
+        self.requests.memory.wanted = strips;
     }
 
-    fn write(&mut self, request: u32, lba: Lba, frames: Vec<Frame>, durable: bool) {
-        self.counters.written += u64::try_from(frames.len()).unwrap_or(u64::MAX);
+    fn write(&mut self, request: u32, lba: Lba, mut frames: Vec<Frame>, durable: bool) {
+        let blocks = u64::try_from(frames.len()).expect("a request fits memory");
+        self.counters.written += blocks;
+        self.window.note_write(lba.0, blocks, self.requests.open.len());
         if self.members.is_broken() {
             self.requests.fail(request);
-            frames.into_iter().for_each(|frame| self.stock.pool().give(frame));
-            return;
+            self.stock.pool().give_many(&mut frames);
+        } else {
+            self.write_cells(request, (lba, blocks), frames.drain(..).map(Some), durable);
         }
-        self.write_cells(request, lba, frames.into_iter().map(Some), durable);
+        self.requests.open.get_mut(request).emptied = frames;
     }
 
-    /// Blocks from `lba` on, to their strips; those without a frame become zeros.
+    /// So many blocks from one on, to their strips; those without a frame become zeros.
     fn write_cells(
         &mut self,
         request: u32,
-        lba: Lba,
-        frames: impl Iterator<Item = Option<Frame>>,
+        (lba, count): (Lba, u64),
+        mut frames: impl Iterator<Item = Option<Frame>>,
         durable: bool,
     ) {
-        let mut strips: BTreeMap<Strip, Vec<Cell>> = BTreeMap::new();
-        for (block, frame) in (lba.0..).zip(frames) {
-            let place = self.map.place(Lba(block));
-            let cell = Cell { row: place.row, piece: usize::from(place.chunk), frame };
-            strips.entry(place.strip).or_default().push(cell);
+        let mut strips = std::mem::take(&mut self.requests.memory.cells);
+        let spare = &mut self.table.spares.cells;
+        let mut done = 0;
+        while done < count {
+            let place = self.map.place(lba.plus(done));
+            let run = (self.map.strip_rows() - u64::from(place.row)).min(count - done);
+            let piece = self.map.order(place.strip).piece(place.chunk);
+            let cells = part_of(&mut strips, place.strip, || spare.pop().unwrap_or_default());
+            let rows = place.row..place.row + u16::try_from(run).expect("at most 128 rows of a strip");
+            cells.extend(rows.zip(frames.by_ref()).map(|(row, frame)| Cell { row, piece, frame }));
+            done += run;
         }
-        for (strip, mut cells) in strips {
-            let pieces = self.map.order(strip).pieces;
-            cells.iter_mut().for_each(|cell| cell.piece = pieces[cell.piece]);
+        strips.sort_unstable_by_key(|(strip, _)| *strip);
+        for (strip, cells) in strips.drain(..) {
             self.requests.add_part(request);
             self.offer(strip, Job { request: Some(request), work: Work::Write { cells, durable } });
         }
+        self.requests.memory.cells = strips;
     }
 
     /// The next blocks of a trim, and whether they are whole stripes; `None` when there are none.
@@ -264,7 +294,8 @@ impl InPlace {
                 self.offer(strip, Job { request: Some(request), work: Work::Zero });
             }
         } else {
-            self.write_cells(request, Lba(blocks.start), blocks.map(|_| None), false);
+            let count = blocks.end - blocks.start;
+            self.write_cells(request, (Lba(blocks.start), count), blocks.map(|_| None), false);
         }
         true
     }
@@ -308,8 +339,12 @@ impl InPlace {
         if !is_read && (self.members.is_broken() || is_lost) {
             self.requests.fail(request);
         }
-        let Open { id, has_failed, frames, .. } = self.requests.open.remove(request);
-        let mut frames: Vec<Frame> = frames.into_iter().flatten().collect();
+        let Open { id, has_failed, frames: mut blocks, emptied, .. } = self.requests.open.remove(request);
+        let mut frames = if is_read { self.stock.empty_vec() } else { emptied };
+        frames.extend(blocks.drain(..).flatten());
+        if is_read {
+            self.requests.memory.frames.push(blocks);
+        }
         let outcome = if has_failed { Outcome::IoError } else { Outcome::Done };
         if has_failed {
             self.stock.pool().give_many(&mut frames);

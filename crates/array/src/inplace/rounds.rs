@@ -4,6 +4,9 @@ use super::completions::PieceCommand;
 use super::map::Strip;
 use super::plan::{Method, RowFacts};
 use super::row::Row;
+use super::row_set::RowSet;
+use super::rows::Rows;
+use super::runs::for_each_run;
 use super::table::{Job, Kind, Logged, Phase, Round, Slot, Work};
 use super::{Effects, InPlace, kind, members};
 use base::frame::Frame;
@@ -12,24 +15,30 @@ use base::time::Instant;
 use block::device::Op;
 use block::md::Role;
 use block::md::reader::ROW_SECTORS;
-use std::collections::{BTreeMap, BTreeSet};
 
 impl InPlace {
     /// Hands work to its strip: it joins a round that still gathers, waits for the next, or for room in the table.
     pub(super) fn offer(&mut self, strip: Strip, job: Job) {
-        let Some(number) = self.table.find(strip) else {
-            self.table.backlog.push_back((strip, job));
-            return;
+        let number = match self.table.find(strip) {
+            Some(number) => number,
+            // Whoever waits for room comes first.
+            None if self.table.backlog.is_empty() && self.table.has_room() => self.open(strip),
+            None => return self.table.backlog.push_back((strip, job)),
         };
         let slot = self.table.slot(number);
         let gathers = |round: &Round| round.kind == Kind::Write && round.phase() == Phase::Gathering;
         let joins = job.work.kind() == Kind::Write
             && slot.waiting.is_empty()
-            && slot.round.as_ref().is_some_and(gathers);
+            && slot.round.as_deref().is_some_and(gathers);
         let left_over = if joins { self.admit(number, job).err() } else { Some(job) };
-        match left_over {
-            None => self.counters.joined += 1,
-            Some(job) => self.table.slot_mut(number).waiting.push_back(job),
+        let Some(job) = left_over else {
+            self.counters.joined += 1;
+            return;
+        };
+        let slot = self.table.slot_mut(number);
+        slot.waiting.push_back(job);
+        if slot.held_since.is_some() && slot.round.is_none() {
+            self.table.run(number);
         }
     }
 
@@ -42,8 +51,7 @@ impl InPlace {
                 if !self.table.has_room() {
                     break;
                 }
-                let number = self.table.open(strip, self.map.order(strip));
-                self.table.run(number);
+                self.open(strip);
             }
             let (strip, job) = self.table.backlog.pop_front().expect("there is one");
             self.offer(strip, job);
@@ -52,9 +60,16 @@ impl InPlace {
         moved
     }
 
+    /// A strip is in work from now on.
+    fn open(&mut self, strip: Strip) -> u32 {
+        let number = self.table.open(strip, *self.map.order(strip));
+        self.table.run(number);
+        number
+    }
+
     /// Lets strips that wait for frames try again, for some came home.
     fn feed_starved(&mut self) {
-        for number in std::mem::take(&mut self.table.starved) {
+        while let Some(number) = self.table.starved.pop_front() {
             self.table.run(number);
         }
     }
@@ -62,7 +77,7 @@ impl InPlace {
     /// Moves a strip on as far as it goes.
     pub(super) fn progress(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let is_new = self.table.slot(number).round.is_none();
-        if is_new && !self.begin(number) {
+        if is_new && (self.holds(now, number) || !self.begin(number)) {
             return;
         }
         if self.table.slot(number).round.as_ref().is_some_and(|round| round.pending > 0) {
@@ -77,22 +92,25 @@ impl InPlace {
 
     /// Begins a round with the first work that waits, and writes behind it; false when there is none, or no frames.
     fn begin(&mut self, number: u32) -> bool {
-        let slot = self.table.slot_mut(number);
+        let (slot, spares) = self.table.slot_and_spares(number);
         let Some(job) = slot.waiting.pop_front() else {
             self.table.close(number);
             return false;
         };
         let kind = job.work.kind();
-        slot.round = Some(Round::new(kind));
+        slot.round = Some(spares.round(kind));
         if let Err(job) = self.admit(number, job) {
-            let slot = self.table.slot_mut(number);
-            slot.round = None;
+            let (slot, spares) = self.table.slot_and_spares(number);
+            slot.round.take().into_iter().for_each(|round| spares.keep_round(round));
             slot.waiting.push_front(job);
             self.table.starved.push_back(number);
             return false;
         }
         if self.table.slot_mut(number).round_mut().is_marked() {
             self.scribe.begin_writing();
+        }
+        if !matches!(kind, Kind::Write | Kind::Read) {
+            self.forget_rows(number);
         }
         if kind == Kind::Write {
             self.admit_writes(number);
@@ -102,7 +120,7 @@ impl InPlace {
 
     /// Adds the writes that wait first to a round.
     fn admit_writes(&mut self, number: u32) {
-        loop {
+        for _ in 1..std::mem::replace(&mut self.table.slot_mut(number).limit, usize::MAX) {
             let waiting = &mut self.table.slot_mut(number).waiting;
             if waiting.front().is_none_or(|job| job.work.kind() != Kind::Write) {
                 return;
@@ -116,66 +134,66 @@ impl InPlace {
     }
 
     /// Rows that work touches.
-    fn rows_touched(&self, strip: Strip, work: &Work) -> BTreeSet<u16> {
+    fn rows_touched(&self, strip: Strip, work: &Work) -> RowSet {
+        let all = || RowSet::first(self.map.strip_rows()).iter();
         match work {
             Work::Write { cells, .. } => cells.iter().map(|cell| cell.row).collect(),
             Work::Read(wanted) => wanted.iter().map(|wanted| wanted.row).collect(),
-            Work::Zero => BTreeSet::new(),
-            Work::Resync => {
-                let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
-                rows.filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect()
-            }
+            Work::Zero => RowSet::EMPTY,
+            Work::Resync => all().filter(|row| !self.sync.is_right(self.row_of(strip, *row))).collect(),
             Work::Rebuild => {
-                let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
-                rows.filter(|row| !self.members.rebuilt_in(self.row_of(strip, *row)).is_empty()).collect()
+                all().filter(|row| !self.members.rebuilt_in(self.row_of(strip, *row)).is_empty()).collect()
             }
-            Work::Scrub => {
-                let rows = 0..u16::try_from(self.map.strip_rows()).expect("at most 128");
-                rows.filter(|row| self.sync.is_right(self.row_of(strip, *row))).collect()
-            }
+            Work::Scrub => all().filter(|row| self.sync.is_right(self.row_of(strip, *row))).collect(),
         }
     }
 
     /// Adds work to a round; gives it back when there are no frames for it.
     fn admit(&mut self, number: u32, job: Job) -> Result<(), Job> {
-        let slot = self.table.slot(number);
-        let (strip, pieces) = (slot.strip, slot.order.members.len());
-        let touched = self.rows_touched(strip, &job.work);
-        let round = self.table.slot_mut(number).round_mut();
-        assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
         if self.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work) {
             return Err(job);
         }
-        let round = self.table.slot_mut(number).round_mut();
-        let fresh = touched.iter().filter(|row| !round.rows.contains_key(row)).count();
-        let needed = 2 * pieces * fresh;
+        let touched = self.rows_touched(self.table.slot(number).strip, &job.work);
+        let (slot, spares) = self.table.slot_and_spares(number);
+        let pieces = slot.order.members.len();
+        let round = slot.round_mut();
+        assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
+        let fresh = touched.without(round.rows.set());
+        let needed = 2 * pieces * fresh.count();
         if !self.stock.reserve(needed) {
             return Err(job);
         }
         round.reserved += needed;
-        touched.iter().for_each(|row| round.make_row(*row, pieces));
-        self.note_bad_rows(number, &touched);
-        self.ask_regions(number, &touched);
-        let round = self.table.slot_mut(number).round_mut();
+        fresh.iter().for_each(|row| round.rows.insert(row, spares.row(pieces)));
+        if round.kind == Kind::Write {
+            self.recall_rows(number, fresh);
+        }
+        self.note_bad_rows(number, touched);
+        self.ask_regions(number, touched);
+        let (slot, spares) = self.table.slot_and_spares(number);
+        let round = slot.round_mut();
         if let Some(request) = job.request {
-            round.jobs.push((request, touched.into_iter().collect()));
+            round.jobs.push((request, touched));
         }
         match job.work {
-            Work::Write { cells, durable } => {
+            Work::Write { mut cells, durable } => {
                 round.durable |= durable;
-                for cell in cells {
+                for cell in cells.drain(..) {
                     let frame = if let Some(frame) = cell.frame {
                         self.stock.adopt();
                         frame
                     } else {
                         self.stock.take_zeros()
                     };
-                    round.row(cell.row, pieces).write(cell.piece, frame, &mut self.stock);
+                    let row = round.rows.get_mut(cell.row).expect("a row that was admitted");
+                    row.write(cell.piece, frame, &mut self.stock);
                 }
+                spares.cells.push(cells);
             }
-            Work::Read(wanted) => {
+            Work::Read(mut wanted) => {
                 let request = job.request.expect("somebody reads");
-                round.wanted.extend(wanted.into_iter().map(|wanted| (request, wanted)));
+                round.wanted.extend(wanted.drain(..).map(|wanted| (request, wanted)));
+                spares.wanted.push(wanted);
             }
             Work::Zero | Work::Resync | Work::Scrub | Work::Rebuild => {}
         }
@@ -183,14 +201,14 @@ impl InPlace {
     }
 
     /// What members list as bad is not read.
-    fn note_bad_rows(&mut self, number: u32, touched: &BTreeSet<u16>) {
+    fn note_bad_rows(&mut self, number: u32, touched: RowSet) {
         if self.bad_blocks.is_empty() {
             return;
         }
         let Slot { strip, order, round, .. } = self.table.slot_mut(number);
         let rows = &mut round.as_mut().expect("work is admitted to a round").rows;
-        for place in touched {
-            let row = strip.0 * self.map.strip_rows() + u64::from(*place);
+        for place in touched.iter() {
+            let row = strip.0 * self.map.strip_rows() + u64::from(place);
             for (piece, member) in order.members.iter().enumerate() {
                 let sector = self.members.data_offset(*member) + row * ROW_SECTORS;
                 if self.bad_blocks.is_bad(*member, &(sector..sector + ROW_SECTORS)) {
@@ -201,19 +219,17 @@ impl InPlace {
     }
 
     /// Asks for the bits of the rows that a round is about to change.
-    fn ask_regions(&mut self, number: u32, touched: &BTreeSet<u16>) {
+    fn ask_regions(&mut self, number: u32, touched: RowSet) {
         let slot = self.table.slot_mut(number);
         let strip = slot.strip;
         let round = slot.round.as_mut().expect("work is admitted to a round");
         let Some(pages) = self.pages.as_mut().filter(|_| round.is_marked()) else { return };
-        let all = self.map.rows_of(strip);
-        let rows: Vec<u64> = match round.kind {
-            Kind::Zero => all.collect(),
-            Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub | Kind::Rebuild => {
-                touched.iter().map(|row| all.start + u64::from(*row)).collect()
-            }
+        let start = self.map.rows_of(strip).start;
+        let places = match round.kind {
+            Kind::Zero => RowSet::first(self.map.strip_rows()),
+            Kind::Write | Kind::Read | Kind::Resync | Kind::Scrub | Kind::Rebuild => touched,
         };
-        for row in rows {
+        for row in places.iter().map(|place| start + u64::from(place)) {
             for region in pages.regions_of(&(row * ROW_SECTORS..(row + 1) * ROW_SECTORS)) {
                 if !round.regions.contains(&region) {
                     pages.ask(region);
@@ -225,48 +241,57 @@ impl InPlace {
 
     /// Issues the reads that are missing; false when there are none.
     fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
-        let slot = self.table.slot(number);
-        let round = slot.round.as_ref().expect("a round reads");
-        let mut reads: BTreeSet<(usize, u16)> = BTreeSet::new();
-        for (place, row) in &round.rows {
-            let number = self.row_of(slot.strip, *place);
-            let counting = slot.pieces_of(self.members.counting(number));
-            let facts = row.facts(&slot.order.code, counting, self.sync.is_right(number));
+        let mut places = std::mem::take(&mut self.table.spares.places);
+        self.missing_reads(number, &mut places);
+        for_each_run(&places, |run| {
+            self.read_piece(PieceCommand::of(number, run, false), fx);
+        });
+        let has_issued = !places.is_empty();
+        places.clear();
+        self.table.spares.places = places;
+        has_issued
+    }
+
+    /// Adds the pieces that a round has to read, row by row.
+    fn missing_reads(&mut self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
+        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let round = round.as_mut().expect("a round reads");
+        if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
+            return;
+        }
+        let start = strip.0 * self.map.strip_rows();
+        for (place, row) in round.rows.iter_mut() {
+            let number = start + u64::from(place);
+            let counting = order.pieces_of(self.members.counting(number));
+            let facts = row.facts(&order.code, counting, self.sync.is_right(number));
             let needed: PieceSet = match round.kind {
-                Kind::Write => facts.write().map_or(PieceSet::EMPTY, |plan| plan.reads),
+                Kind::Write => {
+                    let plan = facts.write();
+                    row.planned = plan.map(|plan| plan.method);
+                    plan.map_or(PieceSet::EMPTY, |plan| plan.reads)
+                }
                 Kind::Resync | Kind::Scrub => facts.readable.without(facts.held),
                 Kind::Zero => PieceSet::EMPTY,
                 Kind::Rebuild => {
-                    let pieces = slot.pieces_of(self.members.rebuilt_in(number));
+                    let pieces = order.pieces_of(self.members.rebuilt_in(number));
                     facts.rebuild(pieces).unwrap_or(PieceSet::EMPTY)
                 }
                 Kind::Read => {
-                    let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == *place);
-                    of_row
-                        .filter_map(|(_, wanted)| facts.read(wanted.piece))
-                        .flat_map(PieceSet::iter)
-                        .collect()
+                    let of_row = round.wanted.iter().filter(|(_, wanted)| wanted.row == place);
+                    let sources = of_row.filter_map(|(_, wanted)| facts.read(wanted.piece));
+                    sources.fold(PieceSet::EMPTY, PieceSet::or)
                 }
             };
-            reads.extend(needed.iter().map(|piece| (piece, *place)));
+            if !needed.is_empty() {
+                places.push((place, needed));
+            }
         }
-        if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
-            return false;
-        }
-        let runs = runs_of(&reads);
-        for (piece, first, count) in &runs {
-            self.read_piece(
-                PieceCommand { slot: number, piece: *piece, first: *first, count: *count, is_write: false },
-                fx,
-            );
-        }
-        !runs.is_empty()
     }
 
     /// Reads rows of a piece.
     pub(super) fn read_piece(&mut self, command: PieceCommand, fx: &mut Effects) {
         assert!(!command.is_write && command.count > 0);
-        let frames: Vec<Frame> = (0..command.count).map(|_| self.stock.take()).collect();
+        let frames = self.stock.take_vec(command.count.into());
         let slot = self.table.slot_mut(command.slot);
         slot.round_mut().pending += 1;
         let (strip, member) = (slot.strip, slot.order.members[command.piece]);
@@ -313,23 +338,25 @@ impl InPlace {
         let Slot { strip, order, round, .. } = slot;
         let round = round.as_mut().expect("a round computes");
         let kind = round.kind;
-        for (place, row) in &mut round.rows {
-            let row_number = strip.0 * self.map.strip_rows() + u64::from(*place);
+        for (place, row) in round.rows.iter_mut() {
+            let row_number = strip.0 * self.map.strip_rows() + u64::from(place);
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             match kind {
                 Kind::Write => {
-                    let Some(plan) = facts.write() else {
+                    let Some(method) = row.planned.take() else {
                         row.is_lost = true;
                         continue;
                     };
-                    assert!(plan.reads.is_empty(), "what a plan reads is held: {plan:?}");
-                    match plan.method {
+                    match method {
                         Method::Direct => {}
                         Method::Modify => self.counters.modified += 1,
                         Method::Reconstruct | Method::Decode => self.counters.reconstructed += 1,
                     }
-                    row.compute(&facts, plan.method, &mut self.stock);
+                    let used = facts.used(method);
+                    self.counters.cache_hits += count_of(used.and(row.cached));
+                    self.counters.cache_misses += count_of(used.without(row.cached));
+                    row.compute(&facts, method, &mut self.stock);
                 }
                 Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
                 Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {
@@ -340,7 +367,7 @@ impl InPlace {
                 Kind::Rebuild => {
                     let roles = self.members.rebuilt_in(row_number);
                     let pieces = order.pieces_of(roles);
-                    let live = counting.iter().chain(pieces.iter()).collect();
+                    let live = counting.or(pieces);
                     row.is_lost = !row.rebuild(&RowFacts { live, ..facts }, pieces, &mut self.stock);
                 }
                 Kind::Read | Kind::Zero => {}
@@ -355,9 +382,9 @@ impl InPlace {
     fn hand_out(&mut self, number: u32) {
         let Slot { strip, order, round, .. } = self.table.slot_mut(number);
         let round = round.as_mut().expect("a round of reads");
-        for (request, wanted) in std::mem::take(&mut round.wanted) {
+        for (request, wanted) in round.wanted.drain(..) {
             let row_number = strip.0 * self.map.strip_rows() + u64::from(wanted.row);
-            let row: &mut Row = round.rows.get_mut(&wanted.row).expect("a row that was admitted");
+            let row: &mut Row = round.rows.get_mut(wanted.row).expect("a row that was admitted");
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
             if row.old[wanted.piece].is_none() {
@@ -399,41 +426,40 @@ impl InPlace {
             return true;
         }
         let durable = round.durable || round.kind == Kind::Scrub;
-        let mut writes: BTreeSet<(usize, u16)> = BTreeSet::new();
-        for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
-            let new = row.new.iter().enumerate().filter(|(_, frame)| frame.is_some());
-            writes.extend(new.map(|(piece, _)| (piece, *place)));
-        }
+        let mut places = std::mem::take(&mut self.table.spares.places);
         let slot = self.table.slot(number);
         let writable = slot.pieces_of(self.members.writable());
-        writes.retain(|(piece, _)| writable.contains(*piece));
-        let runs = runs_of(&writes);
-        for (piece, first, count) in &runs {
-            self.write_piece(
-                PieceCommand { slot: number, piece: *piece, first: *first, count: *count, is_write: true },
-                durable,
-                fx,
-            );
+        let round = slot.round.as_ref().expect("a round writes");
+        for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
+            let pieces = row.held_new().and(writable);
+            if !pieces.is_empty() {
+                places.push((place, pieces));
+            }
         }
-        !runs.is_empty()
+        for_each_run(&places, |run| {
+            self.write_piece(PieceCommand::of(number, run, true), durable, fx);
+        });
+        let has_issued = !places.is_empty();
+        places.clear();
+        self.table.spares.places = places;
+        has_issued
     }
 
     /// Writes rows of a piece.
     fn write_piece(&mut self, command: PieceCommand, durable: bool, fx: &mut Effects) {
         assert!(command.is_write && command.count > 0);
+        let mut frames = self.stock.empty_vec();
         let slot = self.table.slot_mut(command.slot);
         let (strip, member) = (slot.strip, slot.order.members[command.piece]);
         let round = slot.round_mut();
         assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
         round.pending += 1;
         let (is_resync, mut corrected) = (round.kind == Kind::Resync, 0);
-        let frames: Vec<Frame> = (command.first..command.first + command.count)
-            .map(|place| {
-                let row = round.rows.get_mut(&place).expect("a row that is written");
-                corrected += u64::from(row.unreadable.contains(command.piece));
-                row.new[command.piece].take().expect("content to write")
-            })
-            .collect();
+        for place in command.first..command.first + command.count {
+            let row = round.rows.get_mut(place).expect("a row that is written");
+            corrected += u64::from(row.unreadable.contains(command.piece));
+            frames.push(row.new[command.piece].take().expect("content to write"));
+        }
         let count = u64::from(command.count);
         self.counters.member_written += count;
         self.counters.corrected += corrected;
@@ -464,10 +490,10 @@ impl InPlace {
         let rows = self.map.rows_of(strip);
         let sectors = (rows.end - rows.start) * ROW_SECTORS;
         let count = u16::try_from(rows.end - rows.start).expect("at most 128");
-        let order = self.table.slot(number).order.members.clone();
+        let order = self.table.slot(number).order.members;
         let writable = self.members.writable();
         for (piece, member) in
-            order.into_iter().enumerate().filter(|(_, member)| writable.contains(member.index()))
+            order.iter().copied().enumerate().filter(|(_, member)| writable.contains(member.index()))
         {
             self.table.slot_mut(number).round_mut().pending += 1;
             let sector = self.sector(member, rows.start);
@@ -481,66 +507,71 @@ impl InPlace {
     fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let slot = self.table.slot_mut(number);
         let (strip, data) = (slot.strip, slot.order.code.data_count());
-        let round = slot.round.take().expect("a round ends");
+        let mut round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
-        let is_marked = round.is_marked();
-        let Round { kind, jobs, rows, regions, reserved, logged, has_failed_writes, .. } = round;
-        if let (Logged::Durable(role, generation), Some(logs)) = (logged, &mut self.logs) {
+        if let (Logged::Durable(role, generation), Some(logs)) = (round.logged, &mut self.logs) {
             logs.end_round(role, generation);
         }
-        let written = if has_failed_writes { self.written_in(kind, &rows, data) } else { Vec::new() };
+        let (kind, is_broken) = (round.kind, self.members.is_broken());
+        let written =
+            if round.has_failed_writes { self.written_in(kind, &round.rows, data) } else { Vec::new() };
         let (unwritten, on_lists): (Vec<_>, Vec<_>) =
             written.into_iter().partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
-        let is_broken = self.members.is_broken();
-        let lost: BTreeSet<u16> =
-            rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| *place).collect();
+        let unwritten: RowSet = unwritten.iter().map(|(place, _)| *place).collect();
+        let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
         if !is_broken {
-            self.note_right(strip, kind, &rows, &lost);
+            self.note_right(strip, kind, &round.rows, lost);
+        }
+        if kind == Kind::Write && !is_broken && !round.has_failed_writes {
+            self.keep_rows(strip, &mut round);
         }
         if kind.is_sweep() {
             self.sweeps.in_flight -= 1;
         }
         match kind {
-            Kind::Rebuild => self.end_rebuild(strip, &rows, &lost),
+            Kind::Rebuild => self.end_rebuild(strip, &round.rows, lost),
             Kind::Write | Kind::Zero => self.note_written(strip),
             Kind::Read | Kind::Resync | Kind::Scrub => {}
         }
         if kind == Kind::Scrub {
-            let compared = u64::try_from(rows.len() - lost.len()).expect("at most 128 rows");
+            let compared = u64::try_from(round.rows.len() - lost.count()).expect("at most 128 rows");
             self.scrub.end(self.map.strip_rows() - compared);
         }
-        rows.into_values().for_each(|row| row.give_back(&mut self.stock));
-        self.stock.unreserve(reserved);
-        if let Some(pages) = &mut self.pages {
-            regions.iter().for_each(|region| pages.release(*region));
+        for (_, mut row) in round.rows.drain() {
+            row.give_back(&mut self.stock);
+            self.table.spares.keep_row(row);
         }
-        if is_marked {
+        self.stock.unreserve(round.reserved);
+        if let Some(pages) = &mut self.pages {
+            round.regions.iter().for_each(|region| pages.release(*region));
+        }
+        if round.is_marked() {
             self.scribe.end_writing(now);
         }
-        for (request, touched) in jobs {
-            let is_unwritten = |row: &u16| unwritten.iter().any(|(place, _)| place == row);
-            let is_lost = |row: &u16| lost.contains(row) || is_unwritten(row);
-            let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
-            if kind != Kind::Read && (is_broken || is_zero_lost || touched.iter().any(is_lost)) {
+        let is_zero_lost = kind == Kind::Zero && !unwritten.is_empty();
+        for (request, touched) in round.jobs.drain(..) {
+            let is_lost = !touched.and(lost).is_empty() || !touched.and(unwritten).is_empty();
+            if kind != Kind::Read && (is_broken || is_zero_lost || is_lost) {
                 self.requests.fail(request);
             }
-            let own = |(place, _): &&(u16, PieceSet)| kind == Kind::Zero || touched.contains(place);
+            let own = |(place, _): &&(u16, PieceSet)| kind == Kind::Zero || touched.contains(*place);
             on_lists.iter().filter(own).for_each(|(place, pieces)| {
                 self.requests.note_listed(request, (strip, *place, *pieces));
             });
             self.part_done(request, fx);
         }
+        self.table.spares.keep_round(round);
         self.table.run(number);
         self.feed_starved();
     }
 
     /// Rows of a round that wrote, with what it was to write.
-    fn written_in(&self, kind: Kind, rows: &BTreeMap<u16, Row>, data: usize) -> Vec<(u16, PieceSet)> {
+    fn written_in(&self, kind: Kind, rows: &Rows, data: usize) -> Vec<(u16, PieceSet)> {
         match kind {
             Kind::Zero => (0..u16::try_from(self.map.strip_rows()).expect("at most 128"))
                 .map(|row| (row, PieceSet::first(data)))
                 .collect(),
-            _ => rows.iter().map(|(place, row)| (*place, row.written)).collect(),
+            _ => rows.iter().map(|(place, row)| (place, row.written)).collect(),
         }
     }
 
@@ -558,23 +589,23 @@ impl InPlace {
     }
 
     /// Notes rows whose parities were computed from all of their data.
-    fn note_right(&mut self, strip: Strip, kind: Kind, rows: &BTreeMap<u16, Row>, lost: &BTreeSet<u16>) {
+    fn note_right(&mut self, strip: Strip, kind: Kind, rows: &Rows, lost: RowSet) {
         let all = self.map.rows_of(strip);
         match kind {
             Kind::Zero => all.for_each(|row| self.sync.note_right(row)),
             Kind::Rebuild => {
                 let whole = rows.iter().filter(|(_, row)| !row.is_lost);
-                whole.for_each(|(place, _)| self.sync.note_right(all.start + u64::from(*place)));
+                whole.for_each(|(place, _)| self.sync.note_right(all.start + u64::from(place)));
             }
             Kind::Resync if self.members.is_degraded() => {}
             Kind::Resync => {
-                let stuck: Vec<u64> = lost.iter().map(|row| all.start + u64::from(*row)).collect();
+                let stuck: Vec<u64> = lost.iter().map(|row| all.start + u64::from(row)).collect();
                 self.sync.pass(all, &stuck);
             }
             Kind::Write => {
                 for (place, row) in rows.iter().filter(|(_, row)| !row.is_lost) {
                     if matches!(row.method, Some(Method::Reconstruct | Method::Decode)) {
-                        self.sync.note_right(all.start + u64::from(*place));
+                        self.sync.note_right(all.start + u64::from(place));
                     }
                 }
             }
@@ -590,14 +621,6 @@ impl InPlace {
     }
 }
 
-/// Runs of rows one behind the other, by piece: first row and count.
-fn runs_of(places: &BTreeSet<(usize, u16)>) -> Vec<(usize, u16, u16)> {
-    let mut runs: Vec<(usize, u16, u16)> = Vec::new();
-    for (piece, row) in places {
-        match runs.last_mut() {
-            Some((last, first, count)) if last == piece && *first + *count == *row => *count += 1,
-            _ => runs.push((*piece, *row, 1)),
-        }
-    }
-    runs
+fn count_of(pieces: PieceSet) -> u64 {
+    u64::try_from(pieces.count()).expect("at most 32")
 }

@@ -2,11 +2,11 @@
 
 use super::plan::{Method, RowFacts};
 use super::stock::Stock;
-use base::erasure::ErasureCode;
+use base::erasure::{ErasureCode, PIECES_MAX};
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::units::BLOCK_BYTES;
-use base::xor::{Block, xor_blocks};
+use base::xor::{Block, xor_into};
 
 /// Row in work.
 #[derive(Debug)]
@@ -17,16 +17,22 @@ pub struct Row {
     pub new: Vec<Option<Frame>>,
     /// Data that are written whole.
     pub written: PieceSet,
-    /// Pieces that were asked for.
-    pub asked: PieceSet,
     /// Pieces that their member could not return.
     pub unreadable: PieceSet,
+    /// Pieces whose content came from the cache.
+    pub cached: PieceSet,
+    /// Manner in which the parities are going to be computed, when all that it reads is there.
+    pub planned: Option<Method>,
     /// Manner in which the parities were computed.
     pub method: Option<Method>,
     /// Parities cannot be computed, or the row cannot be made right.
     pub is_lost: bool,
 }
 
+/// Block for places of arrays that nothing is in.
+static NONE: Block = [0; BLOCK_BYTES];
+
+#[inline]
 fn held(pieces: &[Option<Frame>]) -> PieceSet {
     pieces.iter().enumerate().filter(|(_, frame)| frame.is_some()).map(|(piece, _)| piece).collect()
 }
@@ -49,8 +55,9 @@ impl Row {
             old: none(),
             new: none(),
             written: PieceSet::EMPTY,
-            asked: PieceSet::EMPTY,
             unreadable: PieceSet::EMPTY,
+            cached: PieceSet::EMPTY,
+            planned: None,
             method: None,
             is_lost: false,
         }
@@ -64,11 +71,24 @@ impl Row {
         }
     }
 
+    /// Pieces whose present content is held.
+    #[must_use]
+    pub fn held(&self) -> PieceSet {
+        held(&self.old)
+    }
+
+    /// Pieces that get new content.
+    #[must_use]
+    pub fn held_new(&self) -> PieceSet {
+        held(&self.new)
+    }
+
     /// Facts for a plan; `live` has the pieces whose member is there.
+    #[inline]
     #[must_use]
     pub fn facts<'a>(&self, code: &'a ErasureCode, live: PieceSet, is_right: bool) -> RowFacts<'a> {
         let held = held(&self.old);
-        let readable = live.without(self.unreadable).iter().chain(held.iter()).collect();
+        let readable = live.without(self.unreadable).or(held);
         RowFacts { code, written: self.written, live, readable, held, is_right }
     }
 
@@ -91,20 +111,30 @@ impl Row {
         }
     }
 
-    /// Parities change by the differences of what is written.
+    /// Parities change by the differences of what is written. Of P alone they are never made.
     fn modify(&mut self, facts: &RowFacts<'_>, stock: &mut Stock) {
-        for piece in facts.written.iter() {
-            let new = block(&self.new, piece);
-            let old = self.old[piece].as_mut().expect("a plan reads what it computes from");
-            let before: Block = old.data;
-            xor_blocks(&mut old.data, &[&before, new]);
+        let p = facts.code.data_count();
+        if facts.parities() == PieceSet::one(p) {
+            let mut frame = stock.take();
+            let changed = facts.written.iter();
+            let changed = changed.map(|piece| (piece, [block(&self.old, piece), block(&self.new, piece)]));
+            facts.code.change_sum(block(&self.old, p), changed, &mut frame.data);
+            self.new[p] = Some(frame);
+            return;
         }
-        let deltas: Vec<(usize, &Block)> =
-            facts.written.iter().map(|piece| (piece, block(&self.old, piece))).collect();
+        for piece in facts.written.iter() {
+            let old = self.old[piece].as_mut().expect("a plan reads what it computes from");
+            xor_into(&mut old.data, block(&self.new, piece));
+        }
+        let mut deltas = [(0, &NONE); PIECES_MAX];
+        let mut count = 0;
+        for piece in facts.written.iter() {
+            deltas[count] = (piece, block(&self.old, piece));
+            count += 1;
+        }
         for piece in facts.parities().iter() {
             let mut frame = stock.take();
-            let parity = piece - facts.code.data_count();
-            facts.code.change(parity, block(&self.old, piece), &deltas, &mut frame.data);
+            facts.code.change(piece - p, block(&self.old, piece), &deltas[..count], &mut frame.data);
             self.new[piece] = Some(frame);
         }
         // What the old frames of data hold now are differences: nobody may take them for content.
@@ -126,17 +156,22 @@ impl Row {
     fn encode(&self, facts: &RowFacts<'_>, piece: usize, into: &mut Block) {
         let count = facts.code.data_count();
         let of = |data: usize| if facts.written.contains(data) { &self.new } else { &self.old };
-        let data: Vec<&Block> = (0..count).map(|data| block(of(data), data)).collect();
-        facts.code.encode(piece - count, &data, into);
+        let mut data = [&NONE; PIECES_MAX];
+        data.iter_mut().take(count).enumerate().for_each(|(data, into)| *into = block(of(data), data));
+        facts.code.encode(piece - count, &data[..count], into);
     }
 
     /// Decodes a piece from what is held; where its member is there, it is written too.
     pub fn decode(&mut self, facts: &RowFacts<'_>, piece: usize, stock: &mut Stock) {
         assert!(self.old[piece].is_none() && facts.is_right, "a piece is decoded once, from what is right");
         let mut decoded = [0; BLOCK_BYTES];
-        let present: Vec<(usize, &Block)> =
-            facts.held.iter().map(|held| (held, block(&self.old, held))).collect();
-        facts.code.decode(piece, &present, &mut decoded);
+        let mut present = [(0, &NONE); PIECES_MAX];
+        let mut count = 0;
+        for held in facts.held.iter() {
+            present[count] = (held, block(&self.old, held));
+            count += 1;
+        }
+        facts.code.decode(piece, &present[..count], &mut decoded);
         if facts.live.contains(piece) {
             let mut frame = stock.take();
             frame.data = decoded;
@@ -158,23 +193,33 @@ impl Row {
             self.encode(facts, piece, &mut frame.data);
             if self.old[piece].as_ref().is_some_and(|old| old.data == frame.data) {
                 stock.give(frame);
-            } else {
-                self.new[piece] = Some(frame);
+            } else if let Some(superseded) = self.new[piece].replace(frame) {
+                stock.give(superseded);
             }
         }
         true
+    }
+
+    /// A piece gets the content that is held of it.
+    fn write_held(&mut self, piece: usize, stock: &mut Stock) {
+        let mut frame = stock.take();
+        frame.data = *block(&self.old, piece);
+        self.new[piece] = Some(frame);
     }
 
     /// Pieces of members that are being recovered get their content; false when it cannot be had. In a row in doubt all parities
     /// are made right, where all data are there.
     pub fn rebuild(&mut self, facts: &RowFacts<'_>, pieces: PieceSet, stock: &mut Stock) -> bool {
         assert!(facts.written.is_empty() && pieces.without(facts.live).is_empty());
+        // What was read before its member failed is what the one in its place gets.
+        let held = pieces.and(facts.held);
+        held.iter().for_each(|piece| self.write_held(piece, stock));
         if !facts.is_right {
             return self.resync(facts, stock);
         }
         let Some(unread) = facts.rebuild(pieces) else { return false };
         assert!(unread.is_empty(), "what is decoded from is held: {unread:?}");
-        pieces.iter().for_each(|piece| self.decode(facts, piece, stock));
+        pieces.without(held).iter().for_each(|piece| self.decode(facts, piece, stock));
         true
     }
 
@@ -202,10 +247,29 @@ impl Row {
         Some(is_right)
     }
 
-    /// The row is through.
-    pub fn give_back(mut self, stock: &mut Stock) {
+    /// Takes what was written for what the members have, and gives back what is of other pieces than these.
+    pub fn settle(&mut self, pieces: PieceSet, stock: &mut Stock) {
+        for (piece, (old, new)) in self.old.iter_mut().zip(&mut self.new).enumerate() {
+            if new.is_some() {
+                std::mem::swap(old, new);
+                new.take().into_iter().for_each(|frame| stock.give(frame));
+            }
+            if !pieces.contains(piece) {
+                old.take().into_iter().for_each(|frame| stock.give(frame));
+            }
+        }
+    }
+
+    /// The row is through, and as good as new.
+    pub fn give_back(&mut self, stock: &mut Stock) {
         give_all(&mut self.old, stock);
         give_all(&mut self.new, stock);
+        self.written = PieceSet::EMPTY;
+        self.unreadable = PieceSet::EMPTY;
+        self.cached = PieceSet::EMPTY;
+        self.planned = None;
+        self.method = None;
+        self.is_lost = false;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Start of a served array: an engine of members that were judged together. Nothing is written.
 
 use super::bad_blocks::BadBlocks;
+use super::cache::{CACHE_BYTES, Cache};
 use super::logs::{self, Logs, SECTORS_MIN};
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
@@ -12,6 +13,7 @@ use super::replay::Replay;
 use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
+use super::window::{Manner, Window};
 use super::{Counters, InPlace};
 use crate::pacer::Rates;
 use base::slab::Slab;
@@ -35,6 +37,10 @@ pub struct Tuning {
     pub client_frames: usize,
     /// Frames of strips in work.
     pub strip_frames: usize,
+    /// Bytes of the cache, at most.
+    pub cache_bytes: u64,
+    /// Manner in which writes of a part of a strip wait for the rest.
+    pub window: Manner,
     /// Time of the engine's zero in seconds since 1970.
     pub began: u64,
 }
@@ -45,7 +51,13 @@ const ROUND_FRAMES_MAX: usize = 2 * 32 * 128;
 impl Default for Tuning {
     fn default() -> Tuning {
         assert!(u64::try_from(ROUND_FRAMES_MAX) == Ok(2 * u64::from(MEMBERS_MAX) * STRIP_ROWS_MAX));
-        Tuning { client_frames: 8192, strip_frames: 2 * ROUND_FRAMES_MAX, began: 0 }
+        Tuning {
+            client_frames: 8192,
+            strip_frames: 2 * ROUND_FRAMES_MAX,
+            cache_bytes: CACHE_BYTES,
+            window: Manner::default(),
+            began: 0,
+        }
     }
 }
 
@@ -327,13 +339,16 @@ pub fn start_recovered(
     scribe
         .roster
         .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
+    let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,
         logs,
         members,
         recovery: Recovery::from_row(cursor),
         map,
-        stock: Stock::new(tuning.client_frames, tuning.strip_frames),
+        stock: Stock::new(tuning.client_frames, tuning.strip_frames).with_kept(cache.frames_max()),
+        cache,
+        window: Window::new(tuning.window),
         table: super::table::Table::default(),
         requests: super::requests::Requests::default(),
         direct: Slab::default(),

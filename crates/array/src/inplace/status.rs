@@ -7,9 +7,15 @@ use super::recovery::Rebuilding;
 use super::scribe::Mark;
 use super::scrub::ScrubStatus;
 use crate::pacer::Rates;
+use base::units::BLOCK_BYTES_U64;
 use block::md::Role;
 use block::md::bad_blocks::BadBlocks;
 use block::md::reader::ROW_SECTORS;
+
+/// Bytes of so many blocks.
+fn cached(frames: usize) -> u64 {
+    u64::try_from(frames).expect("memory has fewer bytes than 2^64") * BLOCK_BYTES_U64
+}
 
 /// State of an array.
 #[derive(Clone, Debug)]
@@ -42,6 +48,8 @@ pub struct Status {
     pub rates: Rates,
     /// Regions whose bits are set, and all regions; `None` without a bitmap.
     pub regions: Option<(usize, u64)>,
+    /// Bytes of blocks that the cache holds, and at most.
+    pub cache: (u64, u64),
     /// Strips in work.
     pub strips: usize,
     /// Counters.
@@ -67,6 +75,7 @@ impl InPlace {
             scrub: self.scrub_status(),
             rates: self.rates(),
             regions: self.pages.as_ref().map(|pages| (pages.set_count(), pages.regions_count())),
+            cache: (cached(self.cache.frames()), cached(self.cache.frames_max())),
             strips: self.table.len(),
             counters: self.counters,
         }

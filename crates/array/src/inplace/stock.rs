@@ -1,6 +1,6 @@
-//! Frames of the engine: those that clients have, and those of strips in work.
+//! Frames of the engine: those that clients have, those of strips in work, and those that the cache keeps.
 //!
-//! One pool, two limits. A round reserves what it may need at most before it begins, so that no round waits for frames which
+//! One pool, three limits; the cache keeps to its own. A round reserves what it may need at most before it begins, so that no round waits for frames which
 //! another one holds that waits as well.
 
 use base::frame::{Frame, FramePool};
@@ -13,6 +13,8 @@ pub struct Stock {
     own_max: usize,
     own_out: usize,
     reserved: usize,
+    /// Frames that the cache keeps.
+    kept: usize,
 }
 
 impl Stock {
@@ -20,7 +22,14 @@ impl Stock {
     #[must_use]
     pub fn new(clients_max: usize, own_max: usize) -> Stock {
         let pool = FramePool::new(clients_max + own_max);
-        Stock { pool, clients_max, own_max, own_out: 0, reserved: 0 }
+        Stock { pool, clients_max, own_max, own_out: 0, reserved: 0, kept: 0 }
+    }
+
+    /// The same with room for so many frames of the cache.
+    #[must_use]
+    pub fn with_kept(self, kept_max: usize) -> Stock {
+        assert!(self.pool.frames_made() == 0, "a stock that nobody has used");
+        Stock { pool: FramePool::new(self.clients_max + self.own_max + kept_max), ..self }
     }
 
     /// Pool of all frames.
@@ -31,7 +40,7 @@ impl Stock {
     /// Frames that clients may take now.
     #[must_use]
     pub fn available(&self) -> usize {
-        self.clients_max.saturating_sub(self.pool.frames_out() - self.own_out)
+        self.clients_max.saturating_sub(self.pool.frames_out() - self.own_out - self.kept)
     }
 
     /// Reserves frames for a round; false when there are not as many left.
@@ -63,6 +72,28 @@ impl Stock {
         assert!(self.own_out <= self.reserved, "more frames than were reserved");
     }
 
+    /// Frames of a round are the cache's.
+    pub fn keep(&mut self, count: usize) {
+        assert!(self.own_out >= count);
+        self.own_out -= count;
+        self.kept += count;
+    }
+
+    /// Frames of the cache are a round's.
+    pub fn take_kept(&mut self, count: usize) {
+        assert!(self.kept >= count);
+        self.kept -= count;
+        self.own_out += count;
+        assert!(self.own_out <= self.reserved, "more frames than were reserved");
+    }
+
+    /// A frame of the cache comes home.
+    pub fn give_kept(&mut self, frame: Frame) {
+        assert!(self.kept > 0);
+        self.kept -= 1;
+        self.pool.give(frame);
+    }
+
     /// A frame for a round, with unspecified contents.
     #[must_use]
     pub fn take(&mut self) -> Frame {
@@ -83,6 +114,27 @@ impl Stock {
         assert!(self.own_out > 0);
         self.own_out -= 1;
         self.pool.give(frame);
+    }
+
+    /// Frames for a round, with unspecified contents.
+    #[must_use]
+    pub fn take_vec(&mut self, count: usize) -> Vec<Frame> {
+        self.own_out += count;
+        assert!(self.own_out <= self.reserved, "more frames than were reserved");
+        self.pool.take_vec(count)
+    }
+
+    /// An empty vector for frames.
+    #[must_use]
+    pub fn empty_vec(&mut self) -> Vec<Frame> {
+        self.pool.take_vec(0)
+    }
+
+    /// Frames of a round come home.
+    pub fn give_vec(&mut self, frames: Vec<Frame>) {
+        assert!(self.own_out >= frames.len());
+        self.own_out -= frames.len();
+        self.pool.give_vec(frames);
     }
 
     /// Frames of strips in work.

@@ -10,11 +10,14 @@
 //! resync, scrub or recovery. What comes later waits in order for the next round.
 
 use super::map::{Order, Strip};
-use super::row::Row;
+use super::row_set::RowSet;
+use super::rows::Rows;
+use super::spares::Spares;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use base::time::Instant;
+use std::collections::VecDeque;
 
 /// Most strips in work.
 pub const SLOTS_MAX: usize = 256;
@@ -150,11 +153,11 @@ pub struct Round {
     pub kind: Kind,
     phase: Phase,
     /// Requests that are answered by it, each with the rows it touches.
-    pub jobs: Vec<(u32, Vec<u16>)>,
+    pub jobs: Vec<(u32, RowSet)>,
     /// Blocks that are read for requests.
     pub wanted: Vec<(u32, Wanted)>,
     /// Rows by their place in the strip.
-    pub rows: BTreeMap<u16, Row>,
+    pub rows: Rows,
     /// Commands in flight.
     pub pending: u32,
     /// Regions of the bitmap that it uses.
@@ -167,6 +170,8 @@ pub struct Round {
     pub durable: bool,
     /// Something was not written, or is listed as bad all the same.
     pub has_failed_writes: bool,
+    /// Epoch of the cache when it began.
+    pub epoch: u64,
 }
 
 impl Round {
@@ -178,13 +183,14 @@ impl Round {
             phase: Phase::Gathering,
             jobs: Vec::new(),
             wanted: Vec::new(),
-            rows: BTreeMap::new(),
+            rows: Rows::default(),
             pending: 0,
             regions: Vec::new(),
             logged: Logged::Not,
             reserved: 0,
             durable: false,
             has_failed_writes: false,
+            epoch: 0,
         }
     }
 
@@ -210,14 +216,22 @@ impl Round {
         self.phase = to;
     }
 
-    /// Makes a row, if it is not there.
-    pub fn make_row(&mut self, row: u16, pieces: usize) {
-        self.rows.entry(row).or_insert_with(|| Row::new(pieces));
-    }
-
-    /// Row of the round, made if need be.
-    pub fn row(&mut self, row: u16, pieces: usize) -> &mut Row {
-        self.rows.entry(row).or_insert_with(|| Row::new(pieces))
+    /// Makes a new round of one that is through, in its memory.
+    ///
+    /// # Panics
+    /// When something is left of that.
+    pub fn again(&mut self, kind: Kind) {
+        assert!(self.rows.is_empty() && self.pending == 0, "a round is through");
+        let (mut jobs, mut wanted, mut regions) = (
+            std::mem::take(&mut self.jobs),
+            std::mem::take(&mut self.wanted),
+            std::mem::take(&mut self.regions),
+        );
+        jobs.clear();
+        wanted.clear();
+        regions.clear();
+        let rows = std::mem::take(&mut self.rows);
+        *self = Round { jobs, wanted, rows, regions, ..Round::new(kind) };
     }
 
     /// True when dirty mark and bits come first.
@@ -235,9 +249,17 @@ pub struct Slot {
     /// Its members in the order of the code.
     pub order: Order,
     /// Round under way.
-    pub round: Option<Round>,
+    pub round: Option<Box<Round>>,
     /// Work for later rounds.
     pub waiting: VecDeque<Job>,
+    /// Most jobs of the next round, when others go on waiting.
+    pub limit: usize,
+    /// Time since which some of its jobs are held.
+    pub held_since: Option<Instant>,
+    /// Time until which they are, if no other comes.
+    pub quiet_until: Option<Instant>,
+    /// Jobs that waited when that was set.
+    pub seen: usize,
     /// It is in the queue of those that can go on.
     is_runnable: bool,
 }
@@ -259,17 +281,22 @@ impl Slot {
     pub fn is_consecutive_with(&self, work: &Work) -> bool {
         let Work::Write { cells, .. } = work else { return true };
         let round = self.round.as_ref().expect("a strip whose round is under way");
-        let mut rows: BTreeMap<u16, PieceSet> = BTreeMap::new();
-        for cell in cells {
-            let before = || round.rows.get(&cell.row).map_or(PieceSet::EMPTY, |row| row.written);
-            rows.entry(cell.row).or_insert_with(before).insert(cell.piece);
-        }
-        let pieces = &self.order.pieces;
-        rows.values().all(|written| {
-            let first = pieces.iter().position(|piece| written.contains(*piece)).unwrap_or(0);
-            let run = pieces[first..].iter().take_while(|piece| written.contains(**piece));
-            run.count() == written.count()
+        let touched: RowSet = cells.iter().map(|cell| cell.row).collect();
+        touched.iter().all(|place| {
+            let mut written = round.rows.get(place).map_or(PieceSet::EMPTY, |row| row.written);
+            let own = cells.iter().filter(|cell| cell.row == place);
+            own.for_each(|cell| written.insert(cell.piece));
+            let is_written = |chunk: &u16| written.contains(self.order.piece(*chunk));
+            let chunks = u16::try_from(self.order.code.data_count()).expect("at most 31");
+            let first = (0..chunks).find(is_written).unwrap_or(0);
+            (first..chunks).take_while(is_written).count() == written.count()
         })
+    }
+
+    /// Nothing of it is held any more; false, for whoever asks whether something is.
+    pub fn release(&mut self) -> bool {
+        (self.limit, self.held_since, self.quiet_until, self.seen) = (usize::MAX, None, None, 0);
+        false
     }
 
     /// Pieces whose members are among these roles.
@@ -283,20 +310,28 @@ impl Slot {
 #[derive(Debug, Default)]
 pub struct Table {
     slots: Slab<Slot>,
-    by_strip: BTreeMap<Strip, u32>,
+    /// Slots by strip, in order: few enough for a table that is searched by halves.
+    by_strip: Vec<(Strip, u32)>,
     /// Work for strips that have no slot yet.
     pub backlog: VecDeque<(Strip, Job)>,
     /// Slots that can go on.
     runnable: VecDeque<u32>,
     /// Slots that wait for frames, in order.
     pub starved: VecDeque<u32>,
+    /// Memory of strips that are through.
+    pub spares: Spares,
 }
 
 impl Table {
+    /// Place of a strip among those in work, or where it would be.
+    fn search(&self, strip: Strip) -> Result<usize, usize> {
+        self.by_strip.binary_search_by_key(&strip, |(strip, _)| *strip)
+    }
+
     /// Slot of a strip.
     #[must_use]
     pub fn find(&self, strip: Strip) -> Option<u32> {
-        self.by_strip.get(&strip).copied()
+        self.search(strip).ok().map(|index| self.by_strip[index].1)
     }
 
     /// Slot by its number.
@@ -316,6 +351,14 @@ impl Table {
         self.slots.get_mut(slot)
     }
 
+    /// Slot by its number, and memory for its next round.
+    ///
+    /// # Panics
+    /// When it is not in use.
+    pub fn slot_and_spares(&mut self, slot: u32) -> (&mut Slot, &mut Spares) {
+        (self.slots.get_mut(slot), &mut self.spares)
+    }
+
     /// True when another strip can be worked on.
     #[must_use]
     pub fn has_room(&self) -> bool {
@@ -328,10 +371,20 @@ impl Table {
     /// When the strip has one, or there is no room.
     pub fn open(&mut self, strip: Strip, order: Order) -> u32 {
         assert!(self.has_room());
-        let slot = Slot { strip, order, round: None, waiting: VecDeque::new(), is_runnable: false };
-        let number = self.slots.insert(slot);
-        let before = self.by_strip.insert(strip, number);
-        assert!(before.is_none(), "{strip:?} is in work");
+        let waiting = self.spares.queues.pop().unwrap_or_default();
+        let number = self.slots.insert(Slot {
+            strip,
+            order,
+            round: None,
+            waiting,
+            limit: usize::MAX,
+            held_since: None,
+            quiet_until: None,
+            seen: 0,
+            is_runnable: false,
+        });
+        let index = self.search(strip).expect_err("a strip that is not in work");
+        self.by_strip.insert(index, (strip, number));
         number
     }
 
@@ -342,7 +395,9 @@ impl Table {
     pub fn close(&mut self, slot: u32) {
         let Slot { strip, round, waiting, is_runnable, .. } = self.slots.remove(slot);
         assert!(round.is_none() && waiting.is_empty() && !is_runnable, "{strip:?} is not through");
-        self.by_strip.remove(&strip);
+        self.spares.queues.push(waiting);
+        let index = self.search(strip).expect("a strip in work");
+        self.by_strip.remove(index);
     }
 
     /// A slot can go on.
@@ -371,7 +426,7 @@ impl Table {
     pub fn wants_mark(&self) -> bool {
         let is_marked = |job: &Job| job.work.kind().is_marked();
         let of_slot = |slot: &Slot| {
-            slot.round.as_ref().is_some_and(Round::is_marked) || slot.waiting.iter().any(is_marked)
+            slot.round.as_ref().is_some_and(|round| round.is_marked()) || slot.waiting.iter().any(is_marked)
         };
         self.backlog.iter().any(|(_, job)| is_marked(job)) || self.slots.iter().any(of_slot)
     }
@@ -394,7 +449,7 @@ impl Table {
             let round = self.slots.get(*slot).round.as_ref();
             round.is_some_and(|round| round.phase() == Phase::Logging)
         };
-        self.by_strip.values().copied().filter(is_logging).collect()
+        self.by_strip.iter().map(|(_, slot)| *slot).filter(is_logging).collect()
     }
 }
 

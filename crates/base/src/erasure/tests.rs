@@ -191,6 +191,12 @@ fn a_parity_that_is_changed_is_that_of_the_new_data() {
                 let mut into = [0xee; BLOCK_BYTES];
                 code.change(parity, &encoded(&old), &deltas, &mut into);
                 assert!(into == encoded(&new), "{code:?} parity {parity}, {changed} changed");
+                if parity == 0 && !code.is_mirrored() {
+                    let mut into = [0xee; BLOCK_BYTES];
+                    let both = |(piece, _): &(usize, &Block)| (*piece, [&*old[*piece], &*new[*piece]]);
+                    code.change_sum(&encoded(&old), deltas.iter().map(both), &mut into);
+                    assert!(into == encoded(&new), "{code:?}, {changed} changed");
+                }
             }
         }
     }

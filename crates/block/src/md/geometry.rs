@@ -162,6 +162,12 @@ impl Geometry {
         self.stripes.checked_mul(self.chunk_sectors())?.checked_mul(u64::from(self.data_chunks()))
     }
 
+    /// Rows after which all places repeat.
+    #[must_use]
+    pub fn period(&self) -> u16 {
+        self.members - u16::from(self.q_apart)
+    }
+
     /// Members that hold P and Q in a row.
     #[must_use]
     pub fn parity(&self, stripe: Stripe) -> (Role, Option<Role>) {

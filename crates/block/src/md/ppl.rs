@@ -184,7 +184,16 @@ pub struct Found {
     pub header: Header,
 }
 
-/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before.
+/// Sector of an area's spare header, the last place of the area, where md does not look. A batch that is written over the one before
+/// and cut off may leave no header, or another one's blocks behind the old one: the spare header says what the old one did of rows in
+/// doubt, after all rounds of that ended.
+#[must_use]
+pub fn spare_sector((start, sectors): (u64, u64)) -> u64 {
+    start.saturating_add((sectors / HEADER_SECTORS).saturating_sub(1) * HEADER_SECTORS)
+}
+
+/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before; at last the
+/// spare one, where it is newer.
 ///
 /// # Errors
 /// When the device does not return a header.
@@ -193,16 +202,11 @@ pub fn walk<M: Media + ?Sized>(
     (start, sectors): (u64, u64),
     array: Uuid,
 ) -> Result<Vec<Found>, ReadFailed> {
-    let signature = signature(array);
     let end = start.saturating_add(sectors).min(media.sectors());
     let mut found: Vec<Found> = Vec::new();
     let mut sector = start;
-    while sector.checked_add(HEADER_SECTORS).is_some_and(|behind| behind <= end) {
-        let mut block = [0; HEADER_BYTES];
-        media.read(sector, &mut block)?;
-        let Some(header) = Header::decode(&block).filter(|header| header.signature == signature) else {
-            break;
-        };
+    while sector.checked_add(HEADER_SECTORS).is_some_and(|behind| behind < end) {
+        let Some(header) = header_at(media, sector, array)? else { break };
         if found.last().is_some_and(|last| header.generation < last.header.generation) {
             break;
         }
@@ -210,7 +214,20 @@ pub fn walk<M: Media + ?Sized>(
         found.push(Found { sector, header });
         sector = next;
     }
+    let spare = spare_sector((start, sectors));
+    if spare > start && spare.checked_add(HEADER_SECTORS).is_some_and(|behind| behind <= end) {
+        let newest = found.last().map_or(0, |last| last.header.generation);
+        let header = header_at(media, spare, array)?.filter(|header| header.generation > newest);
+        found.extend(header.map(|header| Found { sector: spare, header }));
+    }
     Ok(found)
+}
+
+/// Header at a sector, when there is one of the array.
+fn header_at<M: Media + ?Sized>(media: &M, sector: u64, array: Uuid) -> Result<Option<Header>, ReadFailed> {
+    let mut block = [0; HEADER_BYTES];
+    media.read(sector, &mut block)?;
+    Ok(Header::decode(&block).filter(|header| header.signature == signature(array)))
 }
 
 /// Largest generation of any header that lies at a place of an area where one may begin, reached by a walk or not: the next header
@@ -257,6 +274,18 @@ mod tests {
         assert_eq!(walk(&media[..], (0, 64), Uuid([4; 16])).unwrap(), []);
         assert_eq!(walk(&media[..], (0, 7), Uuid([3; 16])).unwrap(), []);
         assert_eq!(walk(&media[..], (u64::MAX, 8), Uuid([3; 16])).unwrap(), []);
+    }
+
+    #[test]
+    fn the_spare_header_counts_where_it_is_the_newest() {
+        let generations = |first: usize, spare: u64| {
+            let media = area(&[(first, header(5, 4096)), (56, header(spare, 0))]);
+            let found = walk(&media[..], (0, 64), Uuid([3; 16])).unwrap();
+            found.iter().map(|found| found.header.generation).collect::<Vec<_>>()
+        };
+        assert_eq!(generations(0, 4), [5]);
+        assert_eq!(generations(0, 9), [5, 9]);
+        assert_eq!(generations(16, 4), [4], "the first header is cut off");
     }
 
     #[test]

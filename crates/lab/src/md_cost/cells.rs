@@ -60,6 +60,8 @@ pub struct Cell {
     pub bar: Option<f64>,
     /// Instructions per block that we would like.
     pub aim: Option<f64>,
+    /// Reason why blocks may be more than md's here.
+    pub note: Option<String>,
 }
 
 impl Cells {

@@ -24,8 +24,9 @@ const SPAN_BLOCKS: u64 = 1_000_000_000 / 4096;
 const MEMBER_SECTORS: u64 = 2_000_000 + 2048;
 /// Sectors of a chunk of 64 KiB.
 const CHUNK_SECTORS: u32 = 128;
-/// Blocks that are written before anything is measured: twice what a cache of 64 MiB holds, so that every frame and table has its
-/// size.
+/// Blocks that are written at random before all else, so that a cache of 64 MiB is full.
+const FILL_BLOCKS: u64 = 12_288;
+/// Blocks of requests before those that are measured.
 const WARM_UP_BLOCKS: u64 = 2 * 16_384;
 /// Blocks of the volume within a region of 64 MiB of each member, at most.
 const REGION_BLOCKS: usize = 16_384;
@@ -70,6 +71,7 @@ pub fn measure(cell: &Cell, requests: Option<u64>) -> Result<Measured> {
     let counts = Arc::new(Counts::default());
     let mut client = Client::new(cell, &counts)?;
     client.touch()?;
+    client.fill()?;
     (0..cell.depth).for_each(|_| client.submit());
     client.run(WARM_UP_BLOCKS / cell.blocks())?;
     let before = (client.answered, counts.so_far());
@@ -134,20 +136,38 @@ impl<'a> Client<'a> {
         self.volume.submit(Instant(self.clock), Request { id: RequestId(self.next), op });
     }
 
+    /// Fills the cache.
+    fn fill(&mut self) -> Result<()> {
+        let blocks = SPAN_BLOCKS.min(self.volume.blocks());
+        for _ in 0..FILL_BLOCKS {
+            let place = self.random.below(blocks);
+            self.write_alone(place)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a block, and waits until that is through.
+    fn write_alone(&mut self, place: u64) -> Result<()> {
+        let mut frames = self.spare.pop().unwrap_or_default();
+        self.volume.frames().take_many(1, &mut frames);
+        let op = RequestOp::Write { lba: Lba(place), frames, force_unit_access: false };
+        self.volume.submit(Instant(self.clock), Request { id: RequestId(0), op });
+        while self.replies.is_empty() {
+            self.clock += 1_000;
+            self.volume.turn(Instant(self.clock), &mut self.replies);
+        }
+        for reply in self.replies.drain(..) {
+            ensure!(reply.outcome == Outcome::Done, "a write failed");
+            self.spare.push(reply.frames);
+        }
+        Ok(())
+    }
+
     /// Writes a block of each region of a bitmap, for md's figures are those of bits that are set.
     fn touch(&mut self) -> Result<()> {
-        for place in (0..SPAN_BLOCKS).step_by(REGION_BLOCKS).filter(|_| self.cell.bitmap) {
-            let frames = self.volume.frames().take_vec(1);
-            let op = RequestOp::Write { lba: Lba(place), frames, force_unit_access: false };
-            self.volume.submit(Instant(self.clock), Request { id: RequestId(0), op });
-            while !self.volume.is_at_rest() {
-                self.clock += 1_000;
-                self.volume.turn(Instant(self.clock), &mut self.replies);
-            }
-        }
-        ensure!(self.replies.iter().all(|reply| reply.outcome == Outcome::Done), "a write failed");
-        self.replies.clear();
-        Ok(())
+        let has_bitmap = self.cell.bitmap;
+        let mut places = (0..SPAN_BLOCKS).step_by(REGION_BLOCKS).filter(|_| has_bitmap);
+        places.try_for_each(|place| self.write_alone(place))
     }
 
     /// Goes on until so many more requests are answered.
@@ -172,11 +192,13 @@ impl<'a> Client<'a> {
             let next = self.volume.next_deadline();
             self.clock = self.clock.max(next.map_or(0, |next| next.0));
         }
-        for mut reply in replies.drain(..) {
+        for reply in replies.drain(..) {
             ensure!(reply.outcome == Outcome::Done, "{}: a request failed", self.cell.name);
             self.answered += 1;
-            self.volume.frames().give_many(&mut reply.frames);
-            self.spare.push(reply.frames);
+            match self.cell.op {
+                Manner::RandomRead => self.volume.frames().give_vec(reply.frames),
+                Manner::RandomWrite | Manner::SequentialWrite => self.spare.push(reply.frames),
+            }
             self.submit();
         }
         self.replies = replies;

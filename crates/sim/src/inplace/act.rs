@@ -168,5 +168,28 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
-    acts
+    with_streams(plan, acts)
+}
+
+/// In some runs writes go on where they ended, as streams do. Drawn from a source of its own.
+fn with_streams(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x57ea_a111);
+    if random.chance(1, 2) {
+        return acts;
+    }
+    let mut all = Vec::new();
+    for act in acts {
+        let is_begin = matches!(act, Act::Write { .. }) && random.chance(1, 3);
+        let count = if is_begin { 2 + random.below(24) } else { 1 };
+        match act {
+            Act::Write { lba, blocks, durable } => all.extend(
+                (0..count)
+                    .map(|step| lba + step * blocks)
+                    .take_while(|lba| lba + blocks <= plan.blocks())
+                    .map(|lba| Act::Write { lba, blocks, durable }),
+            ),
+            other => all.push(other),
+        }
+    }
+    all
 }

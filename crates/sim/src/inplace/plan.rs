@@ -1,5 +1,6 @@
 //! Plan of a run: the array and its disks.
 
+use array::inplace::window::Manner;
 use base::random::Random;
 use block::md::superblock::Version;
 
@@ -43,6 +44,10 @@ pub struct Plan {
     pub is_clean: bool,
     /// Members have logs of bad blocks.
     pub has_lists: bool,
+    /// Manner in which writes wait for the rest of a strip.
+    pub window: Manner,
+    /// Bytes of the engine's cache, at most.
+    pub cache_bytes: u64,
     /// Bytes a second that sweeps take of each member; `None` gives way to clients, and takes what they leave.
     pub rate: Option<u64>,
 }
@@ -69,9 +74,17 @@ impl Plan {
             if random.chance(1, 2) { Policy::Bitmap(4096 << random.below(4)) } else { Policy::Resync };
         let has_logs = level == 5 && version != Version::V1_0 && random.chance(1, 2);
         // A single log, and rings that are soon full.
-        let log = u16::try_from([144, 160, 280, 528, 600][random.index(5)]).expect("small");
+        let log = u16::try_from([152, 160, 280, 528, 600][random.index(5)]).expect("small");
         let (policy, data_offset) =
             if has_logs { (Policy::Ppl(log), data_offset + u64::from(log)) } else { (policy, data_offset) };
+        // A source of its own, so that the others draw what they did.
+        let mut waits = Random::from_seed(seed ^ 0xcac4_e000);
+        let window = [Manner::Paper, Manner::Md, Manner::Adaptive, Manner::Adaptive][waits.index(4)];
+        let cache_bytes = match waits.below(4) {
+            0 => 0,
+            1 => 200_000,
+            _ => 64 << 20,
+        };
         Plan {
             seed,
             level,
@@ -86,6 +99,8 @@ impl Plan {
             is_volatile: random.chance(2, 3),
             latency: 20_000 << random.below(5),
             is_clean: random.chance(2, 3),
+            window,
+            cache_bytes,
             rate: random.chance(1, 2).then(|| (16 << 10) << random.below(8)),
             has_lists: random.chance(3, 4),
         }

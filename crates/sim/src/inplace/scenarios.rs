@@ -6,6 +6,7 @@ mod rebuilds;
 mod returns;
 
 use super::{Act, Plan, Policy, Run};
+use array::inplace::window::Manner;
 use block::md::superblock::Version;
 
 /// Array of a scenario: RAID-5 of four members, with chunks of two rows.
@@ -23,6 +24,8 @@ fn plan() -> Plan {
         is_volatile: true,
         latency: 50_000,
         is_clean: true,
+        window: Manner::Adaptive,
+        cache_bytes: 64 << 20,
         rate: None,
         has_lists: true,
     }
@@ -35,7 +38,7 @@ fn write(lba: u64, blocks: u64) -> Act {
 /// All scenarios with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
-    let of_engine = of_writes().into_iter().chain(of_members()).chain(of_sweeps());
+    let of_engine = of_writes().into_iter().chain(of_streams()).chain(of_members()).chain(of_sweeps());
     let of_members = rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all());
     of_engine.chain(of_members).chain(logs::all()).collect()
 }
@@ -94,6 +97,35 @@ fn of_writes() -> Vec<(&'static str, Run)> {
                     Act::Stop,
                     Act::ReadAll,
                 ],
+            },
+        ),
+    ]
+}
+
+/// Scenarios of the cache, and of what waits for a stream.
+fn of_streams() -> Vec<(&'static str, Run)> {
+    vec![
+        // A stream that ends in the middle of a stripe is waited for, and nobody comes.
+        (
+            "a-stream-ends-in-the-middle-of-a-stripe",
+            Run {
+                plan: Plan { chunk: 64, ..plan() },
+                acts: (0..21).map(|lba| write(lba, 1)).chain([Act::Drain, Act::Stop, Act::ReadAll]).collect(),
+            },
+        ),
+        // What the cache has of a stripe is not what lies there after a trim.
+        (
+            "a-stripe-is-trimmed-between-writes",
+            Run {
+                plan: plan(),
+                acts: [0, 1, 2]
+                    .into_iter()
+                    .flat_map(|lba| {
+                        let trim = Act::Trim { lba: 0, blocks: 6, durable: false };
+                        [write(lba, 1), Act::Drain, trim, Act::Drain, write(lba, 1), Act::Drain]
+                    })
+                    .chain([Act::Stop, Act::ReadAll])
+                    .collect(),
             },
         ),
     ]

@@ -98,8 +98,17 @@ impl Counts for Tally {
 
 /// Request under way.
 enum Open {
-    Read(Reading, u64),
-    Write { lba: u64, blocks: u64, durable: bool },
+    Read {
+        reading: Reading,
+        blocks: u64,
+        /// Some of them might be lost as it began: it may have met them before a write healed their row.
+        may_fail: bool,
+    },
+    Write {
+        lba: u64,
+        blocks: u64,
+        durable: bool,
+    },
     Flush(u64),
 }
 
@@ -211,7 +220,13 @@ impl World {
             return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
         }
         let is_clean = assembly.superblock().is_clean();
-        let tuning = Tuning { client_frames: CLIENT_FRAMES, strip_frames: 4096, began: 1_700_000_000 };
+        let tuning = Tuning {
+            client_frames: CLIENT_FRAMES,
+            strip_frames: 4096,
+            cache_bytes: self.plan.cache_bytes,
+            window: self.plan.window,
+            began: 1_700_000_000,
+        };
         let is_volatile = self.plan.is_volatile;
         let media: Vec<&DiskHandle> = alive.iter().collect();
         let recovered = match assembly.can_be_served() {
@@ -460,7 +475,7 @@ impl World {
         let id = self.next_id;
         let mut readings: Vec<&mut Reading> = Vec::new();
         for open in self.open.values_mut() {
-            if let Open::Read(reading, _) = open {
+            if let Open::Read { reading, .. } = open {
                 readings.push(reading);
             }
         }
@@ -492,10 +507,15 @@ impl World {
     fn read(&mut self, lba: u64, blocks: u64) -> Result<(), Failure> {
         self.expect_frames(blocks)?;
         let reading = self.oracle.begin_read(lba, blocks);
-        let id = self.open(Open::Read(reading, blocks));
+        let may_fail = self.may_fail(&reading);
+        let id = self.open(Open::Read { reading, blocks, may_fail });
         let blocks = u32::try_from(blocks).expect("small");
         self.submit(id, RequestOp::Read { lba: Lba(lba), blocks });
         Ok(())
+    }
+
+    fn may_fail(&self, reading: &Reading) -> bool {
+        reading.done().any(|(lba, done)| self.may_be_lost(lba, Some(done)))
     }
 
     /// Lets the engine do what it can at this moment.
@@ -585,9 +605,9 @@ impl World {
         let is_done = outcome == Outcome::Done;
         self.tally.requests_failed += u64::from(!is_done);
         match open {
-            Open::Read(reading, blocks) => {
+            Open::Read { reading, blocks, may_fail } => {
                 let lba = reading.first();
-                let may_fail = reading.done().any(|(lba, done)| self.may_be_lost(lba, Some(done)));
+                let may_fail = may_fail || self.may_fail(&reading);
                 if is_done {
                     self.tally.blocks_verified += blocks;
                     let is_volatile = self.plan.is_volatile;

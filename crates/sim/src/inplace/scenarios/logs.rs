@@ -130,6 +130,22 @@ fn in_doubt(step: u64) -> Vec<Act> {
     meeting().into_iter().chain(lost).chain(second).chain(heal).collect()
 }
 
+/// A header is cut off that is written over another one, which named rows in doubt.
+fn over_doubts(step: u64) -> Vec<Act> {
+    let lost = [events(8 + step % 12), Act::Die(1), Act::Crash];
+    let second = [write(24, 6), write(36, 6), write(30, 1), events(1 + step), Act::Crash, Act::ReadAll];
+    let heal = [Act::Stop, Act::ReadAll, write(0, 48), Act::Drain, Act::Add(1), Act::Rebuild, Act::Stop];
+    meeting().into_iter().chain(lost).chain(second).chain(heal).collect()
+}
+
+/// The same over one whose rows were answered, and have a witness.
+fn over_a_witness(step: u64) -> Vec<Act> {
+    let first = [write(0, 48), Act::Drain, write(step % 12, 1), write(24 + step % 12, 1)];
+    let lost = [events(1 + step % 10), Act::Die(1), Act::Crash, Act::ReadAll, Act::Drain];
+    let heal = [write(0, 48), Act::Drain, Act::Add(1), Act::Rebuild, Act::Stop];
+    first.into_iter().chain(lost).chain(heal).collect()
+}
+
 fn again(count: u64, acts: impl Fn(u64) -> Vec<Act>) -> Vec<Act> {
     (0..count).flat_map(acts).collect()
 }
@@ -151,7 +167,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
     vec![
         ("logs-of-writes-that-are-cut-off", on_disks(200_000, cut_off(&meeting(), 60))),
         ("logs-in-a-ring-that-is-full-soon", Run { plan: logged(528), acts: cut_off(&many, 60) }),
-        ("logs-without-a-ring", Run { plan: logged(144), acts: cut_off(&meeting(), 40) }),
+        ("logs-without-a-ring", Run { plan: logged(152), acts: cut_off(&meeting(), 40) }),
         (
             "logs-without-a-cache",
             Run { plan: Plan { is_volatile: false, ..logged(600) }, acts: cut_off(&meeting(), 60) },
@@ -166,6 +182,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
 fn of_members() -> Vec<(&'static str, Run)> {
     let on_disks = |latency: u64, acts: Vec<Act>| Run { plan: Plan { latency, ..logged(600) }, acts };
     let uncached = Plan { is_volatile: false, ..logged(280) };
+    let small = |latency: u64, acts: Vec<Act>| Run { plan: Plan { latency, ..logged(280) }, acts };
     let broken = Plan { is_volatile: false, latency: 160_000, ..logged(280) };
     let mirror = Plan { members: 2, latency: 320_000, ..logged(280) };
     vec![
@@ -177,6 +194,8 @@ fn of_members() -> Vec<(&'static str, Run)> {
         // What was read before a replay is through has to stay.
         ("logs-and-reads-before-the-replay-is-through", Run { plan: mirror, acts: again(60, read_early) }),
         ("logs-and-rows-in-doubt-over-a-second-crash", on_disks(50_000, again(12, in_doubt))),
+        ("logs-that-go-over-rows-in-doubt", small(50_000, again(60, over_doubts))),
+        ("logs-that-go-over-a-witness", small(100_000, again(60, over_a_witness))),
         ("logs-and-failures-that-nobody-recorded", on_disks(300_000, again(96, failing))),
         ("logs-and-failures-without-a-cache", Run { plan: uncached.clone(), acts: again(96, failing) }),
         ("logs-that-fail", Run { plan: uncached, acts: again(96, failing_log) }),

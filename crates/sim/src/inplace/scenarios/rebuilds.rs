@@ -68,6 +68,40 @@ fn of_one() -> Vec<(&'static str, Run)> {
                     .chain(end()),
             ),
         ),
+        // A read meets a row that is stuck, and is answered when a write has healed it: it may fail. As a seed drew it.
+        (
+            "a-read-fails-as-a-write-heals-its-row",
+            run(
+                Plan {
+                    seed: 883_006_210,
+                    layout: 4,
+                    members: 3,
+                    chunk: 8,
+                    stripes: 57,
+                    data_offset: 674,
+                    policy: Policy::Ppl(600),
+                    is_volatile: false,
+                    latency: 160_000,
+                    has_lists: false,
+                    cache_bytes: 0,
+                    ..plan()
+                },
+                [
+                    Act::Spoil { member: 1, row: 3 },
+                    Act::WriteFault(2),
+                    write(106, 5),
+                    write(98, 6),
+                    Act::Wait { nanos: 33_554_432, events: 12 },
+                    Act::Add(2),
+                    write(96, 15),
+                    Act::Rebuild,
+                    write(88, 1),
+                    Act::Write { lba: 0, blocks: 1, durable: true },
+                    Act::Read { lba: 4, blocks: 28 },
+                    write(1, 9),
+                ],
+            ),
+        ),
         // Of an array whose first resync did not end, parities that are new can be had, and data cannot.
         (
             "a-member-is-replaced-after-it-died-during-the-first-resync",
@@ -90,7 +124,20 @@ fn of_two() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([write(round, 3), Act::Rebuild, Act::Stop])
     };
+    let read_before = |round: u64| {
+        [Act::Fail(0), Act::Add(0), pause(60_000 + round * 30_000), Act::Fail(3), Act::Add(3)]
+            .into_iter()
+            .chain([Act::Rebuild, Act::Drain, Act::Stop])
+    };
     vec![
+        // Pieces of the second one were read for the first one's rebuild before it failed: its follower gets them.
+        (
+            "a-member-is-replaced-while-another-is-rebuilt-from-it",
+            run(
+                Plan { latency: 400_000, chunk: 8, stripes: 96, ..of_two_parities() },
+                std::iter::once(write(0, 90)).chain((0..40).flat_map(read_before)).chain([Act::ReadAll]),
+            ),
+        ),
         // md once lost the block that was recovered.
         (
             "writes-meet-the-rebuild-of-a-doubly-degraded-array",

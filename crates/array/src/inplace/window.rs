@@ -1,0 +1,260 @@
+//! Window: how long writes of a part of a strip wait for the rest of it.
+//!
+//! ```text
+//!   paper      not at all: what comes while the first reads are in flight joins, that is the window
+//!   md         always, until the rest has come, or too long
+//!   adaptive   where a stream of writes is about to fill the strip
+//! ```
+//! *One rule*: a row waits only for what can still come. That is so while a stream, of requests one behind the other, has its next place
+//! in the strip; while not everything that clients have open waits here, or they had more open at once lately; and as long as a
+//! read takes that the wait is to save, since the last request came. Rows that are whole go at once and read nothing. When
+//! clients cannot send more, the row that the stream would fill last goes, and makes room for those that fill the others.
+//!
+//! What waits has no round and no frames of one: it stays in the queue of its slot, jobs of whole rows in front. Jobs that share
+//! rows keep their order.
+
+use super::InPlace;
+use super::map::Strip;
+use super::row_set::RowSet;
+use super::table::{Job, Kind, Slot, Work};
+use base::pieces::PieceSet;
+use base::time::{Instant, Nanos};
+use std::collections::VecDeque;
+
+/// Longest time without a request for the strip: what a read of a flash drive takes. A longer wait costs more than it saves.
+const QUIET_MAX: Nanos = Nanos::from_micros(100);
+/// Longest time that anything is held, however busy its stream is.
+const HOLD_MAX: Nanos = Nanos::from_micros(2_000);
+/// Streams that are known: as many strips are held.
+const STREAMS_MAX: usize = 8;
+/// Requests one behind the other that are a stream; by chance there are not three in any load that is random.
+const STREAM_REQUESTS_MIN: u32 = 3;
+/// Requests after which the most that were open at once count from anew.
+const PEAK_REQUESTS: u32 = 256;
+
+/// Manner of waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing waits.
+    Paper,
+    /// All that is partial waits.
+    Md,
+    /// What a stream is about to fill waits.
+    #[default]
+    Adaptive,
+}
+
+/// Writes one behind the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Block that comes next.
+    next: u64,
+    requests: u32,
+    /// Number of its last write.
+    used: u64,
+}
+
+/// Slot whose jobs wait.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    slot: u32,
+    due: Instant,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Window {
+    manner: Manner,
+    streams: [Stream; STREAMS_MAX],
+    writes: u64,
+    held: Vec<Held>,
+    /// Slot of which one row has to go, for clients cannot send more.
+    pushed: Option<u32>,
+    /// Most requests that were open at once: of late, and before that.
+    peak: (usize, usize),
+    /// Requests until what is of late is of before.
+    peak_left: u32,
+    /// Jobs while they are sorted.
+    scratch: VecDeque<Job>,
+}
+
+impl Window {
+    /// A window of a manner.
+    #[must_use]
+    pub fn new(manner: Manner) -> Window {
+        Window { manner, ..Window::default() }
+    }
+
+    /// A write of so many blocks came, and so many requests are open.
+    pub fn note_write(&mut self, first: u64, blocks: u64, open: usize) {
+        if self.manner == Manner::Paper {
+            return;
+        }
+        self.note_open(open);
+        self.writes += 1;
+        let found = self.streams.iter().position(|stream| stream.requests > 0 && stream.next == first);
+        let oldest = || (0..STREAMS_MAX).min_by_key(|index| self.streams[*index].used).unwrap_or(0);
+        let index = found.unwrap_or_else(oldest);
+        let stream = &mut self.streams[index];
+        let requests = if found.is_some() { stream.requests.saturating_add(1) } else { 1 };
+        *stream = Stream { next: first + blocks, requests, used: self.writes };
+    }
+
+    fn note_open(&mut self, open: usize) {
+        if self.peak_left == 0 {
+            self.peak = (0, self.peak.0);
+            self.peak_left = PEAK_REQUESTS;
+        }
+        self.peak_left -= 1;
+        self.peak.0 = self.peak.0.max(open);
+    }
+
+    /// True when a stream goes on within these blocks.
+    fn expects(&self, blocks: &std::ops::Range<u64>) -> bool {
+        let is_stream = |stream: &&Stream| stream.requests >= STREAM_REQUESTS_MIN;
+        self.streams.iter().filter(is_stream).any(|stream| blocks.contains(&stream.next))
+    }
+
+    fn forget(&mut self, slot: u32) {
+        self.held.retain(|held| held.slot != slot);
+    }
+
+    /// Time at which something that waits has waited long enough.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.held.iter().map(|held| held.due).min()
+    }
+}
+
+/// Rows of a write.
+fn rows_of(job: &Job) -> RowSet {
+    match &job.work {
+        Work::Write { cells, .. } => cells.iter().map(|cell| cell.row).collect(),
+        Work::Zero | Work::Read(_) | Work::Resync | Work::Scrub | Work::Rebuild => RowSet::EMPTY,
+    }
+}
+
+/// Rows that the jobs of a queue write whole, without those that a job shares with a row that is not.
+fn whole_rows(waiting: &VecDeque<Job>, data: PieceSet) -> RowSet {
+    let mut written = [PieceSet::EMPTY; 128];
+    for job in waiting {
+        let Work::Write { cells, .. } = &job.work else { continue };
+        cells.iter().for_each(|cell| written[usize::from(cell.row)].insert(cell.piece));
+    }
+    let is_whole = |row: &u16| data.without(written[usize::from(*row)]).is_empty();
+    let mut whole: RowSet = (0..128).filter(is_whole).collect();
+    loop {
+        let before = whole;
+        for rows in waiting.iter().map(rows_of).filter(|rows| !rows.without(before).is_empty()) {
+            whole = whole.without(rows);
+        }
+        if whole == before {
+            return whole;
+        }
+    }
+}
+
+/// The last row of a queue, and all that its jobs share with it.
+fn last_rows(waiting: &VecDeque<Job>) -> RowSet {
+    let all = waiting.iter().map(rows_of).fold(RowSet::EMPTY, RowSet::or);
+    let mut rows: RowSet = all.iter().last().into_iter().collect();
+    loop {
+        let before = rows;
+        for shared in waiting.iter().map(rows_of).filter(|shared| !shared.and(before).is_empty()) {
+            rows = rows.or(shared);
+        }
+        if rows == before {
+            return rows;
+        }
+    }
+}
+
+impl InPlace {
+    /// True when the jobs of a slot without a round go on waiting. Else those that begin are in front, and `limit` is how many.
+    pub(super) fn holds(&mut self, now: Instant, number: u32) -> bool {
+        if self.window.manner == Manner::Paper {
+            return false;
+        }
+        let is_pushed = self.window.pushed.take_if(|pushed| *pushed == number).is_some();
+        self.window.forget(number);
+        let may_wait = !self.is_stopping && self.may_be_filled(number);
+        let slot = self.table.slot_mut(number);
+        let since = *slot.held_since.get_or_insert(now);
+        if !may_wait || slot.waiting.is_empty() || now >= since + HOLD_MAX {
+            return slot.release();
+        }
+        let whole = whole_rows(&slot.waiting, PieceSet::first(slot.order.code.data_count()));
+        let rows = if whole.is_empty() && is_pushed { last_rows(&slot.waiting) } else { whole };
+        let due = (now + QUIET_MAX).min(since + HOLD_MAX);
+        if rows.is_empty() {
+            let has_waited =
+                slot.quiet_until.is_some_and(|until| now >= until) && slot.seen == slot.waiting.len();
+            if has_waited {
+                return slot.release();
+            }
+            if slot.seen != slot.waiting.len() || slot.quiet_until.is_none() {
+                slot.seen = slot.waiting.len();
+                slot.quiet_until = Some(due);
+            }
+            let due = slot.quiet_until.unwrap_or(due);
+            self.window.held.push(Held { slot: number, due });
+            return true;
+        }
+        slot.quiet_until = None;
+        self.bring_forward(number, rows);
+        false
+    }
+
+    /// True when more may come for the strip of a slot, whose jobs are all writes.
+    fn may_be_filled(&self, number: u32) -> bool {
+        let Slot { strip: Strip(strip), waiting, .. } = self.table.slot(number);
+        let is_stripe = self.map.chunk_rows() == self.map.strip_rows();
+        let blocks = self.map.strip_blocks();
+        let is_expected = match self.window.manner {
+            Manner::Paper => false,
+            Manner::Md => true,
+            Manner::Adaptive => is_stripe && self.window.expects(&(strip * blocks..(strip + 1) * blocks)),
+        };
+        is_expected && waiting.iter().all(|job| job.work.kind() == Kind::Write)
+    }
+
+    /// Jobs of these rows come first, in their order.
+    fn bring_forward(&mut self, number: u32, rows: RowSet) {
+        let slot = self.table.slot_mut(number);
+        let scratch = &mut self.window.scratch;
+        let (mut limit, count) = (0, slot.waiting.len());
+        for _ in 0..count {
+            let job = slot.waiting.pop_front().expect("there are so many");
+            if rows_of(&job).and(rows).is_empty() {
+                scratch.push_back(job);
+            } else {
+                slot.waiting.push_back(job);
+                limit += 1;
+            }
+        }
+        slot.waiting.append(scratch);
+        slot.limit = limit;
+    }
+
+    /// Lets go what has waited long enough, or has nothing to wait for; true when there is something.
+    pub(super) fn advance_window(&mut self, now: Instant) -> bool {
+        if self.window.held.is_empty() {
+            return false;
+        }
+        let mut moves = false;
+        for Held { slot, .. } in self.window.held.iter().filter(|held| self.is_stopping || now >= held.due) {
+            self.table.run(*slot);
+            moves = true;
+        }
+        let open = self.requests.load().in_flight;
+        let waiting = |held: &Held| self.table.slot(held.slot).waiting.len();
+        let all: usize = self.window.held.iter().map(waiting).sum();
+        if !moves && all >= open && open >= self.window.peak.0.max(self.window.peak.1) {
+            let Held { slot, .. } = self.window.held[0];
+            self.window.pushed = Some(slot);
+            self.table.run(slot);
+            moves = true;
+        }
+        moves
+    }
+}
