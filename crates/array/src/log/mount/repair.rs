@@ -33,7 +33,9 @@ use zone::format::superblock::MemberState;
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
     let takes_writes = |member: usize| match &segment.zones[member] {
-        Some(zone) => zone.writable || zone.full && !was_taken(&segment.header, zone),
+        // Without areas that all drives have in common, nobody can tell what a write to one commits.
+        Some(zone) if zone.writable => !zone.has_area || zone.window.is_some(),
+        Some(zone) => zone.full && !was_taken(&segment.header, zone),
         None => session.record.members[member].state != MemberState::Active,
     };
     let can_complete = (0..segment.layout.members()).all(takes_writes);

@@ -115,8 +115,10 @@ pub struct FoundZone {
     pub full: bool,
     /// True when the zone accepts writes.
     pub writable: bool,
-    /// Window of the zone, if it has a random write area.
+    /// Window of the zone, if it has a random write area and all drives have areas that are alike.
     pub window: Option<Window>,
+    /// True when it has a random write area.
+    pub has_area: bool,
     /// True when its entries are those of its footer.
     pub has_footer: bool,
     /// Entries of the data region's blocks; `None` where a block says nothing whole. Empty until it is read.
@@ -448,9 +450,9 @@ fn found_zone(session: &Session, descriptor: &ZoneDescriptor, written: u32) -> O
     Some(FoundZone {
         written,
         full,
-        // Without areas that all drives have in common, nobody can tell what a write to one commits.
-        writable: writable && (!descriptor.has_area || window.is_some()),
+        writable,
         window,
+        has_area: descriptor.has_area,
         has_footer: false,
         entries: Vec::new(),
         hints: BTreeMap::new(),
