@@ -194,12 +194,12 @@ pub enum Step {
     WriteFault { member: usize, at: At },
     /// A zone takes no more writes, or nothing at all.
     Zone { member: usize, offline: bool, seed: u64 },
+    /// The next zone that is reset holds fewer blocks than before.
+    Shrink { member: usize, blocks: u32 },
     /// A drive finishes a zone with a random write area by itself.
     AreaTake { member: usize, seed: u64 },
     /// What a drive held in windows is gone, power off.
     AreaDrop { member: usize },
-    /// The next zone that is reset holds fewer blocks than before.
-    Shrink { member: usize, blocks: u32 },
 }
 
 impl Step {
