@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use report::Report;
 use sim::campaign::Totals;
-use sim::{Keep, Outcome, SEED_MAX, Scenario, run as simulate};
+use sim::{AREA_SEEDS, Keep, Outcome, SEED_MAX, Scenario, run as simulate};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -57,6 +57,9 @@ pub struct Sim {
     /// Run conventional drives; scenarios are their own, by name
     #[arg(long, conflicts_with_all = ["trace", "output", "inplace", "cache"])]
     pub conventional: bool,
+    /// Draw plans whose drives have random write areas: seeds from 2^40 on
+    #[arg(long, conflicts_with_all = ["scenario", "inplace", "cache", "conventional"])]
+    pub areas: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -74,6 +77,16 @@ fn parse_seed(text: &str) -> Result<u64, String> {
 fn parse_jobs(text: &str) -> Result<usize, String> {
     let jobs = text.parse().ok().filter(|jobs| (1..=1024).contains(jobs));
     jobs.ok_or_else(|| format!("`{text}` is not a number of threads: use 1 to 1024"))
+}
+
+impl Sim {
+    /// Returns the seed that was asked for, with areas if those were.
+    fn first_seed(&self) -> Option<u64> {
+        match (self.areas, self.seed) {
+            (true, seed) => Some(seed.unwrap_or(0) | AREA_SEEDS),
+            (false, seed) => seed,
+        }
+    }
 }
 
 /// Origin of a run.
@@ -121,9 +134,13 @@ pub fn run(options: &Sim) -> Result<ExitCode> {
         };
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
-    let origin = match (&options.scenario, options.seed) {
+    let origin = match (&options.scenario, options.first_seed()) {
         (Some(path), _) => Some(Origin::Scenario(path.clone())),
-        (None, Some(seed)) if options.runs.is_none() && options.seconds.is_none() => Some(Origin::Seed(seed)),
+        (None, Some(seed))
+            if options.seed.is_some() && options.runs.is_none() && options.seconds.is_none() =>
+        {
+            Some(Origin::Seed(seed))
+        }
         _ => None,
     };
     let failed = match origin {
@@ -176,7 +193,7 @@ fn report_of(origin: &Origin, outcome: &Outcome, took: Duration) -> Report {
 
 fn settings_of(options: &Sim) -> Result<many::Settings> {
     Ok(many::Settings {
-        first: options.seed.unwrap_or(0),
+        first: options.first_seed().unwrap_or(0),
         runs: options.runs,
         seconds: if options.runs.is_some() { None } else { Some(options.seconds.unwrap_or(SECONDS_DEFAULT)) },
         jobs: options.jobs.map_or_else(many::cores, Ok)?,

@@ -4,6 +4,7 @@
 use base::units::ZoneIndex;
 use fuzz::{assert_same_fields, block, offset_of, resealed, seed, trimmed};
 use libfuzzer_sys::fuzz_target;
+use zone::format::HEADER_BLOCKS;
 use zone::format::header::{Blank, FIELDS, SegmentHeader, Stream, WriteMode};
 use zone::stripe::table::{Packing, StripeTable};
 use zone::stripe::{Layout, LayoutSizes, Level};
@@ -20,6 +21,7 @@ fn seeds() {
         level: 5,
         mode: WriteMode::Append,
         stream: Stream::Small,
+        header_blocks: 1,
         chunk_blocks: 1,
         group_stripes: 256,
         stripes: 900,
@@ -35,7 +37,7 @@ fn use_layout(header: &SegmentHeader) -> Option<()> {
     let level = Level::from_code(header.level)?;
     let code = level.erasure_code(header.zones.len())?;
     let chunk_blocks = header.chunk_blocks.clamp(1, 16);
-    let sizes = LayoutSizes { chunk_blocks, group_stripes: header.group_stripes, capacity_blocks: 500 };
+    let sizes = LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks, group_stripes: header.group_stripes, capacity_blocks: 500 };
     let layout = Layout::fit(code, level, &sizes)?;
     assert!((0..layout.groups()).map(|group| layout.group_len(group)).sum::<u32>() == layout.stripes);
     let mut table = StripeTable::new(&layout, Packing::default());

@@ -10,6 +10,8 @@ const RUNS: u64 = 100_000;
 const RUNS_SHORT: u64 = 2_000;
 /// One run of each other world for so many of the log engine.
 const RUNS_PER_OTHER: u64 = 2;
+/// One run of the log engine with random write areas for so many without.
+const RUNS_PER_AREAS: u64 = 4;
 /// Runs whose event logs must be the same in every build.
 const RUNS_COMPARED: u64 = 40;
 /// Distance between the first seeds of two days.
@@ -44,7 +46,9 @@ fn simulate(runs: u64) -> Result<()> {
         &seed.to_string(),
     ]))?;
     let other = runs.div_ceil(RUNS_PER_OTHER);
-    for (world, runs) in [("--inplace", other), ("--conventional", other), ("--cache", other)] {
+    let areas = runs.div_ceil(RUNS_PER_AREAS);
+    let others = [("--areas", areas), ("--inplace", other), ("--conventional", other), ("--cache", other)];
+    for (world, runs) in others {
         let (runs, seed) = (runs.to_string(), seed.to_string());
         run_program(zoneweave("release").args(["sim", world, "--runs", &runs, "--seed", &seed]))?;
     }

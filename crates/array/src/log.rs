@@ -25,6 +25,7 @@ mod counters;
 mod dropped_tables;
 mod flush;
 mod gc;
+mod headers;
 mod in_flight;
 mod index;
 mod load;
@@ -58,6 +59,7 @@ mod table_load;
 mod token;
 mod trim;
 pub mod volume;
+mod window;
 mod write;
 mod writer;
 

@@ -4,6 +4,7 @@ use base::erasure::{ErasureCode, PIECES_MAX};
 use base::units::Lba;
 use std::fmt;
 use zone::device::Geometry;
+use zone::format::HEADER_BLOCKS;
 use zone::stripe::{Layout, Level};
 
 /// Zones at the end of each drive that hold the log: one is written, one is being replaced, and one is empty so
@@ -205,8 +206,14 @@ impl RaiznConfig {
     pub fn map(&self) -> Map {
         let code = ErasureCode::new(self.members - 1, 1).expect("validated: 2 to 32 members");
         let stripes = self.geometry.zone_capacity_blocks / self.chunk_blocks;
-        let layout =
-            Layout { code, level: Level::Raid5, chunk_blocks: self.chunk_blocks, group_stripes: 1, stripes };
+        let layout = Layout {
+            code,
+            level: Level::Raid5,
+            header_blocks: HEADER_BLOCKS,
+            chunk_blocks: self.chunk_blocks,
+            group_stripes: 1,
+            stripes,
+        };
         Map { layout }
     }
 }

@@ -136,7 +136,7 @@ impl EmulatedDrive {
     }
 
     /// A drive in this process's memory that keeps as little as it can, with some zones full from the start: for arrays
-    /// larger than memory. Its zones have no random write areas.
+    /// larger than memory.
     ///
     /// # Errors
     /// When the geometry is impossible.
@@ -145,7 +145,6 @@ impl EmulatedDrive {
         uuid: [u8; 16],
         full: Box<dyn FullZones>,
     ) -> Result<EmulatedDrive, DriveError> {
-        let geometry = Geometry { areas: None, ..geometry };
         check_geometry(&geometry).map_err(|error| DriveError::new(heap_path(), error.into()))?;
         let media = SparseMedia::new(geometry.zones, full);
         let zones = (0..geometry.zones).map(|zone| match media.is_computed(ZoneIndex(zone)) {

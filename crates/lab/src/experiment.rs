@@ -8,6 +8,7 @@
 //! run is a function of code, cell, seed and scale, and two runs print the same bytes. docs/experiments.md says what is
 //! scaled down and why it does not matter.
 
+mod area;
 mod beyond;
 pub mod clients;
 pub mod contest;
@@ -168,6 +169,9 @@ pub const ALL: &[Experiment] = &[
     straid::fig21::EXPERIMENT,
 ];
 
+/// Experiments in virtual time that are not among `all`: they are asked for by name.
+pub const BY_NAME: &[Experiment] = &[area::EXPERIMENT];
+
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
 /// need [`Host`].
 pub const WALL_CLOCK: &[Experiment] = &[search::EXPERIMENT, exp11::EXPERIMENT, exp12::EXPERIMENT];
@@ -177,13 +181,13 @@ const ZONE_BLOCKS_MIN: u32 = 256;
 /// Sizes of requests and chunks that the paper compares.
 const SIZES_KIB: [u32; 3] = [4, 8, 16];
 
-/// The experiments of these names, in the order of the paper; `all` are all in virtual time.
+/// The experiments of these names, in the order of the paper; `all` are those of [`ALL`].
 ///
 /// # Errors
 /// When there is none of a name, with those there are.
 pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
     let is_asked_for = |experiment: &&Experiment| names.iter().any(|name| name == experiment.id);
-    let every = || ALL.iter().chain(WALL_CLOCK);
+    let every = || ALL.iter().chain(BY_NAME).chain(WALL_CLOCK);
     for name in names.iter().filter(|name| *name != "all") {
         if !every().any(|experiment| experiment.id == name) {
             let known: Vec<&str> = every().map(|experiment| experiment.id).collect();
@@ -192,7 +196,8 @@ pub fn named(names: &[String]) -> Result<Vec<Experiment>> {
     }
     let takes_all = names.iter().any(|name| name == "all");
     let in_virtual_time = ALL.iter().filter(|experiment| takes_all || is_asked_for(experiment));
-    Ok(in_virtual_time.chain(WALL_CLOCK.iter().filter(is_asked_for)).copied().collect())
+    let others = BY_NAME.iter().chain(WALL_CLOCK).filter(is_asked_for);
+    Ok(in_virtual_time.chain(others).copied().collect())
 }
 
 impl Experiment {

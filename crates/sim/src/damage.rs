@@ -69,6 +69,11 @@ impl Drive {
                 trace.remark(|| format!("it is zone {zone}"));
                 if offline { "zone offline" } else { "zone read-only" }
             }
+            Step::AreaTake { seed, .. } => {
+                let zone = self.take_area(seed);
+                trace.remark(|| format!("it is zone {zone:?}"));
+                "zone taken by its drive"
+            }
             Step::Shrink { blocks, .. } => {
                 self.faults.shrink_next = blocks;
                 "zone shrinks"
@@ -115,6 +120,27 @@ impl Drive {
         let state = if offline { ZoneState::Offline } else { ZoneState::ReadOnly };
         self.media_mut().fail_zone(zone, state);
         zone
+    }
+
+    /// Finishes a zone with a random write area, if there is one.
+    fn take_area(&mut self, seed: u64) -> Option<ZoneIndex> {
+        let zones: Vec<ZoneIndex> = self.zones_with_area();
+        let zone = *zones.get(Random::from_seed(seed).index(zones.len().max(1)))?;
+        self.finish_by_itself(zone);
+        Some(zone)
+    }
+
+    /// Loses what windows hold; committed blocks stay.
+    pub fn drop_windows(&mut self) {
+        for zone in self.zones_with_area() {
+            let write_pointer = self.media().zone(zone).write_pointer;
+            self.media_mut().set_window(zone, write_pointer, &[]).expect("media in memory take everything");
+        }
+    }
+
+    fn zones_with_area(&self) -> Vec<ZoneIndex> {
+        let zones = SUPERBLOCK_ZONES..self.media().geometry().zones;
+        zones.map(ZoneIndex).filter(|zone| self.media().has_area(*zone)).collect()
     }
 
     /// The blocks that damage hits: written ones in its scope.

@@ -170,7 +170,9 @@ impl Drive {
             volatile_cache: plan.volatile_cache,
             is_of_baseline: plan.raizn.is_some(),
         };
-        Drive::with_manner(&manner, geometry, uuid, member)
+        let mut drive = Drive::with_manner(&manner, plan.geometry_of(geometry, member), uuid, member);
+        drive.area_fate = plan.area_fate(member);
+        drive
     }
 
     /// A new drive that behaves in a manner, empty.
@@ -253,7 +255,7 @@ impl Drive {
         }
         if !self.flushed.is_empty() {
             self.flushed = self.ends();
-            self.history = History::default();
+            self.history = History::survived(&self.media);
         }
     }
 
@@ -290,6 +292,11 @@ impl Drive {
         if let Pace::Model(model) = &mut self.pace {
             self.media.teach(model);
         }
+    }
+
+    /// The drive finishes a zone, whoever writes to it.
+    pub fn finish_by_itself(&mut self, zone: ZoneIndex) {
+        self.run(Command { token: Token(0), zone, op: Op::Finish });
     }
 
     /// Takes a command.
@@ -634,8 +641,9 @@ impl Drive {
         let zone = command.zone.index();
         match &command.op {
             Op::Read { .. } | Op::Report { .. } | Op::Open | Op::Close | Op::SelfTest { .. } => Kind::Read,
-            Op::OpenWithArea => Kind::Read,
-            Op::Finish | Op::Commit { .. } => Kind::Finish,
+            Op::OpenWithArea => Kind::Area,
+            Op::Commit { .. } => Kind::Commit,
+            Op::Finish => Kind::Finish,
             Op::Reset => Kind::Reset,
             Op::Flush => Kind::Flush,
             Op::Write { .. } if self.is_of_baseline => Kind::Chunk,
@@ -768,7 +776,7 @@ impl Drive {
         if !self.flushed.is_empty() {
             // What survived a power failure survives the next one.
             self.flushed = self.ends();
-            self.history = History::default();
+            self.history = History::survived(&self.media);
         }
         let geometry = *self.media.geometry();
         let placeholder = EmulatedDrive::on_heap(geometry, [0; 16]).expect("a geometry that works");

@@ -45,7 +45,7 @@ mod tally;
 mod trace;
 mod world;
 
-pub use plan::{Baseline, Latency, Plan, Tearing};
+pub use plan::{AREA_SEEDS, Baseline, Latency, Plan, Tearing};
 pub use run::{Outcome, SEED_MAX, Scenario, ScenarioError, catch_panics, run};
 pub use step::{Damage, Scope, Step, StepError};
 pub use tally::{Failure, Tally};

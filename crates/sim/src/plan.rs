@@ -3,6 +3,8 @@
 //! Every run draws its own shape (swarm testing; Groce et al., ISSTA 2012): most features are off in
 //! most runs, so that those that are on meet often.
 
+mod areas;
+
 use crate::engine::Array;
 use array::log::config::{AppendUse, ArrayConfig, CheckpointEvery, OpenSegments, SummaryEvery, Tuning};
 use array::log::policy::adaptive::Policy;
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use zone::device::Geometry;
 use zone::stripe::Level;
 use zone::stripe::table::Packing;
+
+pub use areas::{AREA_SEEDS, DriveAreas};
 
 /// Count of seeds of which one is a run of the baseline.
 const BASELINE_ONE_IN: u64 = 8;
@@ -158,6 +162,9 @@ pub struct Plan {
     /// All of the index is in memory without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_loading: Option<OffLoading>,
+    /// Random write areas of drives; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub areas: Option<DriveAreas>,
     /// Timing of commands.
     pub latency: Latency,
 }
@@ -185,7 +192,7 @@ impl Plan {
     pub fn draw(seed: u64) -> Plan {
         // A stream of its own: the plans of other seeds are what they were before there was a baseline.
         let random = &mut Random::from_seed(seed ^ 0x7261_697a);
-        if random.chance(1, BASELINE_ONE_IN) {
+        if seed < AREA_SEEDS && random.chance(1, BASELINE_ONE_IN) {
             return Plan::draw_baseline(random, seed);
         }
         let random = &mut Random::from_seed(seed ^ 0x7061_6e6c);
@@ -197,7 +204,7 @@ impl Plan {
                 let stripe_tables_bytes = Plan::draw_stripe_tables(seed);
                 let plan = Plan { checkpoint_blocks, summary_rows, stripe_tables_bytes, ..plan };
                 let plan = plan.or_hybrid().or_adaptive().or_off_loading().or_two_gc_streams();
-                return plan.or_rebuild_by_load();
+                return plan.or_rebuild_by_load().or_areas();
             }
         }
     }
@@ -360,6 +367,7 @@ impl Plan {
             stripe_tables_bytes: None,
             rebuild_kib_per_second: pick(random, &[0, 0, 0, 300, 20_000]),
             rebuild_by_load: false,
+            areas: None,
             latency,
         }
     }
@@ -394,7 +402,15 @@ impl Plan {
             append_blocks_max: self.append_blocks,
             transfer_blocks_max: self.transfer_blocks,
             volatile_cache: self.volatile_cache,
-            areas: None,
+            areas: self.areas_of(usize::MAX),
+        }
+    }
+
+    fn open_segments(&self) -> OpenSegments {
+        let open = self.hybrid.map_or_else(OpenSegments::default, Hybrid::open);
+        match self.areas {
+            Some(_) => OpenSegments { append: AppendUse::Areas, ..open },
+            None => open,
         }
     }
 
@@ -406,10 +422,14 @@ impl Plan {
             members: self.members,
             chunk_blocks: self.chunk_blocks,
             group_stripes: self.group_stripes,
-            open: self.hybrid.map_or_else(OpenSegments::default, Hybrid::open),
+            open: self.open_segments(),
             volume_blocks: 1,
             geometry: self.geometry(),
         };
+        let areas = self.areas.as_ref();
+        if areas.is_some_and(|areas| !areas.are_possible(self.zone_capacity_blocks, self.open_zones)) {
+            return None;
+        }
         config.validate().ok()?;
         config.volume_blocks = (config.volume_blocks_max() * self.fill_percent / 100).max(1);
         config.validate().ok()?;

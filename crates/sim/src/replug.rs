@@ -38,6 +38,11 @@ impl Bays {
                 self.spoilt.remove(&member);
                 service.ledger.blame(member, "drive comes back empty");
             }
+            Step::AreaDrop { member } if member < members => {
+                service.ledger.blame(member, "windows gone");
+                self.spoilt.insert(member);
+                service.rack.lock().drives[self.drive_of[member]].drop_windows();
+            }
             Step::Rollback { member, .. } if member < members => self.go_back(member, service),
             Step::Foreign { member } if member < members && self.foreign.is_empty() => {
                 self.foreign_at(member, service)

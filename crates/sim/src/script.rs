@@ -57,6 +57,8 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Shrink { .. }
             | Step::Rollback { .. }
             | Step::ReAdd { .. }
+            | Step::AreaTake { .. }
+            | Step::AreaDrop { .. }
             | Step::ScrubStop
             | Step::Restart
             | Step::Rates { .. }
@@ -99,6 +101,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.roll_back();
     author.re_add();
     author.operate();
+    author.take_areas();
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
         "members of the array"
@@ -221,7 +224,14 @@ impl Author<'_> {
     fn at_kind(&mut self, kind: Kind) -> At {
         let most = match kind {
             Kind::Any | Kind::Read | Kind::Chunk | Kind::Move | Kind::Log => 60,
-            Kind::Header | Kind::Footer | Kind::Finish | Kind::Reset | Kind::Superblock | Kind::Flush => 6,
+            Kind::Area
+            | Kind::Commit
+            | Kind::Header
+            | Kind::Footer
+            | Kind::Finish
+            | Kind::Reset
+            | Kind::Superblock
+            | Kind::Flush => 6,
         };
         At { kind, skip: u32::try_from(self.random.below(most)).expect("a small number") }
     }
@@ -344,6 +354,35 @@ impl Author<'_> {
                 };
                 let fails = [Step::Idle, Step::Fail { member: other }, Step::Verify, Step::Idle];
                 self.steps.extend(fails.into_iter().chain([back, Step::Idle]));
+            }
+        }
+    }
+
+    /// The power fails as zones are opened with areas or committed, and windows of culprits are lost or taken. Drawn from a
+    /// stream of its own, where drives have areas.
+    fn take_areas(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x7461_6b65);
+        if self.plan.areas.is_none() || self.theme == Theme::Calm {
+            return;
+        }
+        let breaks = self.theme != Theme::Power && self.code.tolerance() > 0 && random.chance(1, 2);
+        for step in std::mem::take(&mut self.steps) {
+            let is_mount = matches!(step, Step::Mount { .. }) && !self.steps.is_empty();
+            if is_mount && breaks && random.chance(1, 4) {
+                self.steps.push(Step::AreaDrop { member: pick(&mut random, &self.culprits) });
+            }
+            let step = match step {
+                Step::Crash { at: Some(_) } if random.chance(1, 5) => {
+                    let kind = pick(&mut random, &[Kind::Area, Kind::Commit, Kind::Commit]);
+                    let skip = u32::try_from(random.below(12)).expect("a small number");
+                    Step::Crash { at: Some(At { kind, skip }) }
+                }
+                step => step,
+            };
+            self.steps.push(step);
+            if breaks && random.chance(1, 100) {
+                let member = pick(&mut random, &self.culprits);
+                self.steps.push(Step::AreaTake { member, seed: random.bits() >> 32 });
             }
         }
     }

@@ -17,6 +17,7 @@
 //!   misread 1 3   stale 1 3              the next reads return another block; what was there before a reset
 //!   miswrite 1 [at chunk+4]              a write lands in another place
 //!   write-fault 1 [at chunk+4]           a write is refused
+//!   area take 1 77   area drop 1         a drive finishes a zone by itself; its windows are gone after the power failed
 //!   zone 1 read-only 77   zone 1 offline 77   shrink 1 4        a zone fails; loses 4 blocks when reset
 //! ```
 
@@ -49,10 +50,14 @@ pub enum Kind {
     Flush,
     /// Parity, or another record but a superblock, is appended to a log of the baseline; entries go to a journal of a cache.
     Log,
+    /// A zone is opened with a random write area.
+    Area,
+    /// A window is committed.
+    Commit,
 }
 
 /// All kinds, with their names.
-pub const KINDS: [(Kind, &str); 11] = [
+pub const KINDS: [(Kind, &str); 13] = [
     (Kind::Any, "any"),
     (Kind::Read, "read"),
     (Kind::Chunk, "chunk"),
@@ -64,6 +69,8 @@ pub const KINDS: [(Kind, &str); 11] = [
     (Kind::Reset, "reset"),
     (Kind::Flush, "flush"),
     (Kind::Log, "log"),
+    (Kind::Area, "area"),
+    (Kind::Commit, "commit"),
 ];
 
 /// The moment just before a command takes effect: `skip` others of its kind go before.
@@ -189,6 +196,10 @@ pub enum Step {
     Zone { member: usize, offline: bool, seed: u64 },
     /// The next zone that is reset holds fewer blocks than before.
     Shrink { member: usize, blocks: u32 },
+    /// A drive finishes a zone with a random write area by itself.
+    AreaTake { member: usize, seed: u64 },
+    /// What a drive held in windows is gone, power off.
+    AreaDrop { member: usize },
 }
 
 impl Step {
@@ -203,6 +214,8 @@ impl Step {
                 | Step::Miswrite { .. }
                 | Step::Zone { .. }
                 | Step::Shrink { .. }
+                | Step::AreaTake { .. }
+                | Step::AreaDrop { .. }
         )
     }
 
@@ -220,6 +233,8 @@ impl Step {
             | Step::Miswrite { member, .. }
             | Step::WriteFault { member, .. }
             | Step::Zone { member, .. }
+            | Step::AreaTake { member, .. }
+            | Step::AreaDrop { member }
             | Step::Shrink { member, .. } => Some(member),
             _ => None,
         }
@@ -292,6 +307,8 @@ impl fmt::Display for Step {
             Step::Zone { member, offline, seed } => {
                 write!(f, "zone {member} {} {seed}", if *offline { "offline" } else { "read-only" })
             }
+            Step::AreaTake { member, seed } => write!(f, "area take {member} {seed}"),
+            Step::AreaDrop { member } => write!(f, "area drop {member}"),
             Step::Shrink { member, blocks } => write!(f, "shrink {member} {blocks}"),
         }
     }
@@ -422,6 +439,11 @@ impl Words<'_> {
                 let offline = self.name(&[(true, "offline"), (false, "read-only")])?;
                 Step::Zone { member, offline, seed: self.number()? }
             }
+            "area" => match self.0.next()? {
+                "take" => Step::AreaTake { member: self.number()?, seed: self.number()? },
+                "drop" => Step::AreaDrop { member: self.number()? },
+                _ => return None,
+            },
             "shrink" => Step::Shrink { member: self.number()?, blocks: self.number()? },
             _ => return None,
         })
@@ -461,6 +483,9 @@ mod tests {
             "lose 1",
             "away 1",
             "back 1",
+            "area take 1 77",
+            "area drop 1",
+            "crash at commit+2",
             "blank 1",
             "foreign 1",
             "exchange 0 2",

@@ -103,6 +103,7 @@ impl World {
             | Step::Blank { .. }
             | Step::Foreign { .. }
             | Step::Exchange { .. }
+            | Step::AreaDrop { .. }
             | Step::Rollback { .. } => {
                 self.power_off();
                 self.bays.replug(step, &mut self.service);
@@ -117,6 +118,7 @@ impl World {
             | Step::Miswrite { .. }
             | Step::WriteFault { .. }
             | Step::Zone { .. }
+            | Step::AreaTake { .. }
             | Step::Shrink { .. } => self.break_something(step)?,
             // Until the power is back, clients have nobody to talk to.
             _ if self.service.is_dark() => {}

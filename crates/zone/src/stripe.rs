@@ -4,6 +4,7 @@
 //!   zone | header | slot 0 | slot 1 | ... | slot S-1 | footer |
 //!                 '------ group 0 ------' '-- group 1 --' ...       C blocks per slot
 //! ```
+//! The header of a segment in area mode is a granule of its windows, so that data begin behind it.
 //! A stripe has one chunk in one slot of each zone of its segment, always within its group's
 //! range. Under Zone Write the slot is the stripe's own number; under Zone Append it is wherever
 //! the drive put it, and a [`table::StripeTable`] remembers.
@@ -12,7 +13,6 @@
 
 pub mod table;
 
-use crate::format::HEADER_BLOCKS;
 use crate::format::footer::ENTRIES_PER_BLOCK;
 use base::erasure::ErasureCode;
 use std::fmt;
@@ -118,6 +118,8 @@ pub struct Layout {
     pub code: ErasureCode,
     /// RAID level, which says how parity rotates.
     pub level: Level,
+    /// Blocks before the data region: the header, and what completes its granule in area mode.
+    pub header_blocks: u32,
     /// C, blocks of a chunk.
     pub chunk_blocks: u32,
     /// G, stripes of a group.
@@ -130,10 +132,11 @@ impl Layout {
     /// The layout that fills zones of `capacity_blocks`; `None` when not even one stripe fits.
     #[must_use]
     pub fn fit(code: ErasureCode, level: Level, sizes: &LayoutSizes) -> Option<Layout> {
-        let LayoutSizes { chunk_blocks, group_stripes, capacity_blocks } = *sizes;
+        let LayoutSizes { header_blocks, chunk_blocks, group_stripes, capacity_blocks } = *sizes;
+        assert!(header_blocks > 0);
         assert!(chunk_blocks > 0);
         assert!(group_stripes > 0);
-        let room = capacity_blocks.checked_sub(HEADER_BLOCKS)?;
+        let room = capacity_blocks.checked_sub(header_blocks)?;
         // d blocks of data need ceil(d / 204) of footer: start from an upper bound and step down.
         let mut stripes = room / chunk_blocks;
         while stripes > 0
@@ -141,7 +144,7 @@ impl Layout {
         {
             stripes -= 1;
         }
-        (stripes > 0).then_some(Layout { code, level, chunk_blocks, group_stripes, stripes })
+        (stripes > 0).then_some(Layout { code, level, header_blocks, chunk_blocks, group_stripes, stripes })
     }
 
     /// Members of a stripe, k+m.
@@ -208,14 +211,20 @@ impl Layout {
     /// First block of a slot within its zone.
     #[must_use]
     pub fn slot_offset(&self, slot: u32) -> u32 {
-        HEADER_BLOCKS + slot * self.chunk_blocks
+        self.header_blocks + slot * self.chunk_blocks
+    }
+
+    /// Blocks of a slot within its zone.
+    #[must_use]
+    pub fn slot_range(&self, slot: u32) -> std::ops::Range<u32> {
+        self.slot_offset(slot)..self.slot_offset(slot + 1)
     }
 
     /// Slot that holds the block at `offset` of its zone, and the row within the chunk. `None`
     /// outside the data region.
     #[must_use]
     pub fn slot_at(&self, offset: u32) -> Option<(u32, u32)> {
-        let block = offset.checked_sub(HEADER_BLOCKS)?;
+        let block = offset.checked_sub(self.header_blocks)?;
         let slot = block / self.chunk_blocks;
         (slot < self.stripes).then_some((slot, block % self.chunk_blocks))
     }
@@ -229,13 +238,19 @@ impl Layout {
     /// First block of the footer.
     #[must_use]
     pub fn footer_offset(&self) -> u32 {
-        HEADER_BLOCKS + self.region_blocks()
+        self.header_blocks + self.region_blocks()
     }
 
     /// Blocks of the footer.
     #[must_use]
     pub fn footer_blocks(&self) -> u32 {
         self.region_blocks().div_ceil(ENTRIES_PER_BLOCK)
+    }
+
+    /// First block behind the footer.
+    #[must_use]
+    pub fn footer_end(&self) -> u32 {
+        self.footer_offset() + self.footer_blocks()
     }
 
     /// Blocks of the data region that a block of the footer describes.
@@ -261,6 +276,8 @@ impl Layout {
 /// The sizes a layout is fitted to.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutSizes {
+    /// Blocks before the data region.
+    pub header_blocks: u32,
     /// C.
     pub chunk_blocks: u32,
     /// G.

@@ -70,7 +70,7 @@ impl Asked<'_> {
         if place.role == Role::Filler {
             return Some(Entry::VOID);
         }
-        let static_place = self.mode == WriteMode::Append || place.stripe == slot;
+        let static_place = !self.mode.has_static_slots() || place.stripe == slot;
         let belongs = place.stripe < self.layout.stripes
             && static_place
             && self.layout.group_of(place.stripe) == group

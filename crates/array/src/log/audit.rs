@@ -3,7 +3,7 @@
 use crate::log::Shard;
 use crate::log::core::Core;
 use crate::log::requests::Work;
-use crate::log::segment::SegmentState;
+use crate::log::segment::{Segment, SegmentState};
 use crate::log::stripe::Stripes;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -62,6 +62,17 @@ impl Stripes {
     }
 }
 
+impl Segment {
+    /// True when a zone of the segment at rest has a random write area if the engine says so, and only then.
+    fn has_its_area(&self, drive: usize, zone: &Zone) -> bool {
+        let writer = self.writer.as_ref().filter(|_| self.state == SegmentState::Open);
+        match writer.map(|writer| &writer.zones[drive]) {
+            Some(progress) if zone.state.is_active() => progress.window.is_some() == zone.area.is_some(),
+            _ => zone.area.is_none(),
+        }
+    }
+}
+
 impl Core {
     /// The first zone of a drive at rest that is not what the engine takes it for, in words. Zones that
     /// belong to no segment and are not free are among them: media that failed leave such.
@@ -77,6 +88,10 @@ impl Core {
                 None => Some(format!("zone {index} ({state:?}) is neither free nor part of a segment")),
                 // A rebuild will write it.
                 Some(segment) if segment.lacks_zone(drive.index()) => None,
+                Some(segment) if !segment.has_its_area(drive.index(), zone) => Some(format!(
+                    "zone {index} of segment {}, {:?}, has area {:?}",
+                    segment.id, segment.state, zone.area
+                )),
                 Some(segment) => {
                     let fits = match segment.state {
                         SegmentState::Sealed => state == ZoneState::Full,

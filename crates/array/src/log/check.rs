@@ -11,7 +11,7 @@ use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{Command, Op, Status, Token};
+use zone::device::{Command, Op, Status, Token, ZoneDescriptor};
 use zone::drives::{DriveCommand, DriveSet};
 use zone::format::oob::{self, Bound, Kind, Protected, block_is_whole};
 
@@ -128,8 +128,10 @@ struct Check<'a> {
     shard: &'a Shard,
     drives: &'a mut DriveSet,
     now: Instant,
-    /// Blocks of each zone that are written, by member.
+    /// Blocks of each zone that are written, by member; those of windows may be.
     written: Vec<Vec<u32>>,
+    /// Blocks of each zone that are committed, by member: those that are written, but in zones with random write areas.
+    committed: Vec<Vec<u32>>,
     /// Blocks found to be the newest copy of what the index says.
     entries_matched: u64,
     report: CheckReport,
@@ -143,8 +145,15 @@ pub fn check(
     now: Instant,
     mut progress: impl FnMut(u64),
 ) -> CheckReport {
-    let mut check =
-        Check { shard, drives, now, written: Vec::new(), entries_matched: 0, report: CheckReport::default() };
+    let mut check = Check {
+        shard,
+        drives,
+        now,
+        written: Vec::new(),
+        committed: Vec::new(),
+        entries_matched: 0,
+        report: CheckReport::default(),
+    };
     check.report.stripes_to_complete = mount.stripes_completed;
     for drive in 0..shard.core.config.members {
         check.read_write_pointers(drive);
@@ -186,8 +195,15 @@ impl Check<'_> {
         let capacity = config.geometry.zone_capacity_blocks;
         let count = config.geometry.zones;
         let completion = self.execute(drive, ZoneIndex(0), Op::Report { count });
-        let written = completion.report.iter().map(|zone| zone.write_pointer.min(capacity)).collect();
-        self.written.push(written);
+        let window = self.drives.geometry(DriveIndex::at(drive)).and_then(|geometry| geometry.areas);
+        let window_blocks = window.map_or(0, |areas| areas.window_blocks);
+        let committed = |zone: &ZoneDescriptor| zone.write_pointer.min(capacity);
+        let written = |zone: &ZoneDescriptor| {
+            let beyond = if zone.has_area { window_blocks } else { 0 };
+            committed(zone).saturating_add(beyond).min(capacity)
+        };
+        self.written.push(completion.report.iter().map(written).collect());
+        self.committed.push(completion.report.iter().map(committed).collect());
     }
 
     fn execute(&mut self, drive: usize, zone: ZoneIndex, op: Op) -> zone::device::Completion {
@@ -224,6 +240,11 @@ impl Check<'_> {
                 pieces.push(None);
                 continue;
             }
+            if self.is_hole_in_window(drive, zone, first..first + layout.chunk_blocks) {
+                to_complete = true;
+                pieces.push(None);
+                continue;
+            }
             let frames = self.read_chunk((slot, stripe), drive, first, &mut damaged);
             pieces.push(frames);
         }
@@ -241,6 +262,15 @@ impl Check<'_> {
         if good == layout.code.pieces() && !to_complete {
             self.check_parity(slot, stripe, &pieces);
         }
+    }
+
+    /// True when some of these blocks are in a window and were not written.
+    fn is_hole_in_window(&mut self, drive: usize, zone: ZoneIndex, blocks: std::ops::Range<u32>) -> bool {
+        let committed = self.committed[drive].get(zone.index()).copied().unwrap_or(u32::MAX);
+        (blocks.start.max(committed)..blocks.end).any(|offset| {
+            let completion = self.execute(drive, zone, Op::Read { offset, frames: vec![Frame::zeroed()] });
+            completion.status == Status::Success && completion.frames.iter().all(Frame::is_blank)
+        })
     }
 
     /// Reads a chunk; `None`, and its bad blocks in `damaged`, when it is not whole. A chunk that a
@@ -362,7 +392,7 @@ impl Check<'_> {
     fn is_matched(&mut self, name: Name, location: Location) -> bool {
         let Location { drive, zone, offset } = location;
         let written = self.written[drive.index()].get(zone.index()).copied().unwrap_or(0);
-        if offset >= written {
+        if offset >= written || self.is_hole_in_window(drive.index(), zone, offset..offset + 1) {
             return true;
         }
         let completion =

@@ -31,6 +31,7 @@ impl Appender<'_> {
             let zone = segment.zones[drive];
             let op = match segment.mode {
                 WriteMode::Append => Op::Append { frames },
+                WriteMode::Area => Op::Write { offset: segment.layout.slot_offset(chunk.stripe), frames },
                 WriteMode::Write => {
                     let offset = segment.layout.slot_offset(chunk.stripe);
                     self.join_chunks(segment_slot, drive, chunk.stripe, &mut frames);
@@ -38,6 +39,15 @@ impl Appender<'_> {
                 }
             };
             fx.command(drive, zone, Waiter::Chunk { slot: chunk.slot, part: chunk.piece }, op);
+        }
+    }
+
+    /// More stripes of a segment in area mode are durable: windows may move on.
+    pub(super) fn pump_windows(&mut self, segment: SegmentSlot, fx: &mut Effects) {
+        for drive in 0..self.core.config.members {
+            if !self.core.segments.writer_mut(segment).zones[drive].waiting.is_empty() {
+                self.pump_zone(segment, drive, fx);
+            }
         }
     }
 
@@ -78,7 +88,7 @@ impl Stripes {
         let refused = status != Status::Success;
         let landed = match segment.mode {
             _ if refused => None,
-            WriteMode::Write => Some(number),
+            WriteMode::Write | WriteMode::Area => Some(number),
             WriteMode::Append => layout
                 .slot_at(offset)
                 .and_then(|(at, row)| (row == 0 && layout.group_of(at) == group).then_some(at)),

@@ -11,7 +11,7 @@ use std::fmt;
 use zone::device::Geometry;
 use zone::format::footer::STRIPES_MAX;
 use zone::format::header::{Stream, WriteMode};
-use zone::format::{MEMBERS_MAX, SUPERBLOCK_ZONES};
+use zone::format::{HEADER_BLOCKS, MEMBERS_MAX, SUPERBLOCK_ZONES};
 use zone::stripe::table::Packing;
 use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
 
@@ -86,6 +86,8 @@ pub enum AppendUse {
     OneSmall,
     /// All.
     All,
+    /// None: they are written in random write areas where drives have them, and with Zone Write elsewhere.
+    Areas,
 }
 
 impl AppendUse {
@@ -95,6 +97,7 @@ impl AppendUse {
         match self {
             AppendUse::OneSmall => 1,
             AppendUse::All => 2,
+            AppendUse::Areas => 3,
         }
     }
 
@@ -104,6 +107,7 @@ impl AppendUse {
         match code {
             1 => Some(AppendUse::OneSmall),
             2 => Some(AppendUse::All),
+            3 => Some(AppendUse::Areas),
             _ => None,
         }
     }
@@ -329,7 +333,8 @@ impl ArrayConfig {
         }
         let blocks = self.geometry.zone_capacity_blocks;
         for chunk_blocks in [self.chunk_blocks, large] {
-            if self.fit(chunk_blocks, self.group_stripes).is_none_or(|layout| layout.stripes > STRIPES_MAX) {
+            let fits = [WriteMode::Append, self.mode_of_others()].map(|mode| self.fit(chunk_blocks, mode));
+            if fits.iter().any(|fit| fit.is_none_or(|layout| layout.stripes > STRIPES_MAX)) {
                 return Err(ConfigError::ZoneCapacity { blocks });
             }
         }
@@ -448,7 +453,7 @@ impl ArrayConfig {
     /// When the configuration was not validated.
     #[must_use]
     pub fn gc_layout(&self) -> Layout {
-        self.fit(self.chunk_blocks_of(Stream::Gc), WRITE_GROUP_STRIPES).expect("validated zone capacity")
+        self.layout(Stream::Gc, WriteMode::Write)
     }
 
     /// Layouts of the open segments of a stream.
@@ -457,18 +462,23 @@ impl ArrayConfig {
     /// When the zone capacity was not validated.
     #[must_use]
     pub fn layouts(&self, stream: Stream) -> Vec<Layout> {
-        let layout = |mode| {
-            let group = if mode == WriteMode::Append { self.group_stripes } else { WRITE_GROUP_STRIPES };
-            self.fit(self.chunk_blocks_of(stream), group).expect("validated zone capacity")
-        };
-        self.modes(stream).into_iter().map(layout).collect()
+        self.modes(stream).into_iter().map(|mode| self.layout(stream, mode)).collect()
+    }
+
+    /// Layout of the segments of a stream in a mode.
+    ///
+    /// # Panics
+    /// When the zone capacity was not validated.
+    #[must_use]
+    pub fn layout(&self, stream: Stream, mode: WriteMode) -> Layout {
+        self.fit(self.chunk_blocks_of(stream), mode).expect("validated zone capacity")
     }
 
     /// Returns the write modes of the open segments of a stream.
     #[must_use]
     pub fn modes(&self, stream: Stream) -> Vec<WriteMode> {
         let appends = match (self.group_stripes, self.open.append) {
-            (1, _) => 0,
+            (1, _) | (_, AppendUse::Areas) => 0,
             (_, AppendUse::OneSmall) => usize::from(stream == Stream::Small),
             (_, AppendUse::All) => usize::MAX,
         };
@@ -477,8 +487,14 @@ impl ArrayConfig {
             Stream::Large => self.open.large,
             Stream::Gc | Stream::Cold | Stream::Mapping => return vec![WriteMode::Write],
         };
-        let mode = |index| if index < appends { WriteMode::Append } else { WriteMode::Write };
+        let others = self.mode_of_others();
+        let mode = |index| if index < appends { WriteMode::Append } else { others };
         (0..count as usize).map(mode).collect()
+    }
+
+    /// Mode of clients' segments that are not written with Zone Append.
+    fn mode_of_others(&self) -> WriteMode {
+        if self.areas().is_some() { WriteMode::Area } else { WriteMode::Write }
     }
 
     /// Returns the stream for a request of so many blocks.
@@ -500,9 +516,14 @@ impl ArrayConfig {
         }
     }
 
-    fn fit(&self, chunk_blocks: u32, group_stripes: u32) -> Option<Layout> {
-        let sizes =
-            LayoutSizes { chunk_blocks, group_stripes, capacity_blocks: self.geometry.zone_capacity_blocks };
+    fn fit(&self, chunk_blocks: u32, mode: WriteMode) -> Option<Layout> {
+        let granule_blocks = self.geometry.areas.map_or(HEADER_BLOCKS, |areas| areas.granule_blocks);
+        let sizes = LayoutSizes {
+            header_blocks: if mode == WriteMode::Area { granule_blocks } else { HEADER_BLOCKS },
+            chunk_blocks,
+            group_stripes: if mode == WriteMode::Append { self.group_stripes } else { WRITE_GROUP_STRIPES },
+            capacity_blocks: self.geometry.zone_capacity_blocks,
+        };
         Layout::fit(self.code(), self.level, &sizes)
     }
 }

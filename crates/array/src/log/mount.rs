@@ -5,6 +5,7 @@
 //!    moment; `re_add`: whose drive was away and is taken in again. Recorded before anything else is written, so that a member that missed this mount is never believed again, and
 //!    once more when all hold that record, so that one that goes back behind it is noticed.
 //! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks; `entries`: what each block says of itself, some segments at a time.
+//!    `windows`: how far zones with random write areas were written beyond what is committed.
 //! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
 //!    recovery decides the same.
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
@@ -33,6 +34,7 @@ mod settled;
 mod spokesman;
 mod summaries;
 mod superblocks;
+mod windows;
 mod witness;
 
 use crate::log::Shard;

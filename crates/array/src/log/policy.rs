@@ -7,6 +7,7 @@
 //!         pace of the collector and of clients                  headroom.rs
 //!         stripes in flight, chunks in a command                queues.rs
 //!         whether what waits will ever get space                exhausted.rs
+//!         write mode of a segment                               mode.rs
 //!         those that last, in words                             decision.rs
 //! ```
 //! Nothing here changes anything: the processes ask, and act.
@@ -15,6 +16,7 @@ pub mod adaptive;
 pub mod decision;
 pub mod exhausted;
 pub mod headroom;
+pub mod mode;
 pub mod queues;
 pub mod skew;
 pub mod victim;

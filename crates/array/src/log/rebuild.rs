@@ -40,7 +40,6 @@ use base::units::{BLOCK_BYTES_U64, DriveIndex, ZoneIndex};
 use std::collections::VecDeque;
 use std::ops::Range;
 use zone::device::{Completion, Op, Status};
-use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, Entry, FooterId};
 use zone::format::header::Stream;
 use zone::format::oob::{self, Place};
@@ -473,9 +472,7 @@ impl MemberRebuild {
     fn begin_zone(&mut self, core: &mut Core, lane: usize, slot: SegmentSlot, fx: &mut Effects) {
         let member = self.member;
         let mut header = core.header_of(slot);
-        let mut frames = core.frames.take_vec(1);
-        frames[0].oob.fill(0);
-        header.encode(u8::try_from(member).expect("at most 32 members"), &mut frames[0].data);
+        let frames = core.header_frames(&header, member);
         let segment = core.segments.get_mut(slot);
         std::mem::swap(&mut segment.zones, &mut header.zones);
         assert!(segment.state == SegmentState::Sealed, "only sealed segments are rebuilt");
@@ -490,7 +487,7 @@ impl MemberRebuild {
         state.slot_to_write = 0;
         state.footer_next = 0;
         state.entries.clear();
-        core.counters.metadata_blocks_written += u64::from(HEADER_BLOCKS);
+        core.counters.metadata_blocks_written += frames.len() as u64;
         self.write_rebuilt(core, lane, 0, frames, fx);
     }
 

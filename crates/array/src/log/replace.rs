@@ -6,6 +6,7 @@
 
 use crate::engine::Effects;
 use crate::log::Shard;
+use crate::log::policy::mode::common_areas;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
 use std::fmt;
@@ -153,6 +154,7 @@ impl Shard {
             "the caller asked whether drive {drive} can be replaced"
         );
         self.core.config.geometry.volatile_cache |= geometry.volatile_cache;
+        self.core.config.geometry.areas = common_areas(&self.core.config.geometry, geometry);
         self.core.segments.renew_drive(drive);
         self.core.membership.replace(drive, uuid, self.core.next_segment_id);
         self.core.record_change(fx);

@@ -63,7 +63,7 @@ impl Shard {
         let first = segment.layout.chunk_blocks as usize;
         let writer = segment.writer.as_mut().expect("stripes are in flight");
         let joined = match segment.mode {
-            WriteMode::Append => Vec::new(),
+            WriteMode::Append | WriteMode::Area => Vec::new(),
             WriteMode::Write => std::mem::take(&mut writer.zones[drive].joined),
         };
         for chunk in &joined {
@@ -177,7 +177,11 @@ impl Shard {
         blocks.clear();
         self.stripes.slots.get_mut(slot).blocks = blocks;
         self.stripes.slots.give(slot);
-        self.core.segments.writer_mut(segment_slot).finish_stripe(&layout, number);
+        let mode = self.core.segments.get(segment_slot).mode;
+        self.core.segments.writer_mut(segment_slot).finish_stripe(&layout, number, mode);
+        if mode == WriteMode::Area {
+            self.appender().pump_windows(segment_slot, fx);
+        }
         self.note_for_summary(segment_slot, fx);
         self.appender().seal_segment_if_done(segment_slot, fx);
     }

@@ -176,7 +176,7 @@ impl Segment {
     #[must_use]
     pub fn stripe_in_slot(&self, drive: usize, slot: u32) -> Option<u32> {
         debug_assert!(slot < self.layout.stripes, "slot {slot} of {}", self.layout.stripes);
-        if self.mode == WriteMode::Write {
+        if self.mode.has_static_slots() {
             return self.void_stripes.binary_search(&slot).is_err().then_some(slot);
         }
         let (table, first) = self.table_with(slot);
@@ -188,7 +188,7 @@ impl Segment {
     #[must_use]
     pub fn slot_of_stripe(&self, drive: usize, stripe: u32) -> Option<u32> {
         debug_assert!(stripe < self.layout.stripes, "stripe {stripe} of {}", self.layout.stripes);
-        if self.mode == WriteMode::Write {
+        if self.mode.has_static_slots() {
             return self.void_stripes.binary_search(&stripe).is_err().then_some(stripe);
         }
         let (table, first) = self.table_with(stripe);
@@ -238,6 +238,12 @@ impl Segment {
         self.writer.as_ref().is_some_and(|writer| writer.stripes_pending() > 0)
     }
 
+    /// True when not all of its stripes were given out.
+    #[must_use]
+    pub fn takes_stripes(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&self.layout))
+    }
+
     /// True while its headers are not durable.
     #[must_use]
     pub fn is_opening(&self) -> bool {
@@ -279,8 +285,8 @@ impl Segment {
         if self.is_opening() {
             return None;
         }
-        let zone = &mut self.writer.as_mut()?.zones[drive];
-        zone.next_ready(&self.layout, self.mode)
+        let Writer { zones, durable, .. } = &mut **self.writer.as_mut()?;
+        zones[drive].next_ready(&self.layout, self.mode, *durable)
     }
 
     /// True while its zones count against the drives' active-zone limit.
@@ -644,6 +650,14 @@ impl SegmentTable {
         bytes.segments += zones * size_of::<u32>();
         bytes.open_segments += self.spare.memory_bytes();
         bytes
+    }
+
+    /// Segments whose zones have, or are about to get, random write areas.
+    #[must_use]
+    pub fn area_count(&self) -> u32 {
+        let in_areas =
+            self.iter().filter(|(_, segment)| segment.is_active() && segment.mode == WriteMode::Area);
+        u32::try_from(in_areas.count()).expect("few")
     }
 
     /// Segments whose zones are active.

@@ -1,4 +1,4 @@
-//! The life of a segment: zones and headers, stripes bound to it, footers, erasure.
+//! The life of a segment: zones (headers: `headers.rs`), stripes bound to it, footers, erasure.
 
 use crate::log::append::Appender;
 use crate::log::config::CHUNK_BLOCKS_MAX;
@@ -7,17 +7,19 @@ use crate::log::core::Event;
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::log::flush::RecoveryFlush;
+use crate::log::headers::write_headers;
 use crate::log::off_load::OffLoad;
 use crate::log::reader::Reader;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::Stripes;
-use crate::log::writer::WaitingChunk;
+use crate::log::window::Window;
+use crate::log::writer::{WaitingChunk, ZoneWriter};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Waiter};
 use base::checksum::crc32c;
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
-use zone::format::header::{Blank, SegmentHeader, Stream, WriteMode};
+use zone::format::header::{Stream, WriteMode};
 use zone::format::oob::{self, Place, Role};
 use zone::stripe::Layout;
 
@@ -269,20 +271,23 @@ impl Reader {
     /// The next step of sealing one zone: fillers where it was closed early, footer blocks, then finish.
     pub(super) fn seal_zone(&mut self, core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
         let part = u32::try_from(drive).expect("at most 32 members");
-        let capacity = core.config.geometry.zone_capacity_blocks;
         let segment = core.segments.get(slot);
         let layout = segment.layout;
         let zone = segment.zones[drive];
         let writer = segment.writer.as_ref().expect("a segment being sealed");
         assert!(writer.stripes_pending() == 0, "a segment is sealed when all of it is durable");
-        let progress = &writer.zones[drive];
-        if !core.membership.has_zone(segment, drive) || progress.finished {
+        let ZoneWriter { landed, footer_next, finished, .. } = writer.zones[drive];
+        if !core.membership.has_zone(segment, drive) || finished {
             self.zone_sealed(core, slot);
-        } else if progress.landed < layout.stripes {
+        } else if landed < layout.stripes {
             write_fillers(core, slot, drive, fx);
-        } else if progress.footer_next < layout.footer_blocks() {
+        } else if footer_next == 0 && commit_zone(core, slot, drive, layout.footer_offset(), fx) {
+            // Footers follow what is committed.
+        } else if footer_next < layout.footer_blocks() {
             write_footer(core, slot, drive, fx);
-        } else if layout.footer_offset() + layout.footer_blocks() < capacity {
+        } else if commit_zone(core, slot, drive, core.whole_granules(slot, drive, layout.footer_end()), fx) {
+            // And before the zone is finished they are, too. At its end that makes it full.
+        } else if core.ends_short(slot, drive) {
             fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
         } else {
             self.zone_sealed(core, slot);
@@ -323,28 +328,6 @@ impl Core {
     /// True while something is under way that may make room, or a segment that can be collected.
     pub(super) fn may_free_or_fill_segments(&self) -> bool {
         self.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())
-    }
-
-    /// The header that describes a segment; takes the segment's list of zones, to be put back.
-    pub(super) fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
-        let segment = self.segments.get_mut(slot);
-        let code = segment.layout.code;
-        SegmentHeader {
-            array: self.config.array,
-            segment: segment.id,
-            sequence: segment.created_at,
-            member: 0,
-            blank: Blank::No,
-            data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
-            parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
-            level: segment.layout.level.code(),
-            mode: segment.mode,
-            stream: segment.stream,
-            chunk_blocks: segment.layout.chunk_blocks,
-            group_stripes: segment.layout.group_stripes,
-            stripes: segment.layout.stripes,
-            zones: std::mem::take(&mut segment.zones),
-        }
     }
 
     /// Returns the place that a filler names; its slot stands where others have their stripe.
@@ -420,32 +403,18 @@ impl Core {
         }
     }
 
-    /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
-    /// nothing, which is how recovery tells one being made or erased from one that counts.
-    pub(in crate::log) fn on_header(
-        &mut self,
-        slot: SegmentSlot,
-        drive: usize,
-        completion: Completion,
-        fx: &mut Effects,
-    ) {
-        self.frames.give_vec(completion.frames);
-        if completion.status != Status::Success {
-            self.fail_member(drive, fx);
-        }
-        let segment = self.segments.get_mut(slot);
-        let SegmentState::Opening { headers_pending } = &mut segment.state else {
-            panic!("a header of a segment that is not opening");
-        };
-        assert!(*headers_pending > 0, "a header is durable once");
-        *headers_pending -= 1;
-        if *headers_pending == 0 {
-            segment.enter(SegmentState::Open);
-            if let Some(next) = self.segments.end_opening(slot) {
-                write_headers(self, next, fx);
-            }
-            self.events.push_back(Event::SegmentOpened(slot));
-        }
+    /// The first granule of a zone's window behind a block, or the block where there is no window.
+    fn whole_granules(&self, slot: SegmentSlot, drive: usize, end: u32) -> u32 {
+        let window = self.segments.get(slot).writer.as_ref().and_then(|writer| writer.zones[drive].window);
+        window.map_or(end, |window| window.whole_granules(end))
+    }
+
+    /// True when a zone whose footer is written is not full yet.
+    fn ends_short(&self, slot: SegmentSlot, drive: usize) -> bool {
+        let segment = self.segments.get(slot);
+        let window = segment.writer.as_ref().and_then(|writer| writer.zones[drive].window);
+        let end = window.map_or(segment.layout.footer_end(), |window| window.write_pointer());
+        end < self.config.geometry.zone_capacity_blocks
     }
 
     /// The zones of a segment are empty.
@@ -456,24 +425,15 @@ impl Core {
     }
 }
 
-fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
-    let mut header = core.header_of(slot);
-    let mut headers_pending = 0;
-    for (drive, zone) in header.zones.iter().enumerate() {
-        if !core.membership.has_zone(core.segments.get(slot), drive) {
-            continue;
-        }
-        let part = u32::try_from(drive).expect("at most 32 members");
-        let mut frames = core.frames.take_vec(1);
-        frames[0].oob.fill(0);
-        header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
-        core.counters.metadata_blocks_written += 1;
-        headers_pending += 1;
-        fx.command(drive, *zone, Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
-    }
-    assert!(headers_pending > 0);
-    std::mem::swap(&mut core.segments.get_mut(slot).zones, &mut header.zones);
-    core.segments.get_mut(slot).enter(SegmentState::Opening { headers_pending });
+/// Commits a zone with a random write area up to a block, as far as granules go. False when there is nothing to commit.
+fn commit_zone(core: &mut Core, slot: SegmentSlot, drive: usize, end: u32, fx: &mut Effects) -> bool {
+    let part = u32::try_from(drive).expect("at most 32 members");
+    let segment = core.segments.get_mut(slot);
+    let zone = segment.zones[drive];
+    let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
+    let Some(end) = progress.window.as_mut().and_then(|window| window.commit(end)) else { return false };
+    fx.command(drive, zone, Waiter::Footer { slot, part }, Op::Commit { end });
+    true
 }
 
 fn write_fillers(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effects) {
@@ -483,10 +443,12 @@ fn write_fillers(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effe
     let (layout, zone) = (segment.layout, segment.zones[drive]);
     let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
     let first = progress.landed;
-    let per_command = core.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX);
+    let window_max = progress.window.as_ref().map_or(u32::MAX, Window::blocks_max);
+    let per_command = core.config.geometry.transfer_blocks_max.min(CHUNK_BLOCKS_MAX).min(window_max);
     let last = (first + per_command / layout.chunk_blocks).min(layout.stripes);
     assert!(first < last, "a zone that is closed early lacks slots");
     progress.landed = last;
+    progress.write_behind_durable(layout.slot_offset(first)..layout.slot_offset(last));
     let mut frames = core.frames.take_vec(((last - first) * layout.chunk_blocks) as usize);
     let slots = (first..last).flat_map(|slot| (0..layout.chunk_blocks).map(move |_| slot));
     for (slot, frame) in slots.zip(&mut frames) {
@@ -504,10 +466,12 @@ fn write_footer(core: &mut Core, slot: SegmentSlot, drive: usize, fx: &mut Effec
     let (id, zone) = (segment.id, segment.zones[drive]);
     let progress = &mut segment.writer.as_mut().expect("a segment being sealed").zones[drive];
     let first = progress.footer_next;
-    let per_command = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max);
+    let window_max = progress.window.as_ref().map_or(u32::MAX, Window::blocks_max);
+    let per_command = FOOTER_BLOCKS_PER_COMMAND.min(core.config.geometry.transfer_blocks_max).min(window_max);
     let last = (first + per_command).min(layout.footer_blocks());
     assert!(first < last, "a zone that is sealed lacks footer blocks");
     progress.footer_next = last;
+    progress.write_behind_durable(layout.footer_offset() + first..layout.footer_offset() + last);
     let mut frames = core.frames.take_vec((last - first) as usize);
     let entries = &segment.writer.as_ref().expect("a segment being sealed").zones[drive].entries;
     for (index, frame) in (first..last).zip(&mut frames) {

@@ -20,7 +20,7 @@ use crate::log::core::Event;
 use crate::log::policy::adaptive::Policy;
 use crate::log::policy::decision::Decision;
 use crate::log::policy::queues::STRIPES_IN_FLIGHT_MOST;
-use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::stripe::Stripes;
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -32,10 +32,21 @@ use zone::stripe::Layout;
 pub struct OpenSegment {
     /// Layout of the segments that are opened here.
     pub layout: Layout,
-    /// Write mode of these segments.
+    /// Write mode of these segments. Where drives have no area left, the next one is under Zone Write instead of in area mode.
     pub mode: WriteMode,
     /// The one that is open.
     pub segment: Option<SegmentSlot>,
+}
+
+impl OpenSegment {
+    /// True for a segment that a crash left and that can be written on here: where slots are static, in either mode.
+    #[must_use]
+    pub fn takes(&self, segment: &Segment) -> bool {
+        let Segment { mode, layout, .. } = segment;
+        mode.has_static_slots() == self.mode.has_static_slots()
+            && layout.chunk_blocks == self.layout.chunk_blocks
+            && layout.group_stripes == self.layout.group_stripes
+    }
 }
 
 /// State of the writes of a stream.
@@ -107,14 +118,11 @@ impl Appender<'_> {
     pub(super) fn fill_place(&mut self, stream: Stream, fx: &mut Effects) {
         let mut vacant = None;
         for index in 0..self.stripes.streams[stream.index()].open.len() {
-            let OpenSegment { layout, mode, segment } = self.stripes.streams[stream.index()].open[index];
-            if segment.is_some_and(|slot| !self.core.segments.writer_mut(slot).is_exhausted(&layout)) {
+            let place = self.stripes.streams[stream.index()].open[index];
+            if place.segment.is_some_and(|slot| self.core.segments.get(slot).takes_stripes()) {
                 continue;
             }
-            let fits = |slot: &SegmentSlot| {
-                let segment = self.core.segments.get(*slot);
-                segment.mode == mode && segment.layout == layout
-            };
+            let fits = |slot: &SegmentSlot| place.takes(self.core.segments.get(*slot));
             let unfinished = unfinished_of(stream);
             if let Some(at) = self.stripes.streams[unfinished.index()].unfinished.iter().position(fits) {
                 let segment = self.stripes.stream(unfinished).unfinished.swap_remove(at);
@@ -122,11 +130,14 @@ impl Appender<'_> {
                 self.stripes.stream(stream).open[index].segment = Some(segment);
                 return;
             }
-            vacant = vacant.or(Some((index, layout, mode)));
+            vacant = vacant.or(Some((index, place)));
         }
-        if let Some((index, layout, mode)) = vacant
+        if let Some((index, place)) = vacant
             && self.space().may_open_another(stream)
         {
+            let mode = self.space().mode_of_next(place.mode);
+            let layout =
+                if mode == place.mode { place.layout } else { self.core.config.layout(stream, mode) };
             let segment = self.open_segment(stream, &layout, mode, fx);
             self.stripes.stream(stream).open[index].segment = segment;
             if let Some(slot) = segment {
@@ -150,6 +161,7 @@ impl Appender<'_> {
             let rank = match writer.open[index].mode {
                 WriteMode::Append if count > 1 => pending.min(1),
                 WriteMode::Append => 0,
+                WriteMode::Area => pending,
                 WriteMode::Write if pending == 0 => 0,
                 WriteMode::Write if worth.is_some_and(|worth| pending >= worth) => continue,
                 WriteMode::Write => pending + 1,
@@ -194,22 +206,16 @@ impl Stripes {
 
     /// Segments of a stream that are open, or are being opened, and take more stripes.
     pub(super) fn places_with_room(&self, core: &Core, stream: Stream) -> usize {
-        let has_room = |place: &&OpenSegment| {
-            let writer = place.segment.and_then(|slot| core.segments.get(slot).writer.as_ref());
-            writer.is_some_and(|writer| !writer.is_exhausted(&place.layout))
-        };
+        let has_room =
+            |place: &&OpenSegment| place.segment.is_some_and(|slot| core.segments.get(slot).takes_stripes());
         self.streams[stream.index()].open.iter().filter(has_room).count()
     }
 
     /// True when a stream's next stripe needs a new segment.
     pub(super) fn has_no_room(&self, core: &Core, stream: Stream) -> bool {
         let writer = &self.streams[stream.index()];
-        let used_up = |place: &OpenSegment| {
-            place.segment.is_none_or(|slot| {
-                let state = core.segments.get(slot).writer.as_ref();
-                state.is_none_or(|state| state.is_exhausted(&place.layout))
-            })
-        };
+        let used_up =
+            |place: &OpenSegment| place.segment.is_none_or(|slot| !core.segments.get(slot).takes_stripes());
         let unfinished = &self.streams[unfinished_of(stream).index()].unfinished;
         unfinished.is_empty() && writer.open.iter().all(used_up)
     }
@@ -218,8 +224,9 @@ impl Stripes {
     pub(super) fn stripes_with_room(&self, core: &Core, stream: Stream) -> u64 {
         let places = self.streams[stream.index()].open.iter();
         let room = |place: &OpenSegment| {
-            let writer = place.segment.and_then(|slot| core.segments.get(slot).writer.as_ref());
-            writer.map_or(0, |writer| u64::from(place.layout.stripes - writer.next_stripe))
+            let segment = place.segment.map(|slot| core.segments.get(slot));
+            let left = segment.and_then(|segment| Some((segment.layout, segment.writer.as_ref()?)));
+            left.map_or(0, |(layout, writer)| u64::from(layout.stripes - writer.next_stripe))
         };
         places.map(room).sum()
     }
@@ -249,7 +256,7 @@ impl Core {
             return None;
         }
         let writer = segment.writer.as_ref()?;
-        writer.has_room(&place.layout).then(|| writer.stripes_pending())
+        writer.has_room(&segment.layout).then(|| writer.stripes_pending())
     }
 }
 

@@ -12,7 +12,9 @@
 //!  zone B | 0 1 _ _ | . . . . |      B holds its chunks of group 1 back
 //! ```
 
+use crate::log::window::{DurableStripes, Window, chunks_in_flight_max};
 use std::collections::VecDeque;
+use std::ops::Range;
 use zone::format::footer::Entry;
 use zone::format::header::WriteMode;
 use zone::stripe::Layout;
@@ -20,6 +22,18 @@ use zone::stripe::Layout;
 /// Appends in flight per zone. Measured drives gain nothing beyond 4 to 8; memory-backed ones do
 /// not care.
 const APPENDS_IN_FLIGHT_MAX: u32 = 32;
+
+/// What becomes durable of the header of a zone in area mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeaderStage {
+    /// The zone is being opened with an area.
+    #[default]
+    Opening,
+    /// The header is being written.
+    Writing,
+    /// Its granule is being committed.
+    Committing,
+}
 
 /// A chunk that waits for its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +61,10 @@ pub struct ZoneWriter {
     pub footer_next: u32,
     /// The drive reports the zone full.
     pub finished: bool,
+    /// Progress of its header, in area mode.
+    pub header: HeaderStage,
+    /// Window of the zone, if it has one.
+    pub window: Option<Window>,
     /// Metadata of every block of the zone's data region, for the footer.
     pub entries: Vec<Entry>,
 }
@@ -54,16 +72,26 @@ pub struct ZoneWriter {
 impl ZoneWriter {
     /// The next chunk that may be handed to the drive now.
     #[inline]
-    pub fn next_ready(&mut self, layout: &Layout, mode: WriteMode) -> Option<WaitingChunk> {
+    pub fn next_ready(
+        &mut self,
+        layout: &Layout,
+        mode: WriteMode,
+        durable: DurableStripes,
+    ) -> Option<WaitingChunk> {
         let chunk = *self.waiting.front()?;
-        let ready = match mode {
-            WriteMode::Append => {
+        let ready = match (mode, &self.window) {
+            (WriteMode::Append, _) => {
                 let group_start = layout.group_start(layout.group_of(chunk.stripe));
                 let entered = self.landed >= group_start;
                 entered && self.in_flight < APPENDS_IN_FLIGHT_MAX
             }
+            (WriteMode::Area, Some(window)) => {
+                let durable_end = layout.slot_offset(durable.end());
+                self.in_flight < chunks_in_flight_max(layout.chunk_blocks)
+                    && window.may_write(&layout.slot_range(chunk.stripe), durable_end)
+            }
             // One at a time, at the write pointer.
-            WriteMode::Write => self.in_flight == 0,
+            (WriteMode::Write | WriteMode::Area, _) => self.in_flight == 0,
         };
         if !ready {
             return None;
@@ -80,6 +108,17 @@ impl ZoneWriter {
         self.waiting.pop_front()
     }
 
+    /// Blocks are written that follow what is durable, one command at a time.
+    ///
+    /// # Panics
+    /// When that would commit more.
+    pub fn write_behind_durable(&mut self, blocks: Range<u32>) {
+        if let Some(window) = &mut self.window {
+            assert!(window.may_write(&blocks, blocks.start), "{blocks:?} of {window:?}");
+            window.write(&blocks);
+        }
+    }
+
     /// A chunk has landed in `slot`; its metadata is kept for the footer.
     pub fn land(&mut self, layout: &Layout, slot: u32, rows: impl Iterator<Item = Entry>) {
         assert!(self.in_flight > 0);
@@ -87,6 +126,9 @@ impl ZoneWriter {
         self.landed += 1;
         debug_assert!(slot < layout.stripes, "slot {slot} of {}", layout.stripes);
         debug_assert!(self.landed <= layout.stripes, "a zone has a slot for every stripe");
+        if let Some(window) = &mut self.window {
+            window.write(&layout.slot_range(slot));
+        }
         let first = (slot * layout.chunk_blocks) as usize;
         for (entry, row) in self.entries[first..].iter_mut().zip(rows) {
             *entry = row;
@@ -101,6 +143,8 @@ pub struct Writer {
     pub next_stripe: u32,
     /// Stripes given out and not durable, in even and odd groups.
     pub group_pending: [u32; 2],
+    /// Stripes that are durable, in area mode.
+    pub durable: DurableStripes,
     /// Progress of each zone.
     pub zones: Vec<ZoneWriter>,
     /// Progress of the summaries that describe its rows.
@@ -126,8 +170,13 @@ impl Writer {
     pub fn new(layout: &Layout, next_stripe: u32) -> Writer {
         assert!(next_stripe <= layout.stripes, "stripe {next_stripe} of {}", layout.stripes);
         let zones = (0..layout.members()).map(|_| ZoneWriter::default()).collect();
-        let mut writer =
-            Writer { next_stripe, group_pending: [0; 2], zones, summary: SummaryWriter::default() };
+        let mut writer = Writer {
+            next_stripe,
+            group_pending: [0; 2],
+            durable: DurableStripes::up_to(next_stripe),
+            zones,
+            summary: SummaryWriter::default(),
+        };
         writer.restart(layout, next_stripe);
         writer
     }
@@ -142,6 +191,7 @@ impl Writer {
     pub fn restart(&mut self, layout: &Layout, next_stripe: u32) {
         assert!(self.stripes_pending() == 0);
         self.next_stripe = next_stripe;
+        self.durable = DurableStripes::up_to(next_stripe);
         self.summary = SummaryWriter::default();
         for zone in &mut self.zones {
             assert!(zone.waiting.is_empty());
@@ -150,6 +200,8 @@ impl Writer {
             zone.landed = next_stripe;
             zone.footer_next = 0;
             zone.finished = false;
+            zone.header = HeaderStage::default();
+            zone.window = None;
             zone.entries.clear();
             zone.entries.resize(layout.region_blocks() as usize, Entry::VOID);
         }
@@ -193,7 +245,10 @@ impl Writer {
     }
 
     /// A stripe is durable.
-    pub fn finish_stripe(&mut self, layout: &Layout, stripe: u32) {
+    pub fn finish_stripe(&mut self, layout: &Layout, stripe: u32, mode: WriteMode) {
+        if mode == WriteMode::Area {
+            self.durable.add(stripe);
+        }
         let pending = &mut self.group_pending[(layout.group_of(stripe) % 2) as usize];
         assert!(*pending > 0);
         *pending -= 1;

@@ -51,7 +51,8 @@ impl Media {
     pub(super) fn store_window_word(&mut self, word: usize, value: u64) {
         match self {
             Media::Heap(heap) => heap.window_words[word] = value,
-            Media::Sparse(_) => unreachable!("sparse drives have no windows"),
+            // It ends with its process.
+            Media::Sparse(_) => {}
             Media::Mapped(mapped) => mapped.store_window_word(word, value),
             Media::File(file) => file.map.store_window_word(word, value),
         }
@@ -66,7 +67,7 @@ impl Media {
     ) -> Result<(), Status> {
         match self {
             Media::Heap(heap) => heap.write_second(block, frame),
-            Media::Sparse(_) => unreachable!("sparse drives have no windows"),
+            Media::Sparse(sparse) => sparse.write_second(block, frame),
             Media::Mapped(mapped) => mapped.write_second(block, frame),
             Media::File(file) => file.write_second(zone, block, frame)?,
         }
@@ -77,7 +78,7 @@ impl Media {
     pub(super) fn read_second(&self, zone: ZoneIndex, block: usize, frame: &mut Frame) -> Result<(), Status> {
         match self {
             Media::Heap(heap) => heap.read_second(block, frame),
-            Media::Sparse(_) => unreachable!("sparse drives have no windows"),
+            Media::Sparse(sparse) => sparse.read_second(block, frame),
             Media::Mapped(mapped) => mapped.read_second(block, frame),
             Media::File(file) => file.read_second(zone, block, frame)?,
         }
@@ -94,6 +95,10 @@ impl Media {
         match self {
             Media::Heap(heap) => {
                 heap.write_anywhere(zone, offset, frame);
+                Ok(())
+            }
+            Media::Sparse(sparse) => {
+                sparse.write_anywhere(zone, offset, frame);
                 Ok(())
             }
             others => others.write(zone, offset, std::iter::once(frame)),

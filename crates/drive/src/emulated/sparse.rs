@@ -36,6 +36,8 @@ impl FullZones for () {
 pub(super) struct SparseMedia {
     full: Box<dyn FullZones>,
     zones: Vec<SparseZone>,
+    /// Second places of blocks of windows, by their number among all.
+    second: BTreeMap<usize, Frame>,
 }
 
 #[derive(Default)]
@@ -51,7 +53,7 @@ impl SparseMedia {
     pub(super) fn new(zones: u32, full: Box<dyn FullZones>) -> SparseMedia {
         let zones = (0..zones)
             .map(|zone| SparseZone { is_computed: full.has(ZoneIndex(zone)), ..SparseZone::default() });
-        SparseMedia { zones: zones.collect(), full }
+        SparseMedia { zones: zones.collect(), full, second: BTreeMap::new() }
     }
 
     /// True for a zone that is as it was from the start.
@@ -77,6 +79,32 @@ impl SparseMedia {
                 zone.data.insert(offset, Box::new(frame.data));
             }
         }
+    }
+
+    /// Writes a block of a zone that has a window, at any place. What was there before a reset is read by nobody.
+    pub(super) fn write_anywhere(&mut self, zone: ZoneIndex, offset: u32, frame: &Frame) {
+        let zone = &mut self.zones[zone.index()];
+        zone.is_computed = false;
+        let blocks = zone.oob.len().max(offset as usize + 1);
+        zone.oob.resize(blocks, [0; OOB_BYTES]);
+        zone.oob[offset as usize] = frame.oob;
+        if frame.data == [0; BLOCK_BYTES] {
+            zone.data.remove(&offset);
+        } else {
+            zone.data.insert(offset, Box::new(frame.data));
+        }
+    }
+
+    /// Writes the second place of a block of a window.
+    pub(super) fn write_second(&mut self, block: usize, frame: &Frame) {
+        let place = self.second.entry(block).or_insert_with(Frame::zeroed);
+        (place.data, place.oob) = (frame.data, frame.oob);
+    }
+
+    /// Reads the second place of a block of a window.
+    pub(super) fn read_second(&self, block: usize, frame: &mut Frame) {
+        let place = self.second.get(&block).expect("a second place that counts was written");
+        (frame.data, frame.oob) = (place.data, place.oob);
     }
 
     pub(super) fn read<'a>(&self, zone: ZoneIndex, offset: u32, frames: impl Iterator<Item = &'a mut Frame>) {

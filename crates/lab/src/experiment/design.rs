@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use array::log::memory::mapping_table_bytes;
 use base::units::BLOCK_BYTES_U64;
 use drive::timing::Profile;
+use zone::format::HEADER_BLOCKS;
 use zone::format::footer::ENTRIES_PER_BLOCK;
 use zone::stripe::table::Packing;
 use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
@@ -120,6 +121,7 @@ pub(super) fn layout_of(cell: &Cell) -> Result<Layout> {
     let level = Level::from_code(setting.level).context("a level of this version")?;
     let code = level.erasure_code(setting.drives).context("drives for the level")?;
     let sizes = LayoutSizes {
+        header_blocks: HEADER_BLOCKS,
         chunk_blocks: blocks_of_kib(setting.chunk_kib),
         group_stripes: scheme.group_stripes(setting.group, GROUP_STRIPES_MAX),
         capacity_blocks: Profile::load(setting.profile)?.geometry().zone_capacity_blocks,

@@ -12,7 +12,7 @@ use base::frame::Frame;
 use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
 use drive::emulated::FullZones;
 use zone::format::footer::{self, ENTRIES_PER_BLOCK, Entry, FooterId};
-use zone::format::header::{Blank, SegmentHeader, Stream, WriteMode};
+use zone::format::header::{Blank, SegmentHeader, Stream};
 use zone::format::oob::{Kind, PROTECTED_BYTES, Protected, Role};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::Layout;
@@ -45,6 +45,7 @@ impl FilledDrive {
             level: config.level.code(),
             mode: config.modes(Stream::Small)[0],
             stream: Stream::Small,
+            header_blocks: layout.header_blocks,
             chunk_blocks: layout.chunk_blocks,
             group_stripes: layout.group_stripes,
             stripes: layout.stripes,
@@ -106,7 +107,7 @@ impl FilledDrive {
 
     /// The stripe that lies in a slot: under Zone Append those of a group begin with another one on each drive.
     fn stripe_in(&self, slot: u32) -> u32 {
-        if self.header.mode == WriteMode::Write {
+        if self.header.mode.has_static_slots() {
             return slot;
         }
         let group = self.layout.group_of(slot);

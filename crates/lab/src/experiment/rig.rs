@@ -151,12 +151,13 @@ impl Plan {
     /// # Errors
     /// When there can be no such array.
     pub fn config(&self) -> Result<ArrayConfig> {
+        let areas = self.profile.geometry_with_areas().areas.filter(|_| self.scheme == Scheme::Area);
         let geometry = Geometry {
             zones: 0,
             zone_size_blocks: self.zone_capacity_blocks,
             zone_capacity_blocks: self.zone_capacity_blocks,
             volatile_cache: false,
-            areas: None,
+            areas,
             ..self.profile.geometry()
         };
         let mut config = ArrayConfig {

@@ -15,6 +15,8 @@ pub enum Scheme {
     ZoneWriteOnly,
     /// Zone Append without groups: a group is a whole segment.
     ZoneAppendOnly,
+    /// Random write areas where drives have them: chunks of a window are in flight, in any order (ADR 52).
+    Area,
     /// Our own: chunks, segments and modes are the engine's choice, whatever the setting says.
     Adaptive,
     /// Parities updated in place, in md's format: the engine of ordinary drives.
@@ -55,6 +57,7 @@ impl Scheme {
             Scheme::ZapRaid => "zapraid",
             Scheme::ZoneWriteOnly => "zone-write-only",
             Scheme::ZoneAppendOnly => "zone-append-only",
+            Scheme::Area => "area",
             Scheme::Adaptive => "adaptive",
             Scheme::InPlace => "inplace",
             Scheme::Raizn(Raizn::HeaderBlock) => "raizn",
@@ -73,6 +76,7 @@ impl Scheme {
             | Scheme::Adaptive
             | Scheme::InPlace => AppendUse::OneSmall,
             Scheme::ZoneAppendOnly => AppendUse::All,
+            Scheme::Area => AppendUse::Areas,
         }
     }
 
@@ -81,7 +85,7 @@ impl Scheme {
     pub fn group_stripes(self, group: Option<u32>, stripes: u32) -> u32 {
         match self {
             Scheme::ZapRaid => group.unwrap_or(GROUP_STRIPES),
-            Scheme::ZoneWriteOnly | Scheme::Raizn(_) | Scheme::Adaptive | Scheme::InPlace => 1,
+            Scheme::ZoneWriteOnly | Scheme::Area | Scheme::Raizn(_) | Scheme::Adaptive | Scheme::InPlace => 1,
             Scheme::ZoneAppendOnly => stripes,
         }
     }

@@ -41,7 +41,7 @@ const METRICS: [Metric; 25] = [
 
 /// Iterates over all experiments, those on the wall clock as well.
 fn every() -> impl Iterator<Item = &'static Experiment> {
-    ALL.iter().chain(WALL_CLOCK)
+    ALL.iter().chain(BY_NAME).chain(WALL_CLOCK)
 }
 
 /// A run whose every value is 1.

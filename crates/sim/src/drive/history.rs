@@ -40,6 +40,12 @@ pub(super) struct History {
 }
 
 impl History {
+    /// What survived a power failure: it survives the next one.
+    pub(super) fn survived(media: &EmulatedDrive) -> History {
+        let Mark { write_pointers, .. } = History::default().mark(media);
+        History { write_pointers, ..History::default() }
+    }
+
     /// A flush begins.
     pub(super) fn mark(&self, media: &EmulatedDrive) -> Mark {
         let zones = (0..media.geometry().zones).filter(|zone| media.has_area(ZoneIndex(*zone)));

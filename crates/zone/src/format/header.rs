@@ -3,7 +3,7 @@
 //! Every copy describes the whole segment, so any good one suffices; the copy that lies in a zone
 //! says by its member index that this zone is its own.
 
-use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
+use crate::format::{FORMAT_VERSION, HEADER_BLOCKS, MEMBERS_MAX};
 use crate::stripe::GROUP_STRIPES_MAX;
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
@@ -22,14 +22,14 @@ record_fields! { BLOCK_BYTES;
     DATA_COUNT: 49, 1, "k";
     PARITY_COUNT: 50, 1, "m";
     LEVEL: 51, 1, "RAID level: 0, 1 (RAID-01), 4, 5, 6, or 7 (three rotating parities)";
-    MODE: 52, 1, "1 Zone Append, 2 Zone Write";
+    MODE: 52, 1, "1 Zone Append, 2 Zone Write, 3 area mode: any order in random write areas";
     STREAM: 53, 1, "1 user, small chunks, 2 garbage collection, 3 user, large chunks";
     BLANK: 54, 1, "not zero: the zone of this copy holds nothing else, for its drive went back to a moment before the segment: 1 when that was sealed, 2 when it was open and a volatile cache may have been lost instead";
     RESERVED_0: 55, 1, "zero";
     CHUNK_BLOCKS: 56, 4, "C, blocks of a chunk";
     GROUP_STRIPES: 60, 4, "G, stripes of a group";
     STRIPES: 64, 4, "S, stripes of the data region";
-    RESERVED_1: 68, 4, "zero";
+    HEADER_BLOCKS: 68, 4, "blocks before the data region in area mode, whole granules of the windows; zero in other modes: one";
     ZONES: 72, 128, "zone on each member, 4 bytes each; also for members that were missing, where a rebuild will write it";
     RESERVED_2: 200, 3896, "zero";
 }
@@ -43,6 +43,19 @@ pub enum WriteMode {
     Append,
     /// Zone Write: stripe `s` lies at chunk `s` of every zone.
     Write,
+    /// The same in zones with random write areas: up to a window of chunks is in flight, in any order (ADR 52).
+    Area,
+}
+
+impl WriteMode {
+    /// True where stripe `s` lies at chunk `s` of every zone, so that no stripe table is needed.
+    #[must_use]
+    pub fn has_static_slots(self) -> bool {
+        match self {
+            WriteMode::Append => false,
+            WriteMode::Write | WriteMode::Area => true,
+        }
+    }
 }
 
 /// State of a copy's zone: whether it holds nothing but the copy, which a mount wrote (ADR 19).
@@ -132,6 +145,8 @@ pub struct SegmentHeader {
     pub mode: WriteMode,
     /// Whose blocks it holds.
     pub stream: Stream,
+    /// Blocks before the data region: one but in area mode.
+    pub header_blocks: u32,
     /// C.
     pub chunk_blocks: u32,
     /// G.
@@ -164,12 +179,16 @@ impl SegmentHeader {
         block[at::MODE] = match self.mode {
             WriteMode::Append => 1,
             WriteMode::Write => 2,
+            WriteMode::Area => 3,
         };
         block[at::STREAM] = match self.stream {
             Stream::Small => 1,
             Stream::Gc | Stream::Cold | Stream::Mapping => 2,
             Stream::Large => 3,
         };
+        if self.mode == WriteMode::Area {
+            put(block, at::HEADER_BLOCKS, &self.header_blocks.to_le_bytes());
+        }
         put(block, at::CHUNK_BLOCKS, &self.chunk_blocks.to_le_bytes());
         put(block, at::GROUP_STRIPES, &self.group_stripes.to_le_bytes());
         put(block, at::STRIPES, &self.stripes.to_le_bytes());
@@ -198,6 +217,18 @@ impl SegmentHeader {
         if !(1..=GROUP_STRIPES_MAX).contains(&group_stripes) {
             return None;
         }
+        let mode = match block[at::MODE] {
+            1 => WriteMode::Append,
+            2 => WriteMode::Write,
+            3 => WriteMode::Area,
+            _ => return None,
+        };
+        let header_blocks = match (mode, u32_at(block, at::HEADER_BLOCKS)) {
+            (WriteMode::Area, 0) => return None,
+            (WriteMode::Area, blocks) => blocks,
+            (WriteMode::Append | WriteMode::Write, 0) => HEADER_BLOCKS,
+            (WriteMode::Append | WriteMode::Write, _) => return None,
+        };
         let zones = (0..count).map(|index| ZoneIndex(u32_at(block, at::ZONES + 4 * index)));
         Some(SegmentHeader {
             array: array_at(block, at::ARRAY),
@@ -213,17 +244,14 @@ impl SegmentHeader {
             data_count: block[at::DATA_COUNT],
             parity_count: block[at::PARITY_COUNT],
             level: block[at::LEVEL],
-            mode: match block[at::MODE] {
-                1 => WriteMode::Append,
-                2 => WriteMode::Write,
-                _ => return None,
-            },
+            mode,
             stream: match block[at::STREAM] {
                 1 => Stream::Small,
                 2 => Stream::Gc,
                 3 => Stream::Large,
                 _ => return None,
             },
+            header_blocks,
             chunk_blocks: u32_at(block, at::CHUNK_BLOCKS),
             group_stripes,
             stripes: u32_at(block, at::STRIPES),
@@ -256,6 +284,7 @@ mod tests {
             level: 5,
             mode: WriteMode::Append,
             stream: Stream::Gc,
+            header_blocks: 1,
             chunk_blocks: 4,
             group_stripes: 16,
             stripes: 1000,
@@ -272,6 +301,11 @@ mod tests {
             damaged[at] ^= 1;
             assert_eq!(SegmentHeader::decode(&damaged), None, "byte {at}");
         }
+        let in_areas = SegmentHeader { mode: WriteMode::Area, header_blocks: 8, ..header.clone() };
+        in_areas.encode(1, &mut block);
+        assert_eq!(SegmentHeader::decode(&block), Some(in_areas.clone()));
+        SegmentHeader { header_blocks: 0, ..in_areas }.encode(1, &mut block);
+        assert_eq!(SegmentHeader::decode(&block), None, "data do not begin at the header");
         for group_stripes in [0, GROUP_STRIPES_MAX + 1] {
             SegmentHeader { group_stripes, ..header.clone() }.encode(1, &mut block);
             assert_eq!(SegmentHeader::decode(&block), None, "{group_stripes}");

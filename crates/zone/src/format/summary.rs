@@ -55,7 +55,7 @@ impl Shape {
     pub fn of(layout: &Layout, mode: WriteMode) -> Shape {
         let width = match mode {
             WriteMode::Append => usize::from(SegmentRows::width_for(layout.group_stripes)),
-            WriteMode::Write => 0,
+            WriteMode::Write | WriteMode::Area => 0,
         };
         Shape { members: layout.members(), data_count: layout.code.data_count(), width }
     }

@@ -36,7 +36,7 @@ record_fields! { BLOCK_BYTES;
     LARGE_CHUNK_BLOCKS: 648, 4, "C of large-chunk segments; zero without";
     SEGMENTS_SMALL: 652, 1, "open segments of small chunks";
     SEGMENTS_LARGE: 653, 1, "open segments of large chunks";
-    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all";
+    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all, 3 none, and in random write areas where drives have them";
     RESERVED_1: 655, 1, "zero";
     CHECKPOINT: 656, 4, "number of the checkpoint that counts; zero when none does";
     CHECKPOINT_BLOCKS: 660, 4, "blocks of its image";

@@ -1,11 +1,13 @@
 //! Layouts whose maps are inverse, and examples.
 
 use super::*;
+use crate::format::HEADER_BLOCKS;
 use proptest::prelude::*;
 
 fn layout(level: Level, members: usize) -> Layout {
     let code = level.erasure_code(members).unwrap();
-    let sizes = LayoutSizes { chunk_blocks: 2, group_stripes: 8, capacity_blocks: 500 };
+    let sizes =
+        LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks: 2, group_stripes: 8, capacity_blocks: 500 };
     Layout::fit(code, level, &sizes).unwrap()
 }
 
@@ -70,7 +72,12 @@ fn the_data_region_and_its_footer_fill_the_zone() {
     for capacity_blocks in [4, 100, 205, 206, 207, 412, 12288, 275_712] {
         for chunk_blocks in [1, 4, 16] {
             let code = ErasureCode::new(3, 1).unwrap();
-            let sizes = LayoutSizes { chunk_blocks, group_stripes: 256, capacity_blocks };
+            let sizes = LayoutSizes {
+                header_blocks: HEADER_BLOCKS,
+                chunk_blocks,
+                group_stripes: 256,
+                capacity_blocks,
+            };
             let Some(layout) = Layout::fit(code, Level::Raid5, &sizes) else { continue };
             let end = layout.footer_offset() + layout.footer_blocks();
             assert!(end <= capacity_blocks);
@@ -85,7 +92,12 @@ fn the_data_region_and_its_footer_fill_the_zone() {
 #[test]
 fn the_paper_example() {
     let code = ErasureCode::new(3, 1).unwrap();
-    let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: 256, capacity_blocks: 275_712 };
+    let sizes = LayoutSizes {
+        header_blocks: HEADER_BLOCKS,
+        chunk_blocks: 1,
+        group_stripes: 256,
+        capacity_blocks: 275_712,
+    };
     let layout = Layout::fit(code, Level::Raid5, &sizes).unwrap();
     assert_eq!(layout.region_blocks(), 274_366);
     assert_eq!(layout.footer_blocks(), 1_345);
@@ -99,7 +111,8 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
         |(level, half, group_stripes, chunk_blocks, capacity_blocks)| {
             // An odd number where the level allows it.
             let code = level.erasure_code(2 * half - 1).or(level.erasure_code(2 * half)).unwrap();
-            let sizes = LayoutSizes { chunk_blocks, group_stripes, capacity_blocks };
+            let sizes =
+                LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks, group_stripes, capacity_blocks };
             Layout::fit(code, level, &sizes).expect("20 blocks hold a chunk of 16")
         },
     )

@@ -139,7 +139,7 @@ fn rows_of(segment: &Segment) -> SegmentRows {
         width: match segment.mode {
             WriteMode::Append if segment.has_dropped_table() => WIDTH_IN_FOOTERS,
             WriteMode::Append => SegmentRows::width_for(layout.group_stripes),
-            WriteMode::Write => 0,
+            WriteMode::Write | WriteMode::Area => 0,
         },
     }
 }
@@ -217,7 +217,7 @@ impl CoveredSegment<'_> {
     ) -> Option<(Option<StripeTable>, Vec<u32>)> {
         let expected = match mode {
             WriteMode::Append => SegmentRows::width_for(layout.group_stripes),
-            WriteMode::Write => 0,
+            WriteMode::Write | WriteMode::Area => 0,
         };
         let SegmentRows { stripes, members, width, .. } = self.rows;
         if (stripes, usize::from(members)) != (layout.stripes, layout.members()) {
@@ -229,7 +229,7 @@ impl CoveredSegment<'_> {
         if width != expected {
             return None;
         }
-        if mode == WriteMode::Write {
+        if mode.has_static_slots() {
             let void = (0..stripes).filter(|stripe| !self.holds(*stripe as usize)).collect();
             return Some((None, void));
         }

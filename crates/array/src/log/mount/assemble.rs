@@ -179,10 +179,9 @@ fn adopt(
     table: &mut SegmentTable,
     streams: &mut [StreamWriter; Stream::COUNT],
 ) -> SegmentSlot {
-    let (layout, mode) = (segment.layout, segment.mode);
-    let writable = segment.writer.as_ref().is_some_and(|writer| !writer.is_exhausted(&layout));
+    let writable = segment.takes_stripes();
     let stream = &mut streams[segment.stream.index()];
-    let fits = stream.open.iter().any(|place| place.mode == mode && place.layout == layout);
+    let fits = stream.open.iter().any(|place| place.takes(&segment));
     assert!(fits, "the scheme of an array does not change");
     let slot = table.insert(segment);
     if writable {

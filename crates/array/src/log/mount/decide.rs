@@ -10,6 +10,7 @@
 //!   one present member that never had it is proof that it was never acknowledged.
 //! - Damaged metadata is believed as far as this: a chunk that looks like a filler in all its fields is one, and
 //!   one that names a stripe which fits its place may be of no other.
+//! - In area mode a group may have holes anywhere, where the power went before a block arrived: zeros, as below.
 //! - A torn chunk is not damaged: its blocks are whole, only not all there. Blocks of zeros below the write
 //!   pointer are not there either.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
@@ -23,7 +24,6 @@ use crate::log::mount::{DamagedChunk, Session};
 use base::erasure::PieceSet;
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
-use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{PROTECTED_BYTES, Role};
@@ -173,7 +173,7 @@ impl Seen {
                     Chunk::Filler => seen.closed_by_recovery[layout.group_of(slot) as usize] = true,
                     Chunk::Damaged(stripe) => {
                         seen.damaged.push((member, slot));
-                        let own = (header.mode == WriteMode::Write).then_some(slot);
+                        let own = header.mode.has_static_slots().then_some(slot);
                         match (stripe.or(own), hinted(header, layout, member, zone, slot)) {
                             (None, Some(hint)) => hints.push((member, slot, hint)),
                             (stripe, _) => seen.damage.add(member, slot, stripe),
@@ -308,7 +308,7 @@ fn report_damage(
 
 /// Slots of a zone that have been written, a torn one included.
 fn slots_written(layout: &Layout, zone: &FoundZone) -> u32 {
-    zone.written.saturating_sub(HEADER_BLOCKS).div_ceil(layout.chunk_blocks).min(layout.stripes)
+    zone.written.saturating_sub(layout.header_blocks).div_ceil(layout.chunk_blocks).min(layout.stripes)
 }
 
 fn chunk_at(layout: &Layout, zone: &FoundZone, slot: u32) -> Chunk {
@@ -334,7 +334,7 @@ impl Decided {
     /// that are not there, the slot of their number on missing members, or a slot that holds
     /// nothing whole where the member is present but damaged.
     pub fn stripe_table(&self, packing: Packing) -> Option<StripeTable> {
-        if self.header.mode == WriteMode::Write {
+        if self.header.mode.has_static_slots() {
             return None;
         }
         let mut table = StripeTable::new(&self.layout, packing);
@@ -363,7 +363,7 @@ impl Decided {
     pub fn place_damaged(&mut self) {
         for member in 0..self.layout.members() {
             match self.header.mode {
-                WriteMode::Write => self.place_at_their_own_slots(member),
+                WriteMode::Write | WriteMode::Area => self.place_at_their_own_slots(member),
                 WriteMode::Append => self.place_in_groups(member),
             }
         }
@@ -409,6 +409,12 @@ impl Decided {
         }
     }
 
+    /// True when blocks of a member's slot are not whole, for another reason than that they were never written.
+    pub fn is_damaged_in(&self, member: usize, slot: u32) -> bool {
+        let zone = self.zones[member].as_ref();
+        zone.is_some_and(|zone| matches!(chunk_at(&self.layout, zone, slot), Chunk::Damaged(_)))
+    }
+
     /// True when a stripe's chunk in a slot of a member's zone is whole.
     pub fn is_whole_in(&self, member: usize, stripe: u32, slot: u32) -> bool {
         let chunk = self.zones[member].as_ref().map(|zone| chunk_at(&self.layout, zone, slot));
@@ -427,7 +433,7 @@ impl Decided {
     /// Slot of a kept stripe's chunk, whether it is whole, damaged or missing.
     pub fn slot_of(&self, member: usize, stripe: u32) -> Option<u32> {
         match self.header.mode {
-            WriteMode::Write => Some(stripe),
+            WriteMode::Write | WriteMode::Area => Some(stripe),
             WriteMode::Append => match self.slots[member][stripe as usize] {
                 None if self.zones[member].is_none() => Some(stripe),
                 slot => slot,

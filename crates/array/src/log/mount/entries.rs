@@ -18,7 +18,6 @@ use base::units::ZoneIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use zone::device::{Completion, Op, Status};
-use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{self, Entry, FooterId};
 use zone::format::header::SegmentHeader;
 use zone::format::oob;
@@ -62,6 +61,9 @@ fn read_footers(session: &mut Session, segments: &mut [FoundSegment]) {
         let zone = segments[segment].zones[member].as_mut().expect("a zone with a footer");
         zone.entries = entries.unwrap_or_default();
     }
+    for zone in segments.iter_mut().flat_map(|segment| segment.zones.iter_mut().flatten()) {
+        zone.has_footer = !zone.entries.is_empty();
+    }
 }
 
 /// Reads the data regions of zones that no footer has told of.
@@ -95,7 +97,7 @@ fn read_runs(session: &mut Session, segments: &mut [FoundSegment], runs: &[Run])
             failed.push(part);
             return;
         }
-        let places = part.blocks.start - HEADER_BLOCKS..;
+        let places = part.blocks.start - segments[part.segment].layout.header_blocks..;
         for (place, frame) in places.zip(&completion.frames) {
             if !take_entry(array, &mut segments[part.segment], part.member, (place, frame)).is_certain {
                 doubtful.push((part.segment, part.member, place));
@@ -106,7 +108,7 @@ fn read_runs(session: &mut Session, segments: &mut [FoundSegment], runs: &[Run])
         return;
     }
     for Part { segment, member, zone, blocks } in failed {
-        let places = blocks.start - HEADER_BLOCKS..;
+        let places = blocks.start - segments[*segment].layout.header_blocks..;
         for (place, frame) in places.zip(read_blocks(session, *member, *zone, blocks.clone())) {
             let is_certain = frame.is_some_and(|frame| {
                 take_entry(array, &mut segments[*segment], *member, (place, &frame)).is_certain
@@ -132,7 +134,8 @@ fn parts_of_runs(session: &Session, segments: &[FoundSegment], runs: &[Run]) -> 
         let number = counts.entry((*segment, *member)).or_default();
         for start in places.clone().step_by(per_command as usize) {
             let end = (start + per_command).min(places.end);
-            let blocks = start + HEADER_BLOCKS..end + HEADER_BLOCKS;
+            let header_blocks = segments[*segment].layout.header_blocks;
+            let blocks = start + header_blocks..end + header_blocks;
             numbered.push((*segment, *number, *member, zone, blocks));
             *number += 1;
         }
@@ -254,7 +257,7 @@ fn tell_apart(session: &mut Session, segment: &mut FoundSegment, member: usize) 
 
 /// Reads a block of the data region again until what it says is believed.
 fn read_again(session: &mut Session, segment: &mut FoundSegment, member: usize, place: u32, doubt: Doubt) {
-    let offset = place + HEADER_BLOCKS;
+    let offset = place + segment.layout.header_blocks;
     let mut question = Question::of(doubt, said_at(segment, member, place));
     loop {
         let frame =
@@ -281,7 +284,7 @@ fn take_entry(
     let SegmentHeader { segment: id, mode, zones, .. } = &segment.header;
     let asked =
         Asked { array, segment: *id, mode: *mode, layout: &segment.layout, member, zone: zones[member] };
-    let answer = asked.answer(place + HEADER_BLOCKS, frame);
+    let answer = asked.answer(place + segment.layout.header_blocks, frame);
     let zone = segment.zones[member].as_mut().expect("a zone that is read");
     assert!((place as usize) < zone.entries.len(), "block {place} of {}", zone.entries.len());
     zone.entries[place as usize] = answer.entry;

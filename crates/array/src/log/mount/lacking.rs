@@ -23,7 +23,6 @@ use base::erasure::PieceSet;
 use base::frame::Frame;
 use std::collections::BTreeMap;
 use zone::device::{Op, ZoneState};
-use zone::format::HEADER_BLOCKS;
 use zone::format::header::{Blank, SegmentHeader};
 use zone::format::oob::{self, Bound};
 use zone::format::superblock::MemberState;
@@ -106,7 +105,7 @@ fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) 
             lacking.insert(member);
         } else if was_there || read.is_rebuilt(header, member) {
             holding.insert(member);
-            has_data |= was_there && is_own && written > HEADER_BLOCKS;
+            has_data |= was_there && is_own && written > header.header_blocks;
         }
     }
     let suffices = has_data && session.config.code().can_decode(holding);
@@ -119,7 +118,8 @@ fn holds_older(session: &mut Session, member: usize, header: &SegmentHeader) -> 
     let zone = header.zones[member];
     let is_older = |own: SegmentHeader| own.segment < header.segment;
     let bound = Bound { array: session.array_tag(), zone, group: 0 };
-    let blocks = read_blocks(session, member, zone, HEADER_BLOCKS..HEADER_BLOCKS + header.chunk_blocks);
+    let blocks =
+        read_blocks(session, member, zone, header.header_blocks..header.header_blocks + header.chunk_blocks);
     let is_of_it =
         |frame: &Frame| oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment);
     !blocks.iter().flatten().any(is_of_it) && read_header(session, member, zone).is_some_and(is_older)

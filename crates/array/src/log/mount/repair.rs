@@ -6,6 +6,8 @@
 //!  zone B | 1 0 3 2 | 4 . . . |   -- 5 has k = 2 --> | 1 0 3 2 | 4 5 - - |   -: filler
 //!  zone C | 0 1 2 3 | 7 5 4 . |      7 has one       | 0 1 2 3 | 7 5 4 - |   7 is void
 //! ```
+//! In area mode the tail is what is in windows: what they lack is written where it belongs, and where a drive kept no window,
+//! at the write pointer. A zone that its drive finished makes the segment one that is only read.
 //! Pieces that a kept stripe lacks are decoded from the others and written: under Zone Append in
 //! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
 //! remains. Where a piece has no room (a torn chunk took the last slot of its group), the stripe is
@@ -14,7 +16,7 @@
 //! zones are finished, for the collector needs those that may be active; it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
-use crate::log::mount::scan::{Scan, read_blocks};
+use crate::log::mount::scan::{FoundZone, Scan, read_blocks};
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use crate::log::row;
@@ -22,9 +24,8 @@ use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use zone::device::{Op, Status};
-use zone::format::HEADER_BLOCKS;
 use zone::format::footer::Entry;
-use zone::format::header::WriteMode;
+use zone::format::header::{SegmentHeader, WriteMode};
 use zone::format::oob::{self, Bound, Kind, Place, Protected, Role, block_is_whole};
 use zone::format::summary;
 use zone::format::superblock::MemberState;
@@ -32,7 +33,9 @@ use zone::format::superblock::MemberState;
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
     let takes_writes = |member: usize| match &segment.zones[member] {
-        Some(zone) => zone.writable || zone.full,
+        // Without areas that all drives have in common, nobody can tell what a write to one commits.
+        Some(zone) if zone.writable => !zone.has_area || zone.window.is_some(),
+        Some(zone) => zone.full && !was_taken(&segment.header, zone),
         None => session.record.members[member].state != MemberState::Active,
     };
     let can_complete = (0..segment.layout.members()).all(takes_writes);
@@ -55,6 +58,11 @@ pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountErro
     }
     segment.slots_touched = end;
     Ok(())
+}
+
+/// True for a zone in area mode that its drive finished when the power went: it takes no more, and does not end with a footer.
+fn was_taken(header: &SegmentHeader, zone: &FoundZone) -> bool {
+    header.mode == WriteMode::Area && zone.full && !zone.has_footer
 }
 
 /// True when a chunk that a zone lacks holds a block of a summary: the drive may have gone back to a moment before chunks that
@@ -138,7 +146,7 @@ pub fn reset_zones(session: &mut Session, scan: &mut Scan) -> Result<(), MountEr
 fn end_slot(segment: &Decided) -> u32 {
     let layout = &segment.layout;
     match segment.header.mode {
-        WriteMode::Write => segment.slots_touched,
+        WriteMode::Write | WriteMode::Area => segment.slots_touched,
         WriteMode::Append if segment.slots_touched == 0 => 0,
         WriteMode::Append => layout.group_start(layout.group_of(segment.slots_touched - 1) + 1),
     }
@@ -166,35 +174,69 @@ fn complete_zone(
     end: u32,
 ) -> Result<(), MountError> {
     let layout = segment.layout;
-    let written = segment.zones[member].as_ref().expect("checked by the caller").written;
+    let FoundZone { written, window, .. } = *segment.zones[member].as_ref().expect("checked by the caller");
+    assert!(written >= layout.header_blocks, "a zone of a segment that counts has its header");
+    if window.is_some() {
+        return complete_window(session, segment, member, end);
+    }
     if written >= layout.footer_offset() {
         return Ok(());
     }
-    assert!(written >= HEADER_BLOCKS, "a zone of a segment that counts has its header");
-    let torn_blocks = (written - HEADER_BLOCKS) % layout.chunk_blocks;
+    let torn_blocks = (written - layout.header_blocks) % layout.chunk_blocks;
     if torn_blocks > 0 {
         let slot = slot_next(segment, member) - 1;
         let fillers = fillers(session, segment, member, slot, layout.chunk_blocks - torn_blocks);
-        write(session, segment, member, fillers)?;
+        append(session, segment, member, fillers)?;
     }
     while slot_next(segment, member) < end {
         let slot = slot_next(segment, member);
         let stripe = match segment.header.mode {
-            WriteMode::Write => Some(slot).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept),
+            WriteMode::Write | WriteMode::Area => {
+                Some(slot).filter(|stripe| segment.fates[*stripe as usize] == Fate::Kept)
+            }
             WriteMode::Append => lacking_in_group(segment, member, layout.group_of(slot)),
         };
         let piece =
             stripe.and_then(|stripe| Some((stripe, rebuild_piece(session, segment, member, stripe)?)));
         match piece {
             Some((stripe, frames)) => {
-                write(session, segment, member, frames)?;
+                append(session, segment, member, frames)?;
                 segment.slots[member][stripe as usize] = Some(slot);
                 session.report.stripes_completed += 1;
             }
             None => {
                 let fillers = fillers(session, segment, member, slot, layout.chunk_blocks);
-                write(session, segment, member, fillers)?;
+                append(session, segment, member, fillers)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a zone's window lacks up to slot `end`: in place, lowest first, so that nothing is committed that is not
+/// complete. What the drive had committed was complete.
+fn complete_window(
+    session: &mut Session,
+    segment: &mut Decided,
+    member: usize,
+    end: u32,
+) -> Result<(), MountError> {
+    let layout = segment.layout;
+    let window = segment.zones[member].as_ref().and_then(|zone| zone.window).expect("a zone with an area");
+    let committed = window.write_pointer().saturating_sub(layout.header_blocks);
+    for slot in committed.div_ceil(layout.chunk_blocks)..end {
+        if segment.slots[member][slot as usize].is_some() {
+            continue;
+        }
+        let is_kept = segment.fates[slot as usize] == Fate::Kept;
+        let piece = is_kept.then(|| rebuild_piece(session, segment, member, slot)).flatten();
+        if let Some(frames) = piece {
+            write(session, segment, member, layout.slot_offset(slot), frames)?;
+            segment.slots[member][slot as usize] = Some(slot);
+            session.report.stripes_completed += 1;
+        } else if !segment.is_damaged_in(member, slot) {
+            let fillers = fillers(session, segment, member, slot, layout.chunk_blocks);
+            write(session, segment, member, layout.slot_offset(slot), fillers)?;
         }
     }
     Ok(())
@@ -203,7 +245,7 @@ fn complete_zone(
 /// First slot of a zone that nothing was written to.
 fn slot_next(segment: &Decided, member: usize) -> u32 {
     let zone = segment.zones[member].as_ref().expect("a zone that is there");
-    zone.written.saturating_sub(HEADER_BLOCKS).div_ceil(segment.layout.chunk_blocks)
+    zone.written.saturating_sub(segment.layout.header_blocks).div_ceil(segment.layout.chunk_blocks)
 }
 
 /// The first kept stripe of a group that a member lacks and that can be decoded.
@@ -312,26 +354,43 @@ fn fillers(session: &Session, segment: &Decided, member: usize, slot: u32, count
         .collect()
 }
 
-/// Writes blocks at a zone's write pointer and keeps the zone's entries in step. When mounting
-/// read-only, nothing is written, and the entries show what would be.
-fn write(
+/// Writes blocks at a zone's write pointer.
+fn append(
     session: &mut Session,
     segment: &mut Decided,
     member: usize,
     frames: Vec<Frame>,
 ) -> Result<(), MountError> {
+    let offset = segment.zones[member].as_ref().expect("a zone that is there").written;
+    write(session, segment, member, offset, frames)
+}
+
+/// Writes blocks of a zone and keeps the zone's entries in step. When mounting read-only, nothing is written, and the entries
+/// show what would be.
+fn write(
+    session: &mut Session,
+    segment: &mut Decided,
+    member: usize,
+    offset: u32,
+    frames: Vec<Frame>,
+) -> Result<(), MountError> {
     let array = session.array_tag();
+    let header_blocks = segment.layout.header_blocks;
     let zone = segment.zones[member].as_mut().expect("a zone that is there");
-    let offset = zone.written;
     assert!(!frames.is_empty(), "something is written");
     assert!(offset < segment.layout.footer_offset(), "stripes end before the footer");
+    let mut end = offset;
     for frame in &frames {
-        let slot = (zone.written - HEADER_BLOCKS) / segment.layout.chunk_blocks;
+        let slot = (end - header_blocks) / segment.layout.chunk_blocks;
         let bound = Bound { array, zone: segment.header.zones[member], group: segment.layout.group_of(slot) };
         let oob = oob::open(&frame.oob, &bound).expect("metadata sealed above");
         let entry = Entry::from_protected(&frame.oob, oob.place.role, oob.place.stripe);
-        zone.entries[(zone.written - HEADER_BLOCKS) as usize] = entry;
-        zone.written += 1;
+        zone.entries[(end - header_blocks) as usize] = entry;
+        end += 1;
+    }
+    zone.written = zone.written.max(end);
+    if let Some(window) = &mut zone.window {
+        window.write(&(offset..end));
     }
     if !session.writable {
         return Ok(());

@@ -12,7 +12,8 @@
 
 use crate::log::mount::lacking::{self, Lacking};
 use crate::log::mount::superblocks::{command, written_blocks};
-use crate::log::mount::{MountError, Session};
+use crate::log::mount::{MountError, Session, windows};
+use crate::log::window::Window;
 use base::erasure::PieceSet;
 use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::{self, Entry, FooterId};
-use zone::format::header::{Blank, SegmentHeader};
+use zone::format::header::{Blank, SegmentHeader, WriteMode};
 use zone::format::oob::{self, Bound, Hint};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
@@ -41,6 +42,8 @@ pub struct Zones {
     pub newest: Vec<u64>,
     /// Zones that end with their footer, of members that are being rebuilt.
     closed: BTreeSet<(usize, ZoneIndex)>,
+    /// Ends of what was written in windows, committed or not, by member and zone.
+    ends: BTreeMap<(usize, ZoneIndex), u32>,
     /// Blocks of a zone.
     capacity: u32,
 }
@@ -55,7 +58,8 @@ impl Zones {
         let newest = own.iter().map(newest_of).collect();
         let closed = find_closed(session, &descriptors, &own);
         let capacity = session.config.geometry.zone_capacity_blocks;
-        Ok(Zones { descriptors, own, newest, closed, capacity })
+        let ends = windows::read_ends(session, &descriptors);
+        Ok(Zones { descriptors, own, newest, closed, ends, capacity })
     }
 
     /// The own header of a member's zone of a segment.
@@ -70,13 +74,16 @@ impl Zones {
 
     /// Blocks of a member's zone of a segment that may hold data.
     pub fn written(&self, header: &SegmentHeader, member: usize) -> u32 {
-        written_blocks(self.descriptor(header, member), self.capacity)
+        let end = self.ends.get(&(member, header.zones[member]));
+        end.copied().unwrap_or_else(|| written_blocks(self.descriptor(header, member), self.capacity))
     }
 
-    /// True when nothing of a segment lies in a member's zone: the zone is empty, or has no more than a header that was torn.
+    /// True when nothing of a segment lies in a member's zone: the zone is empty, or has no more than a header that was torn or,
+    /// in area mode, was not committed.
     pub fn holds_nothing(&self, header: &SegmentHeader, member: usize) -> bool {
         let written = self.written(header, member);
-        written == 0 || written <= HEADER_BLOCKS && self.own_header(header, member).is_none()
+        written < header.header_blocks
+            || written == header.header_blocks && self.own_header(header, member).is_none()
     }
 
     /// True when a member that is being rebuilt holds its part of a segment: a zone becomes full as the last thing of all,
@@ -108,6 +115,12 @@ pub struct FoundZone {
     pub full: bool,
     /// True when the zone accepts writes.
     pub writable: bool,
+    /// Window of the zone, if it has a random write area and all drives have areas that are alike.
+    pub window: Option<Window>,
+    /// True when it has a random write area.
+    pub has_area: bool,
+    /// True when its entries are those of its footer.
+    pub has_footer: bool,
     /// Entries of the data region's blocks; `None` where a block says nothing whole. Empty until it is read.
     pub entries: Vec<Option<Entry>>,
     /// Hints from blocks whose metadata fails its checksum, by place in the data region.
@@ -286,6 +299,7 @@ fn ends_with_footer(session: &mut Session, header: &SegmentHeader, member: usize
 /// The layout of a segment's stripes; `None` when the header does not fit this array.
 fn layout_of(session: &Session, header: &SegmentHeader) -> Option<Layout> {
     let sizes = LayoutSizes {
+        header_blocks: header.header_blocks,
         chunk_blocks: header.chunk_blocks,
         group_stripes: header.group_stripes,
         capacity_blocks: session.config.geometry.zone_capacity_blocks,
@@ -334,13 +348,25 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
 
 /// Data follows only when every header is durable: without data, a header that is not there may have been torn, and the
 /// other copies are not to be relied on.
-fn is_torn(session: &Session, read: &Zones, header: &SegmentHeader) -> bool {
-    let has_data = |member: usize| {
+fn is_torn(session: &mut Session, read: &Zones, header: &SegmentHeader) -> bool {
+    let members: Vec<usize> =
+        (0..session.config.members).filter(|member| session.is_present(*member)).collect();
+    let has_data = members.into_iter().any(|member| {
         read.owner(header, member).is_none_or(|owner| owner == header.segment)
-            && read.written(header, member) > HEADER_BLOCKS
-    };
-    let mut members = (0..session.config.members).filter(|member| session.is_present(*member));
-    !members.any(has_data)
+            && read.written(header, member) > header.header_blocks
+            && !is_taken_empty(session, read, header, member)
+    });
+    !has_data
+}
+
+/// True for a zone in area mode that its drive finished when the power went, with no data in what its window had been.
+fn is_taken_empty(session: &mut Session, read: &Zones, header: &SegmentHeader, member: usize) -> bool {
+    let descriptor = read.descriptor(header, member);
+    let areas = session.config.geometry.areas.filter(|_| header.mode == WriteMode::Area);
+    let Some(areas) = areas.filter(|_| descriptor.state == ZoneState::Full) else { return false };
+    let window_end = areas.window_end(&session.config.geometry, header.header_blocks);
+    let blocks = read_blocks(session, member, header.zones[member], header.header_blocks..window_end);
+    blocks.iter().flatten().all(Frame::is_blank)
 }
 
 /// False when a member's zone says that a segment was being made or erased: it is empty though the member neither lacks it
@@ -381,10 +407,10 @@ fn take_zones(
         let descriptor = read.descriptors[member].get(zone.index())?;
         let was_there = session.record.was_written_with(member, header.segment);
         if !lacking.contains(member) && (was_there || read.is_rebuilt(header, member)) {
-            return found_zone(descriptor, capacity);
+            return found_zone(session, descriptor, read.written(header, member));
         }
         zones_missing |= 1 << member;
-        if !lacking.contains(member) && written_blocks(descriptor, capacity) > 0 {
+        if !lacking.contains(member) && (written_blocks(descriptor, capacity) > 0 || descriptor.has_area) {
             scan.zones_to_reset.push((member, zone));
         }
         None
@@ -410,7 +436,7 @@ fn is_resettable(state: ZoneState) -> bool {
     !matches!(state, ZoneState::ReadOnly | ZoneState::Offline)
 }
 
-fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
+fn found_zone(session: &Session, descriptor: &ZoneDescriptor, written: u32) -> Option<FoundZone> {
     let (full, writable) = match descriptor.state {
         ZoneState::Offline => return None,
         ZoneState::Full => (true, false),
@@ -419,10 +445,15 @@ fn found_zone(descriptor: &ZoneDescriptor, capacity: u32) -> Option<FoundZone> {
             (false, true)
         }
     };
+    let areas = session.config.geometry.areas.filter(|_| descriptor.has_area);
+    let window = areas.map(|areas| Window::new(areas, descriptor.write_pointer));
     Some(FoundZone {
-        written: written_blocks(descriptor, capacity),
+        written,
         full,
         writable,
+        window,
+        has_area: descriptor.has_area,
+        has_footer: false,
         entries: Vec::new(),
         hints: BTreeMap::new(),
     })
@@ -442,11 +473,12 @@ fn find_orphans(session: &mut Session, read: &Zones, scan: &mut Scan) {
             if unusable {
                 scan.zones_in_use[member][zone.index()] = true;
             }
-            if unusable || claimed || written_blocks(descriptor, capacity) == 0 {
+            let written = written_blocks(descriptor, capacity);
+            if unusable || claimed || written == 0 && !descriptor.has_area {
                 continue;
             }
             // Of a member that is being rebuilt, what no segment claims is of no use.
-            if !is_rebuilding && holds_data(session, member, zone) {
+            if !is_rebuilding && written > 0 && holds_data(session, member, zone) {
                 scan.zones_in_use[member][zone.index()] = true;
                 session.report.zones_orphaned.push((DriveIndex::at(member), zone));
             } else {
@@ -457,11 +489,15 @@ fn find_orphans(session: &mut Session, read: &Zones, scan: &mut Scan) {
 }
 
 fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
-    let op = Op::Read { offset: HEADER_BLOCKS, frames: vec![Frame::zeroed()] };
-    let completion = session.drives.execute(session.now, command(member, zone, op));
     let array = session.array_tag();
     let bound = Bound { array, zone, group: 0 };
-    completion.frames.iter().any(|frame| oob::open(&frame.oob, &bound).is_some())
+    // In area mode data begin behind a granule.
+    let granule_blocks = session.config.geometry.areas.map_or(HEADER_BLOCKS, |areas| areas.granule_blocks);
+    BTreeSet::from([HEADER_BLOCKS, granule_blocks]).into_iter().any(|offset| {
+        let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
+        let completion = session.drives.execute(session.now, command(member, zone, op));
+        completion.frames.iter().any(|frame| oob::open(&frame.oob, &bound).is_some())
+    })
 }
 
 /// Reads blocks of a zone; `None` for those the drive cannot return.

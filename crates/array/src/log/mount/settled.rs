@@ -4,7 +4,6 @@
 use crate::log::mount::decide::{Decided, Fate};
 use crate::log::segment::{Segment, SegmentState};
 use crate::log::writer::Writer;
-use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::WriteMode;
 use zone::stripe::table::Packing;
@@ -20,7 +19,7 @@ pub fn sequence_max(segment: &Decided) -> u64 {
 pub fn segment_of(segment: &Decided, packing: Packing) -> Segment {
     let void = |stripe: &u32| segment.fates[*stripe as usize] == Fate::Void || is_hole(segment, *stripe);
     let void_stripes = match segment.header.mode {
-        WriteMode::Write => (0..segment.slots_touched).filter(void).collect(),
+        WriteMode::Write | WriteMode::Area => (0..segment.slots_touched).filter(void).collect(),
         WriteMode::Append => Vec::new(),
     };
     let state = match (segment.sealed, segment.condemned) {
@@ -63,9 +62,11 @@ fn writer_from(segment: &Decided) -> Writer {
         }
         name_damaged(segment, member, &mut progress.entries);
         progress.finished = zone.full;
-        progress.footer_next =
-            zone.written.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
-        assert!(zone.written >= HEADER_BLOCKS);
+        progress.window = zone.window;
+        // Of a footer in a window, any block may be missing that is not committed.
+        let footer_end = zone.window.map_or(zone.written, |window| window.write_pointer());
+        progress.footer_next = footer_end.saturating_sub(layout.footer_offset()).min(layout.footer_blocks());
+        assert!(zone.written >= layout.header_blocks);
     }
     writer
 }

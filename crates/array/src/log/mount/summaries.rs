@@ -18,7 +18,6 @@ use crate::log::mount::superblocks::command;
 use base::frame::Frame;
 use std::ops::Range;
 use zone::device::{Op, Status};
-use zone::format::HEADER_BLOCKS;
 use zone::format::footer::{Entry, EntryKind};
 use zone::format::header::WriteMode;
 use zone::format::oob::{Kind, PROTECTED_BYTES, Place, Protected, Role, block_is_whole};
@@ -57,6 +56,8 @@ struct UnreadZone {
     end: u32,
     /// True when the zone was sealed.
     has_footer: bool,
+    /// Places before this one are committed: all, but in a zone with a random write area.
+    committed: u32,
 }
 
 /// A block of a summary.
@@ -73,14 +74,17 @@ impl Unread {
         let zones = segments
             .iter_mut()
             .map(|segment| {
-                let blocks = segment.layout.region_blocks();
+                let (header_blocks, blocks) = (segment.layout.header_blocks, segment.layout.region_blocks());
                 let footer_end = segment.layout.footer_offset() + segment.layout.footer_blocks();
                 let zones = segment.zones.iter_mut().map(|zone| {
                     let zone = zone.as_mut().filter(|zone| zone.entries.is_empty())?;
                     zone.entries = vec![None; blocks as usize];
-                    let end = zone.written.saturating_sub(HEADER_BLOCKS).min(blocks);
+                    let end = zone.written.saturating_sub(header_blocks).min(blocks);
                     let has_footer = zone.full || zone.written >= footer_end;
-                    Some(UnreadZone { known: vec![false; end as usize], end, has_footer })
+                    let committed = zone
+                        .window
+                        .map_or(u32::MAX, |window| window.write_pointer().saturating_sub(header_blocks));
+                    Some(UnreadZone { known: vec![false; end as usize], end, has_footer, committed })
                 });
                 zones.collect()
             })
@@ -153,7 +157,8 @@ impl Unread {
             session.report.rows_described += 1;
             for (member, (place, entry)) in blocks.into_iter().enumerate() {
                 let Some(zone) = &mut self.zones[found.segment][member] else { continue };
-                if zone.has_footer {
+                // What is in a window is read, whatever is said of it.
+                if zone.has_footer || place >= zone.committed {
                     continue;
                 }
                 let Some(known) = zone.known.get_mut(place as usize) else {
@@ -226,7 +231,7 @@ fn blocks_of_row(
     (0..layout.members())
         .map(|member| {
             let slot = match segment.header.mode {
-                WriteMode::Write => stripe,
+                WriteMode::Write | WriteMode::Area => stripe,
                 WriteMode::Append => {
                     let within = summary::slot(shape, (index, member), &frame.data);
                     layout.group_start(group) + Some(within).filter(|slot| *slot < layout.group_len(group))?
@@ -250,7 +255,10 @@ fn blocks_of_row(
 fn read_blocks(session: &mut Session, segments: &[FoundSegment], found: &[Found]) -> Vec<(usize, Frame)> {
     let commands = found.iter().map(|block| {
         let zone = segments[block.segment].header.zones[block.member];
-        let op = Op::Read { offset: block.place + HEADER_BLOCKS, frames: vec![Frame::zeroed()] };
+        let op = Op::Read {
+            offset: block.place + segments[block.segment].layout.header_blocks,
+            frames: vec![Frame::zeroed()],
+        };
         command(block.member, zone, op)
     });
     let array = session.array_tag();

@@ -6,6 +6,7 @@ use crate::log::mount::older_copies::{self, OlderCopy};
 use crate::log::mount::re_add::{self, ReAddRefusal};
 use crate::log::mount::spokesman::spokesman;
 use crate::log::mount::{MountError, Session};
+use crate::log::policy::mode::common_areas;
 use base::erasure::ErasureCode;
 use base::frame::Frame;
 use base::time::Instant;
@@ -206,8 +207,9 @@ pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, 
         geometry.append_blocks_max = geometry.append_blocks_max.min(own.append_blocks_max);
         geometry.transfer_blocks_max = geometry.transfer_blocks_max.min(own.transfer_blocks_max);
         geometry.volatile_cache |= own.volatile_cache;
+        geometry.areas = common_areas(&geometry, own);
     }
-    let config = ArrayConfig {
+    let mut config = ArrayConfig {
         array: record.array,
         level,
         members: record.members.len(),
@@ -222,6 +224,10 @@ pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, 
         volume_blocks: record.volume_blocks,
         geometry,
     };
+    if config.validate().is_err() {
+        // The array was made without areas, or with others, and these take more of its zones.
+        config.geometry.areas = None;
+    }
     config.validate().map_err(MountError::Config)?;
     Ok(config)
 }

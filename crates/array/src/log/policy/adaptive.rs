@@ -292,7 +292,7 @@ impl Stripes {
             return false;
         }
         let worth = |mode| match (mode, stream) {
-            (WriteMode::Append, _) => APPENDS_WORTH,
+            (WriteMode::Append | WriteMode::Area, _) => APPENDS_WORTH,
             (WriteMode::Write, Stream::Large) => 0,
             (WriteMode::Write, _) => 1,
         };

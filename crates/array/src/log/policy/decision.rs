@@ -67,7 +67,11 @@ impl fmt::Display for Decision {
         match self {
             Decision::Opens { stream, segment, chunk_blocks, mode } => {
                 let kib = 4 * chunk_blocks;
-                let mode = if *mode == WriteMode::Append { "zone append" } else { "zone write" };
+                let mode = match mode {
+                    WriteMode::Append => "zone append",
+                    WriteMode::Write => "zone write",
+                    WriteMode::Area => "in random write areas",
+                };
                 write!(
                     f,
                     "segment {} opens for {}, chunks of {kib} KiB, {mode}",

@@ -4,6 +4,7 @@ use super::*;
 use base::erasure::ErasureCode;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use zone::format::HEADER_BLOCKS;
 use zone::stripe::{LayoutSizes, Level};
 
 const MEMBERS: usize = 3;
@@ -71,7 +72,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn layout() -> Layout {
-    let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: 4, capacity_blocks: 16 };
+    let sizes =
+        LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks: 1, group_stripes: 4, capacity_blocks: 16 };
     Layout::fit(ErasureCode::new(MEMBERS - 1, 1).unwrap(), Level::Raid5, &sizes).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! The stripe table beside a map, and examples.
 
 use super::*;
+use crate::format::HEADER_BLOCKS;
 use crate::stripe::tests::any_layout;
 use crate::stripe::{LayoutSizes, Level};
 use proptest::prelude::*;
@@ -8,7 +9,8 @@ use std::collections::BTreeMap;
 
 #[test]
 fn the_table_finds_a_stripe_in_its_group() {
-    let sizes = LayoutSizes { chunk_blocks: 2, group_stripes: 8, capacity_blocks: 500 };
+    let sizes =
+        LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks: 2, group_stripes: 8, capacity_blocks: 500 };
     let layout = Layout::fit(Level::Raid5.erasure_code(4).unwrap(), Level::Raid5, &sizes).unwrap();
     let mut table = StripeTable::new(&layout, Packing::Bits);
     table.set(2, 9, 3);
@@ -23,7 +25,12 @@ fn the_table_finds_a_stripe_in_its_group() {
 #[test]
 fn the_table_numbers_the_stripes_of_a_whole_segment() {
     let code = Level::Raid5.erasure_code(4).unwrap();
-    let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: GROUP_STRIPES_MAX, capacity_blocks: 275_712 };
+    let sizes = LayoutSizes {
+        header_blocks: HEADER_BLOCKS,
+        chunk_blocks: 1,
+        group_stripes: GROUP_STRIPES_MAX,
+        capacity_blocks: 275_712,
+    };
     let layout = Layout::fit(code, Level::Raid5, &sizes).unwrap();
     for (packing, bits) in [(Packing::Bits, 19), (Packing::Bytes, 24)] {
         let mut table = StripeTable::new(&layout, packing);
@@ -45,7 +52,12 @@ fn the_table_numbers_the_stripes_of_a_whole_segment() {
 fn a_settled_table_takes_what_the_paper_computes() {
     let code = Level::Raid5.erasure_code(4).unwrap();
     for (group_stripes, gib) in [(256, 3.77), (GROUP_STRIPES_MAX, 8.95)] {
-        let sizes = LayoutSizes { chunk_blocks: 1, group_stripes, capacity_blocks: 275_712 };
+        let sizes = LayoutSizes {
+            header_blocks: HEADER_BLOCKS,
+            chunk_blocks: 1,
+            group_stripes,
+            capacity_blocks: 275_712,
+        };
         let layout = Layout::fit(code, Level::Raid5, &sizes).unwrap();
         let mut table = StripeTable::new(&layout, Packing::Bits);
         for (drive, slot) in (0..4).flat_map(|drive| (0..layout.stripes).map(move |slot| (drive, slot))) {
@@ -61,7 +73,8 @@ fn a_settled_table_takes_what_the_paper_computes() {
 /// A table that was settled and is cleared takes what it is given, and is as good as a new one.
 #[test]
 fn a_settled_table_is_filled_again() {
-    let sizes = LayoutSizes { chunk_blocks: 1, group_stripes: 5, capacity_blocks: 20 };
+    let sizes =
+        LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks: 1, group_stripes: 5, capacity_blocks: 20 };
     let layout = Layout::fit(Level::Raid5.erasure_code(3).unwrap(), Level::Raid5, &sizes).unwrap();
     let places = || (0..3).flat_map(|drive| (0..layout.stripes).map(move |slot| (drive, slot)));
     let mut table = StripeTable::new(&layout, Packing::Bits);

@@ -5,6 +5,7 @@ use crate::log::config::REGION_BLOCKS;
 use crate::log::index::Name;
 use crate::log::pba::Pba;
 use base::units::{BLOCK_BYTES, ZoneIndex};
+use zone::format::HEADER_BLOCKS;
 use zone::format::header::Stream;
 use zone::stripe::{LayoutSizes, Level};
 
@@ -13,7 +14,8 @@ const MEMBERS: usize = 3;
 const BLOCKS: u64 = REGION_BLOCKS + 70;
 
 fn layout() -> Layout {
-    let sizes = LayoutSizes { chunk_blocks: 2, group_stripes: 4, capacity_blocks: 40 };
+    let sizes =
+        LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks: 2, group_stripes: 4, capacity_blocks: 40 };
     let code = Level::Raid5.erasure_code(MEMBERS).unwrap();
     Layout::fit(code, Level::Raid5, &sizes).unwrap()
 }

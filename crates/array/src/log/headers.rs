@@ -1,0 +1,160 @@
+//! Headers: what becomes durable before a segment takes stripes.
+//!
+//! ```text
+//!   Zone Append, Zone Write   write
+//!   area mode                 open with area ─> write ─> commit the granule        a drive that gives no area: write
+//! ```
+//! A zone whose write pointer never moved may be empty after a power failure, whatever its window held. So a header in a
+//! window is committed before anything relies on it, with the rest of its granule; data begin behind that.
+
+use crate::log::Effects;
+use crate::log::Waiter;
+use crate::log::core::{Core, Event};
+use crate::log::segment::{SegmentSlot, SegmentState};
+use crate::log::window::Window;
+use crate::log::writer::HeaderStage;
+use base::frame::Frame;
+use base::units::{BLOCK_BYTES, OOB_BYTES};
+use zone::device::{Completion, Op, Status};
+use zone::format::header::{Blank, SegmentHeader, WriteMode};
+
+impl Core {
+    /// The header that describes a segment; takes the segment's list of zones, to be put back.
+    pub(super) fn header_of(&mut self, slot: SegmentSlot) -> SegmentHeader {
+        let segment = self.segments.get_mut(slot);
+        let code = segment.layout.code;
+        SegmentHeader {
+            array: self.config.array,
+            segment: segment.id,
+            sequence: segment.created_at,
+            member: 0,
+            blank: Blank::No,
+            data_count: u8::try_from(code.data_count()).expect("at most 32 members"),
+            parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
+            level: segment.layout.level.code(),
+            mode: segment.mode,
+            stream: segment.stream,
+            header_blocks: segment.layout.header_blocks,
+            chunk_blocks: segment.layout.chunk_blocks,
+            group_stripes: segment.layout.group_stripes,
+            stripes: segment.layout.stripes,
+            zones: std::mem::take(&mut segment.zones),
+        }
+    }
+
+    /// A header is durable. Data follows only when all are: a segment with a zone still empty holds
+    /// nothing, which is how recovery tells one being made or erased from one that counts.
+    pub(in crate::log) fn on_header(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: Completion,
+        fx: &mut Effects,
+    ) {
+        let has_window = self.segments.writer_mut(slot).zones[drive].window.is_some();
+        if has_window && self.header_goes_on(slot, drive, &completion, fx) {
+            self.frames.give_vec(completion.frames);
+            return;
+        }
+        self.frames.give_vec(completion.frames);
+        if completion.status != Status::Success {
+            self.fail_member(drive, fx);
+        }
+        let segment = self.segments.get_mut(slot);
+        let SegmentState::Opening { headers_pending } = &mut segment.state else {
+            panic!("a header of a segment that is not opening");
+        };
+        assert!(*headers_pending > 0, "a header is durable once");
+        *headers_pending -= 1;
+        if *headers_pending == 0 {
+            segment.enter(SegmentState::Open);
+            if let Some(next) = self.segments.end_opening(slot) {
+                write_headers(self, next, fx);
+            }
+            self.events.push_back(Event::SegmentOpened(slot));
+        }
+    }
+
+    /// The next step of a header in area mode: the zone is opened with an area, the header is written, its granule is
+    /// committed. False when that was the last one, or failed. A zone that gets no area is written without.
+    fn header_goes_on(
+        &mut self,
+        slot: SegmentSlot,
+        drive: usize,
+        completion: &Completion,
+        fx: &mut Effects,
+    ) -> bool {
+        let part = u32::try_from(drive).expect("at most 32 members");
+        let is_refused = matches!(completion.status, Status::NoAreaLeft | Status::InvalidZoneOperation);
+        let segment = self.segments.get_mut(slot);
+        let header_blocks = segment.layout.header_blocks;
+        let progress = &mut segment.writer.as_mut().expect("a segment being opened").zones[drive];
+        match progress.header {
+            HeaderStage::Opening if completion.status == Status::Success || is_refused => {
+                progress.header = HeaderStage::Writing;
+                progress.window = progress.window.filter(|_| !is_refused);
+                let mut header = self.header_of(slot);
+                write_header(self, &header, (slot, drive), fx);
+                std::mem::swap(&mut self.segments.get_mut(slot).zones, &mut header.zones);
+                true
+            }
+            HeaderStage::Writing if completion.status == Status::Success => {
+                let end = progress.window.as_mut().and_then(|window| window.commit(header_blocks));
+                progress.header = HeaderStage::Committing;
+                if let Some(end) = end {
+                    fx.command(drive, completion.zone, Waiter::Header { slot, part }, Op::Commit { end });
+                }
+                end.is_some()
+            }
+            HeaderStage::Opening | HeaderStage::Writing | HeaderStage::Committing => false,
+        }
+    }
+
+    /// The blocks before the data region of a member's zone: the header, and what completes its granule.
+    pub(super) fn header_frames(&mut self, header: &SegmentHeader, drive: usize) -> Vec<Frame> {
+        let mut frames = self.frames.take_vec(header.header_blocks as usize);
+        for frame in &mut frames {
+            (frame.data, frame.oob) = ([0; BLOCK_BYTES], [0; OOB_BYTES]);
+        }
+        header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
+        frames
+    }
+}
+
+/// Begins the headers of a segment on every drive that has its zone.
+pub(super) fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
+    let mut header = core.header_of(slot);
+    // Drives that came meanwhile may have none: then all of the segment's zones are written without.
+    let areas = core.config.areas().filter(|_| header.mode == WriteMode::Area);
+    let mut headers_pending = 0;
+    for (drive, zone) in header.zones.iter().enumerate() {
+        if !core.membership.has_zone(core.segments.get(slot), drive) {
+            continue;
+        }
+        headers_pending += 1;
+        if let Some(areas) = areas {
+            let part = u32::try_from(drive).expect("at most 32 members");
+            let window = Window::new(areas, 0);
+            core.segments.writer_mut(slot).zones[drive].window = Some(window);
+            fx.command(drive, *zone, Waiter::Header { slot, part }, Op::OpenWithArea);
+        } else {
+            write_header(core, &header, (slot, drive), fx);
+        }
+    }
+    assert!(headers_pending > 0);
+    std::mem::swap(&mut core.segments.get_mut(slot).zones, &mut header.zones);
+    core.segments.get_mut(slot).enter(SegmentState::Opening { headers_pending });
+}
+
+/// Writes the header of a zone, with what completes its granule in area mode.
+fn write_header(
+    core: &mut Core,
+    header: &SegmentHeader,
+    (slot, drive): (SegmentSlot, usize),
+    fx: &mut Effects,
+) {
+    let part = u32::try_from(drive).expect("at most 32 members");
+    let frames = core.header_frames(header, drive);
+    core.counters.metadata_blocks_written += frames.len() as u64;
+    fx.command(drive, header.zones[drive], Waiter::Header { slot, part }, Op::Write { offset: 0, frames });
+}

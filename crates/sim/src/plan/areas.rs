@@ -1,0 +1,129 @@
+//! Random write areas of a plan's drives, and what becomes of them when the power fails.
+
+use super::{Plan, pick};
+use base::random::Random;
+use drive::emulated::AreaFate;
+use serde::{Deserialize, Serialize};
+use zone::device::{Areas, Geometry};
+
+/// Seeds from here on draw random write areas, and no baseline; those below draw what they always did.
+pub const AREA_SEEDS: u64 = 1 << 40;
+
+/// Random write areas of drives. The array writes clients' segments in them where it can.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveAreas {
+    /// Zones that may have one; none: drives have no areas, and the array asks for them in vain.
+    pub zones: u32,
+    /// W.
+    pub window_blocks: u32,
+    /// F.
+    pub granule_blocks: u32,
+    /// Drives do not commit when told to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_implicit: bool,
+    /// Member whose windows are twice as large; it has none where zones are too small for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlike: Option<usize>,
+    /// What drives do when the power fails, in turn.
+    pub fates: Vec<Fate>,
+}
+
+/// What becomes of a zone with an area when the power fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// Closed, with its area.
+    Kept,
+    /// Empty if its write pointer never moved, else closed with its area.
+    KeptOnceMoved,
+    /// Closed without its area; what was written is committed.
+    Committed,
+    /// Full.
+    Full,
+}
+
+impl Fate {
+    fn of_drive(self) -> AreaFate {
+        match self {
+            Fate::Kept => AreaFate::Kept,
+            Fate::KeptOnceMoved => AreaFate::KeptOnceMoved,
+            Fate::Committed => AreaFate::Committed,
+            Fate::Full => AreaFate::Full,
+        }
+    }
+}
+
+impl DriveAreas {
+    /// True when there can be drives like this.
+    pub(super) fn are_possible(&self, zone_capacity_blocks: u32, active_zones_max: u32) -> bool {
+        let is_whole = |blocks: u32| self.granule_blocks > 0 && blocks.is_multiple_of(self.granule_blocks);
+        let fits = self.window_blocks > 0 && self.window_blocks <= zone_capacity_blocks / 2;
+        let has_few = self.zones <= active_zones_max && !self.fates.is_empty();
+        fits && has_few && is_whole(self.window_blocks) && is_whole(zone_capacity_blocks)
+    }
+
+    fn areas(&self) -> Option<Areas> {
+        let areas = Areas {
+            zones_max: self.zones,
+            window_blocks: self.window_blocks,
+            granule_blocks: self.granule_blocks,
+            explicit_commit: !self.only_implicit,
+        };
+        (self.zones > 0).then_some(areas)
+    }
+}
+
+impl Plan {
+    /// The plan, or one with random write areas: small windows in small zones, so that they meet the ends of zones.
+    pub(super) fn or_areas(self) -> Plan {
+        if self.seed < AREA_SEEDS {
+            return self;
+        }
+        let random = &mut Random::from_seed(self.seed ^ 0x6172_6561);
+        let granule_blocks: u32 = pick(random, &[1, 1, 2, 4, 8]);
+        let granules: u32 = pick(random, &[1, 2, 3, 4, 8, 16]);
+        let zones = pick(random, &[1, 1, 2, self.open_zones, self.open_zones, self.open_zones]);
+        let all = [Fate::Kept, Fate::KeptOnceMoved, Fate::Committed, Fate::Full];
+        let alike = vec![pick(random, &all)];
+        let mixed: Vec<Fate> = (0..self.members).map(|_| pick(random, &all)).collect();
+        let zone_capacity_blocks = self.zone_capacity_blocks.next_multiple_of(granule_blocks);
+        let window_max = zone_capacity_blocks / 2 / granule_blocks * granule_blocks;
+        let window_blocks = (granules * granule_blocks).clamp(2, 64).next_multiple_of(granule_blocks);
+        let areas = DriveAreas {
+            zones: if random.chance(1, 30) { 0 } else { zones },
+            window_blocks: window_blocks.min(window_max),
+            granule_blocks,
+            only_implicit: random.chance(1, 30),
+            unlike: random.chance(1, 20).then(|| random.index(self.members)),
+            fates: if random.chance(1, 2) { alike } else { mixed },
+        };
+        // Beside volatile caches, windows are not used.
+        let volatile_cache = self.volatile_cache && random.chance(1, 6);
+        let plan = Plan { areas: Some(areas), zone_capacity_blocks, volatile_cache, ..self.clone() };
+        if plan.config().is_some() { plan } else { self }
+    }
+
+    /// Areas of a member's drive.
+    pub(crate) fn areas_of(&self, member: usize) -> Option<Areas> {
+        let drives = self.areas.as_ref()?;
+        let areas = drives.areas()?;
+        if drives.unlike != Some(member) {
+            return Some(areas);
+        }
+        let window_blocks = areas.window_blocks * 2;
+        Some(Areas { window_blocks, ..areas }).filter(|_| window_blocks <= self.zone_capacity_blocks / 2)
+    }
+
+    /// What a member's drive does with areas when the power fails.
+    pub(crate) fn area_fate(&self, member: usize) -> AreaFate {
+        let fates = self.areas.as_ref().map(|areas| areas.fates.as_slice()).unwrap_or_default();
+        let fate = fates.get(member % fates.len().max(1)).copied();
+        fate.unwrap_or(Fate::Kept).of_drive()
+    }
+
+    /// Geometry of a member's drive.
+    pub(crate) fn geometry_of(&self, geometry: Geometry, member: usize) -> Geometry {
+        Geometry { areas: self.areas_of(member), ..geometry }
+    }
+}
