@@ -176,6 +176,10 @@ impl Cache for Served {
         self.volume.next_deadline()
     }
 
+    fn walk_place(&self, number: u64) -> u64 {
+        self.volume.walk_place(number)
+    }
+
     fn objects(&self, namespace: Namespace) -> u64 {
         self.volume.objects(namespace)
     }

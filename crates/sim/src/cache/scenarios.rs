@@ -56,6 +56,14 @@ pub fn all() -> Vec<(&'static str, Run)> {
                 acts: vec![count.clone(), Act::Rest, count.clone(), Act::Die { drive: 0, at: None }, count],
             },
         ),
+        // An index of few buckets, whose slots move while they are walked over.
+        (
+            "scan-while-slots-move",
+            Run {
+                plan: Plan { object_mean: 16_384, memory_kib: 512, ..plan() },
+                acts: super::scan::while_slots_move(),
+            },
+        ),
         ("highest-generation-of-a-cut-mount", highest_generation()),
         ("joining-drive-cut-off", joining_drive()),
         ("journal-of-single-blocks", single_blocks()),
