@@ -58,6 +58,9 @@ pub enum Change {
 /// unless refused.
 pub type Decide = Box<dyn FnOnce(Option<&Object>, WallMillis) -> Change + Send>;
 
+/// Chooses keys.
+pub type Chosen = Box<dyn Fn(&[u8]) -> bool + Send>;
+
 /// A look at all keys, or at a part of them, in an order that is its own.
 ///
 /// Walks that follow one another, each from where the one before ended, tell every key that was there from the begin
@@ -78,7 +81,7 @@ pub struct Walk {
     /// Bytes of keys after which it ends, in the same way.
     pub bytes_max: usize,
     /// Keys that are told.
-    pub chosen: Box<dyn Fn(&[u8]) -> bool + Send>,
+    pub chosen: Chosen,
 }
 
 /// Operation on a namespace.

@@ -9,7 +9,7 @@ use crate::resp::answer::Answer;
 use crate::resp::call::{Call, Step};
 use crate::resp::numbers::integer;
 use crate::resp::pending::Form;
-use cache::request::{Op, Walk};
+use cache::request::{Chosen, Op, Walk};
 
 /// Most keys that KEYS answers with.
 pub(in crate::resp) const KEYS_MAX: usize = 100_000;
@@ -21,8 +21,6 @@ const COUNT_MAX: u64 = 4096;
 const STRIDE: usize = 256;
 /// The same of RANDOMKEY, which takes one of the keys.
 const STRIDE_RANDOM: usize = 8;
-
-type Chosen = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 fn chosen(pattern: Option<&[u8]>) -> Chosen {
     match pattern {

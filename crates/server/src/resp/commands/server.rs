@@ -65,7 +65,7 @@ pub(in crate::resp) fn memory_usage(call: &mut Call<'_>) -> Step {
     match call.arguments.len() {
         3 => {}
         5 if call.at(3).eq_ignore_ascii_case(b"samples") => {
-            if !integer(call.at(4)).is_some_and(|samples| samples >= 0) {
+            if integer(call.at(4)).is_none_or(|samples| samples < 0) {
                 return no_integer();
             }
         }
