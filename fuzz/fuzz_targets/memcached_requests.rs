@@ -9,8 +9,12 @@ use server::memcached::reader::{Read, Reader};
 const BLOCK_BYTES_MAX: usize = 1 << 16;
 
 fn seeds() {
-    let text = b"\x08\0set a 0 0 2\r\nhi\r\nget a b\r\ngat 5 a\r\ncas a 1 -1 1 7 noreply\r\nx\r\ndelete a 0\r\n".to_vec();
-    let meta = b"\x03\0ms Zm9v 2 b T90 MS Oq k c\r\nok\r\nmg foo v t q\r\nma n N0 J13 D2 MI\r\nmd foo C1\r\nmn\r\n".to_vec();
+    let text =
+        b"\x08\0set a 0 0 2\r\nhi\r\nget a b\r\ngat 5 a\r\ncas a 1 -1 1 7 noreply\r\nx\r\ndelete a 0\r\n"
+            .to_vec();
+    let meta =
+        b"\x03\0ms Zm9v 2 b T90 MS Oq k c\r\nok\r\nmg foo v t q\r\nma n N0 J13 D2 MI\r\nmd foo C1\r\nmn\r\n"
+            .to_vec();
     let wrong = b"\0\0set a 0 0 2147483645\r\nxxxx\r\n".to_vec();
     let http = b"\0\0GET / HTTP/1.1\r\n\r\n".to_vec();
     seed("memcached_requests", &[text, meta, wrong, http]);
