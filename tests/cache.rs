@@ -4,87 +4,13 @@
 
 mod support;
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use support::run::{SOON, command, kill, run_for, until, wait_for};
+use support::cache::{CacheServer, assert_clean};
+use support::run::{SOON, command, run_for, until};
 use support::scratch::Scratch;
-use support::server::{ask, zoneweave};
+use support::server::ask;
 use support::{have, text};
-
-/// A served cache.
-struct CacheServer {
-    child: Child,
-    socket: PathBuf,
-    log: PathBuf,
-}
-
-impl CacheServer {
-    fn start(dir: &Path, arguments: &[&str]) -> CacheServer {
-        let (socket, log) = (dir.with_extension("sock"), dir.with_extension("log"));
-        let file = File::options().create(true).append(true).open(&log).unwrap();
-        let listen = format!("unix:{}", text(&socket));
-        let mut command = zoneweave();
-        command.args(["cache"]).args(arguments).args(["--listen", &listen, "--memory", "64MiB"]);
-        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
-        let mut server = CacheServer { child: command.spawn().unwrap(), socket, log };
-        let answers = until(SOON, || {
-            server.child.try_wait().unwrap().is_some()
-                || server.try_say(&["ping"]).as_deref() == Some("PONG\n")
-        });
-        assert!(answers && server.child.try_wait().unwrap().is_none(), "{}", server.log());
-        server
-    }
-
-    fn up(dir: &Path) -> CacheServer {
-        CacheServer::start(dir, &["up", "--dir", text(dir), "--size", "256MiB"])
-    }
-
-    fn serve(dir: &Path) -> CacheServer {
-        CacheServer::start(dir, &["serve", text(dir)])
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    fn try_say(&self, words: &[&str]) -> Option<String> {
-        let finished = run_for(SOON, command("redis-cli").args(["-s", text(&self.socket)]).args(words));
-        finished.succeeded().then_some(finished.stdout)
-    }
-
-    #[track_caller]
-    fn say(&self, words: &[&str]) -> String {
-        self.try_say(words).unwrap_or_else(|| panic!("{words:?}\n{}", self.log()))
-    }
-
-    fn kill_9(mut self) {
-        kill(&mut self.child);
-    }
-
-    #[track_caller]
-    fn stop(mut self) {
-        let process = self.child.id().to_string();
-        run_for(SOON, command("kill").args(["-TERM", &process])).expect("kill -TERM");
-        let status = wait_for(SOON, &mut self.child);
-        assert!(status.is_some_and(|status| status.success()), "{status:?}\n{}", self.log());
-    }
-}
-
-impl Drop for CacheServer {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _ended = self.child.wait();
-    }
-}
-
-#[track_caller]
-fn assert_clean(dir: &Path) {
-    let finished = ask(&["cache", "check", text(dir), "--json"]);
-    assert_eq!(finished.code(), Some(0), "{finished}");
-}
 
 #[test]
 fn what_is_deleted_stays_deleted_over_kill_9() {

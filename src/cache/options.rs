@@ -79,6 +79,9 @@ pub struct CacheServiceOptions {
     /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH
     #[arg(long, default_value = "tcp:127.0.0.1:6379", value_delimiter = ',', value_name = "PLACE,...")]
     pub listen: Vec<Listen>,
+    /// Addresses at which clients of memcached connect, comma-separated: tcp:HOST:PORT or unix:PATH [default: none]
+    #[arg(long, value_delimiter = ',', value_name = "PLACE,...")]
+    pub memcached: Vec<Listen>,
     /// File whose first line is the password that clients have to say (AUTH) [default: no password]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

@@ -62,7 +62,13 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let mut drives = drives::open(&directory, Some(&hosting))?;
     drives.wake_fds.push(hosting.bell_descriptor()?);
     let control = control::bind(&directory.control_path())?;
-    let listeners: Vec<Listener> = options.listen.iter().map(Listen::bind).collect::<Result<_, _>>()?;
+    if password.is_some() && !options.memcached.is_empty() {
+        return Err(
+            Exit::Usage.error("--memcached knows no password: leave --password-file or --memcached away")
+        );
+    }
+    let places = options.listen.iter().chain(&options.memcached);
+    let listeners: Vec<Listener> = places.map(Listen::bind).collect::<Result<_, _>>()?;
     let settings = settings(options, drives.zone_bytes, password, &listeners);
     let engine = Options {
         memory_bytes: options.memory - options.memory / CLIENTS_SHARE,
@@ -82,11 +88,12 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
     drop(impatience);
-    let announced = announce(&directory, &listeners)?;
+    let memcached_doors = options.memcached.len();
+    let announced = announce(&directory, &listeners, memcached_doors)?;
     let guests = Vec::new();
     let service =
         Service { listeners, guests, control: Some(control), wake_fds: drives.wake_fds, stop, clock };
-    let config = CacheServerConfig { settings, ..CacheServerConfig::default() };
+    let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
     let mut served = Served { volume, memory_bytes_max: options.memory, uuid: directory.file.uuid };
     hosting.listen();
     cache_loop::run(&config, service, &mut served)?;
@@ -145,9 +152,16 @@ fn password_in(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Says where clients find the cache; nobody waits for a reader of that.
-fn announce(directory: &CacheDirectory, listeners: &[Listener]) -> Result<Lines> {
+fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors: usize) -> Result<Lines> {
     let mut text = format!("serving a cache of {} of flash\n", directory.file.size);
-    for listener in listeners {
+    let (resp, memcached) = listeners.split_at(listeners.len() - memcached_doors);
+    for listener in memcached {
+        text += &match listener.place() {
+            Listen::Tcp(address) => format!("  memcached {}:{}\n", address.ip(), address.port()),
+            Listen::Unix(path) => format!("  memcached {}\n", path.display()),
+        };
+    }
+    for listener in resp {
         text += &match listener.place() {
             Listen::Tcp(address) => format!("  redis-cli -h {} -p {}\n", address.ip(), address.port()),
             Listen::Unix(path) => format!("  redis-cli -s {}\n", path.display()),
@@ -176,6 +190,10 @@ impl Cache for Served {
 
     fn next_deadline(&self) -> Option<Instant> {
         self.volume.next_deadline()
+    }
+
+    fn walk_place(&self, number: u64) -> u64 {
+        self.volume.walk_place(number)
     }
 
     fn objects(&self, namespace: Namespace) -> u64 {

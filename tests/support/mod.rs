@@ -8,6 +8,7 @@
 // Every test is a program of its own and uses a part of this.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod cache;
 pub mod disk;
 pub mod guest;
 pub mod machine;

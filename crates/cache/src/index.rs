@@ -6,7 +6,10 @@
 //! A key has two buckets, and its slot lies in either. A slot does not say which of the keys of its [`Ident`] it is of:
 //! the page does. The invalidation rules (ADR 40) decide when a slot may leave.
 
+mod walk;
+
 use crate::hash::{Ident, KeyHash, Shape};
+pub use walk::Window;
 
 /// Slots of a bucket.
 pub const SLOTS: usize = 12;

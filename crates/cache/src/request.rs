@@ -3,6 +3,8 @@
 //! Operations on one key happen one after the other, in the order in which they were submitted.
 
 use base::time::Instant;
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher as _;
 
 /// Namespace of keys: a RESP database, 0 to 15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +29,20 @@ pub struct Object {
     pub expires: Option<WallMillis>,
 }
 
+impl Object {
+    /// A number by which a client knows this object again (memcached's *cas unique*): the hash of value and flags, never 0.
+    ///
+    /// Another value or other flags give another number. The same value under the same flags gives the same one, also
+    /// when there was another in between.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&[0x5a; 16]);
+        hasher.write(&self.flags.to_le_bytes());
+        hasher.write(&self.value);
+        hasher.finish().max(1)
+    }
+}
+
 /// What a change makes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -42,8 +58,36 @@ pub enum Change {
 /// unless refused.
 pub type Decide = Box<dyn FnOnce(Option<&Object>, WallMillis) -> Change + Send>;
 
+/// Chooses keys.
+pub type Chosen = Box<dyn Fn(&[u8]) -> bool + Send>;
+
+/// A look at all keys, or at a part of them, in an order that is its own.
+///
+/// Walks that follow one another, each from where the one before ended, tell every key that was there from the begin
+/// of the first to the end of the last. Others they may tell, if they were there meanwhile.
+pub struct Walk {
+    /// Place to begin at: 0, or what the walk before says.
+    pub from: u64,
+    /// True for the first of a row of walks.
+    pub begins: bool,
+    /// It goes on at 0 when it comes to the end.
+    pub wraps: bool,
+    /// Most idents to look at: about as many keys, of all namespaces.
+    pub idents_max: u64,
+    /// Idents that are looked at together, 256 at most.
+    pub stride: usize,
+    /// Keys after which it ends, at the next end of a stride.
+    pub keys_max: usize,
+    /// Bytes of keys after which it ends, in the same way.
+    pub bytes_max: usize,
+    /// Keys that are told.
+    pub chosen: Chosen,
+}
+
 /// Operation on a namespace.
 pub enum Op {
+    /// Tells keys.
+    Walk(Walk),
     /// Reads an object.
     Get {
         /// The key.
@@ -125,6 +169,13 @@ pub enum Outcome {
     },
     /// Of a clear.
     Cleared,
+    /// Of a walk.
+    Walked {
+        /// The keys.
+        keys: Vec<Vec<u8>>,
+        /// Place to go on at; `None` at the end.
+        next: Option<u64>,
+    },
     /// Nothing was done.
     Refused(Refusal),
 }
@@ -148,6 +199,9 @@ pub trait Cache {
 
     /// Returns the time at which the next turn is due even if nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
+
+    /// The place of a walk that a number stands for, whichever that is.
+    fn walk_place(&self, number: u64) -> u64;
 
     /// Live objects by namespace, as exactly as the index knows (DBSIZE).
     fn objects(&self, namespace: Namespace) -> u64;

@@ -15,6 +15,7 @@ mod journal;
 mod lookup;
 mod membership;
 mod operation;
+mod walk;
 mod writing;
 
 use crate::config::Options;
@@ -35,6 +36,7 @@ use eviction::Sweep;
 pub use membership::{Membership, stamp_superblock};
 use operation::Operation;
 use std::collections::{BTreeMap, VecDeque};
+use walk::Walks;
 use zone::device::{Command, Completion, Op as DeviceOp, Status, Token};
 use zone::drives::DriveCommand;
 
@@ -51,6 +53,7 @@ pub struct Effects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Lookup,
+    Walk,
     Batch,
     JournalHeader,
     Journal,
@@ -63,8 +66,9 @@ enum Purpose {
     SuperblockReset,
 }
 
-const PURPOSES: [Purpose; 11] = [
+const PURPOSES: [Purpose; 12] = [
     Purpose::Lookup,
+    Purpose::Walk,
     Purpose::Batch,
     Purpose::JournalHeader,
     Purpose::Journal,
@@ -149,6 +153,7 @@ pub struct Shard {
     cleared: [u64; NAMESPACES],
     buffer: Buffer,
     desk: Desk,
+    walks: Walks,
     /// Entries on their way: by ident and number, who waits for each.
     entries: BTreeMap<(Ident, u64), Vec<u32>>,
     membership: Membership,
@@ -193,6 +198,7 @@ impl Shard {
             cleared,
             buffer: Buffer::default(),
             desk: Desk::default(),
+            walks: Walks::default(),
             entries: BTreeMap::new(),
             membership,
             sweep: Sweep::default(),
@@ -239,21 +245,23 @@ impl Shard {
     pub fn complete(&mut self, drive: DriveIndex, completion: Completion, effects: &mut Effects) {
         let drive = drive.index();
         let (purpose, slot) = Purpose::of(completion.token);
-        let is_lookup = purpose == Purpose::Lookup;
+        let is_lookup = matches!(purpose, Purpose::Lookup | Purpose::Walk);
         if completion.status != Status::Success
             && !(is_lookup && completion.status == Status::UnrecoveredReadError)
         {
             self.fail_drive(drive);
         }
-        if is_lookup {
-            return self.on_page(slot, drive, completion, effects);
+        match purpose {
+            Purpose::Lookup => return self.on_page(slot, drive, completion, effects),
+            Purpose::Walk => return self.on_walk_page(PageNumber(slot), completion),
+            _ => {}
         }
         self.frames.extend(completion.frames);
         if !self.drives[drive].up {
             return;
         }
         match purpose {
-            Purpose::Lookup => unreachable!("handled above"),
+            Purpose::Lookup | Purpose::Walk => unreachable!("handled above"),
             Purpose::Batch => self.on_written(drive, effects),
             Purpose::JournalHeader => self.on_journal_header(drive),
             Purpose::Journal => self.on_journal(drive, effects),
@@ -282,6 +290,7 @@ impl Shard {
         self.sweep();
         self.write_data(now, effects);
         self.run_ready(now, effects);
+        self.run_walks(effects);
     }
 
     /// Time at which a page leaves that is not full.
@@ -294,7 +303,7 @@ impl Shard {
     /// True when the next turn has work that waits for nobody.
     #[must_use]
     pub fn is_eager(&self) -> bool {
-        !self.desk.ready.is_empty() || self.sweep.is_under_way()
+        !self.desk.ready.is_empty() || self.sweep.is_under_way() || self.walks.is_eager()
     }
 
     /// Live objects of a namespace, as far as known.

@@ -1,4 +1,4 @@
-//! The loop that serves a cache: one thread, one ring, one cache, many clients that speak RESP.
+//! The loop that serves a cache: one thread, one ring, one cache, many clients that speak RESP or memcached's protocol.
 //!
 //! A turn is, as that of `core_loop`: what the kernel has completed -> commands begun -> the cache's turn ->
 //! answers queued -> operations submitted. Between turns the thread sleeps in the kernel.
@@ -14,6 +14,7 @@
 //! who holds memory and does not move is cut off.
 
 mod connection;
+mod conversation;
 mod stopping;
 mod traffic;
 
@@ -55,6 +56,8 @@ pub trait ServedCache: Backend {
 pub struct CacheServerConfig {
     /// Settings of the protocol.
     pub settings: Settings,
+    /// Listeners of the service, the last ones, whose clients speak memcached's protocol.
+    pub memcached_doors: usize,
     /// Time for which a client that holds memory may rest while others wait for it.
     pub shortage_limit: Nanos,
     /// Time for what is under way when stopping, and again for the cache to write.
@@ -65,6 +68,7 @@ impl Default for CacheServerConfig {
     fn default() -> CacheServerConfig {
         CacheServerConfig {
             settings: Settings::default(),
+            memcached_doors: 0,
             shortage_limit: Nanos(1_000_000_000),
             stop_limit: Nanos(10_000_000_000),
         }

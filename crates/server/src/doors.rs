@@ -99,6 +99,11 @@ impl Doors {
         Ok(())
     }
 
+    /// Doors for clients.
+    pub(crate) fn count(&self) -> usize {
+        self.clients.len()
+    }
+
     /// Listener of a door for clients.
     pub(crate) fn listener(&self, index: usize) -> &Listener {
         &self.clients[index].listener

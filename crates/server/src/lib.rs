@@ -18,6 +18,7 @@ pub mod control;
 pub mod core_loop;
 mod doors;
 pub mod listen;
+pub mod memcached;
 pub mod nbd;
 pub mod resp;
 mod ring;

@@ -15,7 +15,8 @@ mod ledger;
 mod oracle;
 mod plan;
 mod rest;
-pub mod scenarios;
+pub mod scan;
+mod scenarios;
 mod tally;
 mod world;
 

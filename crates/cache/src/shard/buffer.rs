@@ -87,6 +87,11 @@ impl Buffer {
         self.newest.get(key).map(|number| &self.records.get(*number).object)
     }
 
+    /// Newest versions of all keys that are here.
+    pub fn newest(&self) -> impl Iterator<Item = &Record> {
+        self.newest.values().map(|number| self.records.get(*number))
+    }
+
     /// Takes a new version of a key, which has none here.
     pub fn put(&mut self, now: Instant, record: Record) {
         assert!(record.alive && record.page.is_none());

@@ -65,6 +65,7 @@ impl Shard {
             Op::Set { key, object } => (key, Task::Set(object)),
             Op::Remove { key } => (key, Task::Remove),
             Op::Update { key, decide } => (key, Task::Update(decide)),
+            Op::Walk(walk) => return self.accept_walk(id, namespace, walk),
             Op::Clear { namespace } => {
                 assert!(self.desk.clear.is_none(), "what comes after a clear waits behind it");
                 self.desk.clear = Some(Clear { id, namespace, version: None });

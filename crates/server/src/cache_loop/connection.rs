@@ -7,9 +7,10 @@
 //! The input begins small, grows when receives fill it, and shrinks when they do not. Beyond [`INPUT_BYTES`] it grows only for a
 //! command that is longer, in step with what has arrived.
 
+use super::conversation::Conversation;
 use crate::core_loop::watch::Watch;
 use crate::resp::front::Front;
-use crate::resp::session::{Pause, Session};
+use crate::resp::session::Pause;
 use crate::ring::OperationId;
 use crate::transfer::{Piece, Transfer};
 use base::time::{Instant, Nanos};
@@ -31,7 +32,7 @@ const OUTPUT_BYTES_KEPT: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Rc<OwnedFd>,
-    pub(super) session: Session,
+    pub(super) session: Conversation,
     input: Option<Box<Transfer>>,
     /// Size of the input that the kernel has.
     lent_bytes: usize,
@@ -59,7 +60,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(socket: OwnedFd, session: Session, now: Instant) -> Connection {
+    pub(super) fn new(socket: OwnedFd, session: Conversation, now: Instant) -> Connection {
         Connection {
             socket: Rc::new(socket),
             session,
@@ -90,7 +91,7 @@ impl Connection {
     }
 
     /// Session, and bytes that it has not seen or not understood.
-    pub(super) fn parts(&mut self) -> (&mut Session, &[u8]) {
+    pub(super) fn parts(&mut self) -> (&mut Conversation, &[u8]) {
         let input = self.input.as_ref().map_or(&[][..], |input| &input.bytes[self.from..self.to]);
         (&mut self.session, input)
     }

@@ -1,11 +1,13 @@
 //! What comes in through the doors: connections, bytes and answers on their way between the ring and the sessions.
 
 use super::connection::Connection;
+use super::conversation::Conversation;
 use super::stopping::Phase;
 use super::{Server, Token};
 use crate::control::CONTROL_CONNECTIONS_MAX;
 use crate::core_loop::question::{Next, Question};
 use crate::listen::Listen;
+use crate::memcached;
 use crate::resp::session::{Facts, Pause, Session};
 use crate::ring::Event;
 use crate::slab::Key;
@@ -18,6 +20,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// What Redis says to those who are too many.
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+/// What memcached says to them.
+const TOO_MANY_MEMCACHED: &[u8] = b"ERROR Too many open connections\r\n";
 
 impl Server<'_> {
     pub(super) fn on_accepted(
@@ -48,10 +52,12 @@ impl Server<'_> {
 
     fn welcome(&mut self, token: Token, socket: OwnedFd) -> io::Result<()> {
         let Token::Door(index) = token else { return self.welcome_question(socket) };
+        let is_memcached = index + self.config.memcached_doors >= self.doors.count();
         if self.connections.len() >= self.front.settings.clients_max {
             self.front.statistics.connections_refused += 1;
             // It fails when nobody is there to be told.
-            let _told = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            let told = if is_memcached { TOO_MANY_MEMCACHED } else { TOO_MANY };
+            let _told = rustix::net::send(&socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             return Ok(());
         }
         let place = self.doors.listener(index).place().clone();
@@ -77,7 +83,12 @@ impl Server<'_> {
             query_bytes: 0,
         };
         log::debug!("client {}: connected from {}", facts.id, facts.addresses.0);
-        let session = Session::new(facts, &self.front.settings);
+        let session = if is_memcached {
+            let session = memcached::session::Session::new(facts.id, &self.front.settings);
+            Conversation::Memcached(Box::new(session))
+        } else {
+            Conversation::Resp(Box::new(Session::new(facts, &self.front.settings)))
+        };
         let key = self.connections.insert(Connection::new(socket, session, self.front.now));
         self.front.clients = self.connections.len();
         self.serve(key, false)
@@ -203,6 +214,7 @@ impl Server<'_> {
             }
             self.front.roster = Some(self.roster());
         };
+        self.end_condemned();
         self.cache_is_busy |= self.front.submissions() != submissions;
         let Some(connection) = self.connections.at(key) else { return Ok(()) };
         connection.pause = pause;
@@ -250,6 +262,22 @@ impl Server<'_> {
         }
     }
 
+    /// Ends those that a client has told to end.
+    fn end_condemned(&mut self) {
+        let condemned = std::mem::take(&mut self.front.condemned);
+        if condemned.is_empty() {
+            return;
+        }
+        let mut keys = Vec::new();
+        self.connections.keys(&mut keys);
+        for key in keys {
+            let is_meant = |connection: &mut Connection| condemned.contains(&connection.session.id());
+            if self.connections.at(key).is_some_and(is_meant) {
+                self.end(key, "another client has told it to end");
+            }
+        }
+    }
+
     /// What CLIENT LIST says.
     fn roster(&mut self) -> String {
         let mut keys = Vec::new();
@@ -291,7 +319,7 @@ impl Server<'_> {
     /// here, fails the operations.
     pub(super) fn end(&mut self, key: Key, reason: &str) {
         if let Some(mut connection) = self.connections.remove(key) {
-            log::debug!("client {}: gone, because {reason}", connection.session.facts().id);
+            log::debug!("client {}: gone, because {reason}", connection.session.id());
             connection.session.close(&mut self.front);
             connection.forget_memory(&mut self.front);
             shut(&connection.socket);

@@ -166,6 +166,21 @@ impl Output {
         *self = Output::default();
     }
 
+    /// Bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A value: a large one is not copied.
+    pub fn value(&mut self, value: Vec<u8>) {
+        if value.len() < COPIED_BYTES_MAX {
+            self.bytes.extend_from_slice(&value);
+        } else {
+            self.values_bytes += value.len();
+            self.values.push((self.bytes.len(), value));
+        }
+    }
+
     fn line(&mut self, kind: u8, text: &[u8]) {
         self.bytes.push(kind);
         self.bytes.extend_from_slice(text);
@@ -192,12 +207,7 @@ impl Output {
 
     fn bulk(&mut self, value: Vec<u8>) {
         self.count(b'$', value.len());
-        if value.len() < COPIED_BYTES_MAX {
-            self.bytes.extend_from_slice(&value);
-        } else {
-            self.values_bytes += value.len();
-            self.values.push((self.bytes.len(), value));
-        }
+        self.value(value);
         self.bytes.extend_from_slice(b"\r\n");
     }
 

@@ -50,7 +50,12 @@ impl<'a> Call<'a> {
 
     /// Reads the object of the key that is argument 1.
     pub(super) fn get(&mut self, form: Form) -> Step {
-        let key = self.at(1).to_vec();
+        self.get_at(1, form)
+    }
+
+    /// Reads the object of the key that is argument `index`.
+    pub(super) fn get_at(&mut self, index: usize, form: Form) -> Step {
+        let key = self.at(index).to_vec();
         let bytes = key.len();
         self.ask(Op::Get { key }, bytes, form)
     }

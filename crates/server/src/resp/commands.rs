@@ -6,5 +6,8 @@ pub mod connection;
 pub mod expiry;
 pub mod introspection;
 pub mod keys;
+pub mod kill;
+pub mod scan;
+pub mod server;
 pub mod strings;
 pub mod transaction;

@@ -4,6 +4,7 @@
 
 use super::settings::Settings;
 use crate::slab::{Key, Slab};
+use base::random::Random;
 use base::time::Instant;
 use cache::request::{Cache, Namespace, Op, Outcome, Reply, Request, RequestId, WallMillis};
 
@@ -126,11 +127,15 @@ pub struct Front {
     pub clients: usize,
     /// The answer to CLIENT LIST, made by whoever knows all sessions.
     pub roster: Option<String>,
+    /// Numbers of clients that another one has told to end.
+    pub condemned: Vec<u64>,
     /// The session whose command excludes those of all others while it lasts.
     exclusive: Option<Key>,
     waiters: Slab<Waiter>,
     submissions: u64,
     began: WallMillis,
+    /// For RANDOMKEY.
+    pub random: Random,
 }
 
 impl Front {
@@ -148,10 +153,12 @@ impl Front {
             statistics,
             clients: 0,
             roster,
+            condemned: Vec::new(),
             exclusive,
             waiters,
             submissions,
             began: wall,
+            random: Random::from_seed(wall.0 ^ now.0),
         }
     }
 

@@ -270,12 +270,12 @@ impl Parser {
         matches!(self.stage, Stage::Start | Stage::Whole)
     }
 
-    /// Bytes that the command needs at least, as far as is known.
+    /// Bytes after which a command that is incomplete is complete, goes on, or is wrong: more than it was seen to have.
     #[must_use]
     pub fn bytes_needed(&self) -> usize {
         match self.stage {
             Stage::Bulk { bytes, .. } => self.at + bytes + 2,
-            Stage::Start | Stage::Length { .. } | Stage::Whole => self.at + 1,
+            Stage::Start | Stage::Length { .. } | Stage::Whole => self.at + LINE_BYTES_MAX + 1,
         }
     }
 

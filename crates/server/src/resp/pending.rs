@@ -4,6 +4,7 @@
 
 use super::answer::{Answer, Protocol};
 use super::commands::expiry::Left;
+use super::commands::scan;
 use cache::request::{Object, Outcome, Refusal, WallMillis};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,20 @@ pub enum Form {
     Before,
     /// `+OK`.
     Ok,
+    /// What KEYS says.
+    Keys,
+    /// What SCAN says.
+    Scan,
+    /// One of the keys, by a number that was drawn.
+    AnyKey(u64),
+    /// Bytes of the object, with those of its key.
+    Usage(usize),
+    /// What OBJECT ENCODING says.
+    Encoding,
+    /// One, if there is an object.
+    Single,
+    /// That nobody knows, if there is an object.
+    Untracked,
     /// What the decision says.
     Told(Arc<OnceLock<Answer>>),
 }
@@ -52,7 +67,8 @@ enum Progress {
 
 #[derive(Debug)]
 struct Entry {
-    protocol: Protocol,
+    /// `None` when the client is not told.
+    protocol: Option<Protocol>,
     progress: Progress,
 }
 
@@ -101,18 +117,18 @@ impl Pending {
     /// An answer takes its place behind all others.
     pub fn push_answer(&mut self, protocol: Protocol, answer: Answer) {
         self.answers_bytes += answer.bytes_held();
-        self.entries.push_back(Entry { protocol, progress: Progress::Done(answer) });
+        self.entries.push_back(Entry { protocol: Some(protocol), progress: Progress::Done(answer) });
     }
 
     /// A command that one outcome will answer. Returns its sequence.
-    pub fn push_one(&mut self, protocol: Protocol, form: Form) -> u64 {
+    pub fn push_one(&mut self, protocol: Option<Protocol>, form: Form) -> u64 {
         self.requests += 1;
         self.entries.push_back(Entry { protocol, progress: Progress::One(form) });
         self.last_sequence()
     }
 
     /// A command that many outcomes will answer.
-    pub fn push_many(&mut self, protocol: Protocol, tally: Tally) {
+    pub fn push_many(&mut self, protocol: Option<Protocol>, tally: Tally) {
         let progress = Progress::Many { tally, missing: 0, is_open: true, count: 0, refusal: None };
         self.entries.push_back(Entry { protocol, progress });
     }
@@ -175,7 +191,7 @@ impl Pending {
     }
 
     /// Takes the next answer whose turn it is.
-    pub fn next_answer(&mut self) -> Option<(Protocol, Answer)> {
+    pub fn next_answer(&mut self) -> Option<(Option<Protocol>, Answer)> {
         if !matches!(self.entries.front()?.progress, Progress::Done(_)) {
             return None;
         }
@@ -212,6 +228,7 @@ impl Pending {
 impl Form {
     fn answer(self, outcome: Outcome, wall: WallMillis) -> Answer {
         let found = match outcome {
+            Outcome::Walked { keys, next } => return self.walked(keys, next),
             Outcome::Refused(refusal) => return refused(refusal),
             Outcome::Found(found) | Outcome::Updated { before: found, .. } => found,
             Outcome::Stored | Outcome::Removed(_) | Outcome::Cleared => None,
@@ -229,6 +246,25 @@ impl Form {
             }
             Form::Type => Answer::Simple(if found.is_some() { "string" } else { "none" }),
             Form::Left(left) => Answer::Integer(left.of(found.as_ref(), wall)),
+            Form::Usage(key_bytes) => found.map_or(Answer::Null, |object| {
+                Answer::Integer(length(&object.value) + i64::try_from(key_bytes).unwrap_or(i64::MAX))
+            }),
+            Form::Encoding => found.map_or(Answer::Null, |object| {
+                Answer::bulk(super::commands::server::encoding(&object.value))
+            }),
+            Form::Single => found.map_or(Answer::Null, |_| Answer::Integer(1)),
+            Form::Untracked => found
+                .map_or(Answer::Null, |_| Answer::error("this cache does not track the use of single keys")),
+            Form::Keys | Form::Scan | Form::AnyKey(_) => unreachable!("walks end in keys"),
+        }
+    }
+
+    fn walked(self, keys: Vec<Vec<u8>>, next: Option<u64>) -> Answer {
+        match self {
+            Form::Keys => scan::all(keys, next.is_none()),
+            Form::Scan => scan::part(keys, next),
+            Form::AnyKey(which) => scan::any(keys, which),
+            other => unreachable!("{other:?} is no form of a walk"),
         }
     }
 }

@@ -83,6 +83,24 @@ pub struct Transaction {
     bytes: usize,
 }
 
+/// Whether a client is told answers (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hearing {
+    /// Nothing, until it says otherwise.
+    pub(super) is_off: bool,
+    /// Not that to the next command.
+    pub(super) skips_next: bool,
+    /// Not those to the command that is being run.
+    pub(super) is_muted: bool,
+}
+
+impl Hearing {
+    /// A command begins.
+    fn begin(&mut self) {
+        self.is_muted = self.is_off || std::mem::take(&mut self.skips_next);
+    }
+}
+
 /// All of a session but its parser, which lends out the arguments.
 #[derive(Debug)]
 pub struct State {
@@ -90,6 +108,7 @@ pub struct State {
     pub facts: Facts,
     pub(super) protocol: Protocol,
     pub(super) is_stranger: bool,
+    pub(super) hearing: Hearing,
     pub(super) transaction: Option<Transaction>,
     /// Commands of the transaction that runs.
     pub(super) queue: VecDeque<OwnedArguments>,
@@ -135,12 +154,12 @@ impl State {
 
     /// A command that one outcome will answer.
     pub(super) fn expect_one(&mut self, form: Form) -> u64 {
-        self.pending.push_one(self.protocol, form)
+        self.pending.push_one(self.tongue(), form)
     }
 
     /// A command that many outcomes will answer.
     pub(super) fn expect_many(&mut self, tally: Tally) {
-        self.pending.push_many(self.protocol, tally);
+        self.pending.push_many(self.tongue(), tally);
     }
 
     /// One more outcome for a command of many.
@@ -165,11 +184,17 @@ impl State {
 
     /// An answer, behind all that came before.
     pub(super) fn answer(&mut self, answer: Answer) {
+        let Some(protocol) = self.tongue() else { return };
         if self.pending.is_empty() {
-            answer.write(self.protocol, &mut self.output);
+            answer.write(protocol, &mut self.output);
         } else {
-            self.pending.push_answer(self.protocol, answer);
+            self.pending.push_answer(protocol, answer);
         }
+    }
+
+    /// Protocol of the answers to the command that is being run; `None` when they are not told.
+    fn tongue(&self) -> Option<Protocol> {
+        (!self.hearing.is_muted).then_some(self.protocol)
     }
 
     /// Nothing begins before all that was begun is answered.
@@ -188,7 +213,9 @@ impl State {
 
     fn write_answers(&mut self) {
         while let Some((protocol, answer)) = self.pending.next_answer() {
-            answer.write(protocol, &mut self.output);
+            if let Some(protocol) = protocol {
+                answer.write(protocol, &mut self.output);
+            }
         }
         self.is_fenced &= !self.pending.is_empty();
     }
@@ -206,6 +233,7 @@ impl Session {
             facts,
             protocol: Protocol::Two,
             is_stranger: settings.password.is_some(),
+            hearing: Hearing::default(),
             transaction: None,
             queue: VecDeque::new(),
             is_leaving: false,
@@ -365,6 +393,7 @@ impl Session {
             }
             Parsed::Command(count) => {
                 self.state.facts.query_bytes = input.len();
+                self.state.hearing.begin();
                 let arguments = self.parser.arguments(input);
                 match admit(arguments, &mut self.state, front) {
                     Some(command) => {

@@ -3,7 +3,9 @@
 //! Arity, flags, categories and tips are those that Redis 7.0 tells by COMMAND INFO.
 
 use super::call::{Call, Step};
-use super::commands::{client, config, connection, expiry, introspection, keys, strings, transaction};
+use super::commands::{
+    client, config, connection, expiry, introspection, keys, kill, scan, server, strings, transaction,
+};
 use super::parser::Arguments;
 use std::borrow::Cow;
 use std::fmt;
@@ -77,6 +79,14 @@ impl Command {
 
     const fn with(mut self, subcommands: &'static [Command]) -> Command {
         self.subcommands = subcommands;
+        self
+    }
+
+    /// A part whose second argument is a key.
+    const fn of_key(mut self) -> Command {
+        self.keys = Keys { first: 2, last: 2, step: 1 };
+        self.flags = "readonly";
+        self.categories = "@keyspace @read @slow";
         self
     }
 
@@ -247,6 +257,11 @@ pub static COMMANDS: &[Command] = &[
         .fence()
         .tips(ALL_SHARDS)
         .docs("server", "1.0.0", "Deletes all keys of the database"),
+    command("function", -2, "", NO_KEYS, "@slow", introspection::container).with(FUNCTION).docs(
+        "scripting",
+        "7.0.0",
+        "Commands about functions, of which there are none",
+    ),
     read("get", 2, ONE_KEY, strings::get).docs("string", "1.0.0", "Tells a value"),
     command("getdel", 2, "write fast", ONE_KEY, "@write @string @fast", strings::getdel).docs(
         "string",
@@ -275,6 +290,20 @@ pub static COMMANDS: &[Command] = &[
     command("info", -1, "loading stale", NO_KEYS, "@slow @dangerous", introspection::info)
         .tips("nondeterministic_output request_policy:all_shards response_policy:special")
         .docs("server", "1.0.0", "Tells about the server"),
+    command("keys", 2, "readonly", NO_KEYS, "@keyspace @read @slow @dangerous", scan::keys)
+        .fence()
+        .tips("request_policy:all_shards nondeterministic_output_order")
+        .docs("generic", "1.0.0", "Lists keys that match a pattern"),
+    command("latency", -2, "", NO_KEYS, "@slow", introspection::container).with(LATENCY).docs(
+        "server",
+        "2.8.13",
+        "Commands about latencies, which are not recorded",
+    ),
+    command("memory", -2, "", NO_KEYS, "@slow", introspection::container).with(MEMORY).docs(
+        "server",
+        "4.0.0",
+        "Commands about memory",
+    ),
     read("mget", -2, ALL_KEYS, strings::mget).tips(MANY_KEYS).docs("string", "1.0.0", "Tells many values"),
     write("mset", -3, PAIRS, strings::mset)
         .tips("request_policy:multi_shard response_policy:all_succeeded")
@@ -287,6 +316,11 @@ pub static COMMANDS: &[Command] = &[
         "transactions",
         "1.2.0",
         "Begins a transaction",
+    ),
+    command("object", -2, "", NO_KEYS, "@slow", introspection::container).with(OBJECT).docs(
+        "generic",
+        "2.2.3",
+        "Commands about what is stored",
     ),
     about_keys("persist", 2, "write fast", ONE_KEY, expiry::persist).docs(
         "generic",
@@ -324,11 +358,24 @@ pub static COMMANDS: &[Command] = &[
         "1.0.0",
         "Closes the connection",
     ),
+    command("randomkey", 1, "readonly", NO_KEYS, "@keyspace @read @slow", scan::randomkey)
+        .fence()
+        .tips("request_policy:all_shards nondeterministic_output")
+        .docs("generic", "1.0.0", "Tells any key"),
     talk("reset", 1, FOR_ALL, connection::reset).at_once().docs(
         "connection",
         "6.2.0",
         "Makes the connection as new",
     ),
+    command("role", 1, "noscript loading stale fast", NO_KEYS, "@admin @fast @dangerous", server::role).docs(
+        "server",
+        "2.8.12",
+        "Tells the role in replication",
+    ),
+    command("scan", -2, "readonly", NO_KEYS, "@keyspace @read @slow", scan::scan)
+        .fence()
+        .tips("nondeterministic_output request_policy:special")
+        .docs("generic", "2.8.0", "Lists keys, part by part"),
     talk("select", 2, "loading stale fast", connection::select).docs(
         "connection",
         "1.0.0",
@@ -342,6 +389,11 @@ pub static COMMANDS: &[Command] = &[
     ),
     write_fast("setnx", 3, strings::setnx).docs("string", "1.0.0", "Sets a value if the key does not exist"),
     write("setrange", 4, ONE_KEY, strings::setrange).docs("string", "2.2.0", "Overwrites a part of a value"),
+    command("slowlog", -2, "", NO_KEYS, "@slow", introspection::container).with(SLOWLOG).docs(
+        "server",
+        "2.2.12",
+        "Commands about slow commands, which are not recorded",
+    ),
     read("strlen", 2, ONE_KEY, strings::strlen).docs("string", "2.2.0", "Tells the length of a value"),
     command("substr", 4, "readonly", ONE_KEY, "@read @string @slow", strings::getrange).docs(
         "string",
@@ -367,6 +419,9 @@ pub static COMMANDS: &[Command] = &[
         "4.0.0",
         "Deletes keys",
     ),
+    command("wait", 3, "noscript", NO_KEYS, "@slow @connection", server::wait)
+        .tips("request_policy:all_shards response_policy:agg_min")
+        .docs("generic", "3.0.0", "Counts replicas, of which there are none"),
     command("watch", -2, FOR_TRANSACTIONS, ALL_KEYS, "@fast @transaction", transaction::watch)
         .at_once()
         .docs("transactions", "2.2.0", "Is refused"),
@@ -378,10 +433,36 @@ const CLIENT: &[Command] = &[
     part("client|getname", "getname", 2, client::getname),
     part("client|id", "id", 2, client::id),
     part("client|info", "info", 2, client::info),
+    part("client|kill", "kill", -3, kill::kill),
     part("client|list", "list", -2, client::list),
     part("client|no-evict", "no-evict", 3, client::no_evict),
+    part("client|no-touch", "no-touch", 3, client::no_evict),
+    part("client|reply", "reply", 3, client::reply),
     part("client|setinfo", "setinfo", 4, client::setinfo),
     part("client|setname", "setname", 3, client::setname),
+];
+
+const FUNCTION: &[Command] = &[part("function|flush", "flush", -2, server::function_flush)];
+
+const LATENCY: &[Command] = &[
+    part("latency|history", "history", 3, server::nothing),
+    part("latency|latest", "latest", 2, server::nothing),
+    part("latency|reset", "reset", -2, server::none),
+];
+
+const MEMORY: &[Command] = &[part("memory|usage", "usage", -3, server::memory_usage).of_key()];
+
+const OBJECT: &[Command] = &[
+    part("object|encoding", "encoding", 3, server::object_encoding).of_key(),
+    part("object|freq", "freq", 3, server::object_untracked).of_key(),
+    part("object|idletime", "idletime", 3, server::object_untracked).of_key(),
+    part("object|refcount", "refcount", 3, server::object_refcount).of_key(),
+];
+
+const SLOWLOG: &[Command] = &[
+    part("slowlog|get", "get", -2, server::nothing),
+    part("slowlog|len", "len", 2, server::none),
+    part("slowlog|reset", "reset", 2, server::done),
 ];
 
 const COMMAND: &[Command] = &[
@@ -492,7 +573,7 @@ mod tests {
 
     #[test]
     fn commands_are_in_order_and_named_once() {
-        for commands in [COMMANDS, CLIENT, COMMAND, CONFIG] {
+        for commands in [COMMANDS, CLIENT, COMMAND, CONFIG, FUNCTION, LATENCY, MEMORY, OBJECT, SLOWLOG] {
             assert!(commands.is_sorted_by(|a, b| a.name < b.name));
         }
     }

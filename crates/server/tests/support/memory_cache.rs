@@ -6,7 +6,7 @@
 use base::random::Random;
 use base::time::Instant;
 use cache::request::{
-    Cache, Change, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, WallMillis,
+    Cache, Change, Kind, Namespace, Object, Op, Outcome, Refusal, Reply, Request, Walk, WallMillis,
 };
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl MemoryCache {
 
     fn serve(&mut self, request: Request, wall: WallMillis) -> Outcome {
         let namespace = request.namespace;
-        if self.is_read_only && !matches!(request.op, Op::Get { .. }) {
+        if self.is_read_only && !matches!(request.op, Op::Get { .. } | Op::Walk(_)) {
             return Outcome::Refused(Refusal::NoDrive);
         }
         match request.op {
@@ -83,6 +83,7 @@ impl MemoryCache {
                 };
                 Outcome::Updated { before, change }
             }
+            Op::Walk(walk) => self.walk(namespace, &walk, wall),
             Op::Clear { namespace } => {
                 self.objects.retain(|place, _| namespace.is_some_and(|namespace| place.0 != namespace));
                 Outcome::Cleared
@@ -91,12 +92,31 @@ impl MemoryCache {
     }
 }
 
+impl MemoryCache {
+    /// Keys in their order, from the one whose number is `from` on.
+    fn walk(&mut self, namespace: Namespace, walk: &Walk, wall: WallMillis) -> Outcome {
+        let mut keys: Vec<Vec<u8>> =
+            self.objects.keys().filter(|place| place.0 == namespace).map(|place| place.1.clone()).collect();
+        let from = usize::try_from(walk.from).unwrap_or(usize::MAX).min(keys.len());
+        if walk.wraps {
+            keys.rotate_left(from);
+        } else {
+            keys.drain(..from);
+        }
+        let count = usize::try_from(walk.idents_max).unwrap_or(usize::MAX).min(keys.len());
+        let rest = keys.split_off(count);
+        let next = walk.from + u64::try_from(count).expect("memory has less than 2^64 bytes");
+        keys.retain(|key| self.live(&(namespace, key.clone()), wall).is_some() && (walk.chosen)(key));
+        Outcome::Walked { keys, next: (!rest.is_empty()).then_some(next) }
+    }
+}
+
 fn place(request: &Request) -> Option<(Namespace, &[u8])> {
     match &request.op {
         Op::Get { key } | Op::Set { key, .. } | Op::Remove { key } | Op::Update { key, .. } => {
             Some((request.namespace, key))
         }
-        Op::Clear { .. } => None,
+        Op::Walk(_) | Op::Clear { .. } => None,
     }
 }
 
@@ -118,6 +138,10 @@ impl Cache for MemoryCache {
 
     fn next_deadline(&self) -> Option<Instant> {
         None
+    }
+
+    fn walk_place(&self, number: u64) -> u64 {
+        number % 1000
     }
 
     fn objects(&self, namespace: Namespace) -> u64 {

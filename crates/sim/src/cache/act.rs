@@ -101,6 +101,13 @@ pub enum Act {
     },
     /// The wall clock is set, by milliseconds.
     SetClock(i64),
+    /// A client goes on with its scan of the namespace of a key, or begins one.
+    Scan {
+        /// The key.
+        key: usize,
+        /// About how many keys it asks for.
+        count: u64,
+    },
     /// All requests are answered.
     Drain,
     /// Everything comes to rest and is checked.
@@ -255,7 +262,24 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
+    add_scans(plan, &mut acts);
     acts
+}
+
+/// Steps of scans among the acts of one run in three, drawn from a stream of their own.
+fn add_scans(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e5c);
+    if !random.chance(1, 3) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let (every, count) = (1 + random.below(8), 1 + random.below(6));
+    for act in others {
+        acts.push(act);
+        if random.chance(1, every) {
+            acts.push(Act::Scan { key: random.index(2), count });
+        }
+    }
 }
 
 /// An end of a life of the cache, with what changes before the next one.

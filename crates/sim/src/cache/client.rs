@@ -25,6 +25,8 @@ pub(super) enum Asked {
     Remove(u64),
     Update(u64),
     Clear(Option<Namespace>),
+    /// Of the namespace of the key.
+    Scan,
 }
 
 /// A request under way.
@@ -35,7 +37,7 @@ pub(super) struct Pending {
     /// Version of the key that was begun last when it was asked; of all keys for a clear.
     pub begun: Vec<u64>,
     /// Latest wall time when it was asked.
-    wall: u64,
+    pub wall: u64,
     /// When it was asked.
     since: Since,
 }
@@ -146,7 +148,7 @@ impl World {
         self.ask(key, Asked::Update(version), Op::Update { key: name, decide: Box::new(decide) })
     }
 
-    fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
+    pub(super) fn ask(&mut self, key: usize, asked: Asked, op: Op) -> Result<(), Failure> {
         while self.desk.pending.len() >= self.plan.depth {
             if !self.step("a client")? {
                 return Ok(());
@@ -160,6 +162,7 @@ impl World {
             self.ledger.disturb(key);
         }
         let since = self.ledger.now(self.mounted().shard().counters());
+        self.unsettle_scans(key, &asked, &op);
         self.desk.pending.insert(id, Pending { key, asked, begun, wall: self.clock.latest, since });
         let request = Request { id: RequestId(id), namespace: name_of(key).0, op };
         let (now, wall) = (self.clock.now, self.clock.tell());
@@ -170,7 +173,7 @@ impl World {
     /// What a request that may have been done in part costs is not owed any more.
     pub(super) fn give_up(&mut self, key: usize, asked: Asked) {
         match asked {
-            Asked::Get => {}
+            Asked::Get | Asked::Scan => {}
             Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) => self.ledger.touch(key),
             Asked::Clear(namespace) => {
                 for other in 0..KEYS {
@@ -265,6 +268,10 @@ impl World {
                 self.note(&told("misses", 0));
                 self.missed(key, begun[key], self.clock.latest)?;
             }
+            (Asked::Scan, Outcome::Walked { keys, next }) => {
+                self.note(&told("scans", keys.len() as u64));
+                self.scanned(&pending, &keys, next)?;
+            }
             (Asked::Set(version), Outcome::Stored) => {
                 self.note(&told("stored", version));
                 self.stored(key, version, since);
@@ -353,8 +360,9 @@ impl World {
 
     /// True when a request under way may change a key that the index cannot tell from this one: a read does, of what has
     /// expired.
-    fn is_disturbed(&self, key: usize, wall: u64) -> bool {
+    pub(super) fn is_disturbed(&self, key: usize, wall: u64) -> bool {
         let changes = |pending: &Pending| match pending.asked {
+            Asked::Scan => false,
             Asked::Get => self.oracle.may_have_expired(pending.key, u64::MAX, wall),
             Asked::Set(_) | Asked::Remove(_) | Asked::Update(_) | Asked::Clear(_) => true,
         };

@@ -105,6 +105,11 @@ impl Ledger {
         self.owed[key] = None;
     }
 
+    /// True when nothing has come since a moment that costs a key, but for what is done to itself.
+    pub fn is_calm(&self, key: usize, since: &Since, counters: &Counters) -> bool {
+        since.marks == Marks::of(counters) && self.disturbed[key] <= since.writes
+    }
+
     /// True when this version of a key has to be found.
     pub fn is_owed(&self, key: usize, version: u64, counters: &Counters) -> bool {
         let marks = Marks::of(counters);

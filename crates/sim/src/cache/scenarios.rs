@@ -56,6 +56,14 @@ pub fn all() -> Vec<(&'static str, Run)> {
                 acts: vec![count.clone(), Act::Rest, count.clone(), Act::Die { drive: 0, at: None }, count],
             },
         ),
+        // An index of few buckets, whose slots move while they are walked over.
+        (
+            "scan-while-slots-move",
+            Run {
+                plan: Plan { object_mean: 16_384, memory_kib: 512, ..plan() },
+                acts: super::scan::while_slots_move(),
+            },
+        ),
         ("highest-generation-of-a-cut-mount", highest_generation()),
         ("joining-drive-cut-off", joining_drive()),
         ("journal-of-single-blocks", single_blocks()),
@@ -188,7 +196,8 @@ fn unacknowledged_expires() -> Run {
 /// A drive died while an object of it was read that had expired. The miss was answered before it was recorded that the drive
 /// is left out, the power failed, and the clock had been set back: the object was there again.
 fn expired_on_dying_drive() -> Run {
-    let plan = Plan { seed: 20_782_022_877, zone_blocks: 30, transfer_blocks: 2, is_volatile: true, ..plan() };
+    let plan =
+        Plan { seed: 20_782_022_877, zone_blocks: 30, transfer_blocks: 2, is_volatile: true, ..plan() };
     let plan = Plan { latency_ns: 10_000, tag_bits: 3, object_mean: 256, batch_pages: 7, depth: 29, ..plan };
     let set = |key, bytes, expiry| Act::Set { key, bytes, filler: Filler::Dots, expiry };
     let acts = vec![

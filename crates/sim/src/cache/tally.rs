@@ -32,6 +32,10 @@ pub struct Tally {
     pub evictions: u64,
     /// Faults of drives.
     pub faults: u64,
+    /// Scans of all keys that ended.
+    pub scans: u64,
+    /// Keys that a scan had to tell.
+    pub scanned_owed: u64,
     /// Events of the log.
     pub events: u64,
 }
@@ -51,6 +55,8 @@ impl Counts for Tally {
         self.copies += other.copies;
         self.evictions += other.evictions;
         self.faults += other.faults;
+        self.scans += other.scans;
+        self.scanned_owed += other.scanned_owed;
         self.events += other.events;
     }
 }

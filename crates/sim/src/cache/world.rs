@@ -6,6 +6,7 @@ use super::client::Desk;
 use super::ledger::Ledger;
 use super::oracle::Oracle;
 use super::plan::Plan;
+use super::scan::Scan;
 use crate::acted::Outcome;
 use crate::drive::Drive;
 use crate::plan::Latency;
@@ -92,6 +93,7 @@ pub struct World {
     pub(super) oracle: Oracle,
     pub(super) ledger: Ledger,
     pub(super) desk: Desk,
+    pub(super) scans: [Option<Scan>; 2],
     pub(super) random: Random,
     /// Only the process ends when the fuse blows.
     spares_caches: bool,
@@ -115,6 +117,7 @@ impl World {
             oracle: Oracle::new(),
             ledger: Ledger::new(SECRET),
             desk: Desk::default(),
+            scans: [None, None],
             random: Random::from_seed(plan.seed ^ 0x0cac_4e77),
             spares_caches: false,
             tally: Tally::default(),
@@ -171,6 +174,7 @@ impl World {
             Act::Clear { key } => self.clear(key)?,
             Act::Wait { nanos, events } => self.wait(nanos, events)?,
             Act::SetClock(by) => self.clock.set += by,
+            Act::Scan { key, count } => self.scan(key, count)?,
             Act::Drain => self.drain()?,
             Act::Rest => self.rest()?,
             Act::ReadAll => self.read_all()?,
@@ -381,6 +385,7 @@ impl World {
         let pending: Vec<_> = self.desk.pending.values().map(|open| (open.key, open.asked)).collect();
         pending.into_iter().for_each(|(key, asked)| self.give_up(key, asked));
         self.desk.forget();
+        self.scans = [None, None];
         self.ledger.stop(&counters, power && self.plan.is_volatile);
         drop(volume);
         self.go_dark(power);

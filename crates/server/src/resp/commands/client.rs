@@ -92,11 +92,24 @@ pub(in crate::resp) fn list(call: &mut Call<'_>) -> Step {
     Step::Answer(Answer::Text(lines.flat_map(|line| [line, "\n"]).collect()))
 }
 
-/// CLIENT NO-EVICT: nobody is closed for memory here but those who do not read.
+/// CLIENT NO-EVICT and NO-TOUCH: nobody is closed for memory here but those who do not read, and the use of keys is not
+/// told.
 pub(in crate::resp) fn no_evict(call: &mut Call<'_>) -> Step {
     let mode = call.at(2);
     let is_known = mode.eq_ignore_ascii_case(b"on") || mode.eq_ignore_ascii_case(b"off");
     Step::Answer(if is_known { Answer::OK } else { Answer::error("syntax error") })
+}
+
+/// CLIENT REPLY ON|OFF|SKIP.
+pub(in crate::resp) fn reply(call: &mut Call<'_>) -> Step {
+    let hearing = &mut call.state.hearing;
+    match call.arguments.at(2).to_ascii_lowercase().as_slice() {
+        b"on" => (hearing.is_off, hearing.is_muted) = (false, false),
+        b"off" => (hearing.is_off, hearing.is_muted) = (true, true),
+        b"skip" => (hearing.skips_next, hearing.is_muted) = (!hearing.is_off, true),
+        _ => return Step::Answer(Answer::error("syntax error")),
+    }
+    Step::Answer(Answer::OK)
 }
 
 /// A line of CLIENT LIST, with its end.

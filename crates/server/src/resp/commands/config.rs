@@ -44,6 +44,11 @@ pub(in crate::resp) fn set(call: &mut Call<'_>) -> Step {
                 "CONFIG SET failed (possibly related to argument '{name}') - {why}"
             )))
         };
+        let is_told_twice =
+            (2..index).step_by(2).any(|other| call.at(other).eq_ignore_ascii_case(call.at(index)));
+        if is_told_twice {
+            return failed("duplicate parameter");
+        }
         let present = settings(call.front).into_iter().find(|(known, _)| *known == name);
         match (name.as_str(), integer(call.at(index + 1))) {
             ("timeout", Some(seconds)) if (0..=i64::from(i32::MAX)).contains(&seconds) => {

@@ -4,6 +4,7 @@ use super::expiry::no_integer;
 use crate::resp::answer::{Answer, Protocol};
 use crate::resp::call::{Call, Step};
 use crate::resp::numbers::integer;
+use crate::resp::session::Hearing;
 use crate::resp::settings::{DATABASES, REDIS_VERSION};
 use cache::request::Namespace;
 
@@ -39,6 +40,7 @@ pub(in crate::resp) fn reset(call: &mut Call<'_>) -> Step {
     state.facts.namespace = Namespace(0);
     state.facts.name.clear();
     state.protocol = Protocol::Two;
+    state.hearing = Hearing::default();
     state.is_stranger = call.front.settings.password.is_some();
     Step::Answer(Answer::Simple("RESET"))
 }

@@ -175,3 +175,23 @@ proptest! {
         prop_assert_eq!(read(&bytes), (commands, None));
     }
 }
+
+#[test]
+fn an_incomplete_command_needs_more_than_is_there() {
+    for head in [&b""[..], b"*1\r\n", b"*3\r\n$3\r\nSET\r\n$"] {
+        let bytes = [head, &b"1".repeat(LINE_BYTES_MAX + 2)].concat();
+        let mut parser = Parser::new(LIMITS);
+        let mut has_failed = false;
+        for end in 1..=bytes.len() {
+            match parser.parse(&bytes[..end], false) {
+                Parsed::Incomplete => assert!(parser.bytes_needed() > end, "{end}"),
+                Parsed::Failed(_) => {
+                    has_failed = true;
+                    break;
+                }
+                Parsed::Command(_) => unreachable!("no line ends"),
+            }
+        }
+        assert!(has_failed);
+    }
+}

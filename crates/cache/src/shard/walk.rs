@@ -1,0 +1,220 @@
+//! Walks over all keys (KEYS, SCAN, RANDOMKEY): by ident, in an order that no move of an object changes.
+//!
+//! ```text
+//!   codes of idents:  0 ... | batch | ...  window  ... | ... u64::MAX
+//!                        at ^            made by one pass over the index
+//!   batch: idents -> buffers at once, and pages of their slots -> keys
+//! ```
+//! *Guarantee*: a walk in steps, each from the code the one before it ended with, tells every key that had an object from its
+//! begin to its end. For such a key has an ident, whose code alone says when the walk comes to it; then its object is in a
+//! buffer or in a page that a slot of the ident leads to, and both are looked at in one instant. A window was made after the walk began
+//! (one that begins makes a new one), so the ident is in it.
+//!
+//! What is told was there in the instant of its batch. A page that is being read is not reset before. No walk holds more
+//! than a batch of idents, [`READS_MAX`] pages and its keys; walks take turns.
+
+use super::lookup::YOUNG;
+use super::{Effects, Purpose, Shard, command};
+use crate::format::page::PageView;
+use crate::format::record::RecordHead;
+use crate::format::stamp::{Kind, Stamp};
+use crate::hash::{FullKey, Ident};
+use crate::index::{PageNumber, Window};
+use crate::request::{self, Namespace, Outcome, Reply, RequestId, WallMillis};
+use base::frame::Frame;
+use std::collections::{BTreeSet, VecDeque};
+use zone::device::{Completion, Op as DeviceOp, Status};
+
+/// Most idents of a batch.
+const BATCH_IDENTS_MAX: usize = 256;
+/// Most pages that are read at a time.
+const READS_MAX: usize = 16;
+/// Batches in a turn that need no reading.
+const BATCHES_MAX: u32 = 16;
+
+/// A walk.
+struct Walk {
+    id: RequestId,
+    namespace: Namespace,
+    asked: request::Walk,
+    /// Code to go on with; `u64::MAX` at the end.
+    at: u64,
+    has_wrapped: bool,
+    idents_left: u64,
+    keys: Vec<Vec<u8>>,
+    keys_bytes: usize,
+    /// Slots of the batch: their pages, and codes of their idents.
+    slots: BTreeSet<(PageNumber, u64)>,
+    /// Pages still to be read.
+    pages: Vec<PageNumber>,
+    reading: usize,
+}
+
+/// Walks, of which the first is under way.
+#[derive(Default)]
+pub(super) struct Walks {
+    queue: VecDeque<Walk>,
+    window: Window,
+}
+
+impl Walks {
+    /// True when one goes on without waiting for a drive.
+    pub(super) fn is_eager(&self) -> bool {
+        self.queue.front().is_some_and(|walk| walk.reading == 0)
+    }
+}
+
+impl Walk {
+    fn is_over(&self) -> bool {
+        let has_enough = self.keys.len() >= self.asked.keys_max || self.keys_bytes >= self.asked.bytes_max;
+        self.at == u64::MAX || self.idents_left == 0 || has_enough
+    }
+
+    /// A key of the batch, unless it is not of those that are asked for.
+    fn tell(&mut self, key: &[u8], namespace: Namespace, expires: Option<WallMillis>, wall: WallMillis) {
+        let is_live = expires.is_none_or(|at| at > wall);
+        if namespace == self.namespace && is_live && (self.asked.chosen)(key) {
+            self.keys_bytes += key.len();
+            self.keys.push(key.to_vec());
+        }
+    }
+}
+
+impl Shard {
+    /// Queues a walk.
+    pub(super) fn accept_walk(&mut self, id: RequestId, namespace: Namespace, asked: request::Walk) {
+        let (at, idents_left) = (asked.from, asked.idents_max);
+        self.walks.queue.push_back(Walk {
+            id,
+            namespace,
+            asked,
+            at,
+            has_wrapped: false,
+            idents_left,
+            keys: Vec::new(),
+            keys_bytes: 0,
+            slots: BTreeSet::new(),
+            pages: Vec::new(),
+            reading: 0,
+        });
+        if self.walks.queue.len() == 1 {
+            self.renew_window();
+        }
+    }
+
+    /// A walk that begins does not trust what was known before it.
+    fn renew_window(&mut self) {
+        if self.walks.queue.front().is_some_and(|walk| walk.asked.begins) {
+            self.walks.window = Window::default();
+        }
+    }
+
+    /// Goes on with the first walk.
+    pub(super) fn run_walks(&mut self, effects: &mut Effects) {
+        for _ in 0..BATCHES_MAX {
+            let Some(mut walk) = self.walks.queue.pop_front() else { return };
+            self.read_pages(&mut walk, effects);
+            if walk.reading == 0 && walk.is_over() {
+                let next = (walk.at != u64::MAX).then_some(walk.at);
+                effects
+                    .replies
+                    .push(Reply { id: walk.id, outcome: Outcome::Walked { keys: walk.keys, next } });
+                self.renew_window();
+                continue;
+            }
+            let waits = walk.reading > 0;
+            if !waits {
+                self.begin_batch(&mut walk);
+            }
+            self.walks.queue.push_front(walk);
+            if waits {
+                return;
+            }
+        }
+    }
+
+    /// Takes the next idents: what is in buffers is told at once, pages are to be read.
+    fn begin_batch(&mut self, walk: &mut Walk) {
+        assert!(walk.pages.is_empty() && walk.reading == 0, "a batch ends before the next");
+        if !self.walks.window.covers(walk.at) {
+            let buffered = self.buffer.newest().map(|record| record.ident.code());
+            self.walks.window = Window::new(&self.index, buffered, walk.at);
+        }
+        let count = usize::try_from(walk.idents_left).unwrap_or(usize::MAX);
+        let count = count.min(walk.asked.stride).clamp(1, BATCH_IDENTS_MAX);
+        let (codes, next) = self.walks.window.part(walk.at, count);
+        walk.at = next;
+        walk.idents_left -= codes.len() as u64;
+        walk.slots.clear();
+        for code in codes {
+            let pages = self.index.find(Ident::from_code(*code));
+            walk.slots.extend(pages.map(|page| (page, *code)));
+        }
+        let wall = self.clocks.wall;
+        if !codes.is_empty() {
+            for record in self.buffer.newest() {
+                if codes.binary_search(&record.ident.code()).is_ok() {
+                    walk.tell(record.key.plain(), record.key.namespace(), record.object.expires, wall);
+                }
+            }
+        }
+        walk.pages.extend(walk.slots.iter().map(|(page, _)| *page));
+        walk.pages.dedup();
+        if walk.at == u64::MAX && walk.asked.wraps && !walk.has_wrapped {
+            (walk.at, walk.has_wrapped) = (0, true);
+        }
+    }
+
+    /// Reads pages of the batch, as many at a time as may be.
+    fn read_pages(&mut self, walk: &mut Walk, effects: &mut Effects) {
+        while walk.reading < READS_MAX {
+            let Some(page) = walk.pages.pop() else { return };
+            let (drive, zone, offset) = self.locate(page);
+            // What is in a zone that is being evicted is gone.
+            if self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable() {
+                self.drives[drive].zones[zone.index()].readers += 1;
+                self.counters.pages_read += 1;
+                let (token, frames) = (Purpose::Walk.token(page.0), vec![self.take_frame()]);
+                effects.commands.push(command(drive, zone, token, DeviceOp::Read { offset, frames }));
+                walk.reading += 1;
+            }
+        }
+    }
+
+    /// A page was read for the first walk.
+    pub(super) fn on_walk_page(&mut self, page: PageNumber, completion: Completion) {
+        let (drive, zone, _) = self.locate(page);
+        self.drives[drive].zones[zone.index()].readers -= 1;
+        let mut walk = self.walks.queue.pop_front().expect("a page comes to the walk that reads");
+        assert!(walk.reading > 0, "a page comes to the walk that reads");
+        walk.reading -= 1;
+        let is_read = completion.status == Status::Success
+            && completion
+                .frames
+                .first()
+                .is_some_and(|frame| self.tell_page(&mut walk, page, frame).is_some());
+        if !is_read {
+            self.counters.damaged += 1;
+        }
+        self.frames.extend(completion.frames);
+        self.walks.queue.push_front(walk);
+    }
+
+    /// Tells the keys of a page to whose idents the batch has slots; `None` when it cannot be believed.
+    fn tell_page(&self, walk: &mut Walk, page: PageNumber, frame: &Frame) -> Option<()> {
+        let (drive, zone, offset) = self.locate(page);
+        let life = self.life(drive, zone, YOUNG);
+        let stamp = Stamp::read_at(frame, &life, offset).filter(|stamp| stamp.kind == Kind::Records)?;
+        let view = PageView::parse(&frame.data)?;
+        let cleared = self.cleared[usize::from(walk.namespace.0)];
+        for bytes in view.records().filter(|_| stamp.sequence >= cleared) {
+            let Some(head) = RecordHead::parse(bytes) else { continue };
+            let Some(key) = head.key(bytes) else { continue };
+            let (_, ident) = self.hash_of(&FullKey::new(head.namespace, key));
+            if walk.slots.contains(&(page, ident.code())) {
+                walk.tell(key, head.namespace, head.expires, self.clocks.wall);
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,272 @@
+//! What requests ask of the cache, and what is said of the outcomes.
+
+use super::numbers::{end, unsigned};
+use super::request::{Meta, Mode, Store};
+use super::said::{Said, found};
+use cache::request::{Change, Decide, Object, Op, Outcome, WallMillis};
+use std::sync::{Arc, OnceLock};
+
+/// Says what an outcome comes to.
+pub(super) type Form = Box<dyn FnOnce(Outcome, WallMillis) -> Said>;
+/// An operation with its form, and the bytes it takes along.
+pub(super) type Asked = (Op, Form, usize);
+
+const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
+
+/// An update whose decision says the answer.
+fn update(
+    key: Vec<u8>,
+    bytes: usize,
+    decide: impl FnOnce(Option<&Object>, WallMillis) -> (Change, Said) + Send + 'static,
+) -> Asked {
+    let told = Arc::new(OnceLock::new());
+    let tell = Arc::clone(&told);
+    let decide: Decide = Box::new(move |object, wall| {
+        let (change, said) = decide(object, wall);
+        assert!(tell.set(said).is_ok(), "an update decides once");
+        stored_unless_over(change, object.is_some(), wall)
+    });
+    let form: Form = Box::new(move |outcome, _| match outcome {
+        Outcome::Refused(refusal) => Said::refused(refusal),
+        _ => Arc::into_inner(told).and_then(OnceLock::into_inner).expect("a cache decides before it answers"),
+    });
+    let bytes = bytes + key.len();
+    (Op::Update { key, decide }, form, bytes)
+}
+
+/// What has expired is not stored.
+fn stored_unless_over(change: Change, was_there: bool, wall: WallMillis) -> Change {
+    match change {
+        Change::Store(object) if object.expires.is_some_and(|at| at <= wall) => {
+            if was_there {
+                Change::Remove
+            } else {
+                Change::Keep
+            }
+        }
+        change => change,
+    }
+}
+
+/// A retrieval of one key.
+pub(super) fn get(key: Vec<u8>, tells_cas: bool, expiry: Option<i32>) -> Asked {
+    let bytes = key.len();
+    let said = key.clone();
+    let form: Form = Box::new(move |outcome, _| match found(outcome) {
+        Ok(Some(object)) => Said::value(&said, object, tells_cas),
+        Ok(None) => Said::nothing(),
+        Err(said) => said,
+    });
+    match expiry {
+        None => (Op::Get { key }, form, bytes),
+        Some(expiry) => (Op::Update { key, decide: touching(expiry) }, form, bytes),
+    }
+}
+
+/// Gives an object another end.
+fn touching(expiry: i32) -> Decide {
+    Box::new(move |object, wall| match object {
+        None => Change::Keep,
+        Some(object) => {
+            let change = Change::Store(Object { expires: end(expiry, wall), ..object.clone() });
+            stored_unless_over(change, true, wall)
+        }
+    })
+}
+
+/// The words for what came of a store.
+struct Words {
+    meta: Option<Box<Meta>>,
+    is_quiet: bool,
+}
+
+impl Words {
+    fn say(&self, text: &'static str, object: Option<(&Object, WallMillis)>) -> Said {
+        match &self.meta {
+            None => Said::unless(self.is_quiet, text),
+            Some(meta) => {
+                let code = match text {
+                    "STORED" if self.is_quiet => return Said::nothing(),
+                    "STORED" => "HD",
+                    "EXISTS" => "EX",
+                    "NOT_FOUND" => "NF",
+                    _ => "NS",
+                };
+                Said::code(meta, code, object)
+            }
+        }
+    }
+}
+
+/// A store.
+pub(super) fn store(store: Store, value: &[u8], now: WallMillis) -> Asked {
+    let Store { mode, key, flags, expiry, cas, is_quiet, meta, .. } = store;
+    let words = Words { meta, is_quiet };
+    let value = value.to_vec();
+    let bytes = value.len();
+    let tells_cas = words.meta.as_ref().is_some_and(|meta| meta.tells.iter().any(|word| word == b"c"));
+    let expires = end(expiry, now);
+    let is_live = expires.is_none_or(|at| at > now);
+    if mode == Mode::Set && cas.is_none() && is_live && !tells_cas {
+        let form: Form = Box::new(move |outcome, _| match outcome {
+            Outcome::Refused(refusal) => Said::refused(refusal),
+            _ => words.say("STORED", None),
+        });
+        let bytes = bytes + key.len();
+        return (Op::Set { key, object: Object { value, flags, expires } }, form, bytes);
+    }
+    update(key, bytes, move |before, wall| {
+        let keep = |text| (Change::Keep, words.say(text, None));
+        let object = match (mode, before) {
+            (Mode::Add, Some(_)) => return keep("NOT_STORED"),
+            (Mode::Replace | Mode::Set, None) if cas.is_some() => return keep("NOT_FOUND"),
+            (Mode::Replace | Mode::Append | Mode::Prepend, None) => return keep("NOT_STORED"),
+            (_, Some(before)) if cas.is_some_and(|cas| cas != before.token()) => return keep("EXISTS"),
+            (Mode::Append, Some(before)) => {
+                Object { value: [&before.value[..], &value].concat(), ..before.clone() }
+            }
+            (Mode::Prepend, Some(before)) => {
+                Object { value: [&value[..], &before.value].concat(), ..before.clone() }
+            }
+            _ => Object { value, flags, expires },
+        };
+        let said = words.say("STORED", Some((&object, wall)));
+        (Change::Store(object), said)
+    })
+}
+
+/// The value is too large: what was there is not to be taken for it.
+pub(super) fn too_large(store: Store) -> Asked {
+    let bytes = store.key.len();
+    let is_quiet = store.is_quiet && store.meta.is_none();
+    let form: Form = Box::new(move |_, _| Said::unless(is_quiet, "SERVER_ERROR object too large for cache"));
+    match store.mode {
+        Mode::Set => (Op::Remove { key: store.key }, form, bytes),
+        _ => (Op::Get { key: store.key }, form, bytes),
+    }
+}
+
+/// The object with another number; its end and flags stay.
+fn sum(object: &Object, delta: u64, is_less: bool) -> Option<(u64, Object)> {
+    let value = unsigned(&object.value).filter(|_| object.value.len() <= 20)?;
+    let sum = if is_less { value.saturating_sub(delta) } else { value.wrapping_add(delta) };
+    Some((sum, Object { value: sum.to_string().into_bytes(), ..object.clone() }))
+}
+
+/// incr and decr.
+pub(super) fn add(key: Vec<u8>, delta: u64, is_less: bool, is_quiet: bool) -> Asked {
+    update(key, 0, move |before, _| {
+        let Some(before) = before else { return (Change::Keep, Said::unless(is_quiet, "NOT_FOUND")) };
+        match sum(before, delta, is_less) {
+            None => (Change::Keep, Said::unless(is_quiet, NON_NUMERIC)),
+            Some((sum, object)) => (Change::Store(object), Said::unless(is_quiet, &sum.to_string())),
+        }
+    })
+}
+
+/// delete.
+pub(super) fn delete(key: Vec<u8>, is_quiet: bool) -> Asked {
+    let bytes = key.len();
+    let form: Form = Box::new(move |outcome, _| match outcome {
+        Outcome::Refused(refusal) => Said::refused(refusal),
+        Outcome::Removed(true) => Said::unless(is_quiet, "DELETED"),
+        _ => Said::unless(is_quiet, "NOT_FOUND"),
+    });
+    (Op::Remove { key }, form, bytes)
+}
+
+/// touch.
+pub(super) fn touch(key: Vec<u8>, expiry: i32, is_quiet: bool) -> Asked {
+    let bytes = key.len();
+    let form: Form = Box::new(move |outcome, _| match found(outcome) {
+        Ok(Some(_)) => Said::unless(is_quiet, "TOUCHED"),
+        Ok(None) => Said::unless(is_quiet, "NOT_FOUND"),
+        Err(said) => said,
+    });
+    (Op::Update { key, decide: touching(expiry) }, form, bytes)
+}
+
+/// mg.
+pub(super) fn meta_get(key: Vec<u8>, meta: Box<Meta>) -> Asked {
+    let bytes = key.len();
+    let expiry = meta.expiry;
+    let form: Form = Box::new(move |outcome, wall| match found(outcome) {
+        Ok(Some(object)) => {
+            let expires = expiry.map_or(object.expires, |expiry| end(expiry, wall));
+            Said::meta(&meta, Object { expires, ..object }, wall)
+        }
+        Ok(None) if meta.is_quiet => Said::nothing(),
+        Ok(None) => Said::code(&meta, "EN", None),
+        Err(said) => said,
+    });
+    match expiry {
+        None => (Op::Get { key }, form, bytes),
+        Some(expiry) => (Op::Update { key, decide: touching(expiry) }, form, bytes),
+    }
+}
+
+/// md.
+pub(super) fn meta_delete(key: Vec<u8>, meta: Box<Meta>) -> Asked {
+    update(key, 0, move |before, _| match before {
+        None if meta.is_quiet => (Change::Keep, Said::nothing()),
+        None => (Change::Keep, Said::code(&meta, "NF", None)),
+        Some(before) if meta.cas.is_some_and(|cas| cas != before.token()) => {
+            (Change::Keep, Said::code(&meta, "EX", None))
+        }
+        Some(_) if meta.is_quiet => (Change::Remove, Said::nothing()),
+        Some(_) => (Change::Remove, Said::code(&meta, "HD", None)),
+    })
+}
+
+/// ma.
+pub(super) fn meta_add(key: Vec<u8>, meta: Box<Meta>) -> Asked {
+    update(key, 0, move |before, wall| {
+        let object = match (before, meta.makes) {
+            (None, None) if meta.is_quiet => return (Change::Keep, Said::nothing()),
+            (None, None) => return (Change::Keep, Said::code(&meta, "NF", None)),
+            (None, Some(expiry)) => {
+                let value = meta.initial.to_string().into_bytes();
+                Object { value, flags: 0, expires: end(expiry, wall) }
+            }
+            (Some(before), _) if meta.cas.is_some_and(|cas| cas != before.token()) => {
+                return (Change::Keep, Said::code(&meta, "EX", None));
+            }
+            (Some(before), _) => {
+                let is_less = matches!(meta.mode, Some(b'D' | b'd' | b'-'));
+                let Some((_, object)) = sum(before, meta.delta.unwrap_or(1), is_less) else {
+                    return (Change::Keep, Said::line(NON_NUMERIC));
+                };
+                let expires = meta.expiry.map_or(object.expires, |expiry| end(expiry, wall));
+                Object { expires, ..object }
+            }
+        };
+        let said = if meta.is_quiet { Said::nothing() } else { Said::meta(&meta, object.clone(), wall) };
+        (Change::Store(object), said)
+    })
+}
+
+/// me.
+pub(super) fn meta_debug(key: Vec<u8>, meta: Box<Meta>) -> Asked {
+    let bytes = key.len();
+    let form: Form = Box::new(move |outcome, wall| match found(outcome) {
+        Ok(Some(object)) => {
+            let left = super::numbers::left(object.expires, wall);
+            let size = object.value.len() + bytes;
+            let text = format!(" exp={left} cas={} size={size}", object.token());
+            let binary: &[u8] = if meta.is_binary { b" b" } else { b"" };
+            Said::line([b"ME ", &meta.key[..], text.as_bytes(), binary].concat())
+        }
+        Ok(None) => Said::line("EN"),
+        Err(said) => said,
+    });
+    (Op::Get { key }, form, bytes)
+}
+
+/// flush_all: of the namespace.
+pub(super) fn flush(namespace: cache::request::Namespace, is_quiet: bool) -> Asked {
+    let form: Form = Box::new(move |outcome, _| match outcome {
+        Outcome::Refused(refusal) => Said::refused(refusal),
+        _ => Said::unless(is_quiet, "OK"),
+    });
+    (Op::Clear { namespace: Some(namespace) }, form, 0)
+}

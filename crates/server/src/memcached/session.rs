@@ -1,0 +1,287 @@
+//! A client's conversation: requests are begun in order, several are under way at a time, answers leave in order.
+//!
+//! As a session of RESP, one that has much under way, or answers that nobody reads, begins nothing more. `flush_all` is a
+//! fence: it begins when all before it are answered, and nothing begins before it is.
+
+use super::operations::{self as ask, Asked, Form};
+use super::reader::{Read, Reader};
+use super::request::Request;
+use super::said::Said;
+use super::statistics;
+use crate::resp::answer::Output;
+use crate::resp::front::{Backend, Delivery, Front};
+use crate::resp::session::Pause;
+use crate::resp::settings::Settings;
+use crate::slab::Key;
+use cache::request::Namespace;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Requests of one session under way.
+const REQUESTS_MAX: usize = 128;
+/// Answers that a session may hold before it begins nothing more, in bytes and in number.
+const ANSWERS_BYTES_MAX: usize = 1 << 20;
+const ANSWERS_MAX: usize = 4096;
+/// Namespace of memcached's clients: database 0 of Redis'.
+const NAMESPACE: Namespace = Namespace(0);
+
+/// A request under way.
+enum Entry {
+    Done(Said),
+    Waiting(Form),
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if matches!(self, Entry::Done(_)) { "Done" } else { "Waiting" })
+    }
+}
+
+/// A retrieval of which keys are still to be asked for.
+#[derive(Debug)]
+struct Gets {
+    keys: std::vec::IntoIter<Vec<u8>>,
+    tells_cas: bool,
+    expiry: Option<i32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Session {
+    /// Number among all clients that ever were.
+    pub id: u64,
+    reader: Reader,
+    gets: Option<Gets>,
+    /// A flush that waits for what came before it.
+    flush: Option<bool>,
+    entries: VecDeque<Entry>,
+    /// Sequence of the first entry.
+    first: u64,
+    requests: usize,
+    answers_bytes: usize,
+    output: Output,
+    is_fenced: bool,
+    is_leaving: bool,
+}
+
+impl Session {
+    /// A conversation that begins.
+    #[must_use]
+    pub fn new(id: u64, settings: &Settings) -> Session {
+        Session {
+            id,
+            reader: Reader::new(usize::try_from(settings.object_bytes_max).unwrap_or(usize::MAX)),
+            gets: None,
+            flush: None,
+            entries: VecDeque::new(),
+            first: 0,
+            requests: 0,
+            answers_bytes: 0,
+            output: Output::default(),
+            is_fenced: false,
+            is_leaving: false,
+        }
+    }
+
+    /// Goes on as far as it can with `input`, all bytes of the client that were not consumed. Returns how many are now,
+    /// and what it waits for.
+    pub fn advance(
+        &mut self,
+        key: Key,
+        input: &[u8],
+        front: &mut Front,
+        cache: &mut dyn Backend,
+    ) -> (usize, Pause) {
+        let mut consumed = 0;
+        loop {
+            self.write_answers();
+            if self.is_leaving && self.gets.is_none() && self.flush.is_none() {
+                return (input.len(), Pause::Leaving);
+            }
+            if let Some(pause) = self.pause(key, front) {
+                return (consumed, pause);
+            }
+            if let Some(is_quiet) = self.flush.take() {
+                self.send(key, ask::flush(NAMESPACE, is_quiet), front, cache);
+                self.is_fenced = true;
+                continue;
+            }
+            if self.go_on_getting(key, front, cache) {
+                continue;
+            }
+            match self.reader.next(&input[consumed..]) {
+                Read::Incomplete => return (consumed, Pause::Bytes),
+                Read::Nothing(count) => consumed += count,
+                Read::Endless => {
+                    front.statistics.errors += 1;
+                    self.is_leaving = true;
+                }
+                Read::Request(count, request) => {
+                    consumed += count;
+                    front.statistics.commands += 1;
+                    self.begin(key, request, front, cache);
+                }
+                Read::Block(count, store, value) => {
+                    consumed += count;
+                    front.statistics.commands += 1;
+                    match value {
+                        Some(value) => self.send(key, ask::store(store, value, front.wall), front, cache),
+                        None if self.reader.is_too_large(&store) => {
+                            self.send(key, ask::too_large(store), front, cache);
+                        }
+                        None => self.say(Said::line("CLIENT_ERROR bad data chunk")),
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, key: Key, request: Request, front: &mut Front, cache: &mut dyn Backend) {
+        let asked = match request {
+            Request::Say(text) => return self.say(Said::line(text)),
+            Request::Statistics(what) => {
+                let said = statistics::tell(&what, NAMESPACE, front, cache);
+                return self.say(said);
+            }
+            Request::Quit => return self.is_leaving = true,
+            Request::Get { keys, tells_cas, expiry } => {
+                self.gets = Some(Gets { keys: keys.into_iter(), tells_cas, expiry });
+                return;
+            }
+            Request::Flush { is_quiet } => {
+                self.flush = Some(is_quiet);
+                self.is_fenced = true;
+                return;
+            }
+            Request::Add { key, delta, is_less, is_quiet } => ask::add(key, delta, is_less, is_quiet),
+            Request::Delete { key, is_quiet } => ask::delete(key, is_quiet),
+            Request::Touch { key, expiry, is_quiet } => ask::touch(key, expiry, is_quiet),
+            Request::MetaGet(key, meta) => ask::meta_get(key, meta),
+            Request::MetaDelete(key, meta) => ask::meta_delete(key, meta),
+            Request::MetaAdd(key, meta) => ask::meta_add(key, meta),
+            Request::MetaDebug(key, meta) => ask::meta_debug(key, meta),
+            Request::Store(_) | Request::Swallow(..) => {
+                unreachable!("the reader keeps these for their blocks")
+            }
+        };
+        self.send(key, asked, front, cache);
+    }
+
+    /// Asks for the next key of a retrieval; false when there is none.
+    fn go_on_getting(&mut self, key: Key, front: &mut Front, cache: &mut dyn Backend) -> bool {
+        let Some(gets) = &mut self.gets else { return false };
+        match gets.keys.next() {
+            Some(name) => {
+                let asked = ask::get(name, gets.tells_cas, gets.expiry);
+                self.send(key, asked, front, cache);
+            }
+            None => {
+                self.gets = None;
+                self.say(Said::line("END"));
+            }
+        }
+        true
+    }
+
+    fn send(&mut self, key: Key, (op, form, bytes): Asked, front: &mut Front, cache: &mut dyn Backend) {
+        let sequence =
+            self.first + u64::try_from(self.entries.len()).expect("memory has less than 2^64 bytes");
+        self.entries.push_back(Entry::Waiting(form));
+        self.requests += 1;
+        front.submit(cache, (key, sequence), NAMESPACE, (op, bytes));
+    }
+
+    fn say(&mut self, said: Said) {
+        if self.entries.is_empty() {
+            said.write(&mut self.output);
+        } else {
+            self.answers_bytes += said.bytes_held();
+            self.entries.push_back(Entry::Done(said));
+        }
+    }
+
+    /// An outcome of the cache for this session.
+    pub fn on_outcome(&mut self, delivery: Delivery, front: &Front) {
+        let index = usize::try_from(delivery.sequence - self.first).expect("places in memory");
+        let entry = &mut self.entries[index];
+        let Entry::Waiting(form) = std::mem::replace(entry, Entry::Done(Said::nothing())) else {
+            unreachable!("a request is answered once")
+        };
+        let said = form(delivery.outcome, front.wall);
+        self.answers_bytes += said.bytes_held();
+        *entry = Entry::Done(said);
+        self.requests -= 1;
+        self.write_answers();
+    }
+
+    fn write_answers(&mut self) {
+        while let Some(Entry::Done(_)) = self.entries.front() {
+            let Some(Entry::Done(said)) = self.entries.pop_front() else { unreachable!("seen above") };
+            self.first += 1;
+            self.answers_bytes -= said.bytes_held();
+            said.write(&mut self.output);
+        }
+        self.is_fenced &= !(self.entries.is_empty() && self.flush.is_none());
+    }
+
+    /// What keeps the session from beginning anything, if something does.
+    fn pause(&self, key: Key, front: &Front) -> Option<Pause> {
+        if self.is_fenced && !self.entries.is_empty() {
+            return Some(Pause::Outcomes);
+        }
+        if self.output.len() + self.answers_bytes >= ANSWERS_BYTES_MAX
+            || self.requests >= REQUESTS_MAX
+            || self.entries.len() >= ANSWERS_MAX
+        {
+            return Some(if self.entries.is_empty() { Pause::Output } else { Pause::Outcomes });
+        }
+        (!front.admits(key) || !front.may_submit(0)).then_some(Pause::Turn)
+    }
+
+    /// Answers to send.
+    pub fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// True when all has been said and the output is empty.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.is_leaving && self.is_at_rest() && self.output.is_empty()
+    }
+
+    /// True when the client has a request half sent.
+    #[must_use]
+    pub fn is_mid_command(&self) -> bool {
+        !self.reader.is_at_rest()
+    }
+
+    /// True when nothing is under way.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.entries.is_empty() && self.gets.is_none() && self.flush.is_none()
+    }
+
+    /// Bytes of what is arriving, as far as is known.
+    #[must_use]
+    pub fn bytes_needed(&self) -> usize {
+        self.reader.bytes_needed()
+    }
+
+    /// Takes no more requests; what is under way will be answered.
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
+    }
+
+    /// Memory that the session takes, but for its input, in bytes.
+    #[must_use]
+    pub fn bytes_held(&self) -> usize {
+        let keys = self.gets.as_ref().map_or(0, |gets| {
+            gets.keys.as_slice().iter().map(|key| size_of::<Vec<u8>>() + key.capacity()).sum()
+        });
+        let entries = self.entries.len() * size_of::<Entry>() + self.answers_bytes;
+        self.reader.bytes_held() + keys + entries + self.output.bytes_held()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! A served cache, and what clients say to it.
+
+use super::run::{SOON, command, kill, run_for, until, wait_for};
+use super::server::{ask, zoneweave};
+use super::text;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+/// A served cache.
+pub struct CacheServer {
+    pub child: Child,
+    pub socket: PathBuf,
+    log: PathBuf,
+}
+
+impl CacheServer {
+    /// Runs a command of the cache that serves.
+    pub fn start(dir: &Path, arguments: &[&str]) -> CacheServer {
+        let (socket, log) = (dir.with_extension("sock"), dir.with_extension("log"));
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        let listen = format!("unix:{}", text(&socket));
+        let mut command = zoneweave();
+        command.args(["cache"]).args(arguments).args(["--listen", &listen, "--memory", "64MiB"]);
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let mut server = CacheServer { child: command.spawn().unwrap(), socket, log };
+        let answers = until(SOON, || {
+            server.child.try_wait().unwrap().is_some()
+                || server.try_say(&["ping"]).as_deref() == Some("PONG\n")
+        });
+        assert!(answers && server.child.try_wait().unwrap().is_none(), "{}", server.log());
+        server
+    }
+
+    /// Creates a cache and serves it.
+    pub fn up(dir: &Path) -> CacheServer {
+        CacheServer::start(dir, &["up", "--dir", text(dir), "--size", "256MiB"])
+    }
+
+    /// Serves a cache.
+    pub fn serve(dir: &Path) -> CacheServer {
+        CacheServer::start(dir, &["serve", text(dir)])
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// An answer by redis-cli, if there is one.
+    pub fn try_say(&self, words: &[&str]) -> Option<String> {
+        let finished = run_for(SOON, command("redis-cli").args(["-s", text(&self.socket)]).args(words));
+        finished.succeeded().then_some(finished.stdout)
+    }
+
+    /// An answer by redis-cli.
+    #[track_caller]
+    pub fn say(&self, words: &[&str]) -> String {
+        self.try_say(words).unwrap_or_else(|| panic!("{words:?}\n{}", self.log()))
+    }
+
+    /// Ends the process at once.
+    pub fn kill_9(mut self) {
+        kill(&mut self.child);
+    }
+
+    /// Stops it in good order.
+    #[track_caller]
+    pub fn stop(mut self) {
+        let process = self.child.id().to_string();
+        run_for(SOON, command("kill").args(["-TERM", &process])).expect("kill -TERM");
+        let status = wait_for(SOON, &mut self.child);
+        assert!(status.is_some_and(|status| status.success()), "{status:?}\n{}", self.log());
+    }
+}
+
+impl Drop for CacheServer {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+/// A cache that is not served is undamaged.
+#[track_caller]
+pub fn assert_clean(dir: &Path) {
+    let finished = ask(&["cache", "check", text(dir), "--json"]);
+    assert_eq!(finished.code(), Some(0), "{finished}");
+}
