@@ -412,6 +412,37 @@ pub fn paths_by_role(assembly: &Assembly<'_>) -> Vec<Option<String>> {
     paths
 }
 
+impl Report {
+    /// What the cache holds, and what went to and from members.
+    fn fmt_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(CacheReport { bytes, bytes_max, hits, misses }) = &self.cache {
+            let (bytes, bytes_max) = (human_bytes(*bytes), human_bytes(*bytes_max));
+            writeln!(
+                f,
+                "cache     {bytes} of {bytes_max}; of the blocks that writes needed {hits} were there, {misses} read"
+            )?;
+        }
+        if let Some(counters) = &self.counters {
+            writeln!(
+                f,
+                "blocks    {} read, {} written; of members {} read for that and {} written",
+                counters.blocks_read,
+                counters.blocks_written,
+                counters.member_blocks_read,
+                counters.member_blocks_written
+            )?;
+            if counters.blocks_decoded + counters.blocks_unreadable > 0 {
+                writeln!(
+                    f,
+                    "          {} decoded, {} unreadable",
+                    counters.blocks_decoded, counters.blocks_unreadable
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Identity { array, name, level, layout, chunk_bytes, capacity_bytes, policy } = &self.identity;
@@ -462,30 +493,6 @@ impl fmt::Display for Report {
                 writeln!(f, "          bad on {sector} for {sectors} sectors")?;
             }
         }
-        if let Some(CacheReport { bytes, bytes_max, hits, misses }) = &self.cache {
-            let (bytes, bytes_max) = (human_bytes(*bytes), human_bytes(*bytes_max));
-            writeln!(
-                f,
-                "cache     {bytes} of {bytes_max}; of the blocks that writes needed {hits} were there, {misses} read"
-            )?;
-        }
-        if let Some(counters) = &self.counters {
-            writeln!(
-                f,
-                "blocks    {} read, {} written; of members {} read for that and {} written",
-                counters.blocks_read,
-                counters.blocks_written,
-                counters.member_blocks_read,
-                counters.member_blocks_written
-            )?;
-            if counters.blocks_decoded + counters.blocks_unreadable > 0 {
-                writeln!(
-                    f,
-                    "          {} decoded, {} unreadable",
-                    counters.blocks_decoded, counters.blocks_unreadable
-                )?;
-            }
-        }
-        Ok(())
+        self.fmt_traffic(f)
     }
 }

@@ -15,6 +15,11 @@ fn soon(nanos: u64) -> Act {
 
 /// All of them. Of the first stripe, members 0 to 2 have the data, rows 0 and 1 of member 0 are blocks 0 and 1, and member 3 has P.
 pub(super) fn all() -> Vec<(&'static str, Run)> {
+    [of_sectors(), of_flushes()].concat()
+}
+
+/// Sectors that cannot be written, and writes that heal them.
+fn of_sectors() -> Vec<(&'static str, Run)> {
     let heals = |spoilt: usize, rebuilt: usize, step: u64| {
         [write(0, 6), Act::Drain, CLEAN, Act::Spoil { member: spoilt, row: 0 }, Act::Fail(rebuilt)]
             .into_iter()
@@ -27,24 +32,6 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::ReadAll, Act::Resync, write(row, 20), Act::Drain, CLEAN, Act::Stop, Act::ReadAll])
     };
-    // P of row 0 lies on member 3.
-    let held = |step: u64| {
-        [write(0, 1), Act::Wait { nanos: step * 20_000, events: 40 }, Act::Die(0), Act::Drain, Act::Add(0)]
-            .into_iter()
-            .chain([Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
-    };
-    // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
-    let mirrored = || Plan {
-        layout: 5,
-        members: 2,
-        chunk: 32,
-        stripes: 25,
-        policy: Policy::Bitmap(32 << 10),
-        is_clean: false,
-        ..plan()
-    };
-    let over_strips =
-        |step: u64| [write(step * 4 % 92 + 2, 3), soon(300_000 + step % 16 * 50_000), Act::Crash];
     let degraded = || Plan { level: 6, members: 5, ..plan() };
     vec![
         (
@@ -71,6 +58,40 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
                 (0..12).flat_map(|step| heals(3, 0, step)),
             ),
         ),
+        // What was a bad block and is none any more is nowhere said to be one.
+        (
+            "lists-are-empty-when-all-was-written",
+            run(
+                plan(),
+                heals(1, 2, 3)
+                    .chain([write(0, 48), Act::Drain, Act::Stop, Act::ReadAll, Act::Stop, Act::Die(3)])
+                    .chain([Act::ReadAll]),
+            ),
+        ),
+    ]
+}
+
+/// What happens while lists are written.
+fn of_flushes() -> Vec<(&'static str, Run)> {
+    // P of row 0 lies on member 3.
+    let held = |step: u64| {
+        [write(0, 1), Act::Wait { nanos: step * 20_000, events: 40 }, Act::Die(0), Act::Drain, Act::Add(0)]
+            .into_iter()
+            .chain([Act::Rebuild, Act::Read { lba: 0, blocks: 1 }, Act::Drain])
+    };
+    // All data lie on member 0, which is replaced before its parities were ever right: all of its rows are listed.
+    let mirrored = || Plan {
+        layout: 5,
+        members: 2,
+        chunk: 32,
+        stripes: 25,
+        policy: Policy::Bitmap(32 << 10),
+        is_clean: false,
+        ..plan()
+    };
+    let over_strips =
+        |step: u64| [write(step * 4 % 92 + 2, 3), soon(300_000 + step % 16 * 50_000), Act::Crash];
+    vec![
         // A parity was listed, and before a list said so the member went that had the block.
         (
             "a-member-dies-while-a-list-is-written",
@@ -91,16 +112,6 @@ pub(super) fn all() -> Vec<(&'static str, Run)> {
                     .into_iter()
                     .chain((0..23).flat_map(over_strips))
                     .chain([Act::Stop, Act::ReadAll]),
-            ),
-        ),
-        // What was a bad block and is none any more is nowhere said to be one.
-        (
-            "lists-are-empty-when-all-was-written",
-            run(
-                plan(),
-                heals(1, 2, 3)
-                    .chain([write(0, 48), Act::Drain, Act::Stop, Act::ReadAll, Act::Stop, Act::Die(3)])
-                    .chain([Act::ReadAll]),
             ),
         ),
     ]

@@ -68,40 +68,8 @@ fn of_one() -> Vec<(&'static str, Run)> {
                     .chain(end()),
             ),
         ),
-        // A read meets a row that is stuck, and is answered when a write has healed it: it may fail. As a seed drew it.
-        (
-            "a-read-fails-as-a-write-heals-its-row",
-            run(
-                Plan {
-                    seed: 883_006_210,
-                    layout: 4,
-                    members: 3,
-                    chunk: 8,
-                    stripes: 57,
-                    data_offset: 674,
-                    policy: Policy::Ppl(600),
-                    is_volatile: false,
-                    latency: 160_000,
-                    has_lists: false,
-                    cache_bytes: 0,
-                    ..plan()
-                },
-                [
-                    Act::Spoil { member: 1, row: 3 },
-                    Act::WriteFault(2),
-                    write(106, 5),
-                    write(98, 6),
-                    Act::Wait { nanos: 33_554_432, events: 12 },
-                    Act::Add(2),
-                    write(96, 15),
-                    Act::Rebuild,
-                    write(88, 1),
-                    Act::Write { lba: 0, blocks: 1, durable: true },
-                    Act::Read { lba: 4, blocks: 28 },
-                    write(1, 9),
-                ],
-            ),
-        ),
+        // A read meets a row that is stuck, and is answered when a write has healed it: it may fail.
+        ("a-read-fails-as-a-write-heals-its-row", healed_beside_a_read()),
         // Of an array whose first resync did not end, parities that are new can be had, and data cannot.
         (
             "a-member-is-replaced-after-it-died-during-the-first-resync",
@@ -114,6 +82,40 @@ fn of_one() -> Vec<(&'static str, Run)> {
             ),
         ),
     ]
+}
+
+/// As a seed drew it.
+fn healed_beside_a_read() -> Run {
+    run(
+        Plan {
+            seed: 883_006_210,
+            layout: 4,
+            members: 3,
+            chunk: 8,
+            stripes: 57,
+            data_offset: 674,
+            policy: Policy::Ppl(600),
+            is_volatile: false,
+            latency: 160_000,
+            has_lists: false,
+            cache_bytes: 0,
+            ..plan()
+        },
+        [
+            Act::Spoil { member: 1, row: 3 },
+            Act::WriteFault(2),
+            write(106, 5),
+            write(98, 6),
+            Act::Wait { nanos: 33_554_432, events: 12 },
+            Act::Add(2),
+            write(96, 15),
+            Act::Rebuild,
+            write(88, 1),
+            Act::Write { lba: 0, blocks: 1, durable: true },
+            Act::Read { lba: 4, blocks: 28 },
+            write(1, 9),
+        ],
+    )
 }
 
 /// RAID-6 without two members.
