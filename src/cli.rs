@@ -3,6 +3,7 @@
 use crate::cache::options::CacheCommand;
 use crate::characterise::Characterise;
 use crate::contest::Contest;
+use crate::drive_list::DriveList;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
@@ -275,6 +276,8 @@ pub struct Destroy {
 
 #[derive(Debug, Subcommand)]
 pub enum DriveCommand {
+    /// List the block devices of this host: what they are, what they hold, and what to do with them
+    List(DriveList),
     /// Mark a drive as failed: the array goes on without it and never believes it again
     Fail(Fail),
     /// Give an array an empty drive for one that failed, and rebuild it while clients go on

@@ -13,6 +13,7 @@ mod contest;
 mod create;
 mod destroy;
 mod directory;
+mod drive_list;
 mod drive_watch;
 mod examine;
 mod exit;
@@ -158,6 +159,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 fn drive_command(command: DriveCommand) -> anyhow::Result<Exit> {
     match command {
+        DriveCommand::List(options) => drive_list::run(&options),
         DriveCommand::Fail(options) => fail::run(&options),
         DriveCommand::Create(options) => create::drive(&options),
         DriveCommand::ReAdd(options) => re_add::run(&options),

@@ -9,7 +9,7 @@ mod create;
 pub mod description;
 pub mod destroy;
 mod detail;
-mod device;
+pub mod device;
 mod examine;
 mod fail;
 mod membership;

@@ -115,9 +115,9 @@ pub fn run(options: &Sim) -> Result<ExitCode> {
     sim::catch_panics();
     if options.inplace || options.cache || options.conventional {
         let failed = match (options.cache, options.conventional) {
-            (true, _) => acted::run::<sim::cache::Run>(options)?,
-            (_, true) => acted::run::<sim::conventional::Run>(options)?,
-            _ => acted::run::<sim::inplace::Run>(options)?,
+            (true, _) => acted::run::<sim::cache::World>(options)?,
+            (_, true) => acted::run::<sim::conventional::World>(options)?,
+            _ => acted::run::<sim::inplace::World>(options)?,
         };
         return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }

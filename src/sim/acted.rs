@@ -5,7 +5,7 @@ use super::{Sim, settings_of};
 use anyhow::{Context, Result};
 use serde_json::json;
 use sim::acted::campaign::{Failed, Totals};
-use sim::acted::{Acted, minimise};
+use sim::acted::{Run, World, minimise};
 use sim::campaign::Seeds;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,30 +14,30 @@ use std::time::{Duration, Instant};
 const ACTS_SHOWN: usize = 30;
 
 /// Runs what was asked for; true when something failed.
-pub fn run<R: Acted>(options: &Sim) -> Result<bool> {
+pub fn run<W: World>(options: &Sim) -> Result<bool> {
     match (&options.scenario, options.seed) {
         (Some(path), _) => {
-            run_one(options, &format!("{} --scenario {}", R::COMMAND, path.display()), &named::<R>(path)?)
+            run_one(options, &format!("{} --scenario {}", W::COMMAND, path.display()), &named::<W>(path)?)
         }
         (None, Some(seed)) if options.runs.is_none() && options.seconds.is_none() => {
-            run_one(options, &format!("{} --seed {seed}", R::COMMAND), &R::draw(seed))
+            run_one(options, &format!("{} --seed {seed}", W::COMMAND), &W::draw(seed))
         }
-        _ => run_many::<R>(options),
+        _ => run_many::<W>(options),
     }
 }
 
 /// The scenario of a name.
-fn named<R: Acted>(path: &Path) -> Result<R> {
-    let all = R::scenarios();
+fn named<W: World>(path: &Path) -> Result<Run<W>> {
+    let all = W::scenarios();
     let found = all.iter().find(|(name, _)| Path::new(name) == path).map(|(_, scenario)| scenario.clone());
     found.with_context(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        format!("{} is no scenario of the {}: there are {}", path.display(), R::ENGINE, names.join(", "))
+        format!("{} is no scenario of the {}: there are {}", path.display(), W::ENGINE, names.join(", "))
     })
 }
 
 /// Runs one and tells of it.
-fn run_one<R: Acted>(options: &Sim, command: &str, run: &R) -> Result<bool> {
+fn run_one<W: World>(options: &Sim, command: &str, run: &Run<W>) -> Result<bool> {
     let outcome = run.run();
     let hash = format!("{:016x}", outcome.hash);
     if options.json {
@@ -45,7 +45,7 @@ fn run_one<R: Acted>(options: &Sim, command: &str, run: &R) -> Result<bool> {
         println!("{}", json!({ "runs": 1, "hash": hash, "failures": failures, "tally": outcome.tally }));
         return Ok(outcome.failure.is_some());
     }
-    println!("{command}\n\nplan\n  {}\n\n{} acts, hash {hash}", run.plan(), run.acts().len());
+    println!("{command}\n\nplan\n  {:?}\n\n{} acts, hash {hash}", run.plan, run.acts.len());
     println!("{:#?}", outcome.tally);
     let Some((index, failure)) = &outcome.failure else {
         println!("passed");
@@ -54,45 +54,45 @@ fn run_one<R: Acted>(options: &Sim, command: &str, run: &R) -> Result<bool> {
     if options.minimise {
         eprintln!("making it small");
         if let Some(smallest) = minimise(run) {
-            println!("\nthe smallest run that fails\n  {}", smallest.plan());
-            smallest.acts().iter().for_each(|act| println!("  {act:?}"));
+            println!("\nthe smallest run that fails\n  {:?}", smallest.plan);
+            smallest.acts.iter().for_each(|act| println!("  {act:?}"));
             let failure = smallest.run().failure.map(|(_, failure)| failure.what).unwrap_or_default();
             println!("\nFAILED\n  {failure}");
         }
         return Ok(true);
     }
     println!("\nthe last acts");
-    let end = run.acts().len().min(index + 1);
+    let end = run.acts.len().min(index + 1);
     for number in end.saturating_sub(ACTS_SHOWN)..end {
-        println!("  {:>5}  {:?}", number + 1, run.acts()[number]);
+        println!("  {:>5}  {:?}", number + 1, run.acts[number]);
     }
     println!(
         "\nFAILED at act {} of {}\n  {}\nreproduce it: {command}",
         index + 1,
-        run.acts().len(),
+        run.acts.len(),
         failure.what
     );
     Ok(true)
 }
 
-fn run_many<R: Acted>(options: &Sim) -> Result<bool> {
+fn run_many<W: World>(options: &Sim) -> Result<bool> {
     let settings = settings_of(options)?;
     let runs = many::announce(&settings)?;
     let begun = Instant::now();
-    let totals = Totals::<R::Tally>::of_scenarios::<R>();
+    let totals = Totals::<W::Tally>::of_scenarios::<W>();
     for (name, (_, failure)) in &totals.scenario_failures {
         eprintln!("scenario {name} failed: {}", failure.what);
     }
-    let totals = run_seeds::<R>(&settings, runs, totals)?;
+    let totals = run_seeds::<W>(&settings, runs, totals)?;
     let took = begun.elapsed();
     if options.json {
-        println!("{}", totals_json::<R>(&settings, &totals, took));
+        println!("{}", totals_json::<W>(&settings, &totals, took));
     } else {
         println!(
             "{} scenarios and {} seeds of the {} in {:.1} s, {} failed",
             totals.scenarios,
             totals.runs,
-            R::ENGINE,
+            W::ENGINE,
             took.as_secs_f64(),
             totals.failed()
         );
@@ -101,10 +101,10 @@ fn run_many<R: Acted>(options: &Sim) -> Result<bool> {
     Ok(totals.failed() > 0)
 }
 
-fn run_seeds<R: Acted>(settings: &Settings, runs: u64, totals: Totals<R::Tally>) -> Result<Totals<R::Tally>> {
-    let progress = Progress::new(settings, R::COMMAND)?;
+fn run_seeds<W: World>(settings: &Settings, runs: u64, totals: Totals<W::Tally>) -> Result<Totals<W::Tally>> {
+    let progress = Progress::new(settings, W::COMMAND)?;
     let seeds = Seeds { first: settings.first, runs, jobs: settings.jobs };
-    let totals = totals.run::<R>(seeds, &|through| {
+    let totals = totals.run::<W>(seeds, &|through| {
         if let Some((_, failure)) = through.failed {
             progress.tell_failure(through.seed, failure);
         }
@@ -118,9 +118,9 @@ fn failure_json(command: &str, (act, failure): &Failed) -> serde_json::Value {
     json!({ "command": command, "act": act + 1, "message": failure.what, "lba": failure.lba })
 }
 
-fn totals_json<R: Acted>(
+fn totals_json<W: World>(
     settings: &Settings,
-    totals: &Totals<R::Tally>,
+    totals: &Totals<W::Tally>,
     took: Duration,
 ) -> serde_json::Value {
     let of_scenarios =
@@ -128,7 +128,7 @@ fn totals_json<R: Acted>(
     let of_seeds = totals.failures.iter().map(|(seed, failed)| (format!("--seed {seed}"), failed));
     let failures: Vec<_> = of_scenarios
         .chain(of_seeds)
-        .map(|(which, failed)| failure_json(&format!("{} {which}", R::COMMAND), failed))
+        .map(|(which, failed)| failure_json(&format!("{} {which}", W::COMMAND), failed))
         .collect();
     json!({
         "runs": totals.runs,

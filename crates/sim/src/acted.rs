@@ -1,6 +1,7 @@
-//! Runs that are a plan and a list of acts: what the worlds of the in-place engine and of the cache have in common.
+//! Runs that are a plan and a list of acts: what the worlds of the in-place engine, of the cache and of conventional drives
+//! have in common.
 //!
-//! Campaigns, the minimiser, the command and the search for mutants know a world by [`Acted`] alone.
+//! Campaigns, the minimiser, the command and the search for mutants know a world by [`World`] alone.
 
 pub mod campaign;
 mod minimise;
@@ -10,7 +11,7 @@ pub use minimise::minimise;
 use crate::run::guarded_run;
 use crate::tally::Failure;
 use serde::Serialize;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 /// Counts of what runs did.
 pub trait Counts: Copy + Debug + Default + Send + Serialize {
@@ -18,48 +19,32 @@ pub trait Counts: Copy + Debug + Default + Send + Serialize {
     fn add(&mut self, other: &Self);
 }
 
-/// A run of a world.
-pub trait Acted: Clone + PartialEq {
+/// World that acts happen in.
+pub trait World: Sized {
     /// The engine that is run, in words.
     const ENGINE: &'static str;
     /// Command that runs this world.
     const COMMAND: &'static str;
+    /// What the world is made of.
+    type Plan: Clone + Debug + PartialEq;
     /// What can happen.
-    type Act: Clone + Debug;
+    type Act: Clone + Debug + PartialEq;
     /// Counts of what was done.
     type Tally: Counts;
 
     /// Run of a seed.
     #[must_use]
-    fn draw(seed: u64) -> Self;
+    fn draw(seed: u64) -> Run<Self>;
 
     /// Directed runs with their names.
     #[must_use]
-    fn scenarios() -> Vec<(&'static str, Self)>;
+    fn scenarios() -> Vec<(&'static str, Run<Self>)>;
 
-    /// The plan in words.
-    #[must_use]
-    fn plan(&self) -> String;
-
-    /// What happens.
-    #[must_use]
-    fn acts(&self) -> &[Self::Act];
-
-    /// The same world with other acts.
-    #[must_use]
-    fn with_acts(&self, acts: Vec<Self::Act>) -> Self;
-
-    /// Runs it.
-    #[must_use]
-    fn run(&self) -> Outcome<Self::Tally>;
-}
-
-/// World that acts happen in.
-pub trait World: Sized {
-    /// What can happen.
-    type Act;
-    /// Counts of what was done.
-    type Tally: Counts;
+    /// World of a plan.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn new(plan: &Self::Plan) -> Result<Self, Failure>;
 
     /// Carries out an act; false when nothing can follow, as promised.
     ///
@@ -77,24 +62,70 @@ pub trait World: Sized {
     fn outcome(self, failure: Option<(usize, Failure)>) -> Outcome<Self::Tally>;
 }
 
-/// Makes a world and carries out acts in it. A panic is a failure like any other.
-pub(crate) fn run<W: World>(
-    world: impl FnOnce() -> Result<W, Failure>,
-    acts: &[W::Act],
-) -> Outcome<W::Tally> {
-    let mut world = match guarded_run(world) {
-        Ok(world) => world,
-        Err(failure) => return Outcome { failure: Some((0, failure)), hash: 0, tally: W::Tally::default() },
-    };
-    for (index, act) in acts.iter().enumerate() {
-        match guarded_run(|| world.act(act)) {
-            Ok(true) => {}
-            Ok(false) => return world.outcome(None),
-            Err(found) => return world.outcome(Some((index, found))),
-        }
+/// Everything that makes a run of a world.
+pub struct Run<W: World> {
+    /// What the world is made of.
+    pub plan: W::Plan,
+    /// What happens.
+    pub acts: Vec<W::Act>,
+}
+
+impl<W: World> Clone for Run<W> {
+    fn clone(&self) -> Run<W> {
+        Run { plan: self.plan.clone(), acts: self.acts.clone() }
     }
-    let failure = guarded_run(|| world.end()).err().map(|found| (acts.len(), found));
-    world.outcome(failure)
+}
+
+impl<W: World> PartialEq for Run<W> {
+    fn eq(&self, other: &Run<W>) -> bool {
+        self.plan == other.plan && self.acts == other.acts
+    }
+}
+
+impl<W: World> Debug for Run<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("plan", &self.plan).field("acts", &self.acts).finish()
+    }
+}
+
+impl<W: World> Run<W> {
+    /// Run of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Run<W> {
+        W::draw(seed)
+    }
+
+    /// Directed runs with their names.
+    #[must_use]
+    pub fn scenarios() -> Vec<(&'static str, Run<W>)> {
+        W::scenarios()
+    }
+
+    /// The same world with other acts.
+    #[must_use]
+    pub fn with_acts(&self, acts: Vec<W::Act>) -> Run<W> {
+        Run { plan: self.plan.clone(), acts }
+    }
+
+    /// Makes the world and carries out the acts in it. A panic is a failure like any other.
+    #[must_use]
+    pub fn run(&self) -> Outcome<W::Tally> {
+        let mut world = match guarded_run(|| W::new(&self.plan)) {
+            Ok(world) => world,
+            Err(failure) => {
+                return Outcome { failure: Some((0, failure)), hash: 0, tally: W::Tally::default() };
+            }
+        };
+        for (index, act) in self.acts.iter().enumerate() {
+            match guarded_run(|| world.act(act)) {
+                Ok(true) => {}
+                Ok(false) => return world.outcome(None),
+                Err(found) => return world.outcome(Some((index, found))),
+            }
+        }
+        let failure = guarded_run(|| world.end()).err().map(|found| (self.acts.len(), found));
+        world.outcome(failure)
+    }
 }
 
 /// Outcome of a run.

@@ -49,6 +49,11 @@ pub(crate) fn mount_array(
             service.ledger.count("mounts without a drive that fails", 1);
             Ok(Mounted::Again)
         }
+        // It keeps no more of them than its log holds (ADR 16), and crashes made as many.
+        Err(MountError::TooManyRelocated { rows }) if rows as u64 <= rows_relocated_max(service) => {
+            service.ledger.count("mounts without room for relocated parity", 1);
+            Ok(Mounted::Refused)
+        }
         Err(error) => {
             let has_told = matches!(error, MountError::Drive { .. });
             bays.may_try_again(&error.to_string(), has_told, &mut service.ledger)

@@ -18,23 +18,18 @@ mod world;
 pub use act::Act;
 pub use plan::Plan;
 pub use tally::Tally;
+pub use world::World;
 
-use crate::acted::{self, Acted, Outcome};
+use crate::acted::{self, Outcome};
 use crate::tally::Failure;
-use world::World;
 
 /// Everything that makes a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Drive and disk.
-    pub plan: Plan,
-    /// What happens.
-    pub acts: Vec<Act>,
-}
+pub type Run = acted::Run<World>;
 
-impl Acted for Run {
+impl acted::World for World {
     const ENGINE: &'static str = "conventional drive";
     const COMMAND: &'static str = "zoneweave sim --conventional";
+    type Plan = Plan;
     type Act = Act;
     type Tally = Tally;
 
@@ -48,26 +43,9 @@ impl Acted for Run {
         scenarios::all()
     }
 
-    fn plan(&self) -> String {
-        format!("{:?}", self.plan)
+    fn new(plan: &Plan) -> Result<World, Failure> {
+        World::new(plan)
     }
-
-    fn acts(&self) -> &[Act] {
-        &self.acts
-    }
-
-    fn with_acts(&self, acts: Vec<Act>) -> Run {
-        Run { plan: self.plan.clone(), acts }
-    }
-
-    fn run(&self) -> Outcome<Tally> {
-        acted::run(|| World::new(&self.plan), &self.acts)
-    }
-}
-
-impl acted::World for World {
-    type Act = Act;
-    type Tally = Tally;
 
     fn act(&mut self, act: &Act) -> Result<bool, Failure> {
         World::act(self, act).map(|()| true)

@@ -20,6 +20,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "baseline-parity-in-flight",
     "baseline-rebuilt",
     "baseline-relocated-moves",
+    "baseline-relocated-too-much",
     "baseline-reset-in-one-log",
     "check-meets-a-hole",
     "checkpoint-of-a-closed-segment",

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use sim::acted::Acted;
 use sim::cache::Run;
 
 #[test]

@@ -50,6 +50,18 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+/// True when a block device is mounted, a member of md, held by device mapper or opened by somebody for himself alone.
+///
+/// # Errors
+/// When it cannot be opened for another reason.
+pub fn is_held(path: &Path) -> io::Result<bool> {
+    match File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::EXCL)).open(path) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// File or block device that is open.
 #[derive(Debug)]
 pub struct Opened {

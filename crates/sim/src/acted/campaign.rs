@@ -1,6 +1,6 @@
 //! Many runs of a world of acts: all scenarios, then seeds shared out to threads.
 
-use super::{Acted, Counts, Outcome};
+use super::{Counts, Outcome, Run, World};
 use crate::Failure;
 use crate::campaign::Seeds;
 use std::collections::BTreeMap;
@@ -42,9 +42,9 @@ pub struct Totals<T> {
 impl<T: Counts> Totals<T> {
     /// Runs all scenarios.
     #[must_use]
-    pub fn of_scenarios<R: Acted<Tally = T>>() -> Totals<T> {
+    pub fn of_scenarios<W: World<Tally = T>>() -> Totals<T> {
         let mut totals = Totals::default();
-        for (name, scenario) in R::scenarios() {
+        for (name, scenario) in W::scenarios() {
             let outcome = scenario.run();
             totals.scenarios += 1;
             totals.count(&outcome, 0);
@@ -69,14 +69,14 @@ impl<T: Counts> Totals<T> {
     /// # Panics
     /// When a thread cannot be started.
     #[must_use]
-    pub fn run<R: Acted<Tally = T>>(
+    pub fn run<W: World<Tally = T>>(
         self,
         seeds: Seeds,
         go_on: &(dyn Fn(Through<'_>) -> bool + Sync),
     ) -> Totals<T> {
         let totals = Mutex::new(self);
         seeds.share_out(|seed| {
-            let outcome = R::draw(seed).run();
+            let outcome = Run::<W>::draw(seed).run();
             let mut totals = totals.lock().expect("a run catches its panics");
             totals.runs += 1;
             totals.count(&outcome, seed);

@@ -1,23 +1,23 @@
 //! Shorter run that fails: acts are left out, many at once and then fewer, as long as something fails.
 
-use super::Acted;
+use super::{Run, World};
 
 /// Executions after which it is short enough.
 const EXECUTIONS_MAX: u32 = 3_000;
 
 /// The shortest run that was found to fail, of one that does; `None` when it passes.
 #[must_use]
-pub fn minimise<R: Acted>(failing: &R) -> Option<R> {
+pub fn minimise<W: World>(failing: &Run<W>) -> Option<Run<W>> {
     let (last, _) = failing.run().failure?;
-    let acts = failing.acts();
+    let acts = &failing.acts;
     let mut best = failing.with_acts(acts[..acts.len().min(last + 1)].to_vec());
     let mut executions = 0;
-    let mut chunk = best.acts().len().div_ceil(2).max(1);
+    let mut chunk = best.acts.len().div_ceil(2).max(1);
     loop {
         let mut at = 0;
-        let before = best.acts().len();
-        while at < best.acts().len() && executions < EXECUTIONS_MAX {
-            let mut acts = best.acts().to_vec();
+        let before = best.acts.len();
+        while at < best.acts.len() && executions < EXECUTIONS_MAX {
+            let mut acts = best.acts.to_vec();
             acts.drain(at..acts.len().min(at + chunk));
             let candidate = best.with_acts(acts);
             executions += 1;
@@ -27,7 +27,7 @@ pub fn minimise<R: Acted>(failing: &R) -> Option<R> {
                 at += chunk;
             }
         }
-        if executions >= EXECUTIONS_MAX || (chunk == 1 && best.acts().len() == before) {
+        if executions >= EXECUTIONS_MAX || (chunk == 1 && best.acts.len() == before) {
             return Some(best);
         }
         chunk = (chunk / 2).max(1);

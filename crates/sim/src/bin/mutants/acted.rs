@@ -3,26 +3,26 @@
 use super::switch::choose;
 use super::{Form, Options, Search};
 use sim::acted::campaign::Totals;
-use sim::acted::{Acted, minimise};
+use sim::acted::{Run, World, minimise};
 use sim::campaign::Seeds;
 
 /// The first scenario or seed that fails because of the mutant.
-pub(super) fn search<R: Acted>(mutant: &str, options: &Options) -> Search {
+pub(super) fn search<W: World>(mutant: &str, options: &Options) -> Search {
     let mut runs = 0;
-    let scenarios = if options.scenarios { R::scenarios() } else { Vec::new() };
+    let scenarios = if options.scenarios { W::scenarios() } else { Vec::new() };
     for (name, scenario) in scenarios {
         runs += 1;
-        if let Some(found) = judge(mutant, &scenario, || format!("{} {name}", R::ENGINE), options) {
+        if let Some(found) = judge(mutant, &scenario, || format!("{} {name}", W::ENGINE), options) {
             return Search { found: Some(found), runs, needs: Vec::new() };
         }
     }
     let (mut first, end) = (options.seed, options.seed + options.runs);
     while first < end {
         let seeds = Seeds { first, runs: end - first, jobs: options.jobs };
-        let totals = Totals::<R::Tally>::default().run::<R>(seeds, &|through| through.failed.is_none());
+        let totals = Totals::<W::Tally>::default().run::<W>(seeds, &|through| through.failed.is_none());
         // Every seed below the first that failed was begun before it, and ended.
         let Some(seed) = totals.failures.keys().next().copied() else { break };
-        if let Some(found) = judge(mutant, &R::draw(seed), || format!("{} seed {seed}", R::ENGINE), options) {
+        if let Some(found) = judge(mutant, &W::draw(seed), || format!("{} seed {seed}", W::ENGINE), options) {
             let runs = runs + seed - options.seed + 1;
             return Search { found: Some(found), runs, needs: Vec::new() };
         }
@@ -32,9 +32,9 @@ pub(super) fn search<R: Acted>(mutant: &str, options: &Options) -> Search {
 }
 
 /// The failure of a run, when it fails with the mutant and without it does not.
-fn judge<R: Acted>(
+fn judge<W: World>(
     mutant: &str,
-    scenario: &R,
+    scenario: &Run<W>,
     name: impl Fn() -> String,
     options: &Options,
 ) -> Option<(String, sim::Failure)> {
@@ -42,7 +42,7 @@ fn judge<R: Acted>(
     if options.form == Form::Scenarios
         && let Some(smallest) = minimise(scenario)
     {
-        println!("{mutant}: {}\n{:#?}", smallest.plan(), smallest.acts());
+        println!("{mutant}: {:?}\n{:#?}", smallest.plan, smallest.acts);
     }
     choose(None);
     let without = scenario.run().failure;

@@ -158,9 +158,9 @@ fn try_one(about: &About, options: &Options) -> Verdict {
     assert!(switch::is(switch::number(about.name)), "this process has the bug");
     let Search { found, runs, needs } = match about.world {
         World::Log => search(about, options),
-        World::InPlace => acted::search::<sim::inplace::Run>(about.name, options),
-        World::Conventional => acted::search::<sim::conventional::Run>(about.name, options),
-        World::Cache => acted::search::<sim::cache::Run>(about.name, options),
+        World::InPlace => acted::search::<sim::inplace::World>(about.name, options),
+        World::Conventional => acted::search::<sim::conventional::World>(about.name, options),
+        World::Cache => acted::search::<sim::cache::World>(about.name, options),
     };
     choose(None);
     let (found_by, failure) = found.map_or((None, String::new()), |(by, failure)| (Some(by), failure.what));

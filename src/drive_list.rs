@@ -1,0 +1,199 @@
+//! `zoneweave drive list`: devices of this host that could be drives, what they hold, and what to do with them.
+//!
+//! Nothing is written, and only block devices are opened.
+
+mod host;
+
+use crate::exit::Exit;
+use crate::md::device::Device;
+use anyhow::{Context, Result};
+use base::units::human_bytes;
+use block::md::occupied;
+use clap::Args;
+use drive::conventional::device::layout_for;
+use drive::ordinary::open::is_held;
+use host::{BlockNode, Host};
+use serde::Serialize;
+use std::fmt;
+use std::io::ErrorKind;
+
+#[derive(Debug, Args)]
+pub struct DriveList {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a device is free for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+enum State {
+    /// Nobody uses it, and it holds nothing that is known.
+    Free,
+    /// It holds something.
+    Holds { holds: Vec<String> },
+    /// Somebody uses it.
+    InUse,
+    /// It cannot be read, for this reason.
+    Unreadable { error: String, is_denied: bool },
+    /// It cannot be written.
+    ReadOnly,
+    /// Its zones have to be written in order.
+    Zoned,
+}
+
+/// A device with what to do.
+#[derive(Debug, Serialize)]
+struct Candidate {
+    #[serde(flatten)]
+    node: BlockNode,
+    #[serde(flatten)]
+    state: State,
+    /// What to do with it.
+    advice: String,
+}
+
+/// Lists devices.
+pub fn run(options: &DriveList) -> Result<Exit> {
+    let host = Host::here();
+    let nodes = host.block_nodes().with_context(|| format!("{}/class/block", host.sys.display()))?;
+    let candidates: Vec<Candidate> = nodes.into_iter().map(Candidate::of).collect();
+    if options.json {
+        println!("{}", serde_json::json!({ "drives": candidates }));
+        return Ok(Exit::Well);
+    }
+    if candidates.is_empty() {
+        println!("no block devices; `zoneweave up` makes drives of files, to try it");
+    }
+    for candidate in &candidates {
+        println!("{candidate}");
+    }
+    Ok(Exit::Well)
+}
+
+impl Candidate {
+    fn of(node: BlockNode) -> Candidate {
+        let state = state_of(&node);
+        let advice = advice(&node, &state);
+        Candidate { node, state, advice }
+    }
+}
+
+fn state_of(node: &BlockNode) -> State {
+    if node.zones.as_ref().is_some_and(|zones| zones.model == "host-managed") {
+        return State::Zoned;
+    }
+    if !node.users.is_empty() {
+        return State::InUse;
+    }
+    match is_held(&node.path) {
+        Ok(true) => return State::InUse,
+        Err(error) => {
+            let is_denied = error.kind() == ErrorKind::PermissionDenied;
+            return State::Unreadable { error: error.to_string(), is_denied };
+        }
+        Ok(false) if node.read_only => return State::ReadOnly,
+        Ok(false) => {}
+    }
+    match Device::open(&node.path) {
+        Err(error) => State::Unreadable { error: format!("{error:#}"), is_denied: false },
+        Ok(device) => {
+            let holds = occupied::seen(&device);
+            if holds.is_empty() { State::Free } else { State::Holds { holds } }
+        }
+    }
+}
+
+fn advice(node: &BlockNode, state: &State) -> String {
+    let path = node.path.display();
+    let create = |force: &str| format!("zoneweave create DIR --drives-path {path},...{force}");
+    let least = least_bytes();
+    match state {
+        State::Zoned => "zoned devices are not served yet".to_owned(),
+        State::InUse => "free it first, or use another one".to_owned(),
+        State::Unreadable { is_denied: true, .. } => "run this as root".to_owned(),
+        State::Unreadable { .. } => "see `dmesg` for what is wrong with it".to_owned(),
+        State::ReadOnly => "make it writable: blockdev --setrw".to_owned(),
+        State::Free | State::Holds { .. } if node.size_bytes < least => {
+            format!("too small: {} are the least", human_bytes(least))
+        }
+        State::Free => create(""),
+        State::Holds { holds } if holds.iter().any(|what| what.contains("of the md array")) => {
+            format!("zoneweave md examine {path}; zoneweave md assemble DIR {path} ...")
+        }
+        State::Holds { holds } if holds.iter().any(|what| what.contains("drive of Zoneweave")) => {
+            format!("zoneweave examine {path}")
+        }
+        State::Holds { .. } => format!("if that may be lost: {}", create(" --force")),
+    }
+}
+
+/// Bytes of the smallest device that can be cut into zones, in whole MiB.
+fn least_bytes() -> u64 {
+    let fits = |mib: u64| layout_for(mib << 20, None).validate().is_ok();
+    let mut most = 1;
+    while !fits(most) {
+        most *= 2;
+    }
+    let mut least = most / 2;
+    while least + 1 < most {
+        let middle = least.midpoint(most);
+        if fits(middle) { most = middle } else { least = middle }
+    }
+    most << 20
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BlockNode {
+            path,
+            kind,
+            model,
+            serial,
+            size_bytes,
+            logical_block_bytes,
+            rotating,
+            zones,
+            users,
+            ..
+        } = &self.node;
+        write!(f, "{}  {}  {}", path.display(), human_bytes(*size_bytes), kind.name())?;
+        let rotating = rotating.then_some("rotating");
+        for word in [model.as_deref(), serial.as_deref(), rotating].into_iter().flatten() {
+            write!(f, "  {word}")?;
+        }
+        write!(f, "  blocks of {logical_block_bytes}")?;
+        if let Some(zones) = zones {
+            let (count, bytes) = (zones.count, human_bytes(zones.zone_bytes));
+            write!(f, "  {count} zones of {bytes}, {}", zones.model)?;
+            if zones.active_max > 0 {
+                write!(f, ", {} active", zones.active_max)?;
+            }
+        }
+        match &self.state {
+            State::Free => write!(f, "\n    free")?,
+            State::Zoned => write!(f, "\n    zoned")?,
+            State::ReadOnly => write!(f, "\n    read-only")?,
+            State::Holds { holds } => write!(f, "\n    holds {}", holds.join(", and "))?,
+            State::InUse if users.is_empty() => {
+                write!(f, "\n    in use: another program has it open for itself")?
+            }
+            State::InUse => write!(f, "\n    in use: {}", users.join(", "))?,
+            State::Unreadable { error, .. } => write!(f, "\n    unreadable: {error}")?,
+        }
+        write!(f, "\n    {}", self.advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The least size is just that.
+    #[test]
+    fn the_least_size_can_be_cut_into_zones_and_less_cannot() {
+        let least = least_bytes();
+        assert!(layout_for(least, None).validate().is_ok());
+        assert!(layout_for(least - (1 << 20), None).validate().is_err());
+    }
+}

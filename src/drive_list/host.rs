@@ -1,0 +1,365 @@
+//! What the kernel says of block devices: sysfs, mounts and swap.
+//!
+//! ```text
+//!   /sys/class/block/NAME ─┬─ size, ro, partition, holders, uevent (PARTUUID)
+//!                          ├─ device/model, serial, wwid
+//!                          └─ queue/logical_block_size, rotational, zoned, nr_zones, ... (of a partition: its disk's)
+//!   /proc/self/mountinfo, /proc/swaps ──> who uses it
+//! ```
+
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the sectors that sysfs counts in, whatever the device's blocks are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Kind of a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A whole device.
+    Disk,
+    /// Part of one.
+    Partition,
+    /// A file as a device.
+    Loop,
+    /// A volume of device mapper: LVM, LUKS, multipath.
+    Mapped,
+    /// An array of Linux md.
+    Md,
+}
+
+impl Kind {
+    /// The kind in a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Disk => "disk",
+            Kind::Partition => "partition",
+            Kind::Loop => "loop",
+            Kind::Mapped => "mapped",
+            Kind::Md => "md",
+        }
+    }
+}
+
+/// Zones of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Zones {
+    /// `host-managed` or `host-aware`.
+    pub model: String,
+    /// How many.
+    pub count: u64,
+    /// Bytes of each.
+    pub zone_bytes: u64,
+    /// Most that may be open; 0 for any number.
+    pub open_max: u64,
+    /// Most that may be active; 0 for any number.
+    pub active_max: u64,
+}
+
+/// A block device.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlockNode {
+    /// Its node.
+    pub path: PathBuf,
+    /// Its kind.
+    pub kind: Kind,
+    /// Maker and model.
+    pub model: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Identity that stays when the node gets another name.
+    pub id: Option<String>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Smallest transfer.
+    pub logical_block_bytes: u64,
+    /// A disk that turns.
+    pub rotating: bool,
+    /// It cannot be written.
+    pub read_only: bool,
+    /// Zones, where it has them.
+    pub zones: Option<Zones>,
+    /// Mount points, devices and arrays that use it or a part of it.
+    pub users: Vec<String>,
+}
+
+/// Roots of the kernel's file systems, other ones in tests.
+pub struct Host {
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/proc`.
+    pub proc: PathBuf,
+}
+
+impl Host {
+    /// The host that this process runs on.
+    pub fn here() -> Host {
+        Host { sys: PathBuf::from("/sys"), proc: PathBuf::from("/proc") }
+    }
+
+    /// Block devices that have a size, by name.
+    ///
+    /// # Errors
+    /// When sysfs cannot be read.
+    pub fn block_nodes(&self) -> std::io::Result<Vec<BlockNode>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.class())? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        // nvme2n1 before nvme10n1.
+        names.sort_by_key(|name| {
+            (name.trim_end_matches(|last: char| last.is_ascii_digit()).to_owned(), number_of(name))
+        });
+        Ok(names.iter().filter_map(|name| self.block_node(name)).collect())
+    }
+
+    fn class(&self) -> PathBuf {
+        self.sys.join("class/block")
+    }
+
+    fn block_node(&self, name: &str) -> Option<BlockNode> {
+        let dir = std::fs::canonicalize(self.class().join(name)).ok()?;
+        let size_bytes = number(&dir.join("size"))? * SECTOR_BYTES;
+        // Memory is no drive, and a path of multipath is served by its head.
+        let is_memory = ["ram", "zram"].iter().any(|kind| name.starts_with(kind));
+        if size_bytes == 0 || is_memory || number(&dir.join("hidden")) == Some(1) {
+            return None;
+        }
+        let is_partition = dir.join("partition").exists();
+        let whole = if is_partition { dir.parent()? } else { &dir };
+        let queue = whole.join("queue");
+        let path = PathBuf::from("/dev").join(name.replace('!', "/"));
+        Some(BlockNode {
+            kind: match name {
+                _ if is_partition => Kind::Partition,
+                _ if name.starts_with("loop") => Kind::Loop,
+                _ if name.starts_with("dm-") => Kind::Mapped,
+                _ if name.starts_with("md") => Kind::Md,
+                _ => Kind::Disk,
+            },
+            model: model_of(whole),
+            serial: first(&[whole.join("device/serial"), whole.join("serial")]),
+            id: id_of(&dir, whole, is_partition),
+            size_bytes,
+            logical_block_bytes: number(&queue.join("logical_block_size")).unwrap_or(SECTOR_BYTES),
+            rotating: number(&queue.join("rotational")) == Some(1),
+            read_only: number(&dir.join("ro")) == Some(1),
+            zones: zones_of(&queue),
+            users: self.users_of(&dir, &path),
+            path,
+        })
+    }
+
+    /// Who uses a device or its partitions.
+    fn users_of(&self, dir: &Path, path: &Path) -> Vec<String> {
+        let mut users: Vec<String> = children(&dir.join("holders"))
+            .into_iter()
+            .map(|holder| format!("member of /dev/{holder}"))
+            .collect();
+        let device = text(&dir.join("dev")).unwrap_or_default();
+        let mounts = std::fs::read_to_string(self.proc.join("self/mountinfo")).unwrap_or_default();
+        for line in mounts.lines() {
+            let (before, behind) = line.split_once(" - ").unwrap_or((line, ""));
+            let before: Vec<&str> = before.split(' ').collect();
+            let source = behind.split(' ').nth(1).unwrap_or_default();
+            let is_ours = before.get(2) == Some(&device.as_str()) || Path::new(source) == path;
+            if let Some(point) = before.get(4).filter(|_| is_ours) {
+                users.push(format!("mounted on {}", unescaped(point)));
+            }
+        }
+        let swaps = std::fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
+        if swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(path)) {
+            users.push("swap space".to_owned());
+        }
+        for part in children(dir).iter().filter(|name| dir.join(name).join("partition").exists()) {
+            let used = self.users_of(&dir.join(part), &PathBuf::from("/dev").join(part));
+            users.extend(used.iter().map(|user| format!("{part} {user}")));
+        }
+        users.sort();
+        users.dedup();
+        users
+    }
+}
+
+/// The number at the end of a name.
+fn number_of(name: &str) -> u64 {
+    let start = name.trim_end_matches(|last: char| last.is_ascii_digit()).len();
+    name[start..].parse().unwrap_or(0)
+}
+
+/// Names in a directory, in order.
+fn children(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Spaces are octal in mountinfo.
+fn unescaped(text: &str) -> String {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+}
+
+/// Contents of a file, unless it is empty or not there.
+fn text(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.parse().ok()
+}
+
+fn first(paths: &[PathBuf]) -> Option<String> {
+    paths.iter().find_map(|path| text(path))
+}
+
+fn model_of(whole: &Path) -> Option<String> {
+    let model = text(&whole.join("device/model"))?;
+    // What ATA disks have as vendor says nothing.
+    let vendor =
+        text(&whole.join("device/vendor")).filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x"));
+    Some(vendor.map_or(model.clone(), |vendor| format!("{vendor} {model}")))
+}
+
+fn id_of(dir: &Path, whole: &Path, is_partition: bool) -> Option<String> {
+    if is_partition {
+        let uevent = text(&dir.join("uevent"))?;
+        let uuid = uevent.lines().find_map(|line| line.strip_prefix("PARTUUID="))?;
+        return Some(format!("partuuid.{uuid}"));
+    }
+    first(&[whole.join("wwid"), whole.join("device/wwid")])
+}
+
+fn zones_of(queue: &Path) -> Option<Zones> {
+    let model = text(&queue.join("zoned")).filter(|model| model != "none")?;
+    let limit = |name: &str| number(&queue.join(name)).unwrap_or(0);
+    Some(Zones {
+        model,
+        count: limit("nr_zones"),
+        zone_bytes: limit("chunk_sectors") * SECTOR_BYTES,
+        open_max: limit("max_open_zones"),
+        active_max: limit("max_active_zones"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A made-up host in a directory of its own, which goes with it.
+    struct MadeUp(PathBuf);
+
+    impl MadeUp {
+        fn new(name: &str) -> MadeUp {
+            let root = std::env::temp_dir().join(format!("zw-drive-list-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&root);
+            std::fs::create_dir_all(root.join("sys/class/block")).unwrap();
+            std::fs::create_dir_all(root.join("proc/self")).unwrap();
+            MadeUp(root)
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+
+        /// A device below its disk, or a disk; with a size in sectors.
+        fn device(&self, place: &str, sectors: u64, files: &[(&str, &str)]) {
+            let name = place.rsplit('/').next().unwrap();
+            self.write(&format!("sys/devices/{place}/size"), &format!("{sectors}\n"));
+            files.iter().for_each(|(file, text)| self.write(&format!("sys/devices/{place}/{file}"), text));
+            let link = self.0.join("sys/class/block").join(name);
+            symlink(self.0.join("sys/devices").join(place), link).unwrap();
+        }
+
+        fn nodes(&self) -> Vec<BlockNode> {
+            Host { sys: self.0.join("sys"), proc: self.0.join("proc") }.block_nodes().unwrap()
+        }
+    }
+
+    impl Drop for MadeUp {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn disks_and_partitions_are_told_with_who_uses_them() {
+        let host = MadeUp::new("disks");
+        host.device(
+            "sda",
+            1 << 21,
+            &[
+                ("dev", "8:0"),
+                ("device/vendor", "ATA     "),
+                ("device/model", "CT500MX500SSD1\n"),
+                ("device/wwid", "naa.5"),
+                ("queue/rotational", "0"),
+            ],
+        );
+        host.device(
+            "sda/sda1",
+            1 << 20,
+            &[("dev", "8:1"), ("partition", "1"), ("uevent", "MAJOR=8\nPARTUUID=0a-1\n")],
+        );
+        host.device("sda/sda2", 1 << 20, &[("dev", "8:2"), ("partition", "2")]);
+        host.device("nvme10n1", 8, &[("dev", "259:9"), ("serial", "S1"), ("ro", "1")]);
+        host.device("nvme2n1", 8, &[("dev", "259:1"), ("holders/md7/x", "")]);
+        host.device("loop0", 0, &[]);
+        host.device("zram0", 4096, &[]);
+        host.write(
+            "proc/self/mountinfo",
+            "22 1 8:2 / /srv/a\\040b rw - ext4 /dev/sda2 rw\n30 1 0:5 / /dev rw - devtmpfs udev rw\n",
+        );
+        host.write("proc/swaps", "Filename Type Size\n/dev/sda1 partition 1 0 -2\n");
+        let nodes = host.nodes();
+        let names: Vec<&str> = nodes.iter().map(|node| node.path.to_str().unwrap()).collect();
+        assert_eq!(names, ["/dev/nvme2n1", "/dev/nvme10n1", "/dev/sda", "/dev/sda1", "/dev/sda2"]);
+        let [second, tenth, disk, first, other] = &nodes[..] else { panic!("five devices") };
+        assert_eq!(second.users, ["member of /dev/md7"]);
+        assert!(tenth.read_only && tenth.serial.as_deref() == Some("S1") && tenth.users.is_empty());
+        assert_eq!(
+            (disk.kind, disk.model.as_deref(), disk.size_bytes),
+            (Kind::Disk, Some("CT500MX500SSD1"), 1 << 30)
+        );
+        assert_eq!(disk.id.as_deref(), Some("naa.5"));
+        assert_eq!(disk.users, ["sda1 swap space", "sda2 mounted on /srv/a b"]);
+        assert_eq!((first.kind, first.id.as_deref()), (Kind::Partition, Some("partuuid.0a-1")));
+        assert_eq!(
+            (&first.users[..], &other.users[..]),
+            (&["swap space".to_owned()][..], &["mounted on /srv/a b".to_owned()][..])
+        );
+    }
+
+    #[test]
+    fn zones_are_those_of_the_queue() {
+        let host = MadeUp::new("zones");
+        let zoned = [
+            ("queue/zoned", "host-managed\n"),
+            ("queue/nr_zones", "904"),
+            ("queue/chunk_sectors", "4194304"),
+            ("queue/max_open_zones", "14"),
+            ("queue/max_active_zones", "14"),
+            ("queue/logical_block_size", "4096"),
+        ];
+        host.device("nvme0n2", 904 << 22, &zoned);
+        host.device("sdb", 8, &[("queue/zoned", "none")]);
+        let nodes = host.nodes();
+        let zones = Zones {
+            model: "host-managed".into(),
+            count: 904,
+            zone_bytes: 2 << 30,
+            open_max: 14,
+            active_max: 14,
+        };
+        assert_eq!((nodes[0].zones.as_ref(), nodes[0].logical_block_bytes), (Some(&zones), 4096));
+        assert_eq!(nodes[1].zones, None);
+    }
+}
