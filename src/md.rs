@@ -20,6 +20,7 @@ mod report;
 pub mod scrub;
 pub mod serve;
 mod served;
+mod spare;
 pub mod status;
 pub mod target;
 pub mod up;
@@ -59,9 +60,13 @@ pub enum MdCommand {
     Fail(Fail),
     /// Give an array that is served an empty member for one that failed, and rebuild it beside clients
     ///
+    /// When no member is missing it becomes a spare.
+    ///
     /// A device that is too small, in use, or holds something is refused; `--force` gives up what it holds. The rebuild goes on
     /// where it was after a restart, by Linux md too.
     Add(Add),
+    /// Keep an empty device as a spare of an array that is served: it takes the role of a member that fails, by itself
+    AddSpare(AddSpare),
     /// Take a member that failed, or missed a start, back into an array that is served
     ///
     /// What was written without it is written to it by the bitmap, the rest of it left as it is. A member that may lack more than
@@ -95,6 +100,9 @@ pub struct Create {
     /// Members of the array, `missing` ones too
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub raid_devices: u32,
+    /// Spares, which come behind the members
+    #[arg(long, short = 'x', default_value_t = 0, value_name = "COUNT")]
+    pub spare_devices: u32,
     /// Chunk size in KiB, or with K, M or G behind
     #[arg(long, short, default_value = "512", value_parser = words::sectors, value_name = "KIB")]
     pub chunk: u64,
@@ -190,6 +198,17 @@ pub struct Add {
 }
 
 #[derive(Debug, Args)]
+pub struct AddSpare {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Device, partition or file
+    pub member: PathBuf,
+    /// Use the device although it holds something
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct ReAdd {
     /// Directory of the array
     pub dir: PathBuf,
@@ -272,6 +291,7 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
         MdCommand::Assemble(options) => assemble::run(options),
         MdCommand::Fail(options) => fail::run(options),
         MdCommand::Add(options) => add::run(options),
+        MdCommand::AddSpare(options) => spare::run(options),
         MdCommand::ReAdd(options) => re_add::run(options),
         MdCommand::Remove(options) => add::remove(options),
         MdCommand::ZeroSuperblock(options) => zero::run(options),

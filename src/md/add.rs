@@ -22,7 +22,11 @@ pub fn run(options: &Add) -> Result<Exit> {
     let dir = options.dir.display();
     let role = options.role.map_or("-".to_owned(), |role| role.to_string());
     let target = open(options)?;
-    ask(&options.dir, &format!("can-add {role} {}", target.sectors()))?;
+    let can = answer(&options.dir, &format!("can-add {role} {}", target.sectors()))?;
+    if can.get("role").is_some_and(serde_json::Value::is_null) {
+        drop(target);
+        return super::spare::add(&options.dir, &options.member, options.force);
+    }
     target.expect_empty(options.force)?;
     target.zero_superblocks()?;
     drop(target);
@@ -70,14 +74,19 @@ pub fn path_in(dir: &Path, full: &Path) -> Result<PathBuf> {
 
 /// Asks the server; the role that it answers.
 pub fn ask(dir: &Path, line: &str) -> Result<u64> {
+    let answer = answer(dir, line)?;
+    answer.get("role").and_then(serde_json::Value::as_u64).context("the server's answer names no role")
+}
+
+/// Asks the server.
+pub fn answer(dir: &Path, line: &str) -> Result<serde_json::Value> {
     let answer = ask_at(&control_path(dir), line)?.ok_or_else(|| {
         let dir = dir.display();
         Exit::Absent.error(format!(
             "nobody serves the array, and members are added while it is served: `zoneweave serve {dir} --degraded` first"
         ))
     })?;
-    let answer: serde_json::Value = serde_json::from_str(&answer).context("the server's answer")?;
-    answer.get("role").and_then(serde_json::Value::as_u64).context("the server's answer names no role")
+    serde_json::from_str(&answer).context("the server's answer")
 }
 
 pub fn retry<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {

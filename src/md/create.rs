@@ -11,8 +11,9 @@ use anyhow::{Context, Result};
 use base::units::human_bytes;
 use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
 use block::md::examine::array_bytes;
+use block::md::spare::plan_spare;
 use block::md::superblock::{Identity, Shape, Superblock};
-use block::md::{Uuid, names};
+use block::md::{DeviceNumber, Uuid, names};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,7 +37,9 @@ pub fn create(options: &Create) -> Result<(Superblock, usize)> {
     let wish = wish(options, clean)?;
     let targets = open(options)?;
     let blanks: Vec<Option<Blank>> = targets.iter().map(|target| target.as_ref().map(blank)).collect();
-    let plans = plan(&wish, &blanks).map_err(|error| Exit::Usage.because(error))?;
+    let (members, spares) = blanks.split_at(blanks.len() - usize::try_from(options.spare_devices)?);
+    let mut plans = plan(&wish, members).map_err(|error| Exit::Usage.because(error))?;
+    plans.extend(plan_spares(&plans, spares)?);
     for target in targets.iter().flatten() {
         target.expect_empty(options.force)?;
     }
@@ -60,10 +63,12 @@ fn is_missing(path: &Path) -> bool {
 /// True when the parities count as right: because it was said, or because whatever lies on as few members is.
 fn clean(options: &Create, missing: usize) -> Result<bool> {
     let parities = if options.level == 6 { 2 } else { 1 };
-    if u32::try_from(options.members.len()) != Ok(options.raid_devices) {
+    let wanted = options.raid_devices.saturating_add(options.spare_devices);
+    if u32::try_from(options.members.len()) != Ok(wanted) {
         return Err(Exit::Usage.error(format!(
-            "--raid-devices says {}, and {} members are given; write `missing` for one that is to come",
+            "--raid-devices says {}, --spare-devices {}, and {} members are given; write `missing` for one that is to come",
             options.raid_devices,
+            options.spare_devices,
             options.members.len()
         )));
     }
@@ -153,6 +158,21 @@ fn name(options: &Create) -> Result<[u8; NAME_BYTES]> {
 fn open(options: &Create) -> Result<Vec<Option<Target>>> {
     let open = |path: &PathBuf| (!is_missing(path)).then(|| Target::open(path)).transpose();
     options.members.iter().map(open).collect()
+}
+
+/// What spares get: places as on the first member, and numbers behind those of members.
+fn plan_spares(members: &[Option<MemberPlan>], spares: &[Option<Blank>]) -> Result<Vec<Option<MemberPlan>>> {
+    let first = members.iter().flatten().next().context("members of the array")?;
+    let bitmap = first.superblock.bitmap_sector();
+    let bytes =
+        first.before.iter().find(|(sector, _)| Some(*sector) == bitmap).map_or(0, |(_, bytes)| bytes.len());
+    let plan = |(number, device): (usize, &Option<Blank>)| {
+        let device = device.ok_or_else(|| Exit::Usage.error("a spare cannot be `missing`"))?;
+        let number = DeviceNumber(u32::try_from(number)?);
+        let plan = plan_spare(&first.superblock, number, device, u64::try_from(bytes)?);
+        Ok(Some(plan.map_err(|error| Exit::Usage.because(error))?))
+    };
+    (members.len()..).zip(spares).map(plan).collect()
 }
 
 fn blank(target: &Target) -> Blank {

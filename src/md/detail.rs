@@ -67,7 +67,11 @@ impl OfArray<'_> {
         let used = u128::from(shape.size) * u128::from(SECTOR_BYTES_U64);
         writeln!(text, "     Used Dev Size : {}{}", used >> 10, human_size(used))?;
         writeln!(text, "      Raid Devices : {}", shape.members)?;
-        writeln!(text, "     Total Devices : {}", self.rows().len() - self.count("missing"))?;
+        writeln!(
+            text,
+            "     Total Devices : {}",
+            self.rows().len() - self.count("missing") + self.spares().count()
+        )?;
         writeln!(text, "       Persistence : Superblock is persistent\n")?;
         if self.report.bitmap.is_some() {
             writeln!(text, "     Intent Bitmap : Internal\n")?;

@@ -7,10 +7,11 @@ use anyhow::{Context, Result};
 use array::inplace::members::role;
 use array::inplace::recovery::AddRefused;
 use array::inplace::returning::{ReturnRefused, Returning};
+use array::inplace::spares::Spare;
 use block::md::create::Blank;
 use block::md::join::join;
 use block::md::member::Member;
-use block::md::returning::returning;
+use block::md::returning::{returning, spare};
 use block::md::superblock::Superblock;
 use block::md::{Media, Role, Uuid, occupied};
 use drive::ordinary::OrdinaryDrive;
@@ -47,8 +48,13 @@ impl ServedMd {
     pub fn can_add(&self, rest: &str) -> Result<String> {
         let (role, sectors) = rest.split_once(' ').with_context(|| format!("`can-add {rest}`"))?;
         let sectors = sectors.parse().context("the sectors of the device")?;
-        let role = self.volume.engine.role_for(role_of(role)?).map_err(refused)?;
+        let wanted = role_of(role)?;
         self.superblock(Blank { sectors, uuid: Uuid([0; 16]) })?;
+        // With nobody missing it becomes a spare, as with mdadm.
+        if self.volume.engine.keeps_spare(wanted) {
+            return Ok(serde_json::json!({ "role": null }).to_string());
+        }
+        let role = self.volume.engine.role_for(wanted).map_err(refused)?;
         Ok(serde_json::json!({ "role": role.0 }).to_string())
     }
 
@@ -87,6 +93,39 @@ impl ServedMd {
         let engine = &self.volume.engine;
         let member = engine.template().context("no member is in sync")?;
         join(member, blank, engine.bitmap_bytes()).map_err(|error| Exit::Usage.because(error))
+    }
+
+    /// `spare-number`: a number for a device that becomes a spare.
+    pub fn spare_number(&mut self) -> String {
+        let number = self.volume.engine.number_for_spare();
+        serde_json::json!({ "number": number.0 }).to_string()
+    }
+
+    /// `add-spare PATH`: keeps a device whose superblock says that it is a spare.
+    pub fn add_spare(&mut self, path: &str) -> Result<String> {
+        let mut device = Device::open_to_write(Path::new(path))?;
+        let cannot = |why: String| Exit::Failed.error(format!("{path} is no spare of this array: {why}"));
+        let found = Member::read(path, &device).map_err(|why| cannot(why.to_string()))?;
+        let engine = &self.volume.engine;
+        let member = engine.template().context("no member is in sync")?;
+        let superblock =
+            spare(member, &found, engine.bitmap_bytes()).map_err(|why| cannot(why.to_string()))?;
+        device.make_direct().with_context(|| format!("reading {path}"))?;
+        let descriptor = self.bell.descriptor().context("event descriptor of the members")?;
+        let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
+        let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
+        self.volume.spares.push(Spare { name: path.to_owned(), superblock, device: Box::new(drive) });
+        log::info!("{path} is a spare");
+        Ok("{}".to_owned())
+    }
+
+    /// Spares that took a role are members.
+    pub fn note_spares(&mut self) {
+        for (role, path) in self.volume.spares.take_stepped_in() {
+            log::warn!("member {role} has failed: {path}, a spare, takes its role and is rebuilt");
+            self.paths[role.index()] = Some(path);
+            self.watch.note_added(role);
+        }
     }
 
     /// `re-add PATH`: takes a member back, which gets what it missed from then on.
@@ -133,8 +172,12 @@ impl ServedMd {
         Ok(role)
     }
 
-    /// `remove MEMBER`: closes the device of a member that has failed.
+    /// `remove MEMBER`: closes the device of a member that has failed, or of a spare.
     pub fn remove(&mut self, text: &str) -> Result<String> {
+        if self.volume.spares.remove(text) {
+            log::info!("{text} is no spare any more");
+            return Ok(serde_json::json!({ "role": null }).to_string());
+        }
         let Some(role) = self.role_by_name(text) else {
             return Ok(serde_json::json!({ "role": null }).to_string());
         };

@@ -29,6 +29,9 @@ pub struct Report {
     pub refused: Option<String>,
     /// Members by role.
     pub members: Vec<MemberReport>,
+    /// Paths of spares.
+    #[serde(default)]
+    pub spares: Vec<String>,
     /// Events of the superblocks.
     pub events: u64,
     /// The dirty mark is on the superblocks.
@@ -252,6 +255,9 @@ impl Report {
             regions: bitmap.bits.regions(),
             regions_set: u64::try_from(bitmap.bits.set().count()).unwrap_or(u64::MAX),
         });
+        let is_spare = |(_, part): &&(_, Part)| *part == Part::Spare;
+        let spares =
+            assembly.devices.iter().filter(is_spare).map(|(member, _)| member.name.clone()).collect();
         Report {
             format: "md".to_owned(),
             identity: Identity::of(assembly),
@@ -259,6 +265,7 @@ impl Report {
             state: state.to_owned(),
             refused: (!assembly.can_be_served()).then(|| assembly.in_words()),
             members,
+            spares,
             events: superblock.state.events,
             dirty: !superblock.is_clean(),
             bitmap,
@@ -314,6 +321,7 @@ impl Report {
             state: state.to_owned(),
             refused: None,
             members,
+            spares: Vec::new(),
             events: status.events,
             dirty: status.mark != Mark::Clean,
             bitmap: status.regions.map(|(set, regions)| BitmapReport {
@@ -492,6 +500,9 @@ impl fmt::Display for Report {
             for (sector, sectors) in bad_blocks {
                 writeln!(f, "          bad on {sector} for {sectors} sectors")?;
             }
+        }
+        for path in &self.spares {
+            writeln!(f, "spare     {path}")?;
         }
         self.fmt_traffic(f)
     }

@@ -13,7 +13,8 @@ use crate::exports;
 use crate::serve::{announce, listen};
 use crate::signals::Impatience;
 use anyhow::{Context, Result};
-use array::inplace::start::{Tuning, members_of, start_recovered};
+use array::inplace::spares::Spare;
+use array::inplace::start::{Tuning, members_of, spares_of, start_recovered};
 use array::inplace::volume::InPlaceVolume;
 use array::request::Volume;
 use base::time::Nanos;
@@ -167,9 +168,14 @@ fn open_volume(
     let mut volatile = vec![true; usize::try_from(assembly.superblock().shape.members)?];
     let mut drives: Vec<Option<Box<dyn BlockDevice>>> = volatile.iter().map(|_| None).collect();
     let descriptor = bell.descriptor().context("event descriptor of the members")?;
+    let (spares, mut waiting) = (spares_of(&assembly), Vec::new());
     for (member, device) in members.iter().zip(devices) {
         let own = |(_, other): &&(Role, &_)| std::ptr::eq(*other, member);
-        let Some((role, _)) = roles.iter().find(own) else { continue };
+        let role = roles.iter().find(own).map(|(role, _)| *role);
+        let place = spares.iter().position(|(other, _)| std::ptr::eq(*other, member));
+        if role.is_none() && place.is_none() {
+            continue;
+        }
         let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
         let drive = drive.context("io_uring does not work here (Linux 6.0 or later is needed)")?;
         if assembly.policy() == Policy::Ppl && drive.geometry().atomic_sectors > 1 {
@@ -179,6 +185,11 @@ fn open_volume(
                 member.name
             )));
         }
+        let Some(role) = role else {
+            let superblock = place.map(|place| spares[place].1.clone()).context("a spare")?;
+            waiting.push(Spare { name: member.name.clone(), superblock, device: Box::new(drive) });
+            continue;
+        };
         volatile[role.index()] = drive.geometry().volatile_cache;
         drives[role.index()] = Some(Box::new(drive));
     }
@@ -193,7 +204,9 @@ fn open_volume(
     let engine = start_recovered(&assembly, recovered, |role| volatile[role.index()], tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();
-    Ok(InPlaceVolume::new(engine, DeviceSet::new(drives)))
+    let mut volume = InPlaceVolume::new(engine, DeviceSet::new(drives));
+    waiting.into_iter().for_each(|spare| volume.spares.push(spare));
+    Ok(volume)
 }
 
 /// Marks the array clean; false when that cannot be, or takes too long.

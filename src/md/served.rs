@@ -88,6 +88,8 @@ impl ServedMd {
             "can-add" => self.can_add(rest),
             "add" => self.add(rest),
             "re-add" => self.re_add(rest),
+            "spare-number" => Ok(self.spare_number()),
+            "add-spare" => self.add_spare(rest),
             "remove" => self.remove(rest),
             "rebuild-rate" => {
                 let mib: u64 = rest.trim().parse().context("the rate in MiB per second")?;
@@ -101,7 +103,7 @@ impl ServedMd {
             }
             _ => Err(Exit::Usage.error(format!(
                 "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `re-add PATH`, `remove MEMBER`, `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
+                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
             ))),
         }
     }
@@ -137,6 +139,7 @@ impl ServedMd {
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, Role(member.role));
         }
+        report.spares = self.volume.spares.names().map(str::to_owned).collect();
         report
     }
 
@@ -212,7 +215,9 @@ impl Volume for ServedMd {
             self.watch.look(now, &mut self.volume, |role| name_of(paths, role));
             self.watch_sweeps(now);
         }
-        self.volume.turn(now, replies)
+        let moved = self.volume.turn(now, replies);
+        self.note_spares();
+        moved
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -128,6 +128,7 @@ impl Plan {
             members: members.to_vec(),
             level: self.level,
             raid_devices: u32::try_from(self.members)?,
+            spare_devices: 0,
             chunk: CHUNK_SECTORS.into(),
             layout: None,
             size: self.data_sectors,

@@ -10,7 +10,7 @@
 //! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
 //! come by all strips, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
-//! [`bad_blocks`] are sectors that members do not return. [`volume`] couples an engine with its devices.
+//! [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -33,6 +33,7 @@ pub mod missed;
 pub mod newcomer;
 pub mod pages;
 pub mod plan;
+pub mod pools;
 pub mod recovery;
 pub mod replay;
 pub mod requests;

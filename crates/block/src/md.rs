@@ -38,6 +38,7 @@ pub mod recovered;
 pub mod refusal;
 mod replay;
 pub mod returning;
+pub mod spare;
 pub mod superblock;
 
 /// Bytes of a sector, the unit of all places on md's media.

@@ -90,7 +90,7 @@ pub enum AddRefused {
 impl fmt::Display for AddRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AddRefused::NoneMissing => f.write_str("no member is missing: spares are not kept yet"),
+            AddRefused::NoneMissing => f.write_str("no member is missing"),
             AddRefused::Present(role) => {
                 write!(f, "role {role} has a member: take that one out first, with `zoneweave md fail`")
             }

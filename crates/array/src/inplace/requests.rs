@@ -209,7 +209,7 @@ impl InPlace {
     /// Reads blocks that their member cannot return.
     pub(super) fn read_through_strips(&mut self, request: u32, lba: Lba, (index, run): (usize, u64)) {
         let mut strips = std::mem::take(&mut self.requests.memory.wanted);
-        let spare = &mut self.table.spares.wanted;
+        let spare = &mut self.table.pools.wanted;
         for (offset, block) in (lba.0..lba.0 + run).enumerate() {
             let place = self.map.place(Lba(block));
             let piece = self.map.order(place.strip).piece(place.chunk);
@@ -245,7 +245,7 @@ impl InPlace {
         durable: bool,
     ) {
         let mut strips = std::mem::take(&mut self.requests.memory.cells);
-        let spare = &mut self.table.spares.cells;
+        let spare = &mut self.table.pools.cells;
         let mut done = 0;
         while done < count {
             let place = self.map.place(lba.plus(done));

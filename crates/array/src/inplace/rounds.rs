@@ -92,16 +92,16 @@ impl InPlace {
 
     /// Begins a round with the first work that waits, and writes behind it; false when there is none, or no frames.
     fn begin(&mut self, number: u32) -> bool {
-        let (slot, spares) = self.table.slot_and_spares(number);
+        let (slot, pools) = self.table.slot_and_pools(number);
         let Some(job) = slot.waiting.pop_front() else {
             self.table.close(number);
             return false;
         };
         let kind = job.work.kind();
-        slot.round = Some(spares.round(kind));
+        slot.round = Some(pools.round(kind));
         if let Err(job) = self.admit(number, job) {
-            let (slot, spares) = self.table.slot_and_spares(number);
-            slot.round.take().into_iter().for_each(|round| spares.keep_round(round));
+            let (slot, pools) = self.table.slot_and_pools(number);
+            slot.round.take().into_iter().for_each(|round| pools.keep_round(round));
             slot.waiting.push_front(job);
             self.table.starved.push_back(number);
             return false;
@@ -154,7 +154,7 @@ impl InPlace {
             return Err(job);
         }
         let touched = self.rows_touched(self.table.slot(number).strip, &job.work);
-        let (slot, spares) = self.table.slot_and_spares(number);
+        let (slot, pools) = self.table.slot_and_pools(number);
         let pieces = slot.order.members.len();
         let round = slot.round_mut();
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
@@ -164,13 +164,13 @@ impl InPlace {
             return Err(job);
         }
         round.reserved += needed;
-        fresh.iter().for_each(|row| round.rows.insert(row, spares.row(pieces)));
+        fresh.iter().for_each(|row| round.rows.insert(row, pools.row(pieces)));
         if round.kind == Kind::Write {
             self.recall_rows(number, fresh);
         }
         self.note_bad_rows(number, touched);
         self.ask_regions(number, touched);
-        let (slot, spares) = self.table.slot_and_spares(number);
+        let (slot, pools) = self.table.slot_and_pools(number);
         let round = slot.round_mut();
         if let Some(request) = job.request {
             round.jobs.push((request, touched));
@@ -188,12 +188,12 @@ impl InPlace {
                     let row = round.rows.get_mut(cell.row).expect("a row that was admitted");
                     row.write(cell.piece, frame, &mut self.stock);
                 }
-                spares.cells.push(cells);
+                pools.cells.push(cells);
             }
             Work::Read(mut wanted) => {
                 let request = job.request.expect("somebody reads");
                 round.wanted.extend(wanted.drain(..).map(|wanted| (request, wanted)));
-                spares.wanted.push(wanted);
+                pools.wanted.push(wanted);
             }
             Work::Zero | Work::Resync | Work::Scrub | Work::Rebuild => {}
         }
@@ -241,14 +241,14 @@ impl InPlace {
 
     /// Issues the reads that are missing; false when there are none.
     fn issue_reads(&mut self, number: u32, fx: &mut Effects) -> bool {
-        let mut places = std::mem::take(&mut self.table.spares.places);
+        let mut places = std::mem::take(&mut self.table.pools.places);
         self.missing_reads(number, &mut places);
         for_each_run(&places, |run| {
             self.read_piece(PieceCommand::of(number, run, false), fx);
         });
         let has_issued = !places.is_empty();
         places.clear();
-        self.table.spares.places = places;
+        self.table.pools.places = places;
         has_issued
     }
 
@@ -426,7 +426,7 @@ impl InPlace {
             return true;
         }
         let durable = round.durable || round.kind == Kind::Scrub;
-        let mut places = std::mem::take(&mut self.table.spares.places);
+        let mut places = std::mem::take(&mut self.table.pools.places);
         let slot = self.table.slot(number);
         let writable = slot.pieces_of(self.members.writable());
         let round = slot.round.as_ref().expect("a round writes");
@@ -441,7 +441,7 @@ impl InPlace {
         });
         let has_issued = !places.is_empty();
         places.clear();
-        self.table.spares.places = places;
+        self.table.pools.places = places;
         has_issued
     }
 
@@ -539,7 +539,7 @@ impl InPlace {
         }
         for (_, mut row) in round.rows.drain() {
             row.give_back(&mut self.stock);
-            self.table.spares.keep_row(row);
+            self.table.pools.keep_row(row);
         }
         self.stock.unreserve(round.reserved);
         if let Some(pages) = &mut self.pages {
@@ -560,7 +560,7 @@ impl InPlace {
             });
             self.part_done(request, fx);
         }
-        self.table.spares.keep_round(round);
+        self.table.pools.keep_round(round);
         self.table.run(number);
         self.feed_starved();
     }

@@ -1,50 +1,99 @@
-//! Emptied parts of strips that are through, kept so that the next ones take no memory.
+//! Spares: devices of an array that have no role, and take one by themselves when a member fails.
+//!
+//! Nothing of the array lies on a spare but its own superblock, with a number that no other device has and no role. It joins as any
+//! new member does ([`super::recovery`]), but keeps its number. On the superblocks of others a spare is what nobody is.
 
-use super::row::Row;
-use super::table::{Cell, Job, Kind, Round, Wanted};
-use base::pieces::PieceSet;
-use std::collections::VecDeque;
+use super::InPlace;
+use super::recovery::AddRefused;
+use block::device::BlockDevice;
+use block::md::superblock::{Superblock, feature};
+use block::md::{DeviceNumber, Role};
 
-/// Emptied parts. There are never more of them than were in work at once.
-#[derive(Debug, Default)]
+/// Spare with its device.
+pub struct Spare {
+    /// Name of the device, for messages.
+    pub name: String,
+    /// Its superblock when it becomes a member.
+    pub superblock: Superblock,
+    /// The device.
+    pub device: Box<dyn BlockDevice>,
+}
+
+/// Spares of an array, and who stepped in.
+#[derive(Default)]
 pub struct Spares {
-    rows: Vec<Row>,
-    #[allow(clippy::vec_box, reason = "rounds move in and out as pointers")]
-    rounds: Vec<Box<Round>>,
-    /// Cells of writes.
-    pub cells: Vec<Vec<Cell>>,
-    /// Blocks of reads.
-    pub wanted: Vec<Vec<Wanted>>,
-    /// Queues of slots.
-    pub queues: Vec<VecDeque<Job>>,
-    /// Pieces by row, while commands are made of them.
-    pub places: Vec<(u16, PieceSet)>,
+    waiting: Vec<Spare>,
+    stepped_in: Vec<(Role, String)>,
 }
 
 impl Spares {
-    /// A row with so many pieces.
+    /// One more.
+    pub fn push(&mut self, spare: Spare) {
+        self.waiting.push(spare);
+    }
+
+    /// Takes one out by its name; false when there is none.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|spare| spare.name != name);
+        self.waiting.len() < before
+    }
+
+    /// Names of those that wait.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.waiting.iter().map(|spare| spare.name.as_str())
+    }
+
+    /// True when nobody waits.
     #[must_use]
-    pub fn row(&mut self, pieces: usize) -> Row {
-        let row = self.rows.pop().unwrap_or_else(|| Row::new(pieces));
-        assert!(row.old.len() == pieces, "rows of an array have the same pieces");
-        row
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
-    /// Keeps a row that gave its frames back.
-    pub fn keep_row(&mut self, row: Row) {
-        self.rows.push(row);
+    /// The first that waits, to step in.
+    pub(super) fn take(&mut self) -> Option<Spare> {
+        (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
 
-    /// A round without work yet.
+    /// A spare has a role now.
+    pub(super) fn note_stepped_in(&mut self, role: Role, name: String) {
+        self.stepped_in.push((role, name));
+    }
+
+    /// Roles that spares took since this was asked last, with their names.
+    pub fn take_stepped_in(&mut self) -> Vec<(Role, String)> {
+        std::mem::take(&mut self.stepped_in)
+    }
+}
+
+impl InPlace {
+    /// Role that a spare is to take; `None` when nothing is missing, or nothing can be rebuilt.
+    pub(super) fn role_for_spare(&self) -> Option<Role> {
+        let is_bare = self.vacant().is_empty() || self.template().is_none();
+        (!is_bare).then(|| self.role_for(None).ok()).flatten()
+    }
+
+    /// Whether an empty device is a spare when it is added: no member is missing.
     #[must_use]
-    pub fn round(&mut self, kind: Kind) -> Box<Round> {
-        let mut round = self.rounds.pop().unwrap_or_else(|| Box::new(Round::new(kind)));
-        round.again(kind);
-        round
+    pub fn keeps_spare(&self, wanted: Option<Role>) -> bool {
+        wanted.is_none() && self.role_for(None) == Err(AddRefused::NoneMissing)
     }
 
-    /// Keeps a round whose rows and requests went elsewhere.
-    pub fn keep_round(&mut self, round: Box<Round>) {
-        self.rounds.push(round);
+    /// Number for a device that becomes a spare.
+    pub fn number_for_spare(&mut self) -> DeviceNumber {
+        self.scribe.roster.number()
+    }
+
+    /// A spare's superblock as the array is now.
+    pub(super) fn superblock_of_spare(&self, spare: Superblock) -> Superblock {
+        match self.template() {
+            Some(member) => {
+                let Superblock { features, log, device, .. } = spare;
+                // What has no bitmap yet gets one as it joins.
+                let features = features | member.features & feature::BITMAP;
+                Superblock { features, log, device, ..member.clone() }
+            }
+            None => spare,
+        }
     }
 }

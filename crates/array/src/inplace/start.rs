@@ -25,6 +25,7 @@ use block::md::ppl;
 use block::md::ppl::verdict::unsynced_from;
 use block::md::reader::ROW_SECTORS;
 use block::md::recovered::Recovered;
+use block::md::returning::spare;
 use block::md::superblock::{SUPERBLOCK_SECTORS, Shape, Superblock, feature};
 use block::md::{MEMBERS_MAX, Role, Uuid};
 use std::fmt;
@@ -173,6 +174,20 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
         }
     }
     Ok(found)
+}
+
+/// Spares, with the superblocks that they get as members. Who is no spare by its own account is left out.
+#[must_use]
+pub fn spares_of<'a>(assembly: &Assembly<'a>) -> Vec<(&'a Member, Superblock)> {
+    let newest = assembly.devices[assembly.newest].0;
+    let bitmap = newest.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
+    let bitmap_bytes = bitmap.map_or(0, |bitmap| bitmap.head.bytes());
+    // The newest may be one that is being recovered, or a spare itself.
+    let member = assembly.devices.iter().find(|(_, part)| matches!(part, Part::Active(_)));
+    let Some((member, _)) = member else { return Vec::new() };
+    let of = |device: &'a Member| Some((device, spare(member.superblock(), device, bitmap_bytes).ok()?));
+    let spares = assembly.devices.iter().filter(|(_, part)| *part == Part::Spare);
+    spares.filter_map(|(device, _)| of(device)).collect()
 }
 
 /// True when whole pages of the bitmap overlap nothing else.

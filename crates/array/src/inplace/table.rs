@@ -10,9 +10,9 @@
 //! resync, scrub or recovery. What comes later waits in order for the next round.
 
 use super::map::{Order, Strip};
+use super::pools::Pools;
 use super::row_set::RowSet;
 use super::rows::Rows;
-use super::spares::Spares;
 use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::slab::Slab;
@@ -319,7 +319,7 @@ pub struct Table {
     /// Slots that wait for frames, in order.
     pub starved: VecDeque<u32>,
     /// Memory of strips that are through.
-    pub spares: Spares,
+    pub pools: Pools,
 }
 
 impl Table {
@@ -355,8 +355,8 @@ impl Table {
     ///
     /// # Panics
     /// When it is not in use.
-    pub fn slot_and_spares(&mut self, slot: u32) -> (&mut Slot, &mut Spares) {
-        (self.slots.get_mut(slot), &mut self.spares)
+    pub fn slot_and_pools(&mut self, slot: u32) -> (&mut Slot, &mut Pools) {
+        (self.slots.get_mut(slot), &mut self.pools)
     }
 
     /// True when another strip can be worked on.
@@ -371,7 +371,7 @@ impl Table {
     /// When the strip has one, or there is no room.
     pub fn open(&mut self, strip: Strip, order: Order) -> u32 {
         assert!(self.has_room());
-        let waiting = self.spares.queues.pop().unwrap_or_default();
+        let waiting = self.pools.queues.pop().unwrap_or_default();
         let number = self.slots.insert(Slot {
             strip,
             order,
@@ -395,7 +395,7 @@ impl Table {
     pub fn close(&mut self, slot: u32) {
         let Slot { strip, round, waiting, is_runnable, .. } = self.slots.remove(slot);
         assert!(round.is_none() && waiting.is_empty() && !is_runnable, "{strip:?} is not through");
-        self.spares.queues.push(waiting);
+        self.pools.queues.push(waiting);
         let index = self.search(strip).expect("a strip in work");
         self.by_strip.remove(index);
     }

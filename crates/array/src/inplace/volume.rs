@@ -2,6 +2,7 @@
 
 use super::recovery::AddRefused;
 use super::returning::{ReturnRefused, Returning};
+use super::spares::{Spare, Spares};
 use super::{Effects, InPlace};
 use crate::request::{Reply, Request, Volume};
 use base::frame::FramePool;
@@ -20,6 +21,8 @@ pub struct InPlaceVolume {
     pub engine: InPlace,
     /// Its devices.
     pub devices: DeviceSet,
+    /// Devices that take the role of a member which fails.
+    pub spares: Spares,
     effects: Effects,
     completions: Vec<(Role, Completion)>,
 }
@@ -28,7 +31,13 @@ impl InPlaceVolume {
     /// Couples an engine with its devices.
     #[must_use]
     pub fn new(engine: InPlace, devices: DeviceSet) -> InPlaceVolume {
-        InPlaceVolume { engine, devices, effects: Effects::default(), completions: Vec::new() }
+        InPlaceVolume {
+            engine,
+            devices,
+            spares: Spares::default(),
+            effects: Effects::default(),
+            completions: Vec::new(),
+        }
     }
 
     /// True when nothing is under way, with the engine or a device.
@@ -83,6 +92,20 @@ impl InPlaceVolume {
         Ok(())
     }
 
+    /// A spare takes the role of a member that is missing, once that has answered what it was asked. A spare that is refused is
+    /// given up.
+    fn step_in(&mut self) {
+        if self.spares.is_empty() {
+            return;
+        }
+        let Some(role) = self.engine.role_for_spare().filter(|role| self.is_answered(*role)) else { return };
+        let Some(Spare { name, superblock, device }) = self.spares.take() else { return };
+        let superblock = self.engine.superblock_of_spare(superblock);
+        if self.add_member(role, superblock, device).is_ok() {
+            self.spares.note_stepped_in(role, name);
+        }
+    }
+
     /// Closes the device of a member that has failed; false while it has commands to answer.
     pub fn close_failed(&mut self, role: Role) -> bool {
         assert!(self.engine.is_vacant(role), "member {role} has not failed");
@@ -131,6 +154,7 @@ impl Volume for InPlaceVolume {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
+        self.step_in();
         let mut moved = true;
         for _ in 0..ROUNDS_PER_TURN {
             moved = self.round(now);

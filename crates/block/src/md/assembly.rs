@@ -183,7 +183,9 @@ pub fn judge(members: &[Member]) -> Vec<Assembly<'_>> {
 fn judge_array<'a>(array: Uuid, members: &[&'a Member]) -> Assembly<'a> {
     assert!(!members.is_empty(), "an array has a member");
     // Where events are the same, a whole record counts before a damaged one, and an earlier one before a later.
-    let rank = |member: &Member| (is_whole(member), member.events());
+    // A spare may not have what members have.
+    let is_spare = |member: &Member| member.superblock().role() == RoleEntry::Spare;
+    let rank = |member: &Member| (is_whole(member), member.events(), !is_spare(member));
     let newest = (0..members.len()).rev().max_by_key(|index| rank(members[*index])).unwrap_or(0);
     let first = members[newest].superblock();
     let part_of_each: Vec<Part> = members.iter().map(|member| part(member, first)).collect();
@@ -223,7 +225,9 @@ fn part(member: &Member, newest: &Superblock) -> Part {
     let role = newest.role_of(own.device.number);
     // A device that was taken in or out by the last update: both say what it is.
     if own.state.events.saturating_add(1) < newest.state.events {
-        return Part::Stale;
+        // A spare needs no events: nothing of the array lies on it.
+        let is_spare = own.role() == RoleEntry::Spare && matches!(role, Some(RoleEntry::Spare) | None);
+        return if is_spare { Part::Spare } else { Part::Stale };
     }
     match role {
         Some(RoleEntry::Member(role)) if own.has(feature::REPLACEMENT) => Part::Replacement(role),
@@ -295,7 +299,7 @@ fn judge_notes(assembly: &mut Assembly<'_>) {
             Part::Replacement(role) => notes.push(Note::Replacement(name.clone(), *role)),
             Part::Active(_) | Part::Journal => {}
         }
-        if *part == Part::Stale {
+        if matches!(part, Part::Stale | Part::Spare) {
             continue;
         }
         if let Ok(entries) = &member.bad_blocks
@@ -457,7 +461,10 @@ fn faults_of_areas(member: &Member) -> Vec<Fault> {
 fn faults_of_logs(member: &Member) -> Vec<Fault> {
     let superblock = member.superblock();
     let mut faults = Vec::new();
+    // md says of spares that they have a bitmap, and writes none: it is written when a spare becomes a member.
+    let is_spare = superblock.role() == RoleEntry::Spare;
     match &member.bitmap {
+        _ if is_spare => {}
         Some(Err(reason)) => faults.push(Fault::Bitmap(reason.clone())),
         Some(Ok(bitmap)) if bitmap.head.array != superblock.array.uuid => {
             faults.push(Fault::Bitmap(format!("the bitmap is of another array, {}", bitmap.head.array)));

@@ -22,6 +22,10 @@ pub enum CannotReturn {
     OtherShape,
     /// By its own superblock it is a spare, a journal, or has failed.
     NoMember,
+    /// By its own superblock it is no spare.
+    NoSpare,
+    /// It has so many sectors for a partial parity log, and members have so many.
+    NoLog(u64, u64),
     /// It was being rebuilt when it went: below this sector alone it was a member.
     Rebuilt(u64),
     /// It was to replace a member that still worked.
@@ -41,6 +45,13 @@ impl fmt::Display for CannotReturn {
             CannotReturn::NoMember => f.write_str(
                 "by its own superblock it is no member of the array, but a spare, a journal, or failed",
             ),
+            CannotReturn::NoSpare => f.write_str("by its own superblock it is no spare of the array"),
+            CannotReturn::NoLog(own, others) => {
+                write!(
+                    f,
+                    "it has {own} sectors for a partial parity log, and members of the array have {others}"
+                )
+            }
             CannotReturn::Rebuilt(sectors) => {
                 write!(f, "it was itself being rebuilt when it went, and counts below sector {sectors} only")
             }
@@ -63,6 +74,56 @@ pub fn returning(
     device: &Member,
     bitmap_bytes: u64,
 ) -> Result<(Role, Superblock), CannotReturn> {
+    expect_of_array(member, device)?;
+    let own = device.superblock();
+    let RoleEntry::Member(role) = own.role() else { return Err(CannotReturn::NoMember) };
+    if own.has(feature::REPLACEMENT) {
+        return Err(CannotReturn::Replacement(role));
+    }
+    if own.has(feature::RECOVERY_OFFSET) && !own.has(feature::RECOVERY_BITMAP) {
+        return Err(CannotReturn::Rebuilt(own.device.recovery_offset));
+    }
+    let superblock = superblock_of(member, own, own.features & feature::BAD_BLOCKS);
+    let has_bitmap = own.bitmap_sector().is_some() && superblock.bitmap_sector().is_some();
+    if !has_bitmap || !is_apart(&superblock, bitmap_bytes, device.sectors) {
+        return Err(CannotReturn::NoBitmap);
+    }
+    Ok((role, superblock))
+}
+
+/// Superblock that a spare gets when it becomes a member beside another one; the bitmap takes so many bytes.
+///
+/// # Errors
+/// When it is no spare of the array.
+pub fn spare(member: &Superblock, device: &Member, bitmap_bytes: u64) -> Result<Superblock, CannotReturn> {
+    expect_of_array(member, device)?;
+    let own = device.superblock();
+    if own.role() != RoleEntry::Spare {
+        return Err(CannotReturn::NoSpare);
+    }
+    let superblock = superblock_of(member, own, 0);
+    let lacks_bitmap = member.has(feature::BITMAP) && superblock.bitmap_sector().is_none();
+    if lacks_bitmap || !is_apart(&superblock, bitmap_bytes, device.sectors) {
+        return Err(CannotReturn::NoBitmap);
+    }
+    let log = |superblock: &Superblock| superblock.ppl_place().map_or(0, |(_, sectors)| sectors);
+    if log(&superblock) < log(member) {
+        return Err(CannotReturn::NoLog(log(&superblock), log(member)));
+    }
+    Ok(superblock)
+}
+
+/// What is on a device by its own superblock, and what the array is by that of a member.
+fn superblock_of(member: &Superblock, own: &Superblock, features: u32) -> Superblock {
+    Superblock {
+        features: member.features & (feature::BITMAP | feature::PPL | feature::PPL_RING) | features,
+        log: if own.log == 0 { member.log } else { own.log },
+        device: Device { recovery_offset: 0, ..own.device.clone() },
+        ..member.clone()
+    }
+}
+
+fn expect_of_array(member: &Superblock, device: &Member) -> Result<(), CannotReturn> {
     let own = device.superblock();
     if own.array.uuid != member.array.uuid {
         return Err(CannotReturn::OtherArray(own.array.uuid));
@@ -73,24 +134,7 @@ pub fn returning(
     if own.shape != member.shape {
         return Err(CannotReturn::OtherShape);
     }
-    let RoleEntry::Member(role) = own.role() else { return Err(CannotReturn::NoMember) };
-    if own.has(feature::REPLACEMENT) {
-        return Err(CannotReturn::Replacement(role));
-    }
-    if own.has(feature::RECOVERY_OFFSET) && !own.has(feature::RECOVERY_BITMAP) {
-        return Err(CannotReturn::Rebuilt(own.device.recovery_offset));
-    }
-    let superblock = Superblock {
-        features: member.features & feature::BITMAP | own.features & feature::BAD_BLOCKS,
-        log: own.log,
-        device: Device { recovery_offset: 0, ..own.device.clone() },
-        ..member.clone()
-    };
-    let has_bitmap = own.bitmap_sector().is_some() && superblock.bitmap_sector().is_some();
-    if !has_bitmap || !is_apart(&superblock, bitmap_bytes, device.sectors) {
-        return Err(CannotReturn::NoBitmap);
-    }
-    Ok((role, superblock))
+    Ok(())
 }
 
 /// True when the areas of a superblock lie within the device, and none overlaps another.

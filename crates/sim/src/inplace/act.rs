@@ -84,6 +84,8 @@ pub enum Act {
     },
     /// An empty device comes in the place of a member that failed.
     Add(usize),
+    /// A spare comes.
+    Spare,
     /// A device that was a member and went is taken back in its role, unless that must not be.
     Return(usize),
     /// Members that are new come to be whole, as far as that can be.
@@ -132,6 +134,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
                     3 => Act::Fail(victims[random.index(2)]),
                     4 if random.chance(1, 3) => Act::Revive,
                     4 => Act::Fail(victims[random.index(2)]),
+                    5 if random.chance(1, 3) => Act::Spare,
                     5 => Act::Return(victims[random.index(2)]),
                     _ => Act::Add(victims[random.index(2)]),
                 },

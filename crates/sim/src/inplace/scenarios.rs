@@ -4,6 +4,7 @@ mod bad_blocks;
 mod logs;
 mod rebuilds;
 mod returns;
+mod spares;
 
 use super::{Act, Plan, Policy, Run};
 use array::inplace::window::Manner;
@@ -39,7 +40,8 @@ fn write(lba: u64, blocks: u64) -> Act {
 #[must_use]
 pub fn all() -> Vec<(&'static str, Run)> {
     let of_engine = of_writes().into_iter().chain(of_streams()).chain(of_members()).chain(of_sweeps());
-    let of_members = rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all());
+    let of_members =
+        rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
     of_engine.chain(of_members).chain(logs::all()).collect()
 }
 

@@ -5,6 +5,7 @@ mod contents;
 mod logs;
 mod members;
 mod returning;
+mod spares;
 
 use super::act::Act;
 use super::disk::DiskHandle;
@@ -63,6 +64,8 @@ pub struct Tally {
     pub torn: u64,
     /// Members that were rebuilt.
     pub rebuilt: u64,
+    /// Spares that took the role of a member.
+    pub stepped_in: u64,
     /// Rows of members that were listed as bad.
     pub listed: u64,
     /// Members that came back.
@@ -88,6 +91,7 @@ impl Counts for Tally {
         self.replays += other.replays;
         self.torn += other.torn;
         self.rebuilt += other.rebuilt;
+        self.stepped_in += other.stepped_in;
         self.listed += other.listed;
         self.returned += other.returned;
         self.resumed += other.resumed;
@@ -134,6 +138,8 @@ pub struct World {
     disks: Vec<DiskHandle>,
     /// Disks that others came in the place of: they are there at the next start, unless they died.
     retired: Vec<DiskHandle>,
+    /// Disks that are spares, with their names.
+    spares: Vec<(String, DiskHandle)>,
     /// Disks that were whole members and went since all were there.
     left: Vec<DiskHandle>,
     data_offset: u64,
@@ -170,6 +176,7 @@ impl World {
             plan: plan.clone(),
             disks,
             retired: Vec::new(),
+            spares: Vec::new(),
             left: Vec::new(),
             data_offset: plan.data_offset,
             volume: None,
@@ -194,7 +201,8 @@ impl World {
 
     /// Counts of what was done.
     pub fn tally(&self) -> Tally {
-        let commands = self.disks.iter().chain(&self.retired).map(DiskHandle::commands).sum();
+        let spares = self.spares.iter().map(|(_, disk)| disk);
+        let commands = self.disks.iter().chain(&self.retired).chain(spares).map(DiskHandle::commands).sum();
         Tally { commands, ..self.tally }
     }
 
@@ -255,6 +263,7 @@ impl World {
             self.install(role.index(), alive[index].clone());
             devices[role.index()] = Some(Box::new(alive[index].clone()));
         }
+        let spares = self.spares_there(&assembly, &members, &alive);
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.is_new &= engine.is_resyncing() || !missing.is_empty();
         self.gone = missing;
@@ -263,6 +272,7 @@ impl World {
         self.begin_doubts(if self.has_logs() { engine.is_resyncing() } else { !is_clean });
         self.tear(&self.gone.clone());
         let mut volume = InPlaceVolume::new(engine, DeviceSet::new(devices));
+        spares.into_iter().for_each(|spare| volume.spares.push(spare));
         if let Some(rate) = self.plan.rate {
             volume.engine.set_rates(Rates::asked_for(Some(rate)));
         }
@@ -344,6 +354,7 @@ impl World {
             Act::Spoil { member, row } => self.spoil(member, row, false),
             Act::Scar { member, row } => self.spoil(member, row, self.plan.has_lists),
             Act::Add(member) => self.add(member)?,
+            Act::Spare => self.add_spare()?,
             Act::Return(member) => self.bring_back(member)?,
             Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
@@ -525,6 +536,7 @@ impl World {
         let volume = self.volume();
         while volume.turn(now, &mut replies) {}
         volume.engine.check_invariants();
+        self.look_at_spares();
         self.look_at_blemishes();
         for reply in replies.drain(..) {
             self.take(reply)?;
@@ -660,7 +672,8 @@ impl World {
     fn crash(&mut self) -> Result<bool, Failure> {
         self.look_at_replay();
         self.volume = None;
-        self.disks.iter().chain(&self.retired).for_each(DiskHandle::crash);
+        let spares = self.spares.iter().map(|(_, disk)| disk);
+        self.disks.iter().chain(&self.retired).chain(spares).for_each(DiskHandle::crash);
         self.open.clear();
         self.note_in_flight();
         self.keep_causes();

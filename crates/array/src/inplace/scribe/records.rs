@@ -66,7 +66,7 @@ impl Roster {
     }
 
     /// Number for a device that is new: one behind those of members by role, that no device has or had.
-    fn number(&mut self) -> DeviceNumber {
+    pub(in crate::inplace) fn number(&mut self) -> DeviceNumber {
         let first = u32::try_from(self.superblocks.len()).expect("at most 32");
         let most = u32::try_from(ROLES_MAX).expect("1920");
         let is_free = |number: &u32| self.entry(*number) == RoleEntry::Spare && !self.taken.contains(number);
@@ -86,8 +86,9 @@ impl InPlace {
         for (role, newcomer) in self.members.newcomers_mut().filter(|(role, _)| waiting.contains(*role)) {
             newcomer.advance(Stage::Joining);
             let mut superblock = newcomer.take_superblock().expect("a newcomer that waits has one");
-            // A number is new, so that what an older device says of it is not believed; whoever comes back keeps its own.
-            if newcomer.missed().is_none() || self.scribe.roster.is_used(superblock.device.number) {
+            // A number is new, so that what an older device says of it is not believed; spares, and whoever comes back, keep theirs.
+            let has_none = superblock.device.number == DeviceNumber(u32::MAX);
+            if has_none || self.scribe.roster.is_used(superblock.device.number) {
                 superblock.device.number = self.scribe.roster.number();
             }
             self.scribe.roster.superblocks[role] = Some(superblock);

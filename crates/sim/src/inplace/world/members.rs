@@ -14,8 +14,13 @@ use std::collections::BTreeSet;
 impl World {
     /// Members that can be read, and their disks.
     pub(super) fn members_there(&self) -> Result<(Vec<Member>, Vec<DiskHandle>), Failure> {
-        let mut found = (Vec::new(), Vec::new());
-        for disk in self.disks.iter().chain(&self.retired).filter(|disk| !disk.is_dead()) {
+        let mut found: (Vec<Member>, Vec<DiskHandle>) = (Vec::new(), Vec::new());
+        let spares = self.spares.iter().map(|(_, disk)| disk);
+        for disk in self.disks.iter().chain(&self.retired).chain(spares).filter(|disk| !disk.is_dead()) {
+            // One that was to step in as the power failed has a role here, and is a spare by its own account.
+            if found.1.iter().any(|other| other.is(disk)) {
+                continue;
+            }
             match Member::read("disk", disk) {
                 Ok(member) => {
                     found.0.push(member);
@@ -35,6 +40,7 @@ impl World {
             return;
         }
         self.retired.retain(|other| !other.is(&disk));
+        self.spares.retain(|(_, other)| !other.is(&disk));
         let before = std::mem::replace(&mut self.disks[role], disk);
         self.retired.push(before);
     }
@@ -93,10 +99,15 @@ impl World {
                 refused => return Err(Failure::new(format!("not added: {refused}"))),
             }
         }
+        self.replace(member, disk);
+        Ok(())
+    }
+
+    /// An empty disk has a role.
+    pub(super) fn replace(&mut self, member: usize, disk: DiskHandle) {
         self.install(member, disk);
         self.doubts.spoiled.values_mut().for_each(|members| members.retain(|other| *other != member));
         self.blemishes.forget(member);
-        Ok(())
     }
 
     /// A disk with nonsense on it, as large as the others or larger.
@@ -116,10 +127,12 @@ impl World {
             let status = self.volume().engine.status();
             let is_stuck = |rebuilding: &Rebuilding| rebuilding.rows_stuck > 0;
             let is_over = status.rebuilding.iter().all(is_stuck) && !self.volume().engine.is_rebuilding();
+            // A spare that waits takes the role of whoever is missing.
+            let is_over = is_over && (self.spares.is_empty() || status.missing.is_empty());
             if status.is_broken || (is_over && (status.rebuilding.is_empty() || self.may_be_stuck())) {
                 return Ok(());
             }
-            if is_over {
+            if is_over && !status.rebuilding.is_empty() {
                 return Err(Failure::new(format!("rows are stuck without cause: {:?}", status.rebuilding)));
             }
             self.step("the rebuild")?;

@@ -1,0 +1,50 @@
+//! Emptied parts of strips that are through, kept so that the next ones take no memory.
+
+use super::row::Row;
+use super::table::{Cell, Job, Kind, Round, Wanted};
+use base::pieces::PieceSet;
+use std::collections::VecDeque;
+
+/// Emptied parts. There are never more of them than were in work at once.
+#[derive(Debug, Default)]
+pub struct Pools {
+    rows: Vec<Row>,
+    #[allow(clippy::vec_box, reason = "rounds move in and out as pointers")]
+    rounds: Vec<Box<Round>>,
+    /// Cells of writes.
+    pub cells: Vec<Vec<Cell>>,
+    /// Blocks of reads.
+    pub wanted: Vec<Vec<Wanted>>,
+    /// Queues of slots.
+    pub queues: Vec<VecDeque<Job>>,
+    /// Pieces by row, while commands are made of them.
+    pub places: Vec<(u16, PieceSet)>,
+}
+
+impl Pools {
+    /// A row with so many pieces.
+    #[must_use]
+    pub fn row(&mut self, pieces: usize) -> Row {
+        let row = self.rows.pop().unwrap_or_else(|| Row::new(pieces));
+        assert!(row.old.len() == pieces, "rows of an array have the same pieces");
+        row
+    }
+
+    /// Keeps a row that gave its frames back.
+    pub fn keep_row(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// A round without work yet.
+    #[must_use]
+    pub fn round(&mut self, kind: Kind) -> Box<Round> {
+        let mut round = self.rounds.pop().unwrap_or_else(|| Box::new(Round::new(kind)));
+        round.again(kind);
+        round
+    }
+
+    /// Keeps a round whose rows and requests went elsewhere.
+    pub fn keep_round(&mut self, round: Box<Round>) {
+        self.rounds.push(round);
+    }
+}

@@ -1,0 +1,85 @@
+//! Spares of the world.
+
+use super::World;
+use crate::inplace::disk::DiskHandle;
+use crate::world::Failure;
+use array::inplace::spares::Spare;
+use array::inplace::start::spares_of;
+use base::bytes::put;
+use block::md::assembly::Assembly;
+use block::md::create::Blank;
+use block::md::member::Member;
+use block::md::spare::plan_spare;
+use block::md::superblock::{SUPERBLOCK_BYTES, feature};
+use block::md::{Media, Uuid};
+
+/// Most spares: more are like the first.
+const SPARES_MAX: usize = 2;
+
+impl World {
+    /// A device is made a spare, as the command does it: its superblock is on it before the engine hears of it.
+    pub(super) fn add_spare(&mut self) -> Result<(), Failure> {
+        if self.spares.len() == SPARES_MAX {
+            return Ok(());
+        }
+        let engine = &mut self.volume().engine;
+        let Some(template) = engine.template().cloned() else { return Ok(()) };
+        let (bitmap_bytes, number) = (engine.bitmap_bytes(), engine.number_for_spare());
+        let blank = self.blank();
+        let mut uuid = [0; 16];
+        self.random.fill(&mut uuid);
+        let device = Blank { sectors: Media::sectors(&blank), uuid: Uuid(uuid) };
+        let planned = plan_spare(&template, number, device, bitmap_bytes);
+        let mut superblock = planned.map_err(|error| Failure::new(error.to_string()))?.superblock;
+        // md says of its spares that they have a bitmap, and writes none.
+        if self.spares.is_empty() {
+            superblock.features |= template.features & feature::BITMAP;
+        }
+        let mut record = [0; SUPERBLOCK_BYTES];
+        superblock.encode(&mut record);
+        let mut content = vec![0; usize::try_from(device.sectors).expect("small") * 512];
+        put(&mut content, usize::try_from(superblock.device.super_offset).expect("small") * 512, &record);
+        let disk = DiskHandle::new(content, self.plan.is_volatile, self.plan.latency, self.random.bits());
+        let name = format!("spare {number:?}");
+        self.spares.push((name.clone(), disk.clone()));
+        self.volume().spares.push(Spare { name, superblock, device: Box::new(disk) });
+        Ok(())
+    }
+
+    /// Spares that are found at a start.
+    pub(super) fn spares_there(
+        &mut self,
+        assembly: &Assembly<'_>,
+        members: &[Member],
+        alive: &[DiskHandle],
+    ) -> Vec<Spare> {
+        let of = |(member, superblock): (&Member, _)| {
+            let index = members.iter().position(|other| std::ptr::eq(other, member)).expect("one of them");
+            let disk = alive[index].clone();
+            let known = self.spares.iter().find(|(_, other)| other.is(&disk));
+            let name = known.map_or_else(|| format!("found {index}"), |(name, _)| name.clone());
+            (name, superblock, disk)
+        };
+        let found: Vec<_> = spares_of(assembly).into_iter().map(of).collect();
+        let mut spares = Vec::new();
+        for (name, superblock, disk) in found {
+            self.retired.retain(|other| !other.is(&disk));
+            if !self.spares.iter().any(|(_, other)| other.is(&disk)) {
+                self.spares.push((name.clone(), disk.clone()));
+            }
+            spares.push(Spare { name, superblock, device: Box::new(disk) });
+        }
+        spares
+    }
+
+    /// Spares that took a role are members.
+    pub(super) fn look_at_spares(&mut self) {
+        let stepped_in = self.volume().spares.take_stepped_in();
+        for (role, name) in stepped_in {
+            let Some(place) = self.spares.iter().position(|(other, _)| *other == name) else { continue };
+            let (_, disk) = self.spares.remove(place);
+            self.tally.stepped_in += 1;
+            self.replace(role.index(), disk);
+        }
+    }
+}
