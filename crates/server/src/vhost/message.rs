@@ -450,10 +450,8 @@ mod tests {
         #[test]
         fn parsing_takes_anything(request in 0_u32..40, flags in any::<u32>(), payload in proptest::collection::vec(any::<u8>(), 0..1100)) {
             let bytes = message(request, flags, &payload);
-            if bytes_wanted(&bytes).is_ok() {
-                if let Ok(parsed) = parse(&bytes) {
-                    prop_assert!(parsed.request.descriptors() <= REGIONS_MAX);
-                }
+            if let (Ok(_), Ok(parsed)) = (bytes_wanted(&bytes), parse(&bytes)) {
+                prop_assert!(parsed.request.descriptors() <= REGIONS_MAX);
             }
         }
     }

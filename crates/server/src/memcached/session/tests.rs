@@ -9,6 +9,7 @@ use cache::request::{Cache, WallMillis};
 use memory_cache::MemoryCache;
 
 #[path = "../../../tests/support/memory_cache.rs"]
+#[allow(clippy::duplicate_mod, reason = "a cache of each protocol has facts of its own")]
 #[allow(dead_code, missing_docs)]
 mod memory_cache;
 

@@ -9,6 +9,7 @@ use memory_cache::MemoryCache;
 use proptest::prelude::*;
 
 #[path = "../../../tests/support/memory_cache.rs"]
+#[allow(clippy::duplicate_mod, reason = "a cache of each protocol has facts of its own")]
 #[allow(dead_code, missing_docs)]
 mod memory_cache;
 
