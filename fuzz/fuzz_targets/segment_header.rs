@@ -37,7 +37,12 @@ fn use_layout(header: &SegmentHeader) -> Option<()> {
     let level = Level::from_code(header.level)?;
     let code = level.erasure_code(header.zones.len())?;
     let chunk_blocks = header.chunk_blocks.clamp(1, 16);
-    let sizes = LayoutSizes { header_blocks: HEADER_BLOCKS, chunk_blocks, group_stripes: header.group_stripes, capacity_blocks: 500 };
+    let sizes = LayoutSizes {
+        header_blocks: HEADER_BLOCKS,
+        chunk_blocks,
+        group_stripes: header.group_stripes,
+        capacity_blocks: 500,
+    };
     let layout = Layout::fit(code, level, &sizes)?;
     assert!((0..layout.groups()).map(|group| layout.group_len(group)).sum::<u32>() == layout.stripes);
     let mut table = StripeTable::new(&layout, Packing::default());
