@@ -77,7 +77,7 @@ fn a_device_is_told_by_what_it_holds_and_who_uses_it() {
     let ran = run_for(SOON, zoneweave().args(["drive", "list"]));
     assert!(ran.stdout.contains("holds a file system (XFS)"), "{ran}");
     drop(disk);
-    file.set_len(1 << 30).unwrap();
+    file.set_len(16 << 20).unwrap();
     file.seek(SeekFrom::Start(0)).unwrap();
     file.write_all(&[0; 4]).unwrap();
     let small = Loop::over(&path).unwrap();

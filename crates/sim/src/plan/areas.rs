@@ -122,8 +122,11 @@ impl Plan {
         fate.unwrap_or(Fate::Kept).of_drive()
     }
 
-    /// Geometry of a member's drive.
+    /// Geometry of a member's drive: areas are those of the plan, where it draws any.
     pub(crate) fn geometry_of(&self, geometry: Geometry, member: usize) -> Geometry {
-        Geometry { areas: self.areas_of(member), ..geometry }
+        match &self.areas {
+            None => geometry,
+            Some(_) => Geometry { areas: self.areas_of(member), ..geometry },
+        }
     }
 }
