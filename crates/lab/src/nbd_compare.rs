@@ -5,13 +5,14 @@
 //! speed drifts is fair to both, and medians are compared. The processor time of the server process
 //! is read from /proc before and after each run.
 
-use crate::wall::processor;
-use anyhow::{Context, Result, bail, ensure};
+use crate::wall::{fio, listening, processor};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+/// Time after which a server that does not listen is given up.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// Options of a comparison.
@@ -174,27 +175,23 @@ fn start_nbdkit(options: &NbdCompare, directory: &Path) -> Result<Server> {
 
 /// Waits until the server answers.
 fn started(mut server: Server, socket: &Path) -> Result<Server> {
-    let began = Instant::now();
-    while std::os::unix::net::UnixStream::connect(socket).is_err() {
-        if let Some(status) = server.child.try_wait()? {
-            bail!("the server of {} ended with {status}", socket.display());
-        }
-        ensure!(began.elapsed() < START_LIMIT, "the server of {} does not answer", socket.display());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    listening::wait(&mut server.child, socket, START_LIMIT)?;
     Ok(server)
 }
 
 /// Writes the whole volume once, so that every run finds all blocks allocated.
 fn fill(options: &NbdCompare, server: &Server) -> Result<()> {
-    fio(server, &["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={}", options.size_bytes)])?;
+    fio::run(
+        &server.uri,
+        &["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={}", options.size_bytes)],
+    )?;
     Ok(())
 }
 
 fn measure(options: &NbdCompare, server: &Server) -> Result<Run> {
     let before = processor::seconds_of(server.child.id())?;
-    let report = fio(
-        server,
+    let report = fio::run(
+        &server.uri,
         &[
             &format!("--rw={}", options.rw),
             &format!("--bs={}", options.bs),
@@ -210,18 +207,4 @@ fn measure(options: &NbdCompare, server: &Server) -> Result<Run> {
     let requests = figure("read", "total_ios") + figure("write", "total_ios");
     ensure!(requests > 0.0, "fio did nothing");
     Ok(Run { iops: figure("read", "iops") + figure("write", "iops"), cpu_us_per_io: cpu * 1e6 / requests })
-}
-
-fn fio(server: &Server, arguments: &[&str]) -> Result<serde_json::Value> {
-    let output = Command::new("fio")
-        .args(["--name=compare", "--ioengine=nbd", "--randrepeat=0", "--output-format=json"])
-        .arg(format!("--uri={}", server.uri))
-        .args(arguments)
-        .output()
-        .context("fio")?;
-    ensure!(output.status.success(), "fio failed: {}", String::from_utf8_lossy(&output.stderr));
-    // fio 3.33 prints notes before its JSON.
-    let text = String::from_utf8_lossy(&output.stdout);
-    let start = text.find('{').context("fio printed no JSON")?;
-    serde_json::from_str(&text[start..]).context("fio's JSON")
 }

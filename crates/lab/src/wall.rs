@@ -10,6 +10,8 @@ pub mod array;
 pub mod block_device;
 pub mod database;
 pub mod file_system;
+pub mod fio;
+pub mod listening;
 pub mod processor;
 pub mod program;
 pub mod sysbench;

@@ -3,6 +3,7 @@
 use super::load::{self, Load, Way};
 use super::null_volume::NullVolume;
 use super::{ExportCompare, Side};
+use crate::wall::{fio, listening, processor};
 use anyhow::{Context, Result, bail, ensure};
 use base::units::BLOCK_BYTES_U64;
 use server::{Listen, ServerConfig, Service, Stop, StopHandle, WallClock};
@@ -11,9 +12,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+/// Time after which a server that does not listen is given up.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
 const PEER: &str = "qemu-storage-daemon";
 
 /// Directory in memory, removed when dropped.
@@ -73,7 +76,7 @@ impl Servers {
 
     /// Every block is written once, so that all loads find them there.
     fn fill(&self, options: &ExportCompare) -> Result<()> {
-        fio(
+        fio::run(
             &self.nbd_uri(),
             &["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={}", options.size_bytes)],
         )?;
@@ -105,7 +108,7 @@ impl Servers {
 
     fn nbd(&self, load: Load, options: &ExportCompare) -> Result<u64> {
         let rw = if load.way == Way::Write { "randwrite" } else { "randread" };
-        let report = fio(
+        let report = fio::run(
             &self.nbd_uri(),
             &[
                 &format!("--rw={rw}"),
@@ -123,11 +126,11 @@ impl Servers {
     fn seconds_of(&self, side: Side) -> Result<f64> {
         let peer = |index: usize| {
             let peers = self.peers.as_ref().context("qemu-storage-daemon is not installed")?;
-            seconds_of_process(peers[index].0.id())
+            processor::precise_seconds_of(peers[index].0.id())
         };
         match side {
-            Side::OwnVhostUser | Side::OwnNbd => seconds_of_process(self.own.0.id()),
-            Side::OwnNull => seconds_of_account(&self.null.account),
+            Side::OwnVhostUser | Side::OwnNbd => processor::precise_seconds_of(self.own.0.id()),
+            Side::OwnNull => processor::seconds_of_account(&self.null.account),
             Side::PeerNull => peer(0),
             Side::PeerFile => peer(1),
         }
@@ -205,43 +208,6 @@ fn start_peers(options: &ExportCompare, directory: &Path) -> Result<[Process; 2]
 
 /// Waits until the server's socket is there.
 fn started(mut process: Process, socket: &Path) -> Result<Process> {
-    let began = Instant::now();
-    while std::os::unix::net::UnixStream::connect(socket).is_err() {
-        if let Some(status) = process.0.try_wait()? {
-            bail!("the server of {} ended with {status}", socket.display());
-        }
-        ensure!(began.elapsed() < START_LIMIT, "the server of {} does not answer", socket.display());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    listening::wait(&mut process.0, socket, START_LIMIT)?;
     Ok(process)
-}
-
-/// Seconds on a processor of all threads of a process, those that have ended left out.
-fn seconds_of_process(process: u32) -> Result<f64> {
-    let mut seconds = 0.0;
-    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        seconds += seconds_of_account(&task?.path().join("schedstat"))?;
-    }
-    Ok(seconds)
-}
-
-/// Seconds on a processor, from the first number of a `schedstat`: nanoseconds.
-fn seconds_of_account(account: &Path) -> Result<f64> {
-    let text = std::fs::read_to_string(account).with_context(|| account.display().to_string())?;
-    let first = text.split_whitespace().next().context("an empty schedstat")?;
-    Ok(first.parse::<f64>()? / 1e9)
-}
-
-fn fio(uri: &str, arguments: &[&str]) -> Result<serde_json::Value> {
-    let output = Command::new("fio")
-        .args(["--name=compare", "--ioengine=nbd", "--randrepeat=0", "--output-format=json"])
-        .arg(format!("--uri={uri}"))
-        .args(arguments)
-        .output()
-        .context("fio")?;
-    ensure!(output.status.success(), "fio failed: {}", String::from_utf8_lossy(&output.stderr));
-    // fio 3.33 prints notes before its JSON.
-    let text = String::from_utf8_lossy(&output.stdout);
-    let start = text.find('{').context("fio printed no JSON")?;
-    serde_json::from_str(&text[start..]).context("fio's JSON")
 }

@@ -1,6 +1,7 @@
 //! Processor time, as /proc counts it.
 
 use anyhow::{Context, Result};
+use std::path::Path;
 
 /// Kernel clock ticks per second, as /proc counts them on every x86-64 Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -17,6 +18,29 @@ pub fn seconds_of(process: u32) -> Result<f64> {
     let ticks: f64 =
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     Ok(ticks / TICKS_PER_SECOND)
+}
+
+/// Seconds on a processor of all threads of a process, those that have ended left out: to the nanosecond, where [`seconds_of`]
+/// counts ticks.
+///
+/// # Errors
+/// When there is no such process.
+pub fn precise_seconds_of(process: u32) -> Result<f64> {
+    let mut seconds = 0.0;
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        seconds += seconds_of_account(&task?.path().join("schedstat"))?;
+    }
+    Ok(seconds)
+}
+
+/// Seconds on a processor, from the first number of a `schedstat`: nanoseconds.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn seconds_of_account(account: &Path) -> Result<f64> {
+    let text = std::fs::read_to_string(account).with_context(|| account.display().to_string())?;
+    let first = text.split_whitespace().next().context("an empty schedstat")?;
+    Ok(first.parse::<f64>()? / 1e9)
 }
 
 /// Time of all processors so far.
