@@ -108,9 +108,7 @@ impl Host {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         // nvme2n1 before nvme10n1.
-        names.sort_by_key(|name| {
-            (name.trim_end_matches(|last: char| last.is_ascii_digit()).to_owned(), number_of(name))
-        });
+        names.sort_by(|one, other| numbers_by_value(one).cmp(&numbers_by_value(other)));
         Ok(names.iter().filter_map(|name| self.block_node(name)).collect())
     }
 
@@ -182,10 +180,18 @@ impl Host {
     }
 }
 
-/// The number at the end of a name.
-fn number_of(name: &str) -> u64 {
-    let start = name.trim_end_matches(|last: char| last.is_ascii_digit()).len();
-    name[start..].parse().unwrap_or(0)
+/// A name cut into text and the numbers behind it, for an order in which 2 comes before 10.
+fn numbers_by_value(name: &str) -> Vec<(&str, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits = rest.find(|at: char| at.is_ascii_digit()).unwrap_or(rest.len());
+        let behind = rest[digits..].find(|at: char| !at.is_ascii_digit());
+        let end = behind.map_or(rest.len(), |length| digits + length);
+        parts.push((&rest[..digits], rest[digits..end].parse().unwrap_or(0)));
+        rest = &rest[end..];
+    }
+    parts
 }
 
 /// Names in a directory, in order.
