@@ -25,6 +25,7 @@ pub mod cache;
 mod completions;
 mod counters;
 pub mod few;
+pub mod held;
 mod keeping;
 pub mod logs;
 pub mod map;

@@ -171,6 +171,9 @@ impl FramePool {
     /// When more frames come home than left.
     #[inline]
     pub fn give_many(&mut self, frames: &mut Vec<Frame>) {
+        if frames.is_empty() {
+            return;
+        }
         self.disown(frames.len());
         self.free.append(frames);
     }

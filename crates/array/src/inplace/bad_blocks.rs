@@ -115,6 +115,8 @@ impl List {
 #[derive(Debug, Default)]
 pub struct BadBlocks {
     lists: BTreeMap<usize, List>,
+    /// Members whose lists have entries: asked with each piece that is written.
+    listed: PieceSet,
     /// Members whose lists changed since they were written.
     dirty: PieceSet,
     /// Lists that are being written, as they were when the flush before that began: what was cleared since is not durable.
@@ -145,12 +147,14 @@ impl BadBlocks {
             self.counting.insert(role);
         }
         self.lists.insert(role, List { entries, has_log });
+        self.note_listed(role);
     }
 
     /// A member goes.
     pub fn forget(&mut self, role: usize) {
-        let own: PieceSet = [role].into_iter().collect();
+        let own = PieceSet::one(role);
         self.lists.remove(&role);
+        self.listed = self.listed.without(own);
         self.dirty = self.dirty.without(own);
         self.writing.remove(&role);
         self.counting = self.counting.without(own);
@@ -168,6 +172,7 @@ impl BadBlocks {
         let is_listed = self.lists.get_mut(&role.index()).is_some_and(|list| list.add(sectors));
         if is_listed {
             self.dirty.insert(role.index());
+            self.note_listed(role.index());
         }
         is_listed
     }
@@ -180,8 +185,16 @@ impl BadBlocks {
         let is_cleared = self.lists.get_mut(&role.index()).is_some_and(|list| list.clear(sectors));
         if is_cleared {
             self.dirty.insert(role.index());
+            self.note_listed(role.index());
         }
         is_cleared
+    }
+
+    /// The list of a member changed.
+    fn note_listed(&mut self, role: usize) {
+        let own = PieceSet::one(role);
+        let is_empty = self.lists.get(&role).is_none_or(|list| list.entries.is_empty());
+        self.listed = if is_empty { self.listed.without(own) } else { self.listed.or(own) };
     }
 
     /// True when the media say what is listed.
@@ -208,7 +221,7 @@ impl BadBlocks {
     /// True when nothing is listed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lists.values().all(|list| list.entries.is_empty())
+        self.listed.is_empty()
     }
 
     /// Lists are about to be written as they are now, once what was cleared is flushed.
@@ -248,7 +261,13 @@ impl BadBlocks {
 
     /// Asserts what must hold between events.
     pub fn check_invariants(&self) {
-        for (role, list) in self.lists.iter().filter(|(_, list)| !list.entries.is_empty()) {
+        let listed = self.lists.iter().filter(|(_, list)| !list.entries.is_empty());
+        assert_eq!(
+            listed.clone().map(|(role, _)| *role).collect::<PieceSet>(),
+            self.listed,
+            "lists with entries"
+        );
+        for (role, list) in listed {
             let log = decode(&log_of(&list.entries), 0);
             assert!(log.as_ref() == Ok(&list.entries), "the log of member {role} would be {log:?}");
         }

@@ -9,11 +9,12 @@
 //! Of a whole stripe, and where parities do not follow from partial parity, there is none: a replay adds up all data.
 
 use super::InPlace;
-use super::map::Strip;
+use super::map::{Order, Strip};
 use super::plan::Method;
 use super::row::Row;
 use super::table::{Kind, Slot};
 use base::frame::Frame;
+use base::pieces::PieceSet;
 use base::units::BLOCK_BYTES;
 use base::xor::{Block, xor_blocks};
 use block::md::Role;
@@ -72,8 +73,8 @@ pub(super) struct Batch {
 }
 
 /// Piece of a data chunk.
-fn piece_of(slot: &Slot, chunk: usize) -> usize {
-    slot.order.piece(u16::try_from(chunk).expect("at most 31"))
+fn piece_of(order: &Order, chunk: usize) -> usize {
+    order.piece(u16::try_from(chunk).expect("at most 31"))
 }
 
 /// What a batch holds so far.
@@ -107,8 +108,8 @@ impl InPlace {
     pub(super) fn logged_runs(&self, number: u32) -> (usize, Vec<Run>) {
         let slot = self.table.slot(number);
         let round = slot.round.as_ref().expect("a round is logged");
-        let data = slot.order.code.data_count();
-        let role = slot.order.members[data].index();
+        let data = self.map.data_count();
+        let role = self.map.order(slot.strip).members[data].index();
         let counts = |place: &u16| self.members.counting(self.row_of(slot.strip, *place)).contains(role);
         let mut runs: Vec<Run> = Vec::new();
         let mut push = |place: u16, shape: Shape| match runs.last_mut() {
@@ -122,7 +123,7 @@ impl InPlace {
             (0..count).filter(counts).for_each(|place| push(place, shape));
         }
         for (place, row) in round.rows.iter().filter(|(place, row)| !row.is_lost && counts(place)) {
-            if row.new[data].is_some() {
+            if row.new.pieces().contains(data) {
                 push(place, self.shape_of(slot, place, row));
             }
         }
@@ -130,18 +131,20 @@ impl InPlace {
     }
 
     fn shape_of(&self, slot: &Slot, place: u16, row: &Row) -> Shape {
-        let data = slot.order.code.data_count();
+        let data = self.map.data_count();
         let is_write = slot.round.as_ref().is_some_and(|round| round.kind == Kind::Write);
         let is_right = self.sync.is_right(self.row_of(slot.strip, place));
-        let is_held = |piece: usize| row.new[piece].is_some() || row.old[piece].is_some();
+        let held = row.new.pieces().or(row.old.pieces());
         if !is_write || !is_right || row.written.count() == data {
             // A parity that was in doubt and changed by differences stays in doubt.
             let has_sums = row.method != Some(Method::Modify) || is_right;
+            let has_all = PieceSet::first(data).without(held).is_empty();
             let chunks = u16::try_from(data).expect("at most 31");
-            return Shape { chunk: 0, chunks, is_whole: true, has_sums: has_sums && (0..data).all(is_held) };
+            return Shape { chunk: 0, chunks, is_whole: true, has_sums: has_sums && has_all };
         }
+        let order = self.map.order(slot.strip);
         let written: Vec<usize> =
-            (0..data).filter(|chunk| row.written.contains(piece_of(slot, *chunk))).collect();
+            (0..data).filter(|chunk| row.written.contains(piece_of(order, *chunk))).collect();
         assert!(written[written.len() - 1] - written[0] + 1 == written.len(), "chunks apart: {written:?}");
         let of = |count: usize| u16::try_from(count).expect("at most 31");
         let (chunk, chunks) = (of(written[0]), of(written.len()));
@@ -253,9 +256,8 @@ impl InPlace {
             let slot = self.table.slot(number);
             let rows = &slot.round.as_ref().expect("a round is logged").rows;
             let row = rows.get(place).expect("a row that is logged");
-            let new =
-                |piece: usize| -> &Block { &row.new[piece].as_ref().expect("content that is written").data };
-            let parity = new(slot.order.code.data_count());
+            let new = |piece: usize| -> &Block { row.new.block(piece) };
+            let parity = new(self.map.data_count());
             let terms: Vec<&Block> = std::iter::once(parity).chain(row.written.iter().map(new)).collect();
             xor_blocks(&mut frame.data, &terms);
             frames.push(frame);
@@ -268,11 +270,12 @@ impl InPlace {
         let rows = &slot.round.as_ref().expect("a round is logged").rows;
         let zeros = [0; BLOCK_BYTES];
         let block = |place: u16, piece: usize| -> &Block {
-            let held = rows.get(place).and_then(|row| row.new[piece].as_ref().or(row.old[piece].as_ref()));
-            held.map_or(&zeros, |frame| &frame.data)
+            let held = rows.get(place).and_then(|row| row.new.get(piece).or(row.old.get(piece)));
+            held.unwrap_or(&zeros)
         };
         let chunks = usize::from(run.shape.chunk)..usize::from(run.shape.chunk + run.shape.chunks);
-        let pieces = chunks.map(|chunk| piece_of(slot, chunk)).chain([slot.order.code.data_count()]);
+        let order = self.map.order(slot.strip);
+        let pieces = chunks.map(|chunk| piece_of(order, chunk)).chain([self.map.data_count()]);
         let places = run.first..run.first + run.rows;
         pieces.map(|piece| sum_of(places.clone().map(|place| block(place, piece)))).collect()
     }

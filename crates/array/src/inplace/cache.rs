@@ -13,6 +13,7 @@
 //!
 //! The limit is hard and counts frames, entries and table. Nothing is allocated once the cache is full.
 
+use super::held::Held;
 use super::stock::Stock;
 use base::frame::{Frame, FrameBody};
 use base::pieces::PieceSet;
@@ -27,10 +28,8 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Debug, Default)]
 struct Entry {
     row: u64,
-    /// Content of pieces; all `None` while the entry is not in use.
-    pieces: Vec<Option<Frame>>,
-    /// Pieces with content.
-    count: usize,
+    /// Content of pieces; none while the entry is not in use.
+    pieces: Held,
     /// It was of use since the hand passed.
     is_recent: bool,
 }
@@ -110,20 +109,19 @@ impl Cache {
         self.table.fill(NOBODY);
         self.free.clear();
         for (number, entry) in (0..).zip(&mut self.entries) {
-            entry.pieces.iter_mut().filter_map(Option::take).for_each(|frame| stock.give_kept(frame));
-            entry.count = 0;
+            entry.pieces.drain().for_each(|frame| stock.give_kept(frame));
             self.free.push(number);
         }
         self.frames = 0;
     }
 
     /// Moves the content of a row into `pieces`, which is empty; false when there is none.
-    pub fn take(&mut self, row: u64, pieces: &mut Vec<Option<Frame>>, stock: &mut Stock) -> bool {
+    pub fn take(&mut self, row: u64, pieces: &mut Held, stock: &mut Stock) -> bool {
         let Some(number) = self.remove(row) else { return false };
         let entry = &mut self.entries[number as usize];
         std::mem::swap(&mut entry.pieces, pieces);
-        let count = std::mem::take(&mut entry.count);
-        assert!(entry.pieces.iter().all(Option::is_none), "content that would be lost");
+        assert!(entry.pieces.is_empty(), "content that would be lost");
+        let count = pieces.pieces().count();
         self.frames -= count;
         stock.take_kept(count);
         true
@@ -140,8 +138,8 @@ impl Cache {
     ///
     /// # Panics
     /// When the row is there.
-    pub fn put(&mut self, row: u64, pieces: &mut Vec<Option<Frame>>, is_recent: bool, stock: &mut Stock) {
-        let count = pieces.iter().flatten().count();
+    pub fn put(&mut self, row: u64, pieces: &mut Held, is_recent: bool, stock: &mut Stock) {
+        let count = pieces.pieces().count();
         if count == 0 || count > self.frames_max {
             return;
         }
@@ -149,13 +147,12 @@ impl Cache {
             self.evict(stock);
         }
         let number = self.free.pop().unwrap_or_else(|| {
-            let pieces = pieces.iter().map(|_| None).collect();
-            self.entries.push(Entry { pieces, ..Entry::default() });
+            self.entries.push(Entry { pieces: Held::new(pieces.room()), ..Entry::default() });
             u32::try_from(self.entries.len() - 1).expect("fewer entries than frames")
         });
         let entry = &mut self.entries[number as usize];
         std::mem::swap(&mut entry.pieces, pieces);
-        (entry.row, entry.count, entry.is_recent) = (row, count, is_recent);
+        (entry.row, entry.is_recent) = (row, is_recent);
         let place = self.place(row).expect_err("a row that is not there");
         self.table[place] = number;
         self.frames += count;
@@ -171,7 +168,7 @@ impl Cache {
         loop {
             self.hand = (self.hand + 1) % self.entries.len();
             let entry = &mut self.entries[self.hand];
-            if entry.count > 0 && !std::mem::take(&mut entry.is_recent) {
+            if !entry.pieces.is_empty() && !std::mem::take(&mut entry.is_recent) {
                 let row = entry.row;
                 return self.discard(row, stock);
             }
@@ -180,8 +177,8 @@ impl Cache {
 
     fn empty(&mut self, number: u32, stock: &mut Stock) {
         let entry = &mut self.entries[number as usize];
-        entry.pieces.iter_mut().filter_map(Option::take).for_each(|frame| stock.give_kept(frame));
-        self.frames -= std::mem::take(&mut entry.count);
+        self.frames -= entry.pieces.pieces().count();
+        entry.pieces.drain().for_each(|frame| stock.give_kept(frame));
     }
 
     /// Place in the table where a row's search begins.
@@ -235,8 +232,8 @@ impl Cache {
     /// # Panics
     /// When an invariant is broken.
     pub fn check_invariants(&self) {
-        let held = |entry: &Entry| entry.pieces.iter().flatten().count();
-        assert!(self.entries.iter().all(|entry| held(entry) == entry.count), "counts of entries");
+        let held = |entry: &Entry| entry.pieces.pieces().count();
+        self.entries.iter().for_each(|entry| entry.pieces.check_invariants());
         assert_eq!(self.entries.iter().map(held).sum::<usize>(), self.frames, "frames of entries");
         assert!(self.frames <= self.frames_max);
         assert_eq!(self.table.iter().filter(|number| **number != NOBODY).count(), self.used());

@@ -1,6 +1,9 @@
 //! Answers of members, and what they change.
 
+use super::held::Held;
 use super::requests::Requests;
+use super::row::Row;
+use super::rows::Rows;
 use super::runs::Run;
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
@@ -42,6 +45,16 @@ impl PieceCommand {
     #[must_use]
     pub fn of(slot: u32, Run { piece, first, count }: Run, is_write: bool) -> PieceCommand {
         PieceCommand { slot, piece, first, count, is_write }
+    }
+
+    /// Puts frames that came home into the rows that they belong to.
+    fn take_home(self, frames: &mut Vec<Frame>, rows: &mut Rows, part: impl Fn(&mut Row) -> &mut Held) {
+        assert!(frames.is_empty() || frames.len() == usize::from(self.count), "frames of a command");
+        let mut row = self.first + self.count;
+        while let Some(frame) = frames.pop() {
+            row -= 1;
+            part(rows.get_mut(row).expect("rows stay until the round ends")).put(self.piece, frame);
+        }
     }
 }
 
@@ -90,10 +103,7 @@ impl InPlace {
             (true, Status::Success) => {
                 // What was written may stay in the cache.
                 let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-                for (row, frame) in (command.first..).zip(frames.drain(..)) {
-                    let row = rows.get_mut(row).expect("rows stay until the round ends");
-                    row.new[command.piece] = Some(frame);
-                }
+                command.take_home(&mut frames, rows, |row| &mut row.new);
                 self.stock.give_vec(frames);
                 self.on_piece_written(member, command);
             }
@@ -102,12 +112,7 @@ impl InPlace {
             }
             (false, Status::Success) => {
                 let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
-                for (row, frame) in (command.first..).zip(frames.drain(..)) {
-                    let old =
-                        &mut rows.get_mut(row).expect("rows stay until the round ends").old[command.piece];
-                    assert!(old.is_none(), "row {row} was read twice");
-                    *old = Some(frame);
-                }
+                command.take_home(&mut frames, rows, |row| &mut row.old);
                 self.stock.give_vec(frames);
             }
             (false, Status::ReadError) => {
@@ -147,6 +152,9 @@ impl InPlace {
 
     /// What was written is no bad block any more.
     fn on_piece_written(&mut self, member: Role, command: PieceCommand) {
+        if self.bad_blocks.is_empty() {
+            return;
+        }
         let rows = self.rows_of_command(command);
         if self.is_bad(member, rows.clone()) && !self.bad_blocks.clear(member, &self.sectors(member, rows)) {
             self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;

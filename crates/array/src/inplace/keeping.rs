@@ -21,7 +21,7 @@ impl InPlace {
         for place in fresh.iter() {
             let row = round.rows.get_mut(place).expect("a row that came");
             if self.cache.take(start + u64::from(place), &mut row.old, &mut self.stock) {
-                row.cached = row.held();
+                row.cached = row.old.pieces();
             }
         }
     }
@@ -39,7 +39,7 @@ impl InPlace {
         if self.cache.frames_max() == 0 || round.epoch != self.cache.epoch() {
             return;
         }
-        let order = *self.map.order(strip);
+        let order = self.map.order(strip);
         let data = PieceSet::first(order.code.data_count());
         let start = self.map.rows_of(strip).start;
         for (place, row) in round.rows.iter_mut() {

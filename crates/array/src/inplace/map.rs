@@ -35,7 +35,7 @@ pub struct Place {
 }
 
 /// Members of a strip in the order of its code.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Order {
     /// Member of each piece.
     pub members: Few<Role>,
@@ -147,6 +147,12 @@ impl Map {
     #[must_use]
     pub fn chunk_rows(&self) -> u64 {
         self.chunk_rows
+    }
+
+    /// Data pieces of a row.
+    #[must_use]
+    pub fn data_count(&self) -> usize {
+        usize::from(self.geometry.data_chunks())
     }
 
     /// Rows of a strip.

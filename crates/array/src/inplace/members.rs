@@ -101,7 +101,7 @@ impl Members {
     /// Members that superblocks and bitmap pages are written to, and that are flushed.
     #[must_use]
     pub fn recorded(&self) -> PieceSet {
-        self.live.iter().chain(self.newcomers_from(Stage::Joining).iter()).collect()
+        self.live.or(self.newcomers_from(Stage::Joining))
     }
 
     /// Members that data are written to.
@@ -110,7 +110,7 @@ impl Members {
         if self.newcomers.is_empty() {
             return self.live;
         }
-        self.live.iter().chain(self.newcomers_from(Stage::Active).iter()).collect()
+        self.live.or(self.newcomers_from(Stage::Active))
     }
 
     /// Members whose content of a row is that of the array.

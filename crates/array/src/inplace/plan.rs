@@ -78,8 +78,7 @@ impl RowFacts<'_> {
         let others = self.data().without(self.written);
         let all_of = |needed: PieceSet| needed.without(self.readable).is_empty().then_some(needed);
         let reconstruct = all_of(others).map(|needed| plan(Method::Reconstruct, needed));
-        let touched: PieceSet = self.written.iter().chain(parities.iter()).collect();
-        let modify = all_of(touched).map(|needed| plan(Method::Modify, needed));
+        let modify = all_of(self.written.or(parities)).map(|needed| plan(Method::Modify, needed));
         match (reconstruct, modify) {
             (Some(reconstruct), Some(modify)) if self.is_right => {
                 let is_less = modify.reads.count() < reconstruct.reads.count();
@@ -108,7 +107,7 @@ impl RowFacts<'_> {
     /// Pieces to read so that one can be had; `None` when it cannot.
     #[must_use]
     pub fn read(&self, piece: usize) -> Option<PieceSet> {
-        let own: PieceSet = [piece].into_iter().collect();
+        let own = PieceSet::one(piece);
         if self.readable.contains(piece) {
             return Some(own.without(self.held));
         }
@@ -128,7 +127,7 @@ impl RowFacts<'_> {
         let mut needed = PieceSet::EMPTY;
         for piece in pieces.without(self.held).iter() {
             let sources = self.code.sources(piece, self.readable)?;
-            needed = needed.iter().chain(sources.iter()).collect();
+            needed = needed.or(sources);
         }
         Some(needed.without(self.held))
     }

@@ -26,7 +26,7 @@ impl Pools {
     #[must_use]
     pub fn row(&mut self, pieces: usize) -> Row {
         let row = self.rows.pop().unwrap_or_else(|| Row::new(pieces));
-        assert!(row.old.len() == pieces, "rows of an array have the same pieces");
+        assert!(row.old.room() == pieces, "rows of an array have the same pieces");
         row
     }
 

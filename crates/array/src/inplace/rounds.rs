@@ -62,7 +62,7 @@ impl InPlace {
 
     /// A strip is in work from now on.
     fn open(&mut self, strip: Strip) -> u32 {
-        let number = self.table.open(strip, *self.map.order(strip));
+        let number = self.table.open(strip);
         self.table.run(number);
         number
     }
@@ -150,12 +150,14 @@ impl InPlace {
 
     /// Adds work to a round; gives it back when there are no frames for it.
     fn admit(&mut self, number: u32, job: Job) -> Result<(), Job> {
-        if self.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work) {
+        let strip = self.table.slot(number).strip;
+        let order = self.map.order(strip);
+        if self.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work, order) {
             return Err(job);
         }
-        let touched = self.rows_touched(self.table.slot(number).strip, &job.work);
+        let touched = self.rows_touched(strip, &job.work);
         let (slot, pools) = self.table.slot_and_pools(number);
-        let pieces = slot.order.members.len();
+        let pieces = order.members.len();
         let round = slot.round_mut();
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
         let fresh = touched.without(round.rows.set());
@@ -205,7 +207,8 @@ impl InPlace {
         if self.bad_blocks.is_empty() {
             return;
         }
-        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let Slot { strip, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order(*strip);
         let rows = &mut round.as_mut().expect("work is admitted to a round").rows;
         for place in touched.iter() {
             let row = strip.0 * self.map.strip_rows() + u64::from(place);
@@ -254,7 +257,8 @@ impl InPlace {
 
     /// Adds the pieces that a round has to read, row by row.
     fn missing_reads(&mut self, number: u32, places: &mut Vec<(u16, PieceSet)>) {
-        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let Slot { strip, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order(*strip);
         let round = round.as_mut().expect("a round reads");
         if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
             return;
@@ -293,9 +297,11 @@ impl InPlace {
         assert!(!command.is_write && command.count > 0);
         let frames = self.stock.take_vec(command.count.into());
         let slot = self.table.slot_mut(command.slot);
-        slot.round_mut().pending += 1;
-        let (strip, member) = (slot.strip, slot.order.members[command.piece]);
-        if !slot.round_mut().kind.is_sweep() {
+        let strip = slot.strip;
+        let member = self.map.order(strip).members[command.piece];
+        let round = slot.round_mut();
+        round.pending += 1;
+        if !round.kind.is_sweep() {
             self.counters.read_for_writes += u64::from(command.count);
         }
         let sector = self.sector(member, self.row_of(strip, command.first));
@@ -335,7 +341,8 @@ impl InPlace {
     fn compute(&mut self, number: u32) {
         let is_whole = !self.members.is_degraded();
         let slot = self.table.slot_mut(number);
-        let Slot { strip, order, round, .. } = slot;
+        let Slot { strip, round, .. } = slot;
+        let order = self.map.order(*strip);
         let round = round.as_mut().expect("a round computes");
         let kind = round.kind;
         for (place, row) in round.rows.iter_mut() {
@@ -380,14 +387,15 @@ impl InPlace {
 
     /// Gives readers their blocks, decoded where need be.
     fn hand_out(&mut self, number: u32) {
-        let Slot { strip, order, round, .. } = self.table.slot_mut(number);
+        let Slot { strip, round, .. } = self.table.slot_mut(number);
+        let order = self.map.order(*strip);
         let round = round.as_mut().expect("a round of reads");
         for (request, wanted) in round.wanted.drain(..) {
             let row_number = strip.0 * self.map.strip_rows() + u64::from(wanted.row);
             let row: &mut Row = round.rows.get_mut(wanted.row).expect("a row that was admitted");
             let counting = order.pieces_of(self.members.counting(row_number));
             let facts = row.facts(&order.code, counting, self.sync.is_right(row_number));
-            if row.old[wanted.piece].is_none() {
+            if row.old.get(wanted.piece).is_none() {
                 if facts.read(wanted.piece).is_none() {
                     self.counters.unreadable += 1;
                     self.requests.fail(request);
@@ -396,8 +404,7 @@ impl InPlace {
                 self.counters.decoded += 1;
                 row.decode(&facts, wanted.piece, &mut self.stock);
             }
-            let held = row.old[wanted.piece].as_ref().expect("it was read or decoded");
-            self.requests.frame_mut(request, wanted.index).data = held.data;
+            self.requests.frame_mut(request, wanted.index).data = *row.old.block(wanted.piece);
         }
     }
 
@@ -428,10 +435,10 @@ impl InPlace {
         let durable = round.durable || round.kind == Kind::Scrub;
         let mut places = std::mem::take(&mut self.table.pools.places);
         let slot = self.table.slot(number);
-        let writable = slot.pieces_of(self.members.writable());
+        let writable = self.map.order(slot.strip).pieces_of(self.members.writable());
         let round = slot.round.as_ref().expect("a round writes");
         for (place, row) in round.rows.iter().filter(|(_, row)| !row.is_lost) {
-            let pieces = row.held_new().and(writable);
+            let pieces = row.new.pieces().and(writable);
             if !pieces.is_empty() {
                 places.push((place, pieces));
             }
@@ -450,7 +457,8 @@ impl InPlace {
         assert!(command.is_write && command.count > 0);
         let mut frames = self.stock.empty_vec();
         let slot = self.table.slot_mut(command.slot);
-        let (strip, member) = (slot.strip, slot.order.members[command.piece]);
+        let strip = slot.strip;
+        let member = self.map.order(strip).members[command.piece];
         let round = slot.round_mut();
         assert!(round.phase() == Phase::Writing, "data before {:?}", Phase::Writing);
         round.pending += 1;
@@ -458,7 +466,7 @@ impl InPlace {
         for place in command.first..command.first + command.count {
             let row = round.rows.get_mut(place).expect("a row that is written");
             corrected += u64::from(row.unreadable.contains(command.piece));
-            frames.push(row.new[command.piece].take().expect("content to write"));
+            frames.push(row.new.take(command.piece).expect("content to write"));
         }
         let count = u64::from(command.count);
         self.counters.member_written += count;
@@ -490,7 +498,7 @@ impl InPlace {
         let rows = self.map.rows_of(strip);
         let sectors = (rows.end - rows.start) * ROW_SECTORS;
         let count = u16::try_from(rows.end - rows.start).expect("at most 128");
-        let order = self.table.slot(number).order.members;
+        let order = self.map.order(strip).members;
         let writable = self.members.writable();
         for (piece, member) in
             order.iter().copied().enumerate().filter(|(_, member)| writable.contains(member.index()))
@@ -506,18 +514,20 @@ impl InPlace {
     /// Ends a round: notes what is right now, answers, and lets the next one begin.
     fn finish(&mut self, now: Instant, number: u32, fx: &mut Effects) {
         let slot = self.table.slot_mut(number);
-        let (strip, data) = (slot.strip, slot.order.code.data_count());
+        let strip = slot.strip;
         let mut round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
         if let (Logged::Durable(role, generation), Some(logs)) = (round.logged, &mut self.logs) {
             logs.end_round(role, generation);
         }
         let (kind, is_broken) = (round.kind, self.members.is_broken());
-        let written =
-            if round.has_failed_writes { self.written_in(kind, &round.rows, data) } else { Vec::new() };
-        let (unwritten, on_lists): (Vec<_>, Vec<_>) =
-            written.into_iter().partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
-        let unwritten: RowSet = unwritten.iter().map(|(place, _)| *place).collect();
+        let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
+        if round.has_failed_writes {
+            let written = self.written_in(kind, &round.rows).into_iter();
+            let (beyond, within): (Vec<_>, Vec<_>) =
+                written.partition(|(place, pieces)| self.is_beyond_reach(strip, *place, *pieces));
+            (unwritten, on_lists) = (beyond.iter().map(|(place, _)| *place).collect(), within);
+        }
         let lost: RowSet = round.rows.iter().filter(|(_, row)| row.is_lost).map(|(place, _)| place).collect();
         if !is_broken {
             self.note_right(strip, kind, &round.rows, lost);
@@ -561,15 +571,21 @@ impl InPlace {
             self.part_done(request, fx);
         }
         self.table.pools.keep_round(round);
-        self.table.run(number);
+        let is_through = self.table.slot(number).waiting.is_empty();
+        if !is_through {
+            self.table.run(number);
+        }
         self.feed_starved();
+        if is_through {
+            self.table.close_resting(number);
+        }
     }
 
     /// Rows of a round that wrote, with what it was to write.
-    fn written_in(&self, kind: Kind, rows: &Rows, data: usize) -> Vec<(u16, PieceSet)> {
+    fn written_in(&self, kind: Kind, rows: &Rows) -> Vec<(u16, PieceSet)> {
         match kind {
             Kind::Zero => (0..u16::try_from(self.map.strip_rows()).expect("at most 128"))
-                .map(|row| (row, PieceSet::first(data)))
+                .map(|row| (row, PieceSet::first(self.map.data_count())))
                 .collect(),
             _ => rows.iter().map(|(place, row)| (place, row.written)).collect(),
         }

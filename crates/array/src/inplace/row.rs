@@ -1,5 +1,6 @@
 //! Row in work: old and new content of its pieces, and how one follows from the other.
 
+use super::held::Held;
 use super::plan::{Method, RowFacts};
 use super::stock::Stock;
 use base::erasure::{ErasureCode, PIECES_MAX};
@@ -12,9 +13,9 @@ use base::xor::{Block, xor_into};
 #[derive(Debug)]
 pub struct Row {
     /// Content as the members have it, by piece.
-    pub old: Vec<Option<Frame>>,
+    pub old: Held,
     /// Content that they get, by piece.
-    pub new: Vec<Option<Frame>>,
+    pub new: Held,
     /// Data that are written whole.
     pub written: PieceSet,
     /// Pieces that their member could not return.
@@ -32,28 +33,13 @@ pub struct Row {
 /// Block for places of arrays that nothing is in.
 static NONE: Block = [0; BLOCK_BYTES];
 
-#[inline]
-fn held(pieces: &[Option<Frame>]) -> PieceSet {
-    pieces.iter().enumerate().filter(|(_, frame)| frame.is_some()).map(|(piece, _)| piece).collect()
-}
-
-fn block(pieces: &[Option<Frame>], piece: usize) -> &Block {
-    &pieces[piece].as_ref().expect("a plan reads what it computes from").data
-}
-
-/// Gives all frames of a row back.
-fn give_all(pieces: &mut [Option<Frame>], stock: &mut Stock) {
-    pieces.iter_mut().filter_map(Option::take).for_each(|frame| stock.give(frame));
-}
-
 impl Row {
     /// A row with so many pieces.
     #[must_use]
     pub fn new(pieces: usize) -> Row {
-        let none = || (0..pieces).map(|_| None).collect();
         Row {
-            old: none(),
-            new: none(),
+            old: Held::new(pieces),
+            new: Held::new(pieces),
             written: PieceSet::EMPTY,
             unreadable: PieceSet::EMPTY,
             cached: PieceSet::EMPTY,
@@ -66,28 +52,16 @@ impl Row {
     /// Data that a client writes; later ones win.
     pub fn write(&mut self, piece: usize, frame: Frame, stock: &mut Stock) {
         self.written.insert(piece);
-        if let Some(older) = self.new[piece].replace(frame) {
+        if let Some(older) = self.new.replace(piece, frame) {
             stock.give(older);
         }
-    }
-
-    /// Pieces whose present content is held.
-    #[must_use]
-    pub fn held(&self) -> PieceSet {
-        held(&self.old)
-    }
-
-    /// Pieces that get new content.
-    #[must_use]
-    pub fn held_new(&self) -> PieceSet {
-        held(&self.new)
     }
 
     /// Facts for a plan; `live` has the pieces whose member is there.
     #[inline]
     #[must_use]
     pub fn facts<'a>(&self, code: &'a ErasureCode, live: PieceSet, is_right: bool) -> RowFacts<'a> {
-        let held = held(&self.old);
+        let held = self.old.pieces();
         let readable = live.without(self.unreadable).or(held);
         RowFacts { code, written: self.written, live, readable, held, is_right }
     }
@@ -117,30 +91,27 @@ impl Row {
         if facts.parities() == PieceSet::one(p) {
             let mut frame = stock.take();
             let changed = facts.written.iter();
-            let changed = changed.map(|piece| (piece, [block(&self.old, piece), block(&self.new, piece)]));
-            facts.code.change_sum(block(&self.old, p), changed, &mut frame.data);
-            self.new[p] = Some(frame);
+            let changed = changed.map(|piece| (piece, [self.old.block(piece), self.new.block(piece)]));
+            facts.code.change_sum(self.old.block(p), changed, &mut frame.data);
+            self.new.put(p, frame);
             return;
         }
         for piece in facts.written.iter() {
-            let old = self.old[piece].as_mut().expect("a plan reads what it computes from");
-            xor_into(&mut old.data, block(&self.new, piece));
+            xor_into(self.old.block_mut(piece), self.new.block(piece));
         }
         let mut deltas = [(0, &NONE); PIECES_MAX];
         let mut count = 0;
         for piece in facts.written.iter() {
-            deltas[count] = (piece, block(&self.old, piece));
+            deltas[count] = (piece, self.old.block(piece));
             count += 1;
         }
         for piece in facts.parities().iter() {
             let mut frame = stock.take();
-            facts.code.change(piece - p, block(&self.old, piece), &deltas[..count], &mut frame.data);
-            self.new[piece] = Some(frame);
+            facts.code.change(piece - p, self.old.block(piece), &deltas[..count], &mut frame.data);
+            self.new.put(piece, frame);
         }
         // What the old frames of data hold now are differences: nobody may take them for content.
-        for piece in facts.written.iter() {
-            self.old[piece].take().into_iter().for_each(|frame| stock.give(frame));
-        }
+        self.old.give(facts.written, stock);
     }
 
     /// Parities are computed from all data.
@@ -148,7 +119,7 @@ impl Row {
         for piece in facts.parities().iter() {
             let mut frame = stock.take();
             self.encode(facts, piece, &mut frame.data);
-            self.new[piece] = Some(frame);
+            self.new.put(piece, frame);
         }
     }
 
@@ -157,29 +128,32 @@ impl Row {
         let count = facts.code.data_count();
         let of = |data: usize| if facts.written.contains(data) { &self.new } else { &self.old };
         let mut data = [&NONE; PIECES_MAX];
-        data.iter_mut().take(count).enumerate().for_each(|(data, into)| *into = block(of(data), data));
+        data.iter_mut().take(count).enumerate().for_each(|(data, into)| *into = of(data).block(data));
         facts.code.encode(piece - count, &data[..count], into);
     }
 
     /// Decodes a piece from what is held; where its member is there, it is written too.
     pub fn decode(&mut self, facts: &RowFacts<'_>, piece: usize, stock: &mut Stock) {
-        assert!(self.old[piece].is_none() && facts.is_right, "a piece is decoded once, from what is right");
+        assert!(
+            self.old.get(piece).is_none() && facts.is_right,
+            "a piece is decoded once, from what is right"
+        );
         let mut decoded = [0; BLOCK_BYTES];
         let mut present = [(0, &NONE); PIECES_MAX];
         let mut count = 0;
         for held in facts.held.iter() {
-            present[count] = (held, block(&self.old, held));
+            present[count] = (held, self.old.block(held));
             count += 1;
         }
         facts.code.decode(piece, &present[..count], &mut decoded);
         if facts.live.contains(piece) {
             let mut frame = stock.take();
             frame.data = decoded;
-            self.new[piece] = Some(frame);
+            self.new.put(piece, frame);
         }
         let mut frame = stock.take();
         frame.data = decoded;
-        self.old[piece] = Some(frame);
+        self.old.put(piece, frame);
     }
 
     /// Parities that are not those of the data get new content; false when data are missing.
@@ -191,9 +165,9 @@ impl Row {
         for piece in facts.parities().iter() {
             let mut frame = stock.take();
             self.encode(facts, piece, &mut frame.data);
-            if self.old[piece].as_ref().is_some_and(|old| old.data == frame.data) {
+            if self.old.get(piece).is_some_and(|old| *old == frame.data) {
                 stock.give(frame);
-            } else if let Some(superseded) = self.new[piece].replace(frame) {
+            } else if let Some(superseded) = self.new.replace(piece, frame) {
                 stock.give(superseded);
             }
         }
@@ -203,8 +177,8 @@ impl Row {
     /// A piece gets the content that is held of it.
     fn write_held(&mut self, piece: usize, stock: &mut Stock) {
         let mut frame = stock.take();
-        frame.data = *block(&self.old, piece);
-        self.new[piece] = Some(frame);
+        frame.data = *self.old.block(piece);
+        self.new.put(piece, frame);
     }
 
     /// Pieces of members that are being recovered get their content; false when it cannot be had. In a row in doubt all parities
@@ -236,12 +210,12 @@ impl Row {
         for piece in facts.code.pieces().without(PieceSet::first(facts.code.data_count())).iter() {
             let mut frame = stock.take();
             self.encode(facts, piece, &mut frame.data);
-            if *block(&self.old, piece) == frame.data {
+            if *self.old.block(piece) == frame.data {
                 stock.give(frame);
                 continue;
             }
             is_right = false;
-            let superseded = if repairs { self.new[piece].replace(frame) } else { Some(frame) };
+            let superseded = if repairs { self.new.replace(piece, frame) } else { Some(frame) };
             superseded.into_iter().for_each(|frame| stock.give(frame));
         }
         Some(is_right)
@@ -249,21 +223,17 @@ impl Row {
 
     /// Takes what was written for what the members have, and gives back what is of other pieces than these.
     pub fn settle(&mut self, pieces: PieceSet, stock: &mut Stock) {
-        for (piece, (old, new)) in self.old.iter_mut().zip(&mut self.new).enumerate() {
-            if new.is_some() {
-                std::mem::swap(old, new);
-                new.take().into_iter().for_each(|frame| stock.give(frame));
-            }
-            if !pieces.contains(piece) {
-                old.take().into_iter().for_each(|frame| stock.give(frame));
-            }
+        for piece in self.new.pieces().iter() {
+            let frame = self.new.take(piece).expect("a piece that has a frame");
+            self.old.replace(piece, frame).into_iter().for_each(|before| stock.give(before));
         }
+        self.old.give(self.old.pieces().without(pieces), stock);
     }
 
     /// The row is through, and as good as new.
     pub fn give_back(&mut self, stock: &mut Stock) {
-        give_all(&mut self.old, stock);
-        give_all(&mut self.new, stock);
+        self.old.give(self.old.pieces(), stock);
+        self.new.give(self.new.pieces(), stock);
         self.written = PieceSet::EMPTY;
         self.unreadable = PieceSet::EMPTY;
         self.cached = PieceSet::EMPTY;
@@ -316,7 +286,7 @@ mod tests {
                     assert!(live.contains(piece));
                     let mut frame = stock.take();
                     frame.data = media[piece];
-                    work.old[piece] = Some(frame);
+                    work.old.put(piece, frame);
                 }
                 let facts = work.facts(&code, live, true);
                 assert_eq!(
@@ -325,10 +295,8 @@ mod tests {
                 );
                 work.compute(&facts, plan.method, &mut stock);
                 let mut expected = media.clone();
-                for (piece, frame) in work.new.iter().enumerate() {
-                    if let Some(frame) = frame {
-                        media[piece] = frame.data;
-                    }
+                for piece in work.new.pieces().iter() {
+                    media[piece] = *work.new.block(piece);
                 }
                 for piece in work.written.iter() {
                     expected[piece] = media[piece];
@@ -364,16 +332,15 @@ mod tests {
             {
                 let mut frame = stock.take();
                 frame.data = *content;
-                work.old[piece] = Some(frame);
+                work.old.put(piece, frame);
             }
             work.unreadable = unreadable.iter().copied().collect();
             let facts = work.facts(&code, code.pieces(), true);
             assert_eq!(work.scrub(&facts, repairs, &mut stock), expected);
-            let written: Vec<usize> = (0..5).filter(|piece| work.new[*piece].is_some()).collect();
+            let written: Vec<usize> = work.new.pieces().iter().collect();
             let of_repair: Vec<usize> = unreadable.iter().copied().chain(repairs.then_some(4)).collect();
             assert_eq!(written, if expected.is_some() { of_repair } else { vec![] });
-            let is_right =
-                |piece: &usize| work.new[*piece].as_ref().is_some_and(|new| new.data == right[*piece]);
+            let is_right = |piece: &usize| work.new.get(*piece).is_some_and(|new| *new == right[*piece]);
             assert!(written.iter().all(is_right), "{written:?}");
             work.give_back(&mut stock);
         }
@@ -390,10 +357,10 @@ mod tests {
         for (piece, content) in media.iter().enumerate() {
             let mut frame = stock.take();
             frame.data = *content;
-            work.old[piece] = Some(frame);
+            work.old.put(piece, frame);
         }
         let facts = work.facts(&code, code.pieces(), false);
         assert!(work.resync(&facts, &mut stock));
-        assert!(work.new[3].is_none() && work.new[4].as_ref().unwrap().data[17] == media[4][17] ^ 1);
+        assert!(work.new.pieces() == PieceSet::one(4) && work.new.block(4)[17] == media[4][17] ^ 1);
     }
 }

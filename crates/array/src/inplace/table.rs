@@ -222,16 +222,11 @@ impl Round {
     /// When something is left of that.
     pub fn again(&mut self, kind: Kind) {
         assert!(self.rows.is_empty() && self.pending == 0, "a round is through");
-        let (mut jobs, mut wanted, mut regions) = (
-            std::mem::take(&mut self.jobs),
-            std::mem::take(&mut self.wanted),
-            std::mem::take(&mut self.regions),
-        );
-        jobs.clear();
-        wanted.clear();
-        regions.clear();
-        let rows = std::mem::take(&mut self.rows);
-        *self = Round { jobs, wanted, rows, regions, ..Round::new(kind) };
+        self.jobs.clear();
+        self.wanted.clear();
+        self.regions.clear();
+        (self.kind, self.phase, self.logged) = (kind, Phase::Gathering, Logged::Not);
+        (self.reserved, self.durable, self.has_failed_writes, self.epoch) = (0, false, false, 0);
     }
 
     /// True when dirty mark and bits come first.
@@ -246,8 +241,6 @@ impl Round {
 pub struct Slot {
     /// Strip.
     pub strip: Strip,
-    /// Its members in the order of the code.
-    pub order: Order,
     /// Round under way.
     pub round: Option<Box<Round>>,
     /// Work for later rounds.
@@ -278,7 +271,7 @@ impl Slot {
     /// # Panics
     /// When no round is under way.
     #[must_use]
-    pub fn is_consecutive_with(&self, work: &Work) -> bool {
+    pub fn is_consecutive_with(&self, work: &Work, order: &Order) -> bool {
         let Work::Write { cells, .. } = work else { return true };
         let round = self.round.as_ref().expect("a strip whose round is under way");
         let touched: RowSet = cells.iter().map(|cell| cell.row).collect();
@@ -286,8 +279,8 @@ impl Slot {
             let mut written = round.rows.get(place).map_or(PieceSet::EMPTY, |row| row.written);
             let own = cells.iter().filter(|cell| cell.row == place);
             own.for_each(|cell| written.insert(cell.piece));
-            let is_written = |chunk: &u16| written.contains(self.order.piece(*chunk));
-            let chunks = u16::try_from(self.order.code.data_count()).expect("at most 31");
+            let is_written = |chunk: &u16| written.contains(order.piece(*chunk));
+            let chunks = u16::try_from(order.code.data_count()).expect("at most 31");
             let first = (0..chunks).find(is_written).unwrap_or(0);
             (first..chunks).take_while(is_written).count() == written.count()
         })
@@ -297,12 +290,6 @@ impl Slot {
     pub fn release(&mut self) -> bool {
         (self.limit, self.held_since, self.quiet_until, self.seen) = (usize::MAX, None, None, 0);
         false
-    }
-
-    /// Pieces whose members are among these roles.
-    #[must_use]
-    pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
-        self.order.pieces_of(roles)
     }
 }
 
@@ -369,12 +356,11 @@ impl Table {
     ///
     /// # Panics
     /// When the strip has one, or there is no room.
-    pub fn open(&mut self, strip: Strip, order: Order) -> u32 {
+    pub fn open(&mut self, strip: Strip) -> u32 {
         assert!(self.has_room());
         let waiting = self.pools.queues.pop().unwrap_or_default();
         let number = self.slots.insert(Slot {
             strip,
-            order,
             round: None,
             waiting,
             limit: usize::MAX,
@@ -398,6 +384,13 @@ impl Table {
         self.pools.queues.push(waiting);
         let index = self.search(strip).expect("a strip in work");
         self.by_strip.remove(index);
+    }
+
+    /// A strip is no longer in work, unless its slot goes on.
+    pub fn close_resting(&mut self, slot: u32) {
+        if !self.slots.get(slot).is_runnable {
+            self.close(slot);
+        }
     }
 
     /// A slot can go on.

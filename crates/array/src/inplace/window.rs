@@ -183,7 +183,7 @@ impl InPlace {
         if !may_wait || slot.waiting.is_empty() || now >= since + HOLD_MAX {
             return slot.release();
         }
-        let whole = whole_rows(&slot.waiting, PieceSet::first(slot.order.code.data_count()));
+        let whole = whole_rows(&slot.waiting, PieceSet::first(self.map.data_count()));
         let rows = if whole.is_empty() && is_pushed { last_rows(&slot.waiting) } else { whole };
         let due = (now + QUIET_MAX).min(since + HOLD_MAX);
         if rows.is_empty() {

@@ -8,30 +8,26 @@ const PIECES: usize = 4;
 
 /// Puts a row with a piece for each content that there is.
 fn put(cache: &mut Cache, stock: &mut Stock, row: u64, contents: [Option<u8>; PIECES]) {
-    let mut pieces: Vec<Option<Frame>> = contents
-        .iter()
-        .map(|content| {
-            content.map(|content| {
-                let mut frame = stock.take();
-                frame.data.fill(content);
-                frame
-            })
-        })
-        .collect();
+    let mut pieces = Held::new(PIECES);
+    for (piece, content) in contents.iter().enumerate() {
+        if let Some(content) = content {
+            let mut frame = stock.take();
+            frame.data.fill(*content);
+            pieces.put(piece, frame);
+        }
+    }
     cache.put(row, &mut pieces, row.is_multiple_of(3), stock);
-    assert!(pieces.iter().all(Option::is_none), "the limit has room for a row");
+    assert!(pieces.is_empty(), "the limit has room for a row");
 }
 
 fn take(cache: &mut Cache, stock: &mut Stock, row: u64) -> Option<[Option<u8>; PIECES]> {
-    let mut pieces: Vec<Option<Frame>> = (0..PIECES).map(|_| None).collect();
+    let mut pieces = Held::new(PIECES);
     let is_there = cache.take(row, &mut pieces, stock);
     let mut contents = [None; PIECES];
-    for (content, frame) in contents.iter_mut().zip(&mut pieces) {
-        if let Some(frame) = frame.take() {
-            *content = Some(frame.data[17]);
-            stock.give(frame);
-        }
+    for (piece, content) in contents.iter_mut().enumerate() {
+        *content = pieces.get(piece).map(|block| block[17]);
     }
+    pieces.give(pieces.pieces(), stock);
     is_there.then_some(contents)
 }
 
@@ -95,7 +91,8 @@ fn a_cache_of_too_few_bytes_keeps_nothing() {
     let mut cache = Cache::new(u64::try_from(3 * bytes_per_frame(PIECES)).unwrap(), PIECES);
     let mut stock = Stock::new(8, 8);
     assert!(stock.reserve(8));
-    let mut pieces = vec![Some(stock.take()), None, None, None];
+    let mut pieces = Held::new(PIECES);
+    pieces.put(0, stock.take());
     cache.put(7, &mut pieces, false, &mut stock);
-    assert!(pieces[0].is_some() && !cache.has(7) && cache.frames_max() == 0);
+    assert!(pieces.get(0).is_some() && !cache.has(7) && cache.frames_max() == 0);
 }
