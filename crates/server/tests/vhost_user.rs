@@ -276,6 +276,26 @@ fn a_broken_queue_ends_its_connection_alone() {
     server.finish();
 }
 
+/// The file is cut in front of the data, and in front of everything: what was read of a write is not written.
+#[test]
+fn memory_that_is_cut_short_ends_its_connection_alone() {
+    let server = TestServer::start(config(), options());
+    let mut witness = RawClient::open(&server.path(), true);
+    for cut in [data_at(0, 0) - GUEST_BASE, 0] {
+        let mut machine = Machine::start(&server);
+        assert_eq!(machine.write(0, &pattern(1, 8192)), 0);
+        machine.driver.submit(&machine.ram, 0, OUT, 0, 8192);
+        // Nobody touches the front end's own mapping behind the cut.
+        machine.ram.file.set_len(cut).unwrap();
+        machine.driver.force_kick();
+        assert!(machine.front.answer().is_none(), "cut at byte {cut}");
+        assert!(witness.read(0, 8192) == pattern(1, 8192));
+    }
+    let mut machine = Machine::start(&server);
+    assert_eq!(machine.write(0, &pattern(2, 4096)), 0);
+    server.finish();
+}
+
 #[test]
 fn a_hostile_front_end_ends_its_connection_alone() {
     let server = TestServer::start(config(), options());

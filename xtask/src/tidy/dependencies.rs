@@ -17,16 +17,17 @@ struct Room {
 
 const ROOMS: &[Room] = &[
     room("crates/base", &[], true),
+    room("crates/mapping", &[], true),
     room("crates/zone", &["base"], false),
     room("crates/block", &["base"], false),
-    room("crates/drive", &["base", "zone", "block"], true),
+    room("crates/drive", &["base", "mapping", "zone", "block"], true),
     // The engine's tests run it on emulated drives; the engine itself never sees them.
     Room { tests_may_see: &["drive"], ..room("crates/array", &["base", "zone", "block"], false) },
     // Only experiments and the simulator run the baseline: the server and the commands know nothing of it.
     Room { tests_may_see: &["drive"], ..room("crates/baseline", &["base", "zone", "array"], false) },
     // Array and cache do not know each other.
     Room { tests_may_see: &["drive"], ..room("crates/cache", &["base", "zone"], true) },
-    room("crates/server", &["base", "zone", "array", "cache"], true),
+    room("crates/server", &["base", "mapping", "zone", "array", "cache"], true),
     room("crates/lab", &["base", "zone", "block", "drive", "array", "baseline", "server"], true),
     room("crates/sim", &["base", "zone", "block", "drive", "array", "baseline", "cache"], true),
     room("", &["base", "zone", "block", "drive", "array", "cache", "server", "lab", "sim"], true),

@@ -9,31 +9,22 @@
 //! entry is a release store: what was copied in before it stays before it.
 //!
 //! A file that someone cuts short while it is in use, or whose device is gone, is a SIGBUS at the next
-//! access. A handler puts memory in place of the whole mapping, in which nothing is kept, and marks it
-//! as torn: the access goes on, and the drive, which looks at the mark before it answers, is lost.
-//!
-//! ```text
-//!   store to a page that is gone -> SIGBUS -> handler: whose mapping? -> anonymous memory, torn -> the store again
-//!                                                 `-- nobody's: the process ends, as without a handler
-//! ```
+//! access. The mapping is guarded ([`mapping`]): the access goes on in memory that nobody keeps, and the drive, which
+//! looks at the guard before it answers, is lost.
 //! Bad at: copy-on-write file systems, where an allocated page may still need space to be rewritten.
 
 use super::header::{FileLayout, STRIDE};
 use base::frame::FrameBody;
 use base::units::ZoneIndex;
+use mapping::Guard;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block in the file is a frame in memory: one copy moves both data and metadata.
 const _: () = assert!(size_of::<FrameBody>() == STRIDE);
 /// A file that fits into memory fits into the address space.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
-
-/// Mappings that can be guarded at a time: more drives than an array and its spares have. More than that are
-/// mapped all the same, and a file of theirs that is cut short ends the process.
-const GUARDED_MAX: usize = 256;
 
 /// The first bytes of a drive's file: at least its zone table.
 #[derive(Debug)]
@@ -73,7 +64,7 @@ impl SharedMap {
     /// True when the file was gone, in part or as a whole, when it was accessed.
     #[inline]
     pub(super) fn is_torn(&self) -> bool {
-        self.guard.as_ref().is_some_and(|guard| guard.0.is_torn.load(Ordering::Relaxed))
+        self.guard.as_ref().is_some_and(Guard::is_torn)
     }
 
     /// A word of the table of windows.
@@ -146,91 +137,5 @@ impl SharedMap {
     fn word(&self, at: u64) -> &AtomicU64 {
         let place = usize::try_from(at).expect("64 bits each");
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(place).cast::<u64>()) }
-    }
-}
-
-/// A mapping that the handler knows. `start` is 0 where there is none, and [`CLAIMED`] while it is being entered.
-#[derive(Debug)]
-struct Guarded {
-    start: AtomicUsize,
-    length: AtomicUsize,
-    is_torn: AtomicBool,
-}
-
-const CLAIMED: usize = 1;
-
-static GUARDED: [Guarded; GUARDED_MAX] = [const {
-    Guarded { start: AtomicUsize::new(0), length: AtomicUsize::new(0), is_torn: AtomicBool::new(false) }
-}; GUARDED_MAX];
-
-/// A place among those that are guarded, for the life of a mapping.
-#[derive(Debug)]
-struct Guard(&'static Guarded);
-
-impl Guard {
-    fn of(start: usize, length: usize) -> Option<Guard> {
-        static HANDLER: Once = Once::new();
-        HANDLER.call_once(handle_faults);
-        let is_claimed = |guarded: &&Guarded| {
-            guarded.start.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        let guarded = GUARDED.iter().find(is_claimed)?;
-        guarded.length.store(length, Ordering::Relaxed);
-        guarded.is_torn.store(false, Ordering::Relaxed);
-        guarded.start.store(start, Ordering::Release);
-        Some(Guard(guarded))
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.start.store(0, Ordering::Release);
-    }
-}
-
-// SAFETY: the handler is a function of the signature that SA_SIGINFO asks for, and does nothing that a signal handler
-// may not do. All-zero bytes are a valid `sigaction`.
-// WHY: without it a truncated file ends the server, and looking at the file before each access is a system call for
-// each, and too late for what is cut off in between.
-#[allow(unsafe_code)]
-fn handle_faults() {
-    let outcome = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut())
-    };
-    if outcome != 0 {
-        log::warn!("a drive's file that is cut short will end this process: the system refuses a handler");
-    }
-}
-
-/// Puts memory in place of the mapping that the fault is in. Only atomics and system calls: it may interrupt anything.
-// SAFETY: the kernel hands over a valid `siginfo_t`, which has an address for SIGBUS. The mapping that is replaced is
-// one of ours, whole, and stays mapped at the same place with the same length, so every pointer into it stays good; its
-// owner unmaps it after its guard is gone. `errno` belongs to this thread.
-// WHY: see `handle_faults`.
-#[allow(unsafe_code)]
-extern "C" fn on_fault(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    unsafe {
-        let errno = *libc::__errno_location();
-        let at = (*info).si_addr().addr();
-        let found = GUARDED.iter().find_map(|guarded| {
-            let start = guarded.start.load(Ordering::Acquire);
-            let length = guarded.length.load(Ordering::Relaxed);
-            (start > CLAIMED && at >= start && at - start < length).then_some((guarded, start, length))
-        });
-        let is_replaced = found.is_some_and(|(guarded, start, length)| {
-            guarded.is_torn.store(true, Ordering::Relaxed);
-            let place = std::ptr::with_exposed_provenance_mut::<libc::c_void>(start);
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            libc::mmap(place, length, access, flags, -1, 0) == place
-        });
-        if !is_replaced {
-            // The access is made again, and ends the process as it would have without us.
-            libc::signal(libc::SIGBUS, libc::SIG_DFL);
-        }
-        *libc::__errno_location() = errno;
     }
 }

@@ -50,6 +50,8 @@ pub(crate) enum GuestFault {
     Chain { queue: usize, fault: ChainFault },
     #[error("queue {0} has a request without room for a status")]
     NoStatus(usize),
+    #[error("its memory was cut short: share memory that stays, as QEMU's memory-backend-memfd is")]
+    MemoryGone,
     #[error("it does not read its answers")]
     SlowReader,
     #[error("{0}")]
@@ -150,6 +152,9 @@ impl Guest {
     /// Queues whose guest wants to be told of news.
     pub(super) fn take_calls(&mut self, calls: &mut Vec<usize>) -> Result<(), GuestFault> {
         let Some(memory) = &self.session.memory else { return Ok(()) };
+        if memory.is_torn() {
+            return Err(GuestFault::MemoryGone);
+        }
         for (index, (line, vring)) in self.lines.iter_mut().zip(&mut self.session.vrings).enumerate() {
             let has_news = std::mem::take(&mut line.has_news) && vring.rings.wants_call(memory)?;
             let is_new = std::mem::take(&mut line.is_new_call);

@@ -4,11 +4,15 @@
 //! messages name the parts of a queue. Regions are whole and do not overlap by either.
 
 use super::message::Region;
+use mapping::Guard;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use thiserror::Error;
 use vm_memory::mmap::{FromRangesError, MmapRegionBuilder};
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
+use vm_memory::{
+    FileOffset, GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _,
+    GuestRegionMmap,
+};
 
 /// Memory as it is mapped; no dirty bitmaps, for there is no live migration.
 pub type Mapped = GuestMemoryMmap<()>;
@@ -43,8 +47,10 @@ pub enum MemoryError {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct GuestMemory {
+    /// Given up before the mappings are.
+    guards: Vec<Guard>,
     /// Mapped memory, by the guest's addresses.
     pub mapped: Mapped,
     regions: Vec<Region>,
@@ -64,7 +70,17 @@ impl GuestMemory {
         mappings.sort_by_key(vm_memory::GuestMemoryRegion::start_addr);
         let mapped =
             Mapped::from_regions(mappings).map_err(|error| MemoryError::Mapping(error.to_string()))?;
-        Ok(GuestMemory { mapped, regions })
+        let guards = mapped.iter().filter_map(|region| {
+            let length = usize::try_from(region.len()).expect("as it was mapped");
+            Guard::of(region.as_ptr().addr(), length)
+        });
+        Ok(GuestMemory { guards: guards.collect(), mapped, regions })
+    }
+
+    /// True when some of the memory was gone when it was accessed: its front end has cut the file short.
+    #[must_use]
+    pub fn is_torn(&self) -> bool {
+        self.guards.iter().any(Guard::is_torn)
     }
 
     /// The guest's address of what the front end has at `user_address`.

@@ -210,7 +210,10 @@ impl Guest {
         let pending = self.requests.at(held.request).expect("held requests are pending");
         let memory = self.session.memory.as_ref();
         let offset = from - held.range.from;
-        if !memory.is_some_and(|memory| fill(&mut frames, cut, &pending.data, &memory.mapped, offset)) {
+        let is_there = memory.is_some_and(|memory| {
+            fill(&mut frames, cut, &pending.data, &memory.mapped, offset) && !memory.is_torn()
+        });
+        if !is_there {
             desk.volume.frames().give_many(&mut frames);
             desk.keep_vector(frames);
             self.held = None;
