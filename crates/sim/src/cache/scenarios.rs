@@ -74,6 +74,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-alone-on-one-of-two", journal_alone_on_one()),
         ("expired-on-a-drive-that-dies", expired_on_dying_drive()),
         ("unacknowledged-expires-with-its-mates", unacknowledged_expires()),
+        ("torn-header-of-a-life-that-is-over", torn_header()),
     ]
 }
 
@@ -190,6 +191,19 @@ fn unacknowledged_expires() -> Run {
         Act::Get(4),
         set(12, 3_000, Expiry::After(16)),
     ];
+    Run { plan, acts }
+}
+
+/// A drive that begins empty had a zone reset; a crash tore the header of its next life, and the drive answered with that of
+/// the life before. The zone went on in it, and pages of that life were believed.
+fn torn_header() -> Run {
+    let plan = Plan { seed: 31, is_volatile: true, tearing: Tearing::Holes, transfer_blocks: 2, ..plan() };
+    let mut acts = Vec::new();
+    (0..16).for_each(|_| acts.extend([store(0), Act::Rest]));
+    acts.extend([Act::Die { drive: 1, at: None }, store(1), Act::Rest, stop(), Act::Rest]);
+    acts.push(Act::Stale { drive: 1, count: 3 });
+    acts.push(Act::StopAt { power: true, at: Moment { kind: Kind::Header, skip: 0 } });
+    (0..6).for_each(|_| acts.extend([store(0), Act::Rest, Act::Get(0)]));
     Run { plan, acts }
 }
 
