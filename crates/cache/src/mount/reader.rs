@@ -10,6 +10,10 @@ use base::units::ZoneIndex;
 use zone::device::Op;
 use zone::drives::DriveSet;
 
+/// Times that a block is asked for again until two answers in a row agree: faults come in short rows, and what never
+/// settles is as good as damaged.
+const ANSWERS_MAX: usize = 8;
+
 /// Place of a zone that is read.
 pub struct Reader<'a> {
     /// All drives.
@@ -57,18 +61,32 @@ impl Reader<'_> {
         frames
     }
 
-    /// Header of the zone. It is read twice: the header of a former life is a header, too, and nothing else says which
-    /// life this is. Births only grow, so that the higher one is right if either answer is.
+    /// What a block is, once two answers in a row say the same: of these one is right. `None` when none ever do.
+    pub fn settled<T: PartialEq>(&mut self, ask: impl Fn(&mut Self) -> T) -> Option<T> {
+        let mut before = ask(self);
+        for _ in 0..ANSWERS_MAX {
+            let answer = ask(self);
+            if answer == before {
+                return Some(answer);
+            }
+            before = answer;
+        }
+        None
+    }
+
+    /// Header of the zone. It must be settled that there is one, and which: a header of a former life is a header, too, and
+    /// what stands there now may be none, torn by a crash. A zone that goes on in a life that is over writes pages that
+    /// cannot be told from those of that life.
     pub fn read_header(&mut self, cache: [u8; 16]) -> Option<(Life, ZoneHeader)> {
-        let headers = [self.read(0, 1), self.read(0, 1)];
-        let found = headers.into_iter().flatten().flatten();
-        let valid = found.filter_map(|frame| {
-            let stamp = Stamp::read(&frame)?;
-            let member = u8::try_from(self.place).ok()?;
-            let own = Life { cache, member, zone: self.zone, ..stamp.life };
-            let is_header = stamp.kind == Kind::Header && stamp.life == own && stamp.page == 0;
-            Some((stamp.life, ZoneHeader::decode(&frame.data).filter(|_| is_header)?))
-        });
-        valid.max_by_key(|(life, _)| life.birth)
+        self.settled(|reader| reader.ask_header(cache))?
+    }
+
+    fn ask_header(&mut self, cache: [u8; 16]) -> Option<(Life, ZoneHeader)> {
+        let frame = self.read(0, 1).pop().flatten()?;
+        let stamp = Stamp::read(&frame)?;
+        let member = u8::try_from(self.place).ok()?;
+        let own = Life { cache, member, zone: self.zone, ..stamp.life };
+        let is_header = stamp.kind == Kind::Header && stamp.life == own && stamp.page == 0;
+        Some((stamp.life, ZoneHeader::decode(&frame.data).filter(|_| is_header)?))
     }
 }

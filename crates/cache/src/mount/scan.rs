@@ -163,15 +163,27 @@ fn judge_headless(reader: &mut Reader<'_>, end: u32) -> Contents {
         // Nothing follows the header.
         return Contents::Unknown;
     }
-    let is_stamped = |_: u32, frame: &Frame| Stamp::read(frame).is_some();
-    let blocks = [0, 1].map(|page| reader.read_as(page, 1, is_stamped).pop().flatten());
-    let is_blank = |frame: &Option<Frame>| frame.as_ref().is_some_and(Frame::is_blank);
-    match blocks[1].as_ref().and_then(Stamp::read).map(|stamp| stamp.kind) {
-        Some(Kind::Records | Kind::Directory) => Contents::Unknown,
+    let [head, behind] = [0, 1].map(|page| {
+        reader.settled(|reader| match reader.read(page, 1).pop().flatten() {
+            Some(frame) if frame.is_blank() => Found::Blank,
+            Some(frame) => Stamp::read(&frame).map_or(Found::Damaged, |stamp| Found::Stamped(stamp.kind)),
+            None => Found::Damaged,
+        })
+    });
+    match (head, behind) {
+        (_, Some(Found::Stamped(Kind::Records | Kind::Directory))) => Contents::Unknown,
         // A journal block follows a header that was written.
-        None if blocks.iter().all(is_blank) => Contents::Unknown,
+        (Some(Found::Blank), Some(Found::Blank)) => Contents::Unknown,
         _ => Contents::LostJournal,
     }
+}
+
+/// A block of a zone whose header cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Blank,
+    Stamped(Kind),
+    Damaged,
 }
 
 /// Blocks of a zone behind its header.

@@ -359,8 +359,9 @@ impl World {
     }
 
     /// True when a request under way may change a key that the index cannot tell from this one: a read does, of what has
-    /// expired.
+    /// expired, by any time that the cache may know from the media.
     pub(super) fn is_disturbed(&self, key: usize, wall: u64) -> bool {
+        let wall = wall.max(self.clock.ever);
         let changes = |pending: &Pending| match pending.asked {
             Asked::Scan => false,
             Asked::Get => self.oracle.may_have_expired(pending.key, u64::MAX, wall),

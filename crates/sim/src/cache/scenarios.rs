@@ -74,6 +74,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("journal-alone-on-one-of-two", journal_alone_on_one()),
         ("expired-on-a-drive-that-dies", expired_on_dying_drive()),
         ("unacknowledged-expires-with-its-mates", unacknowledged_expires()),
+        ("torn-header-of-a-life-that-is-over", torn_header()),
+        ("media-know-a-later-time", later_time()),
     ]
 }
 
@@ -190,6 +192,53 @@ fn unacknowledged_expires() -> Run {
         Act::Get(4),
         set(12, 3_000, Expiry::After(16)),
     ];
+    Run { plan, acts }
+}
+
+/// The clock was set back, and the media knew a later time than the record of the last mount. By that time something had
+/// expired, and while a read removed it, a key was missed that the index cannot tell from it: to the ledger without a cause.
+fn later_time() -> Run {
+    let plan =
+        Plan { seed: 20_784_008_179, drives: 1, zones: 13, zone_blocks: 19, transfer_blocks: 3, ..plan() };
+    let plan = Plan { is_volatile: true, latency_ns: 160_000, tag_bits: 3, object_mean: 131_072, ..plan };
+    let plan = Plan { batch_pages: 2, memory_kib: 512, depth: 6, ..plan };
+    let set = |key, bytes, filler, expiry| Act::Set { key, bytes, filler, expiry };
+    let acts = vec![
+        set(8, 20, Filler::Dots, Expiry::Never),
+        set(2, 700, Filler::Dots, Expiry::After(6)),
+        Act::Wait { nanos: 1 << 24, events: 22 },
+        Act::Scan { key: 1, count: 6 },
+        set(18, 20, Filler::Dots, Expiry::After(13)),
+        Act::Rest,
+        Act::SetClock(-32),
+        Act::Scan { key: 0, count: 6 },
+        stop(),
+        set(19, 700, Filler::Record, Expiry::Never),
+        Act::SetClock(-36),
+        set(2, 3_000, Filler::Dots, Expiry::After(24)),
+        Act::SetClock(39),
+        set(4, 9_000, Filler::Record, Expiry::Never),
+        Act::Get(4),
+        set(0, 100, Filler::Dots, Expiry::Never),
+        set(19, 3_000, Filler::Dots, Expiry::After(20)),
+        set(17, 9_000, Filler::Block, Expiry::After(3)),
+        set(23, 9_000, Filler::Record, Expiry::Never),
+        set(9, 3_000, Filler::Dots, Expiry::Never),
+        set(4, 3_000, Filler::Record, Expiry::Never),
+    ];
+    Run { plan, acts }
+}
+
+/// A drive that begins empty had a zone reset; a crash tore the header of its next life, and the drive answered with that of
+/// the life before. The zone went on in it, and pages of that life were believed.
+fn torn_header() -> Run {
+    let plan = Plan { seed: 31, is_volatile: true, tearing: Tearing::Holes, transfer_blocks: 2, ..plan() };
+    let mut acts = Vec::new();
+    (0..16).for_each(|_| acts.extend([store(0), Act::Rest]));
+    acts.extend([Act::Die { drive: 1, at: None }, store(1), Act::Rest, stop(), Act::Rest]);
+    acts.push(Act::Stale { drive: 1, count: 3 });
+    acts.push(Act::StopAt { power: true, at: Moment { kind: Kind::Header, skip: 0 } });
+    (0..6).for_each(|_| acts.extend([store(0), Act::Rest, Act::Get(0)]));
     Run { plan, acts }
 }
 
