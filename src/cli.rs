@@ -229,6 +229,10 @@ pub struct ServiceOptions {
     /// Start without drives that cannot be had: they are recorded as failed, and not believed again
     #[arg(long)]
     pub degraded: bool,
+    /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last
+    /// may then be older than what was acknowledged
+    #[arg(long)]
+    pub accept_lost_writes: bool,
     /// How writes of a part of a stripe wait for the rest, of an array of Linux md: adaptive (where a stream comes), paper (not at all) or
     /// md (always, for a while)
     #[arg(long, value_parser = parse_window, value_name = "MANNER")]

@@ -210,6 +210,7 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         },
         checkpoints: CheckpointEvery::Auto,
         index_memory: options.index_memory,
+        accepts_lost_writes: options.accept_lost_writes,
         ..Tuning::default()
     }
 }

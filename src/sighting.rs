@@ -174,6 +174,7 @@ pub fn speaker<'a>(records: impl Iterator<Item = &'a Superblock>) -> Option<Supe
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::erasure::PieceSet;
     use zone::format::superblock::{Member, MemberState, Version};
 
     /// The record of a drive: its number, generation, what had settled, and who the members are.
@@ -197,6 +198,7 @@ mod tests {
             segments_large: 0,
             append: 0,
             rebuild_from: 0,
+            windows_gone: PieceSet::EMPTY,
             checkpoint: None,
             settled: Version { epoch: 1, generation: settled },
             members: members.map(|(uuid, state)| Member { uuid: [uuid; 16], state }).to_vec(),

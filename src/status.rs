@@ -585,6 +585,16 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
     if !report.damaged_chunks.is_empty() {
         log::warn!("{} chunks are damaged; they are rebuilt when read", report.damaged_chunks.len());
     }
+    if !report.windows_gone.is_empty() {
+        let drives: Vec<String> = report.windows_gone.iter().map(|drive| drive.to_string()).collect();
+        log::warn!(
+            "random write areas lost what they held on drives [{}]: nothing is lost, it is decoded from the others and written anew",
+            drives.join(", ")
+        );
+    }
+    if let Some(lost) = &report.writes_lost {
+        log::error!("{lost}; the array goes on with them, as --accept-lost-writes allows");
+    }
     for region in &report.regions_doubtful {
         log::error!(
             "the record of trimmed blocks of region {region} (32 MiB each) is beyond rescue: blocks of it that may have been \

@@ -66,8 +66,8 @@ mod writer;
 pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
-    Compared, DamagedChunk, MountError, MountReport, OlderCopy, ReAddRefusal, ReAdded, compare_checkpoint,
-    format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
+    Compared, DamagedChunk, LostWrites, MountError, MountReport, OlderCopy, ReAddRefusal, ReAdded,
+    compare_checkpoint, format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
 };
 pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};
@@ -383,15 +383,37 @@ impl Engine for Shard {
 
 impl Shard {
     /// Flushes what recovery wrote, once nothing is left to be moved. Caches that are not volatile need no command, and
-    /// nothing else may happen at which a checkpoint could begin that had to wait for this.
+    /// nothing else may happen at which a checkpoint could begin that had to wait for this. Members that lost what their
+    /// windows held are as good as the others then, which is recorded.
     fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
-        if self.rescue.flush != RecoveryFlush::Due || self.space().has_blocks_to_rescue() {
-            return;
+        match self.rescue.flush {
+            RecoveryFlush::Due if !self.space().has_blocks_to_rescue() => {
+                self.rescue.flush = RecoveryFlush::Flushing;
+                if self.device_flush.ask(&mut self.core, FlushWaiter::Recovery, fx) == Flushed::Now {
+                    self.end_recovery(fx);
+                }
+            }
+            RecoveryFlush::Recording if !self.core.membership.is_changing() => {
+                self.rescue.flush = RecoveryFlush::Done;
+            }
+            _ => return,
         }
-        self.rescue.flush = RecoveryFlush::Flushing;
-        if self.device_flush.ask(&mut self.core, FlushWaiter::Recovery, fx) == Flushed::Now {
-            self.rescue.flush = RecoveryFlush::Done;
+        if self.rescue.flush == RecoveryFlush::Done {
             self.advance_checkpoint(now, fx);
+        }
+    }
+
+    /// What recovery wrote and moved is durable.
+    pub(in crate::log) fn end_recovery(&mut self, fx: &mut Effects) {
+        assert!(self.rescue.flush == RecoveryFlush::Flushing, "recovery ends once");
+        // Should it begin anew, the next mount has to know.
+        let is_over = !self.rescue.is_void && !self.core.membership.is_broken();
+        self.rescue.flush = match is_over && self.core.membership.forget_windows_gone() {
+            true => RecoveryFlush::Recording,
+            false => RecoveryFlush::Done,
+        };
+        if self.rescue.flush == RecoveryFlush::Recording {
+            self.core.record_change(fx);
         }
     }
 

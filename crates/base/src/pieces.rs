@@ -22,6 +22,18 @@ impl PieceSet {
         PieceSet(u32::try_from((1_u64 << count) - 1).expect("at most 32 bits"))
     }
 
+    /// The set of the pieces whose bits are set, the lowest for piece 0.
+    #[must_use]
+    pub fn from_bits(bits: u32) -> PieceSet {
+        PieceSet(bits)
+    }
+
+    /// A bit for each piece, the lowest for piece 0.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
     /// True when a piece is among them.
     #[inline]
     #[must_use]

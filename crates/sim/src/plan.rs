@@ -467,6 +467,7 @@ impl Plan {
                 rows => SummaryEvery::Rows(rows),
             },
             wide_entries: self.members.is_multiple_of(3),
+            accepts_lost_writes: false,
         }
     }
 }

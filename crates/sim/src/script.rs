@@ -358,8 +358,8 @@ impl Author<'_> {
         }
     }
 
-    /// The power fails as zones are opened with areas or committed, and windows of culprits are lost or taken. Drawn from a
-    /// stream of its own, where drives have areas.
+    /// The power fails as zones are opened with areas or committed, and windows of culprits are lost or taken; those of
+    /// any drives, where all may break. Drawn from a stream of its own, where drives have areas.
     fn take_areas(&mut self) {
         let mut random = Random::from_seed(self.plan.seed ^ 0x7461_6b65);
         if self.plan.areas.is_none() || self.theme == Theme::Calm {
@@ -370,6 +370,9 @@ impl Author<'_> {
             let is_mount = matches!(step, Step::Mount { .. }) && !self.steps.is_empty();
             if is_mount && breaks && random.chance(1, 4) {
                 self.steps.push(Step::AreaDrop { member: pick(&mut random, &self.culprits) });
+                let drops_any = self.theme == Theme::Ruin && random.chance(1, 4);
+                let others = (0..self.plan.members).filter(|_| drops_any && random.chance(1, 2));
+                self.steps.extend(others.map(|member| Step::AreaDrop { member }));
             }
             let step = match step {
                 Step::Crash { at: Some(_) } if random.chance(1, 5) => {

@@ -10,7 +10,7 @@ use base::units::{BLOCK_BYTES_U64, human_bytes};
 use std::fmt;
 use zone::device::Geometry;
 use zone::format::footer::STRIPES_MAX;
-use zone::format::header::{Stream, WriteMode};
+use zone::format::header::{MARKER_BLOCKS, Stream, WriteMode};
 use zone::format::{HEADER_BLOCKS, MEMBERS_MAX, SUPERBLOCK_ZONES};
 use zone::stripe::table::Packing;
 use zone::stripe::{GROUP_STRIPES_MAX, Layout, LayoutSizes, Level};
@@ -97,7 +97,7 @@ impl AppendUse {
         match self {
             AppendUse::OneSmall => 1,
             AppendUse::All => 2,
-            AppendUse::Areas => 3,
+            AppendUse::Areas => 4,
         }
     }
 
@@ -107,7 +107,7 @@ impl AppendUse {
         match code {
             1 => Some(AppendUse::OneSmall),
             2 => Some(AppendUse::All),
-            3 => Some(AppendUse::Areas),
+            4 => Some(AppendUse::Areas),
             _ => None,
         }
     }
@@ -145,6 +145,9 @@ pub struct Tuning {
     pub summaries: SummaryEvery,
     /// Entries of the index have five bytes even where four reach every block: for tests and simulation.
     pub wide_entries: bool,
+    /// Mounts go on with older versions of blocks where more drives lost what their random write areas held than the array
+    /// can lose (ADR 52).
+    pub accepts_lost_writes: bool,
 }
 
 /// Interval of checkpoints.
@@ -186,6 +189,7 @@ impl Default for Tuning {
             index_group_entries: None,
             summaries: SummaryEvery::Auto,
             wide_entries: false,
+            accepts_lost_writes: false,
         }
     }
 }
@@ -519,7 +523,10 @@ impl ArrayConfig {
     fn fit(&self, chunk_blocks: u32, mode: WriteMode) -> Option<Layout> {
         let granule_blocks = self.geometry.areas.map_or(HEADER_BLOCKS, |areas| areas.granule_blocks);
         let sizes = LayoutSizes {
-            header_blocks: if mode == WriteMode::Area { granule_blocks } else { HEADER_BLOCKS },
+            header_blocks: match mode {
+                WriteMode::Area => granule_blocks + MARKER_BLOCKS,
+                WriteMode::Append | WriteMode::Write => HEADER_BLOCKS,
+            },
             chunk_blocks,
             group_stripes: if mode == WriteMode::Append { self.group_stripes } else { WRITE_GROUP_STRIPES },
             capacity_blocks: self.geometry.zone_capacity_blocks,

@@ -68,6 +68,8 @@ pub enum RecoveryFlush {
     Due,
     /// Under way.
     Flushing,
+    /// They are durable, and the superblocks are being told that no member lacks anything any more for want of its windows.
+    Recording,
     /// The blocks that recovery wrote and moved are durable.
     Done,
 }

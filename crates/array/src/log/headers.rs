@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   Zone Append, Zone Write   write
-//!   area mode                 open with area ─> write ─> commit the granule        a drive that gives no area: write
+//!   area mode                 open with area ─> write ─> commit all but the marker        a drive that gives no area: write
 //! ```
 //! A zone whose write pointer never moved may be empty after a power failure, whatever its window held. So a header in a
-//! window is committed before anything relies on it, with the rest of its granule; data begin behind that.
+//! window is committed before anything relies on it, with the rest of its granule. Behind that, the window holds a marker
+//! before anything else is in it: a window without any block has lost what it held (`window.rs`). Data begin behind the marker.
 
 use crate::log::Effects;
 use crate::log::Waiter;
@@ -16,7 +17,7 @@ use crate::log::writer::HeaderStage;
 use base::frame::Frame;
 use base::units::{BLOCK_BYTES, OOB_BYTES};
 use zone::device::{Completion, Op, Status};
-use zone::format::header::{Blank, SegmentHeader, WriteMode};
+use zone::format::header::{Blank, MARKER_BLOCKS, SegmentHeader, WriteMode};
 
 impl Core {
     /// The header that describes a segment; takes the segment's list of zones, to be put back.
@@ -87,7 +88,7 @@ impl Core {
         let part = u32::try_from(drive).expect("at most 32 members");
         let is_refused = matches!(completion.status, Status::NoAreaLeft | Status::InvalidZoneOperation);
         let segment = self.segments.get_mut(slot);
-        let header_blocks = segment.layout.header_blocks;
+        let committed_blocks = segment.layout.header_blocks - MARKER_BLOCKS;
         let progress = &mut segment.writer.as_mut().expect("a segment being opened").zones[drive];
         match progress.header {
             HeaderStage::Opening if completion.status == Status::Success || is_refused => {
@@ -99,7 +100,7 @@ impl Core {
                 true
             }
             HeaderStage::Writing if completion.status == Status::Success => {
-                let end = progress.window.as_mut().and_then(|window| window.commit(header_blocks));
+                let end = progress.window.as_mut().and_then(|window| window.commit(committed_blocks));
                 progress.header = HeaderStage::Committing;
                 if let Some(end) = end {
                     fx.command(drive, completion.zone, Waiter::Header { slot, part }, Op::Commit { end });
@@ -110,13 +111,18 @@ impl Core {
         }
     }
 
-    /// The blocks before the data region of a member's zone: the header, and what completes its granule.
+    /// The blocks before the data region of a member's zone: the header, and in area mode what completes its granule, and
+    /// the marker.
     pub(super) fn header_frames(&mut self, header: &SegmentHeader, drive: usize) -> Vec<Frame> {
         let mut frames = self.frames.take_vec(header.header_blocks as usize);
         for frame in &mut frames {
             (frame.data, frame.oob) = ([0; BLOCK_BYTES], [0; OOB_BYTES]);
         }
-        header.encode(u8::try_from(drive).expect("at most 32 members"), &mut frames[0].data);
+        let member = u8::try_from(drive).expect("at most 32 members");
+        header.encode(member, &mut frames[0].data);
+        if header.mode == WriteMode::Area {
+            header.encode(member, &mut frames[header.committed_blocks() as usize].data);
+        }
         frames
     }
 }
@@ -146,7 +152,7 @@ pub(super) fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects
     core.segments.get_mut(slot).enter(SegmentState::Opening { headers_pending });
 }
 
-/// Writes the header of a zone, with what completes its granule in area mode.
+/// Writes the header of a zone, with what completes its granule in area mode, and the marker.
 fn write_header(
     core: &mut Core,
     header: &SegmentHeader,

@@ -161,6 +161,11 @@ impl Membership {
         self.record.rebuild_from = 0;
     }
 
+    /// From the next record on, no member lacks what its windows held. False when none did.
+    pub fn forget_windows_gone(&mut self) -> bool {
+        !std::mem::take(&mut self.record.windows_gone).is_empty()
+    }
+
     /// All members that are there hold the record of a generation durably: the next record says so.
     pub fn settle(&mut self, generation: u64) {
         assert!(generation <= self.record.generation);

@@ -2,10 +2,13 @@
 //! service; every step may itself crash and be repeated.
 //!
 //! 1. `superblocks`: who belongs to the array, who is missing or stale, by the word of the `spokesman`; `older_copies`: whose drive went back to an earlier
-//!    moment; `re_add`: whose drive was away and is taken in again. Recorded before anything else is written, so that a member that missed this mount is never believed again, and
+//!    moment; `re_add`: whose drive was away and is taken in again.
+//! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks.
+//!    `windows`: how far zones with random write areas were written beyond what is committed, and whose windows lost what they held; where
+//!    more members did than the array can lose, the mount is refused, and nothing was changed.
+//!    The findings of 1 and 2 are recorded before anything else is written, so that a member that missed this mount is never believed again, and
 //!    once more when all hold that record, so that one that goes back behind it is noticed.
-//! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks; `entries`: what each block says of itself, some segments at a time.
-//!    `windows`: how far zones with random write areas were written beyond what is committed.
+//!    `entries`: what each block says of itself, some segments at a time.
 //! 3. `decide`: which stripes count. A pure function of the metadata on the media, so that a repeated
 //!    recovery decides the same.
 //! 4. `repair`: missing pieces of stripes that count are written in place, the rest of the open
@@ -42,6 +45,7 @@ use crate::log::config::{ArrayConfig, CheckpointEvery, ConfigError, Tuning};
 use crate::log::index::entries::EntryBytes;
 use crate::log::membership::active_members;
 use crate::log::pba::PbaFormat;
+use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::DriveIndex;
 use index::{Newest, Recovered};
@@ -93,6 +97,10 @@ pub struct MountReport {
     pub re_added: Option<ReAdded>,
     /// Zones that hold data of this array but belong to no segment that could be read.
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
+    /// Members that lost what their random write areas held, which is decoded from the others and moved.
+    pub windows_gone: PieceSet,
+    /// Writes that could not be decoded, and were given up as the operator allowed.
+    pub writes_lost: Option<LostWrites>,
 }
 
 /// A chunk whose metadata is not whole.
@@ -150,6 +158,8 @@ pub enum MountError {
         /// Missing members whose drives are older copies of themselves.
         older_copies: Vec<OlderCopy>,
     },
+    /// Drives lost what their random write areas held, more than the array can lose with those that are not there.
+    WindowsGone(LostWrites),
     /// A drive's geometry is not the one the array was made with.
     Geometry {
         /// The member.
@@ -215,6 +225,17 @@ impl fmt::Display for MountError {
                 };
                 write!(f, ": {remedy}; nothing was changed")
             }
+            MountError::WindowsGone(lost) => {
+                let bring_back = match lost.missing.is_empty() {
+                    true => String::new(),
+                    false => format!("bring {} back, or ", drives_in_words(lost.missing)),
+                };
+                write!(
+                    f,
+                    "{lost}: {bring_back}go on with older versions (`zoneweave serve --accept-lost-writes`); nothing \
+                     was changed"
+                )
+            }
             MountError::Geometry { member } => {
                 write!(f, "member {member} has another zone geometry than the array was made with")
             }
@@ -233,6 +254,38 @@ impl fmt::Display for MountError {
 }
 
 impl std::error::Error for MountError {}
+
+/// Writes that were acknowledged and may be gone with what random write areas held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostWrites {
+    /// Members that lost what their areas held.
+    pub members: PieceSet,
+    /// Members that lack the same writes, for they are not there or not rebuilt.
+    pub missing: PieceSet,
+    /// Most blocks whose newest version may be gone.
+    pub blocks_max: u64,
+}
+
+impl fmt::Display for LostWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LostWrites { members, missing, blocks_max } = *self;
+        write!(
+            f,
+            "{} lost what random write areas held, as when a buffer loses its power",
+            drives_in_words(members)
+        )?;
+        if !missing.is_empty() {
+            write!(f, ", and {} cannot make up for it", drives_in_words(missing))?;
+        }
+        write!(f, "; up to {blocks_max} blocks would be older than what was acknowledged")
+    }
+}
+
+fn drives_in_words(members: PieceSet) -> String {
+    let numbers: Vec<String> = members.iter().map(|member| member.to_string()).collect();
+    let noun = if numbers.len() == 1 { "drive" } else { "drives" };
+    format!("{noun} {}", numbers.join(", "))
+}
 
 /// Makes an array on empty drives: one superblock on each. Everything else follows from use.
 ///
@@ -428,10 +481,12 @@ impl Session {
         if self.uses_checkpoints {
             self.summary_window = summaries::window_of(tuning.summaries);
         }
+        let mut scan = scan::run(self)?;
+        windows::judge(self, &mut scan.segments, tuning.accepts_lost_writes)?;
         if self.writable {
             self.record_mount()?;
+            lacking::mark(self, &scan.zones_to_mark)?;
         }
-        let mut scan = scan::run(self)?;
         self.report.re_added = self.re_add.map(|member| ReAdded::count(member, &scan.segments));
         let found = std::mem::take(&mut scan.segments);
         let recovered = match self.record.checkpoint.clone().filter(|_| self.uses_checkpoints) {

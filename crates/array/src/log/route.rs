@@ -1,7 +1,7 @@
 //! Routing: which process is told what has happened.
 
 use crate::log::core::Event;
-use crate::log::flush::{FlushWaiter, Party, RecoveryFlush};
+use crate::log::flush::{FlushWaiter, Party};
 use crate::log::index::Name;
 use crate::log::index::groups::Holder;
 use crate::log::pba::Location;
@@ -143,7 +143,7 @@ impl Shard {
             FlushWaiter::Rebuild(lane) => self.member_rebuild.rebuild_answered(lane),
             FlushWaiter::Checkpoint(number) => self.checkpoints.flushed(number),
             FlushWaiter::Summary(due) => self.summaries.flushed(&mut self.core, due),
-            FlushWaiter::Recovery => self.rescue.flush = RecoveryFlush::Done,
+            FlushWaiter::Recovery => self.end_recovery(fx),
         }
     }
 

@@ -3,11 +3,14 @@
 //! ```text
 //!      committed        WP       durable on all members    in flight              WP + W
 //!   |-------------------|--------------------------------|--2--_--1--_--_--3----|........
-//!                                     settled ^ whole granules of what is durable
+//!                                     settled ^ whole granules of what is durable, but for its last block
 //! ```
 //! A write that ends beyond WP + W moves WP (`zone/src/rules/areas.rs`). It is handed to the drive only when WP then is at
 //! most `settled`. So whatever order commands take effect in, none of them lies before WP, and what a drive has committed
 //! was whole on all members. What completed decides WP, whatever the order: the least that keeps the highest end inside.
+//!
+//! And the last block of what is durable stays behind WP, to begin with the marker behind the header. So until all stripes
+//! are committed, a window is never empty, and one that comes back empty has lost what it held (`mount/windows.rs`).
 
 use std::ops::Range;
 use zone::device::Areas;
@@ -51,11 +54,12 @@ impl Window {
         self.write_pointer
     }
 
-    /// True when blocks may be written now: what that commits lies before `durable_end`, up to which all is durable.
+    /// True when blocks may be written now: what that commits lies before the last block before `durable_end`, up to which
+    /// all is durable.
     #[must_use]
     pub fn may_write(&self, blocks: &Range<u32>, durable_end: u32) -> bool {
         let write_pointer = self.areas.write_pointer_after(self.write_pointer, blocks.end);
-        write_pointer == self.write_pointer || write_pointer <= self.settled(durable_end)
+        write_pointer == self.write_pointer || write_pointer <= self.settled(durable_end - 1)
     }
 
     /// Notes that blocks were written.
@@ -93,7 +97,7 @@ impl Window {
     /// Most blocks of a command that follows what is durable and commits nothing else.
     #[must_use]
     pub fn blocks_max(&self) -> u32 {
-        self.areas.window_blocks + 1 - self.areas.granule_blocks
+        self.areas.window_blocks - self.areas.granule_blocks
     }
 
     fn settled(&self, durable_end: u32) -> u32 {

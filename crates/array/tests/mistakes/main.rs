@@ -17,4 +17,5 @@ mod rotten;
 mod schemes;
 mod shape;
 mod space;
+mod windows;
 mod writing;

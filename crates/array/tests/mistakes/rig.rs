@@ -28,6 +28,8 @@ pub struct Rig {
     pub devices: Vec<Option<Device>>,
     pub volume: LogVolume,
     pub report: MountReport,
+    /// Settings of mounts that follow.
+    pub tuning: Tuning,
     pub now: Instant,
     /// Stamp that each block holds.
     pub blocks: Vec<Stamp>,
@@ -86,7 +88,8 @@ impl Rig {
         let (shard, drives, report) = mount(boxed(&devices), tuning, Instant(0)).unwrap();
         let blocks = vec![0; usize::try_from(config.volume_blocks).unwrap()];
         let volume = LogVolume::new(shard, drives);
-        Rig { config, devices, volume, report, now: Instant(0), blocks, next_id: 0, next_stamp: 1 }
+        let (now, tuning) = (Instant(0), Tuning::default());
+        Rig { config, devices, volume, report, tuning, now, blocks, next_id: 0, next_stamp: 1 }
     }
 
     /// Makes one turn, in which 7 us pass.
@@ -246,7 +249,7 @@ impl Rig {
         drives: Vec<Option<Box<dyn ZonedDevice>>>,
         power: Option<&SharedFuse>,
     ) -> Result<(), MountError> {
-        let (shard, drives, report) = mount(drives, Tuning::default(), self.now)?;
+        let (shard, drives, report) = mount(drives, self.tuning, self.now)?;
         shard.check_invariants();
         self.volume = LogVolume::new(shard, drives);
         self.report = report;

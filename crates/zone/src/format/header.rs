@@ -29,7 +29,7 @@ record_fields! { BLOCK_BYTES;
     CHUNK_BLOCKS: 56, 4, "C, blocks of a chunk";
     GROUP_STRIPES: 60, 4, "G, stripes of a group";
     STRIPES: 64, 4, "S, stripes of the data region";
-    HEADER_BLOCKS: 68, 4, "blocks before the data region in area mode, whole granules of the windows; zero in other modes: one";
+    HEADER_BLOCKS: 68, 4, "blocks before the data region in area mode: whole granules of the windows, which are committed before the segment counts, and a marker behind them, another copy; zero in other modes: one";
     ZONES: 72, 128, "zone on each member, 4 bytes each; also for members that were missing, where a rebuild will write it";
     RESERVED_2: 200, 3896, "zero";
 }
@@ -57,6 +57,9 @@ impl WriteMode {
         }
     }
 }
+
+/// Blocks of the marker in a zone's window, which tells that the window was kept: another copy of the header.
+pub const MARKER_BLOCKS: u32 = 1;
 
 /// State of a copy's zone: whether it holds nothing but the copy, which a mount wrote (ADR 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +227,7 @@ impl SegmentHeader {
             _ => return None,
         };
         let header_blocks = match (mode, u32_at(block, at::HEADER_BLOCKS)) {
-            (WriteMode::Area, 0) => return None,
+            (WriteMode::Area, 0..=MARKER_BLOCKS) => return None,
             (WriteMode::Area, blocks) => blocks,
             (WriteMode::Append | WriteMode::Write, 0) => HEADER_BLOCKS,
             (WriteMode::Append | WriteMode::Write, _) => return None,
@@ -257,6 +260,15 @@ impl SegmentHeader {
             stripes: u32_at(block, at::STRIPES),
             zones: zones.collect(),
         })
+    }
+
+    /// Blocks of a zone that are on its flash before the segment counts. In area mode the marker behind them is not.
+    #[must_use]
+    pub fn committed_blocks(&self) -> u32 {
+        match self.mode {
+            WriteMode::Append | WriteMode::Write => self.header_blocks,
+            WriteMode::Area => self.header_blocks - MARKER_BLOCKS,
+        }
     }
 
     /// True when the two copies describe the same segment.
@@ -304,8 +316,11 @@ mod tests {
         let in_areas = SegmentHeader { mode: WriteMode::Area, header_blocks: 8, ..header.clone() };
         in_areas.encode(1, &mut block);
         assert_eq!(SegmentHeader::decode(&block), Some(in_areas.clone()));
-        SegmentHeader { header_blocks: 0, ..in_areas }.encode(1, &mut block);
-        assert_eq!(SegmentHeader::decode(&block), None, "data do not begin at the header");
+        assert_eq!((in_areas.committed_blocks(), header.committed_blocks()), (7, 1));
+        for header_blocks in [0, 1] {
+            SegmentHeader { header_blocks, ..in_areas.clone() }.encode(1, &mut block);
+            assert_eq!(SegmentHeader::decode(&block), None, "header and marker come before data");
+        }
         for group_stripes in [0, GROUP_STRIPES_MAX + 1] {
             SegmentHeader { group_stripes, ..header.clone() }.encode(1, &mut block);
             assert_eq!(SegmentHeader::decode(&block), None, "{group_stripes}");

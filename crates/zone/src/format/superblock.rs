@@ -7,6 +7,7 @@ use crate::format::checkpoint::{Checkpoint, UNSEALED_MAX, Unsealed};
 use crate::format::{FORMAT_VERSION, MEMBERS_MAX};
 use base::bytes::{array_at, put, u32_at, u64_at};
 use base::checksum::crc32c;
+use base::erasure::PieceSet;
 use base::record_fields;
 use base::units::BLOCK_BYTES;
 use base::xor::Block;
@@ -28,7 +29,7 @@ record_fields! { BLOCK_BYTES;
     ZONES: 72, 4, "zones of each drive";
     ZONE_SIZE: 76, 4, "zone size in blocks";
     ZONE_CAPACITY: 80, 4, "zone capacity in blocks";
-    RESERVED_0: 84, 4, "zero";
+    WINDOWS_GONE: 84, 4, "members whose random write areas lost what they held, a bit for each, the lowest for member 0: until a mount has moved what the others have of it, what they lack of segments in area mode proves nothing";
     VOLUME_BLOCKS: 88, 8, "size of the volume in blocks";
     MEMBER_STATES: 96, 32, "state of each member: 0 none, 1 active, 2 failed, 3 rebuilding";
     MEMBER_UUIDS: 128, 512, "UUID of each member, 16 bytes each";
@@ -36,7 +37,7 @@ record_fields! { BLOCK_BYTES;
     LARGE_CHUNK_BLOCKS: 648, 4, "C of large-chunk segments; zero without";
     SEGMENTS_SMALL: 652, 1, "open segments of small chunks";
     SEGMENTS_LARGE: 653, 1, "open segments of large chunks";
-    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all, 3 none, and in random write areas where drives have them";
+    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all, 4 none, and in random write areas where drives have them (3: the same without markers, not read any more)";
     RESERVED_1: 655, 1, "zero";
     CHECKPOINT: 656, 4, "number of the checkpoint that counts; zero when none does";
     CHECKPOINT_BLOCKS: 660, 4, "blocks of its image";
@@ -124,6 +125,8 @@ pub struct Superblock {
     pub append: u8,
     /// Segments from this id on were written with the member that is being rebuilt.
     pub rebuild_from: u64,
+    /// Members that lost what their random write areas held, until all of it has its redundancy again (ADR 52).
+    pub windows_gone: PieceSet,
     /// The checkpoint that counts.
     pub checkpoint: Option<Checkpoint>,
     /// The record that every member held durably, but for failed ones, when this one was made. A drive whose own
@@ -192,6 +195,7 @@ impl Superblock {
             };
             put(block, at::MEMBER_UUIDS + 16 * index, &member.uuid);
         }
+        put(block, at::WINDOWS_GONE, &self.windows_gone.bits().to_le_bytes());
         put(block, at::REBUILD_FROM, &self.rebuild_from.to_le_bytes());
         put(block, at::LARGE_CHUNK_BLOCKS, &self.large_chunk_blocks.to_le_bytes());
         block[at::SEGMENTS_SMALL] = self.segments_small;
@@ -243,6 +247,7 @@ impl Superblock {
             segments_large: block[at::SEGMENTS_LARGE],
             append: block[at::APPEND],
             rebuild_from: u64_at(block, at::REBUILD_FROM),
+            windows_gone: PieceSet::from_bits(u32_at(block, at::WINDOWS_GONE)),
             checkpoint: checkpoint_at(block),
             settled: Version {
                 epoch: u32_at(block, at::SETTLED_EPOCH),
@@ -325,6 +330,7 @@ mod tests {
             segments_large: 3,
             append: 1,
             rebuild_from: 3 << 33,
+            windows_gone: [0, 2].into_iter().collect(),
             checkpoint: Some(Checkpoint {
                 number: 9,
                 blocks: 12,
@@ -349,7 +355,7 @@ mod tests {
         let mut block = [0; BLOCK_BYTES];
         record().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(record()));
-        for at in [0, 9, 17, 61, 97, 130, 644, 690, 1459, 4095] {
+        for at in [0, 9, 17, 61, 84, 97, 130, 644, 690, 1459, 4095] {
             let mut damaged = block;
             damaged[at] ^= 1;
             assert_eq!(Superblock::decode(&damaged), None, "byte {at}");

@@ -11,6 +11,7 @@
 //! - Damaged metadata is believed as far as this: a chunk that looks like a filler in all its fields is one, and
 //!   one that names a stripe which fits its place may be of no other.
 //! - In area mode a group may have holes anywhere, where the power went before a block arrived: zeros, as below.
+//! - What a member lacks that lost what its windows held proves nothing (`windows`).
 //! - A torn chunk is not damaged: its blocks are whole, only not all there. Blocks of zeros below the write
 //!   pointer are not there either.
 //! - Before them, too, unless recovery closed the group: then it left fillers, in more zones than can be lost, and the
@@ -20,7 +21,7 @@
 //! A chunk is whole when the metadata of all its blocks is; data damage is found when it is read.
 
 use crate::log::mount::scan::{FoundSegment, FoundZone};
-use crate::log::mount::{DamagedChunk, Session};
+use crate::log::mount::{DamagedChunk, Session, windows};
 use base::erasure::PieceSet;
 use base::units::DriveIndex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,8 +100,10 @@ pub fn run(session: &mut Session, found: FoundSegment) -> Decided {
         described,
         is_behind,
         is_unproven,
+        is_given_up,
     } = found;
-    let seen = Seen { is_unproven, ..Seen::look(&header, &layout, &zones) };
+    let windows_gone = if is_given_up { PieceSet::EMPTY } else { windows::members_gone(&zones) };
+    let seen = Seen { is_unproven, windows_gone, ..Seen::look(&header, &layout, &zones) };
     assert!(zones.len() == layout.members(), "a zone of every member, or none");
     assert!(seen.slots_touched <= layout.stripes, "slot {} of {}", seen.slots_touched, layout.stripes);
     let tail = if sealed {
@@ -146,6 +149,8 @@ struct Seen {
     /// Damaged chunks by member and slot.
     damaged: Vec<(usize, u32)>,
     damage: Damage,
+    /// Members that lost what the windows of their zones held.
+    windows_gone: PieceSet,
     slots_touched: u32,
     is_unproven: bool,
 }
@@ -159,6 +164,7 @@ impl Seen {
             closed_by_recovery: vec![false; layout.groups() as usize],
             damaged: Vec::new(),
             damage: Damage::new(layout),
+            windows_gone: PieceSet::EMPTY,
             slots_touched: 0,
             is_unproven: false,
         };
@@ -234,7 +240,9 @@ impl Seen {
         let reaches = |zone: &FoundZone| slots_written(layout, zone) >= group_end;
         let trusted = group < tail && !self.closed_by_recovery[group as usize];
         lacking.all(|member| {
-            self.damage.may_be_of(member, stripe) || trusted && zones[member].as_ref().is_some_and(reaches)
+            self.windows_gone.contains(member)
+                || self.damage.may_be_of(member, stripe)
+                || trusted && zones[member].as_ref().is_some_and(reaches)
         })
     }
 }

@@ -9,7 +9,8 @@
 //! ```
 //! A drive that holds a newer segment was there after an older one: what it lacks of that one was erased. So that this stays
 //! so when it has newer ones in its turn, such a zone gets a header which says that it holds nothing else, oldest segment
-//! first, before anything newer is written to the drive. Of a member that is being rebuilt, the rebuild begins anew.
+//! first, before anything newer is written to the drive. Of a member that is being rebuilt, the rebuild begins anew, which
+//! the record of the mount says.
 //!
 //! A segment that was open while caches are volatile is *unproven*: what the drive lacks may never have been flushed. What can
 //! be decoded counts and is moved before clients are served, with full redundancy; what cannot, should another drive be
@@ -17,7 +18,7 @@
 
 use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::scan::{FoundSegment, Zones, read_blocks, read_header};
-use crate::log::mount::superblocks::{self, command, expect_success};
+use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
@@ -51,12 +52,8 @@ impl Lacking {
     }
 }
 
-/// Finds out who lacks what. A rebuild that lost what it had written begins anew, which is recorded.
-pub fn find(
-    session: &mut Session,
-    read: &Zones,
-    headers: &BTreeMap<u64, SegmentHeader>,
-) -> Result<Lacking, MountError> {
+/// Finds out who lacks what. A rebuild that lost what it had written begins anew.
+pub fn find(session: &mut Session, read: &Zones, headers: &BTreeMap<u64, SegmentHeader>) -> Lacking {
     let mut members = BTreeMap::new();
     for header in headers.values() {
         let lacking = lacking_members(session, read, header);
@@ -70,15 +67,10 @@ pub fn find(
     {
         // Whatever is there by now is older than what this mount will write.
         session.record.rebuild_from = u64::from(session.record.epoch + 1) << EPOCH_SHIFT_SEGMENT;
-        if session.writable {
-            session.record.rebuild_from = u64::from(session.record.epoch) << EPOCH_SHIFT_SEGMENT;
-            session.record.generation += 1;
-            superblocks::write_record(session)?;
-        }
         let rebuilding = [rebuilding].into_iter().collect();
         members.values_mut().for_each(|lacking| *lacking = lacking.without(rebuilding));
     }
-    Ok(Lacking { members })
+    Lacking { members }
 }
 
 /// Members that wrote their zone of a segment and hold nothing of it, where the others suffice to decode it.
@@ -125,16 +117,17 @@ fn holds_older(session: &mut Session, member: usize, header: &SegmentHeader) -> 
     !blocks.iter().flatten().any(is_of_it) && read_header(session, member, zone).is_some_and(is_older)
 }
 
-/// Marks zones that active members lack, so that later mounts decide the same. Segments are in order of age.
-pub fn mark(
-    session: &mut Session,
-    read: &Zones,
-    segments: &[FoundSegment],
-    lacking: &Lacking,
-) -> Result<(), MountError> {
-    if !session.writable {
-        return Ok(());
-    }
+/// A zone that an active member lacks.
+pub struct ZoneToMark {
+    member: usize,
+    /// Header of its segment, which says that the zone holds nothing else.
+    header: SegmentHeader,
+    state: ZoneState,
+}
+
+/// Zones that active members lack and that are not marked. Segments are in order of age.
+pub fn zones_to_mark(read: &Zones, segments: &[FoundSegment], lacking: &Lacking) -> Vec<ZoneToMark> {
+    let mut zones = Vec::new();
     for FoundSegment { header, is_unproven, .. } in segments {
         let blank = if *is_unproven { Blank::Unproven } else { Blank::Proven };
         let header = SegmentHeader { blank, ..header.clone() };
@@ -142,23 +135,28 @@ pub fn mark(
             let state = read.descriptor(&header, member).state;
             let is_marked = read.own_header(&header, member).is_some_and(|own| own.blank != Blank::No);
             if !(is_marked && state == ZoneState::Full) {
-                mark_zone(session, member, &header, state)?;
+                zones.push(ZoneToMark { member, header: header.clone(), state });
             }
         }
     }
-    Ok(())
+    zones
+}
+
+/// Marks zones that active members lack, so that later mounts decide the same.
+pub fn mark(session: &mut Session, zones: &[ZoneToMark]) -> Result<(), MountError> {
+    assert!(session.writable, "a mount that only looks marks nothing");
+    zones.iter().try_for_each(|zone| mark_zone(session, zone))
 }
 
 fn mark_zone(
     session: &mut Session,
-    member: usize,
-    header: &SegmentHeader,
-    state: ZoneState,
+    ZoneToMark { member, header, state }: &ZoneToMark,
 ) -> Result<(), MountError> {
+    let member = *member;
     let zone = header.zones[member];
     let mut frame = Frame::zeroed();
     header.encode(u8::try_from(member).expect("at most 32 members"), &mut frame.data);
-    let reset = (state != ZoneState::Empty).then_some(Op::Reset);
+    let reset = (*state != ZoneState::Empty).then_some(Op::Reset);
     // What a full zone holds is durable. And the zone is not to stay active.
     let mark = [Op::Write { offset: 0, frames: vec![frame] }, Op::Flush, Op::Finish];
     for op in reset.into_iter().chain(mark) {

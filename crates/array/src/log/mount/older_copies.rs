@@ -79,6 +79,7 @@ pub fn find<'a>(record: &Superblock, all: impl Iterator<Item = &'a Superblock> +
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::erasure::PieceSet;
     use zone::format::superblock::{Member, Version};
 
     fn record(member: u8, generation: u64, settled: u64, states: [MemberState; 3]) -> Superblock {
@@ -106,6 +107,7 @@ mod tests {
             segments_large: 0,
             append: 0,
             rebuild_from: 0,
+            windows_gone: PieceSet::EMPTY,
             checkpoint: None,
             settled: Version { epoch: u32::try_from(settled / 2).expect("small"), generation: settled },
             members: members.to_vec(),

@@ -12,7 +12,7 @@
 //! free slots of the stripe's group, under Zone Write at the stripe's own slot. Fillers close what
 //! remains. Where a piece has no room (a torn chunk took the last slot of its group), the stripe is
 //! weak: its blocks are moved elsewhere before clients are served. A segment is condemned with a zone that no longer takes writes,
-//! that an active member lacks, that ends before what a summary describes, or that lacks a summary itself: its other
+//! that an active member lacks, that lost what its window held, that ends before what a summary describes, or that lacks a summary itself: its other
 //! zones are finished, for the collector needs those that may be active; it is only read, and collected before all others.
 
 use crate::log::mount::decide::{Decided, Fate};
@@ -33,6 +33,8 @@ use zone::format::superblock::MemberState;
 /// Completes an unsealed segment, or condemns it.
 pub fn run(session: &mut Session, segment: &mut Decided) -> Result<(), MountError> {
     let takes_writes = |member: usize| match &segment.zones[member] {
+        // What is written to a window that lost what it held would hide that from the next mount.
+        Some(zone) if zone.window_is_gone => false,
         // Without areas that all drives have in common, nobody can tell what a write to one commits.
         Some(zone) if zone.writable => !zone.has_area || zone.window.is_some(),
         Some(zone) => zone.full && !was_taken(&segment.header, zone),

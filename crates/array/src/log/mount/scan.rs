@@ -10,7 +10,7 @@
 //! That goes for the members a segment was written with. On one that is being rebuilt, an older segment's
 //! zone is empty or in part until the rebuild has made it full; then it counts like any other.
 
-use crate::log::mount::lacking::{self, Lacking};
+use crate::log::mount::lacking::{self, Lacking, ZoneToMark};
 use crate::log::mount::superblocks::{command, written_blocks};
 use crate::log::mount::{MountError, Session, windows};
 use crate::log::window::Window;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zone::device::{Completion, Op, Status, ZoneDescriptor, ZoneState};
 use zone::drives::DriveCommand;
 use zone::format::footer::{self, Entry, FooterId};
-use zone::format::header::{Blank, SegmentHeader, WriteMode};
+use zone::format::header::{Blank, MARKER_BLOCKS, SegmentHeader, WriteMode};
 use zone::format::oob::{self, Bound, Hint};
 use zone::format::{HEADER_BLOCKS, SUPERBLOCK_ZONES};
 use zone::stripe::{Layout, LayoutSizes};
@@ -82,8 +82,30 @@ impl Zones {
     /// in area mode, was not committed.
     pub fn holds_nothing(&self, header: &SegmentHeader, member: usize) -> bool {
         let written = self.written(header, member);
-        written < header.header_blocks
-            || written == header.header_blocks && self.own_header(header, member).is_none()
+        written < header.committed_blocks()
+            || written == header.committed_blocks() && self.own_header(header, member).is_none()
+            || self.lacks_marker(header, member) && !self.has_data(header)
+    }
+
+    /// True when a member's zone of a segment in area mode has no area, and no marker either: where others hold data, a window
+    /// was taken with all it held; else the header was torn.
+    pub fn lacks_marker(&self, header: &SegmentHeader, member: usize) -> bool {
+        !self.descriptor(header, member).has_area && self.written(header, member) < header.header_blocks
+    }
+
+    /// True when a member holds data of a segment, by how far its zone was written.
+    fn has_data(&self, header: &SegmentHeader) -> bool {
+        let is_there = |member: &usize| !self.descriptors[*member].is_empty();
+        (0..header.zones.len()).filter(is_there).any(|member| {
+            self.owner(header, member) == Some(header.segment)
+                && self.written(header, member) > header.header_blocks
+        })
+    }
+
+    /// True when a member's zone of a segment has a window without any block, though its write pointer has moved.
+    pub fn window_is_empty(&self, header: &SegmentHeader, member: usize) -> bool {
+        let ZoneDescriptor { has_area, write_pointer, .. } = *self.descriptor(header, member);
+        has_area && write_pointer > 0 && self.written(header, member) == write_pointer
     }
 
     /// True when a member that is being rebuilt holds its part of a segment: a zone becomes full as the last thing of all,
@@ -119,6 +141,8 @@ pub struct FoundZone {
     pub window: Option<Window>,
     /// True when it has a random write area.
     pub has_area: bool,
+    /// True when its drive lost what the zone's window held: what it lacks may have been there.
+    pub window_is_gone: bool,
     /// True when its entries are those of its footer.
     pub has_footer: bool,
     /// Entries of the data region's blocks; `None` where a block says nothing whole. Empty until it is read.
@@ -147,6 +171,8 @@ pub struct FoundSegment {
     pub is_behind: bool,
     /// True when what members lack of the segment may never have been promised.
     pub is_unproven: bool,
+    /// True when the operator gives up what windows lost that nobody can make up for.
+    pub is_given_up: bool,
 }
 
 /// Result of a scan of the drives.
@@ -157,9 +183,11 @@ pub struct Scan {
     pub zones_to_reset: Vec<(usize, ZoneIndex)>,
     /// Zones that are neither free nor to be reset, by member.
     pub zones_in_use: Vec<Vec<bool>>,
+    /// Zones that active members lack.
+    pub zones_to_mark: Vec<ZoneToMark>,
 }
 
-/// Scans all zones.
+/// Scans all zones; nothing is written.
 pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     let read = Zones::read(session)?;
     let mut headers: BTreeMap<u64, SegmentHeader> = BTreeMap::new();
@@ -171,12 +199,13 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
             headers.entry(header.segment).or_insert_with(|| header.clone());
         }
     }
-    let lacking = lacking::find(session, &read, &headers)?;
+    let lacking = lacking::find(session, &read, &headers);
     let zones = session.config.geometry.zones as usize;
     let mut scan = Scan {
         segments: Vec::new(),
         zones_to_reset: Vec::new(),
         zones_in_use: vec![vec![false; zones]; session.config.members],
+        zones_to_mark: Vec::new(),
     };
     // Newest first: a zone whose own header is damaged belongs to the newest segment that names it.
     for header in headers.into_values().rev() {
@@ -187,7 +216,7 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
         "segments are claimed newest first"
     );
     scan.segments.reverse();
-    lacking::mark(session, &read, &scan.segments, &lacking)?;
+    scan.zones_to_mark = lacking::zones_to_mark(&read, &scan.segments, &lacking);
     find_orphans(session, &read, &mut scan);
     Ok(scan)
 }
@@ -286,7 +315,8 @@ fn find_closed(
     closed
 }
 
-fn ends_with_footer(session: &mut Session, header: &SegmentHeader, member: usize) -> bool {
+/// True when a member's zone of a segment ends with the footer of that segment.
+pub fn ends_with_footer(session: &mut Session, header: &SegmentHeader, member: usize) -> bool {
     let Some(layout) = layout_of(session, header) else { return false };
     let (zone, index) = (header.zones[member], layout.footer_blocks() - 1);
     let id = FooterId { array: session.array_tag(), segment: header.segment, zone, index };
@@ -328,7 +358,8 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
         members.into_iter().for_each(|member| discard_zone(read, &header, member, scan));
         return;
     };
-    let (zones, zones_missing) = take_zones(session, read, &header, lacking, scan);
+    let (mut zones, zones_missing) = take_zones(session, read, &header, lacking, scan);
+    windows::find_gone(session, read, (&header, &layout), &mut zones);
     assert!(zones.len() == session.config.members, "a zone of every member, or none");
     let sealed = zones.iter().flatten().all(|zone| zone.full);
     let is_unproven = all_lacking.is_unproven(session, read, &header, sealed);
@@ -343,6 +374,7 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
         described: 0,
         is_behind: false,
         is_unproven,
+        is_given_up: false,
     });
 }
 
@@ -351,10 +383,12 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
 fn is_torn(session: &mut Session, read: &Zones, header: &SegmentHeader) -> bool {
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_present(*member)).collect();
+    // And a window that lost what it held may have held data.
     let has_data = members.into_iter().any(|member| {
         read.owner(header, member).is_none_or(|owner| owner == header.segment)
-            && read.written(header, member) > header.header_blocks
-            && !is_taken_empty(session, read, header, member)
+            && (read.window_is_empty(header, member)
+                || read.written(header, member) > header.header_blocks
+                    && !is_taken_empty(session, read, header, member))
     });
     !has_data
 }
@@ -453,6 +487,7 @@ fn found_zone(session: &Session, descriptor: &ZoneDescriptor, written: u32) -> O
         writable,
         window,
         has_area: descriptor.has_area,
+        window_is_gone: false,
         has_footer: false,
         entries: Vec::new(),
         hints: BTreeMap::new(),
@@ -491,9 +526,10 @@ fn find_orphans(session: &mut Session, read: &Zones, scan: &mut Scan) {
 fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
     let array = session.array_tag();
     let bound = Bound { array, zone, group: 0 };
-    // In area mode data begin behind a granule.
-    let granule_blocks = session.config.geometry.areas.map_or(HEADER_BLOCKS, |areas| areas.granule_blocks);
-    BTreeSet::from([HEADER_BLOCKS, granule_blocks]).into_iter().any(|offset| {
+    // In area mode data begin behind a granule and the marker.
+    let areas = session.config.geometry.areas;
+    let header_blocks = areas.map_or(HEADER_BLOCKS, |areas| areas.granule_blocks + MARKER_BLOCKS);
+    BTreeSet::from([HEADER_BLOCKS, header_blocks]).into_iter().any(|offset| {
         let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
         let completion = session.drives.execute(session.now, command(member, zone, op));
         completion.frames.iter().any(|frame| oob::open(&frame.oob, &bound).is_some())

@@ -7,7 +7,7 @@ use crate::log::mount::re_add::{self, ReAddRefusal};
 use crate::log::mount::spokesman::spokesman;
 use crate::log::mount::{MountError, Session};
 use crate::log::policy::mode::common_areas;
-use base::erasure::ErasureCode;
+use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
@@ -254,6 +254,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         segments_large: u8::try_from(config.open.large).expect("validated"),
         append: config.open.append.code(),
         rebuild_from: 0,
+        windows_gone: PieceSet::EMPTY,
         checkpoint: None,
         settled: Version::default(),
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),

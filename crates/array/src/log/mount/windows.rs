@@ -1,12 +1,29 @@
 //! Windows: what drives kept of random write areas. The write pointer says what was committed; how far blocks were written beyond
 //! it, only the blocks say: all zeros, metadata too, was never written.
+//!
+//! ```text
+//!   zone | header |M . . . . . .|         zone | header M 0 1 2 |3 4 5 . 7 .|         M: the marker
+//!                 ^ WP                                          ^ WP                 3: durable on all members
+//! ```
+//! A window holds a block from the moment at which its segment counts until all stripes are committed: the marker, then at
+//! least the last block that is durable on all members (`log/window.rs`). One that comes back empty has lost what it held, and
+//! what it lacks is no proof that a stripe was never acknowledged. While the other members suffice to decode, every stripe
+//! that was acknowledged is there: such a segment is condemned and its stripes are moved before clients are served. Until that is done the
+//! superblocks name the member, for its zones are finished meanwhile, and then nobody could tell. With more members gone the
+//! mount is refused, for stripes may have been acknowledged that nobody can decode, or of which nothing is left.
+//!
+//! A drive that gave the area back, too, after the write pointer had moved beyond the marker, or finished the zone and lost what
+//! the window held is not told from one that committed what it held.
 
-use crate::log::mount::Session;
-use crate::log::mount::scan::read_blocks;
-use base::units::ZoneIndex;
+use crate::log::mount::scan::{FoundSegment, FoundZone, Zones, ends_with_footer, read_blocks};
+use crate::log::mount::{LostWrites, MountError, Session};
+use base::erasure::PieceSet;
+use base::units::{DriveIndex, ZoneIndex};
 use std::collections::BTreeMap;
 use zone::device::ZoneDescriptor;
 use zone::format::SUPERBLOCK_ZONES;
+use zone::format::header::{SegmentHeader, WriteMode};
+use zone::stripe::Layout;
 
 /// Reads all windows. Returns the end of what was written in each zone with an area; nothing was where the write pointer
 /// never moved, for headers are committed before a segment counts.
@@ -33,7 +50,7 @@ pub fn read_ends(
 
 /// Returns the end of what was written in the window of a zone.
 fn read_end(session: &mut Session, member: usize, zone: ZoneIndex, write_pointer: u32) -> u32 {
-    let Some(geometry) = session.drives.geometry(base::units::DriveIndex::at(member)).copied() else {
+    let Some(geometry) = session.drives.geometry(DriveIndex::at(member)).copied() else {
         return write_pointer;
     };
     let window_end = geometry.areas.map_or(write_pointer, |areas| areas.window_end(&geometry, write_pointer));
@@ -46,4 +63,77 @@ fn read_end(session: &mut Session, member: usize, zone: ZoneIndex, write_pointer
         end += written;
     }
     end
+}
+
+/// Finds zones of a segment that lost what their windows held, by themselves or by the word of an earlier mount.
+pub fn find_gone(
+    session: &mut Session,
+    read: &Zones,
+    (header, layout): (&SegmentHeader, &Layout),
+    zones: &mut [Option<FoundZone>],
+) {
+    assert!(zones.len() == layout.members(), "a zone of every member, or none");
+    if header.mode != WriteMode::Area {
+        return;
+    }
+    for (member, zone) in zones.iter_mut().enumerate() {
+        let Some(zone) = zone else { continue };
+        let is_empty = read.window_is_empty(header, member) || read.lacks_marker(header, member);
+        zone.window_is_gone = match zone.writable {
+            _ if !is_empty && !session.record.windows_gone.contains(member) => false,
+            true => read.descriptor(header, member).write_pointer < layout.footer_offset(),
+            false => !ends_with_footer(session, header, member),
+        };
+    }
+}
+
+/// Members whose zones of a segment lost what their windows held.
+pub fn members_gone(zones: &[Option<FoundZone>]) -> PieceSet {
+    let is_gone = |zone: &Option<FoundZone>| zone.as_ref().is_some_and(|zone| zone.window_is_gone);
+    zones.iter().enumerate().filter(|(_, zone)| is_gone(zone)).map(|(member, _)| member).collect()
+}
+
+/// Judges whether the others make up for windows that lost what they held. Where they do not and the operator accepts that,
+/// what they lack was never acknowledged; the segment is condemned all the same, so that he is asked once.
+///
+/// # Errors
+/// When the operator does not.
+pub fn judge(
+    session: &mut Session,
+    segments: &mut [FoundSegment],
+    accepts_lost_writes: bool,
+) -> Result<(), MountError> {
+    let code = session.config.code();
+    let mut lost = LostWrites { members: PieceSet::EMPTY, missing: PieceSet::EMPTY, blocks_max: 0 };
+    let mut made_up_for = PieceSet::EMPTY;
+    for segment in segments {
+        let gone = members_gone(&segment.zones);
+        let missing: PieceSet =
+            (0..segment.zones.len()).filter(|member| segment.zones[*member].is_none()).collect();
+        if gone.is_empty() || code.can_decode(code.pieces().without(gone).without(missing)) {
+            made_up_for = made_up_for.or(gone);
+            continue;
+        }
+        lost.members = lost.members.or(gone);
+        lost.missing = lost.missing.or(missing);
+        lost.blocks_max += u64::from(stripes_in_window(session, segment, gone))
+            * u64::from(segment.layout.stripe_data_blocks());
+        segment.is_given_up = true;
+    }
+    if !lost.members.is_empty() {
+        if !accepts_lost_writes {
+            return Err(MountError::WindowsGone(lost));
+        }
+        session.report.writes_lost = Some(lost);
+    }
+    session.report.windows_gone = made_up_for;
+    session.record.windows_gone = made_up_for;
+    Ok(())
+}
+
+/// Most stripes of which windows of a segment held something.
+fn stripes_in_window(session: &Session, segment: &FoundSegment, gone: PieceSet) -> u32 {
+    let windows = gone.iter().filter_map(|member| session.drives.geometry(DriveIndex::at(member))?.areas);
+    let window_blocks = windows.map(|areas| areas.window_blocks).max().unwrap_or(0);
+    (window_blocks.div_ceil(segment.layout.chunk_blocks) + 1).min(segment.layout.stripes)
 }

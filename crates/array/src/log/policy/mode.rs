@@ -17,14 +17,14 @@ impl ArrayConfig {
         let Areas { zones_max, window_blocks, granule_blocks, explicit_commit } = areas;
         let is_whole = |blocks: u32| granule_blocks > 0 && blocks.is_multiple_of(granule_blocks);
         let large = if self.open.large > 0 { self.open.large_chunk_blocks } else { 0 };
-        // A chunk behind what is durable must not commit more than that.
-        let blocks_min = self.chunk_blocks.max(large).saturating_add(granule_blocks.saturating_sub(1));
+        // A chunk behind what is durable must not commit all of that.
+        let blocks_min = self.chunk_blocks.max(large).saturating_add(granule_blocks);
         let works = explicit_commit
             && !self.geometry.volatile_cache
             && zones_max > 0
             && is_whole(window_blocks)
             && is_whole(self.geometry.zone_capacity_blocks)
-            && granule_blocks <= self.geometry.transfer_blocks_max
+            && granule_blocks < self.geometry.transfer_blocks_max
             && blocks_min <= window_blocks;
         Some(areas).filter(|_| works)
     }
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(config.modes(Stream::Small), [WriteMode::Area]);
         assert_eq!(config.modes(Stream::Gc), [WriteMode::Write]);
         let header_blocks = |config: &ArrayConfig| config.layouts(Stream::Small)[0].header_blocks;
-        assert_eq!(header_blocks(&config), 4);
+        assert_eq!(header_blocks(&config), 5, "a granule and the marker");
         let unfit = [
             Areas { explicit_commit: false, ..AREAS },
             Areas { zones_max: 0, ..AREAS },
@@ -94,10 +94,16 @@ mod tests {
             assert_eq!((config.areas(), config.area_segments_max()), (None, 0), "{areas:?}");
             assert_eq!((config.modes(Stream::Small), header_blocks(&config)), (vec![WriteMode::Write], 1));
         }
-        let mut chunks = array(Areas { window_blocks: 4, ..AREAS });
-        assert!(chunks.areas().is_some(), "a chunk of one block moves the window by what is durable");
-        chunks.chunk_blocks = 2;
-        assert!(chunks.areas().is_none(), "one of two would need a granule more");
+        let small = array(Areas { window_blocks: 4, ..AREAS });
+        assert!(
+            small.areas().is_none(),
+            "a chunk of one block would leave nothing that is durable in the window"
+        );
+        let mut chunks = array(Areas { window_blocks: 8, ..AREAS });
+        chunks.chunk_blocks = 4;
+        assert!(chunks.areas().is_some(), "a chunk moves the window by what is durable");
+        chunks.chunk_blocks = 5;
+        assert!(chunks.areas().is_none(), "one of five would need a granule more");
         let mut forgetful = array(AREAS);
         forgetful.geometry.volatile_cache = true;
         assert_eq!(forgetful.areas(), None, "headers and blocks of a window could be lost each by itself");
