@@ -1,3 +1,5 @@
+//! The queue of copies, alone and beside a plain one.
+
 use super::*;
 use base::random::Random;
 use std::collections::VecDeque;
