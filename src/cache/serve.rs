@@ -210,6 +210,9 @@ impl Backend for Served {
         let lines = [
             ("index_bytes", status.index_bytes.to_string()),
             ("buffer_bytes", status.buffer_bytes.to_string()),
+            ("copies_bytes", status.copies_bytes.to_string()),
+            ("copies", status.copies.to_string()),
+            ("hits_buffer", counters.hits_buffer.to_string()),
             ("hits_memory", counters.hits_memory.to_string()),
             ("hits_flash", counters.hits_flash.to_string()),
             ("zones_free", status.zones.free.to_string()),
@@ -218,7 +221,7 @@ impl Backend for Served {
             ("drives", status.drives.to_string()),
         ];
         CacheFacts {
-            memory_bytes: status.index_bytes + status.buffer_bytes,
+            memory_bytes: status.memory_bytes(),
             memory_bytes_max: self.memory_bytes_max,
             // Evicted are zones; nobody counts the objects in them.
             objects_evicted: 0,

@@ -43,7 +43,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         "drives": status.drives,
         "takes_writes": !status.frozen,
         "objects": status.objects,
-        "hits": { "memory": counters.hits_memory, "flash": counters.hits_flash },
+        "hits": { "buffers": counters.hits_buffer, "memory": counters.hits_memory, "flash": counters.hits_flash },
         "misses": counters.misses,
         "expired": counters.expired,
         "stores": counters.stores,
@@ -62,7 +62,11 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
             "free": zones.free, "open": zones.open, "full": zones.full,
             "journal": zones.journal, "leaving": zones.leaving, "evicted": counters.zones_evicted,
         },
-        "memory": { "index": status.index_bytes, "buffers": status.buffer_bytes },
+        "memory": {
+            "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
+            "all": status.memory_bytes(),
+        },
+        "copies": status.copies,
         "index_slots": status.index_slots,
         "index_full": counters.index_full,
         "damaged": counters.damaged,
@@ -86,9 +90,12 @@ fn in_words(report: &Value, dir: &str) -> String {
     }
     text += &format!("served    yes, {} of {} drives", number("/drives"), number("/members"));
     text += if report["takes_writes"] == true { "\n" } else { "; no drive takes writes\n" };
-    let (memory, flash, misses) = (number("/hits/memory"), number("/hits/flash"), number("/misses"));
+    let (memory, buffers) = (number("/hits/memory"), number("/hits/buffers"));
+    let (flash, misses) = (number("/hits/flash"), number("/misses"));
     text += &format!("objects   {}\n", number("/objects"));
-    text += &format!("reads     {memory} hits in memory, {flash} in flash, {misses} misses\n");
+    text += &format!(
+        "reads     {memory} hits in memory, {buffers} in buffers, {flash} in flash, {misses} misses\n"
+    );
     text += &format!("writes    {} stores, {} removes\n", number("/stores"), number("/removes"));
     if let Some(ratio) = report["write_amplification"].as_f64() {
         text += &format!("amplified {ratio:.3} bytes written for each byte of keys and values\n");
@@ -102,8 +109,10 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/zones/leaving"),
         number("/zones/evicted")
     );
-    let (index, buffers) = (human_bytes(number("/memory/index")), human_bytes(number("/memory/buffers")));
-    text += &format!("memory    {index} for the index, {buffers} in buffers\n");
+    let part = |name: &str| human_bytes(number(&format!("/memory/{name}")));
+    let (index, buffers, copies) = (part("index"), part("buffers"), part("copies"));
+    text += &format!("memory    {index} for the index, {buffers} in buffers, {copies} in ");
+    text += &format!("{} copies of objects\n", number("/copies"));
     text += &format!(
         "recovery  {} records found, {} hidden, {} zones dropped\n",
         number("/recovery/records_found"),

@@ -30,6 +30,12 @@ impl<T> Slab<T> {
         slot
     }
 
+    /// Slots, in use or free.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The value in a slot.
     ///
     /// # Panics

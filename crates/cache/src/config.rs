@@ -20,8 +20,10 @@ pub struct CacheConfig {
 /// How a mounted cache behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Memory for index and buffers together.
+    /// Memory for index, buffers and copies of objects together.
     pub memory_bytes: u64,
+    /// Most bytes of it for copies of objects: as many as there are, but in tests.
+    pub copies_bytes_max: u64,
     /// Bytes of an object on the mean, key included: sizes the index.
     pub object_mean: u64,
     /// Bits of a tag; 12 but in tests.
@@ -37,6 +39,7 @@ impl Default for Options {
         let object_max = 16 << 20;
         Options {
             memory_bytes: 256 << 20,
+            copies_bytes_max: u64::MAX,
             object_mean: 1024,
             tag_bits: TAG_BITS_MAX,
             object_max,
@@ -46,10 +49,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bytes that values in buffers may take: a quarter of the memory.
+    /// Bytes that buffers may take: a quarter of the memory.
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
         self.memory_bytes / 4
+    }
+
+    /// Bytes in buffers at which stores wait: the last that does not wait may be as large, and buffers take no more than
+    /// they may.
+    #[must_use]
+    pub fn buffer_bytes_full(&self) -> u64 {
+        self.buffer_bytes() / 2
     }
 
     /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many

@@ -14,6 +14,7 @@ mod eviction;
 mod journal;
 mod lookup;
 mod membership;
+mod memory;
 mod operation;
 mod walk;
 mod writing;
@@ -34,6 +35,7 @@ use buffer::Buffer;
 pub use drive::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
 use eviction::Sweep;
 pub use membership::{Membership, stamp_superblock};
+pub use memory::Memory;
 use operation::Operation;
 use std::collections::{BTreeMap, VecDeque};
 use walk::Walks;
@@ -152,6 +154,7 @@ pub struct Shard {
     /// Sequences below which namespaces hold nothing.
     cleared: [u64; NAMESPACES],
     buffer: Buffer,
+    memory: Memory,
     desk: Desk,
     walks: Walks,
     /// Entries on their way: by ident and number, who waits for each.
@@ -197,6 +200,7 @@ impl Shard {
             clocks,
             cleared,
             buffer: Buffer::default(),
+            memory: Memory::default(),
             desk: Desk::default(),
             walks: Walks::default(),
             entries: BTreeMap::new(),
@@ -343,6 +347,12 @@ impl Shard {
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
         self.buffer.bytes()
+    }
+
+    /// The memory cache.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     fn next_sequence(&mut self) -> u64 {

@@ -3,7 +3,9 @@
 /// Counts since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads answered from buffers.
+    /// Reads answered from buffers: of objects on their way to flash.
+    pub hits_buffer: u64,
+    /// Reads answered from copies in memory.
     pub hits_memory: u64,
     /// Reads answered from flash.
     pub hits_flash: u64,
@@ -86,6 +88,10 @@ pub struct Status {
     pub index_slots: u64,
     /// Bytes of memory in buffers.
     pub buffer_bytes: u64,
+    /// Bytes of memory that copies of objects take.
+    pub copies_bytes: u64,
+    /// Copies of objects in memory.
+    pub copies: u64,
     /// Zones of all drives.
     pub zones: ZoneCounts,
     /// Drives in use.
@@ -97,6 +103,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// All bytes of memory: never more than the cache was given.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.index_bytes + self.buffer_bytes + self.copies_bytes
+    }
+
     /// All bytes written over those of keys and values taken in; none before anything was.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {

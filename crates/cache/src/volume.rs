@@ -89,6 +89,8 @@ impl CacheVolume {
             index_bytes: self.shard.index().bytes(),
             index_slots: self.shard.index().used(),
             buffer_bytes: self.shard.buffer_bytes(),
+            copies_bytes: self.shard.memory().bytes(),
+            copies: self.shard.memory().objects() as u64,
             zones,
             drives: self.shard.drives().iter().filter(|drive| drive.up).count(),
             frozen: self.shard.membership().is_frozen(),

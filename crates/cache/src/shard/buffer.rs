@@ -57,8 +57,28 @@ pub struct Buffer {
     objects: [u64; 16],
 }
 
-fn weight(key: &FullKey, object: &Object) -> usize {
-    key.bytes().len() + object.value.len() + 64
+/// Bytes of a record beside those of its key and its value: itself, its places in two trees, which are half full at the
+/// least, and what three allocations waste.
+const RECORD_BYTES: usize = size_of::<Option<Record>>()
+    + 2 * size_of::<(FullKey, u32)>()
+    + 2 * size_of::<((Ident, u32), usize)>()
+    + 2 * size_of::<u32>()
+    + 3 * 16;
+
+/// Bytes of memory that a record takes: its key stands in it twice.
+pub fn weight(key_bytes: usize, value_bytes: usize) -> usize {
+    RECORD_BYTES + 2 * key_bytes + value_bytes
+}
+
+impl Record {
+    fn weight(&self) -> u64 {
+        weight(self.key.bytes().len(), self.object.value.len()) as u64
+    }
+
+    /// Bytes that it fills of a page, about.
+    fn page_bytes(&self) -> usize {
+        self.key.bytes().len() + self.object.value.len() + 64
+    }
 }
 
 impl Buffer {
@@ -95,9 +115,8 @@ impl Buffer {
     /// Takes a new version of a key, which has none here.
     pub fn put(&mut self, now: Instant, record: Record) {
         assert!(record.alive && record.page.is_none());
-        let bytes = weight(&record.key, &record.object);
-        self.filling_bytes += bytes;
-        self.bytes += bytes as u64;
+        self.filling_bytes += record.page_bytes();
+        self.bytes += record.weight();
         self.first_at.get_or_insert(now);
         self.objects[usize::from(record.key.namespace().0)] += 1;
         let key = record.key.clone();
@@ -129,8 +148,8 @@ impl Buffer {
             }
             self.filling.pop_front();
             let record = self.records.remove(number);
-            self.filling_bytes -= weight(&record.key, &record.object);
-            self.bytes -= weight(&record.key, &record.object) as u64;
+            self.filling_bytes -= record.page_bytes();
+            self.bytes -= record.weight();
         }
         self.first_at = None;
         None
@@ -142,7 +161,7 @@ impl Buffer {
         let record = self.records.get_mut(number);
         assert!(record.alive && record.page.is_none());
         record.page = Some(page);
-        self.filling_bytes -= weight(&record.key, &record.object);
+        self.filling_bytes -= record.page_bytes();
         self.flying.insert((record.ident, number), drive);
         number
     }
@@ -158,15 +177,16 @@ impl Buffer {
     }
 
     /// A record in flight has landed, or is lost.
-    pub fn land(&mut self, number: u32) {
+    pub fn land(&mut self, number: u32) -> Record {
         let record = self.records.remove(number);
-        self.bytes -= weight(&record.key, &record.object) as u64;
+        self.bytes -= record.weight();
         let was_flying = self.flying.remove(&(record.ident, number));
         assert!(was_flying.is_some(), "only what is in flight lands");
         if record.alive {
             self.newest.remove(&record.key);
             self.objects[usize::from(record.key.namespace().0)] -= 1;
         }
+        record
     }
 
     /// Drives on their way to which something of an ident is.

@@ -3,6 +3,7 @@
 //! A page is believed when its stamp names this cache, drive, zone, life of the zone and place, and a record when key and
 //! checksum are right. What is not is hidden by an entry: it leaves the index, and must not come back.
 
+use super::memory::Copied;
 use super::operation::Stage;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::{PageView, ROOM_BYTES};
@@ -53,10 +54,15 @@ impl Shard {
         let operation = self.desk.operations.get_mut(number);
         if let Some(object) = self.buffer.get(&operation.key) {
             operation.stage = Stage::Looked { found: Some(object.clone()), certain: true };
+            self.counters.hits_buffer += 1;
+            return self.desk.ready.push_back(number);
+        }
+        let (ident, key) = (operation.ident, operation.key.clone());
+        if let Some(object) = self.remember(ident, &key) {
+            self.desk.operations.get_mut(number).stage = Stage::Looked { found: Some(object), certain: true };
             self.counters.hits_memory += 1;
             return self.desk.ready.push_back(number);
         }
-        let ident = operation.ident;
         let mut rest: Vec<PageNumber> = self.index.find(ident).collect();
         let all = rest.len();
         rest.retain(|page| {
@@ -118,8 +124,8 @@ impl Shard {
         match verdict {
             Verdict::Found(object) => {
                 self.counters.hits_flash += 1;
+                self.keep_if_warm(number, reading.page, &object);
                 let operation = self.desk.operations.get_mut(number);
-                self.index.warm(operation.ident, reading.page);
                 operation.stage = Stage::Looked { found: Some(object), certain: true };
                 self.desk.ready.push_back(number);
             }
@@ -146,6 +152,19 @@ impl Shard {
         }
     }
 
+    /// What was hit on flash before is worth memory, if its slot is still there.
+    fn keep_if_warm(&mut self, number: u32, page: PageNumber, object: &Object) {
+        let operation = self.desk.operations.get(number);
+        let (ident, key) = (operation.ident, operation.key.clone());
+        let was_hit = self.index.heat(ident, page) > 0;
+        self.index.warm(ident, page);
+        if was_hit {
+            let (drive, zone, _) = self.locate(page);
+            let birth = self.drives[drive].zones[zone.index()].birth;
+            self.keep(Copied { key, ident, object: object.clone(), page, birth });
+        }
+    }
+
     /// What cannot be believed leaves the index, hidden on its drive.
     fn hide_damaged(&mut self, number: u32, page: PageNumber) {
         let operation = self.desk.operations.get(number);
@@ -156,6 +175,7 @@ impl Shard {
             let sequence = self.next_sequence();
             self.issue_entry(drive, hash, sequence, None);
             self.index.remove(ident, |found| found == page);
+            self.memory.drop_ident(ident);
         }
     }
 

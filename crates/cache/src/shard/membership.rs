@@ -243,7 +243,7 @@ impl Shard {
             }
         }
         if let Some(batch) = self.drives[drive].batch.take() {
-            batch.records.into_iter().for_each(|number| self.buffer.land(number));
+            batch.records.into_iter().for_each(|number| drop(self.buffer.land(number)));
             self.frames.extend(batch.frames);
         }
         self.sweep.drive_failed();

@@ -1,6 +1,6 @@
 //! Operations on keys: one key after the other's, from the request to the answer.
 
-use super::buffer::Record;
+use super::buffer::{Record, weight};
 use super::lookup::Reading;
 use super::{Clear, Effects, Shard};
 use crate::format::record::KEY_BYTES_MAX;
@@ -86,7 +86,7 @@ impl Shard {
 
     /// Goes on with all operations that can.
     pub(super) fn run_ready(&mut self, now: Instant, effects: &mut Effects) {
-        if self.buffer.bytes() < self.options.buffer_bytes() || self.membership.is_frozen() {
+        if self.buffer.bytes() < self.options.buffer_bytes_full() || self.membership.is_frozen() {
             let mut stalled = std::mem::take(&mut self.desk.stalled);
             self.desk.ready.append(&mut stalled);
         }
@@ -120,7 +120,9 @@ impl Shard {
         let capacity =
             self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(u32::MAX);
         let half = (capacity as usize / 2).saturating_sub(2) * crate::format::page::ROOM_BYTES;
-        self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64))
+        let room = usize::try_from(self.options.buffer_bytes_full()).unwrap_or(usize::MAX);
+        let room = room.saturating_sub(weight(KEY_BYTES_MAX + 1, 0));
+        self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64)).min(room)
     }
 
     fn begin(&mut self, number: u32, now: Instant, effects: &mut Effects) {
@@ -144,7 +146,7 @@ impl Shard {
     /// True when an operation may store and the buffers have no room.
     fn lacks_room(&self, number: u32) -> bool {
         let may_store = matches!(self.desk.operations.get(number).task, Task::Set(_) | Task::Update(_));
-        let is_full = self.buffer.bytes() >= self.options.buffer_bytes();
+        let is_full = self.buffer.bytes() >= self.options.buffer_bytes_full();
         may_store && is_full && !self.membership.is_frozen()
     }
 
@@ -239,6 +241,7 @@ impl Shard {
             *live = live.saturating_sub(1);
         }
         self.index.remove(ident, |_| true);
+        self.memory.drop_ident(ident);
         for drive in hidden {
             // What a drive holds that is left out counts nothing; until that is recorded, the write waits for it.
             if self.drives[drive].up {
@@ -250,6 +253,8 @@ impl Shard {
                 self.counters.stores += 1;
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
                 self.buffer.put(now, Record { key, hash, ident, object, alive: true, page: None });
+                let limit = self.memory_limit();
+                self.memory.shrink(limit);
             }
             None => self.counters.removes += 1,
         }
@@ -351,6 +356,7 @@ impl Shard {
                 }
             }
             self.buffer.drop_all(is_meant);
+            self.memory.drop_all(is_meant);
             let version = Some(self.membership.change());
             self.desk.clear = Some(Clear { version, ..clear });
             return;

@@ -3,6 +3,7 @@
 use super::buffer::{Batch, Record};
 use super::drive::ZoneUse;
 use super::lookup::YOUNG;
+use super::memory::Copied;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::Role;
 use crate::format::page::{Packer, PageWriter, Place};
@@ -22,7 +23,7 @@ impl Shard {
             return;
         }
         let is_due = self.buffer.deadline().is_some_and(|due| due <= now);
-        let is_full = self.buffer.bytes() >= self.options.buffer_bytes();
+        let is_full = self.buffer.bytes() >= self.options.buffer_bytes_full();
         let first = usize::try_from(self.counters.batches % self.drives.len() as u64).expect("few drives");
         for more in 0..self.drives.len() {
             let drive = (first + more) % self.drives.len();
@@ -151,19 +152,21 @@ impl Shard {
     /// A record is on the media: it gets a slot, unless it was superseded. What finds no slot is hidden; so is what the
     /// index cannot tell from a superseded record of the same page, for its slot would lead to both.
     fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) {
-        let record = self.buffer.record(number);
-        let (hash, namespace) = (record.hash, usize::from(record.key.namespace().0));
-        let page = record.page.expect("it was in flight");
-        if record.alive {
-            if !has_dead_mate && self.index.insert(hash, page).is_ok() {
-                self.drives[drive].zones[zone.index()].live[namespace] += 1;
-            } else {
-                let sequence = self.next_sequence();
-                self.issue_entry(drive, hash, sequence, None);
-                self.counters.index_full += 1;
-            }
+        let Record { key, hash, ident, object, alive, page } = self.buffer.land(number);
+        let page = page.expect("it was in flight");
+        if !alive {
+            return;
         }
-        self.buffer.land(number);
+        if has_dead_mate || self.index.insert(hash, page).is_err() {
+            let sequence = self.next_sequence();
+            self.issue_entry(drive, hash, sequence, None);
+            self.counters.index_full += 1;
+            return;
+        }
+        let found = &mut self.drives[drive].zones[zone.index()];
+        found.live[usize::from(key.namespace().0)] += 1;
+        let birth = found.birth;
+        self.keep(Copied { key, ident, object, page, birth });
     }
 
     /// The zone of a drive that takes pages.

@@ -38,6 +38,8 @@ pub struct Plan {
     pub batch_pages: u32,
     /// Memory of the cache, in KiB.
     pub memory_kib: u64,
+    /// Most of it for copies of objects, in KiB.
+    pub copies_kib: u64,
     /// Requests under way at most.
     pub depth: usize,
 }
@@ -66,8 +68,9 @@ impl Plan {
             tag_bits: if random.chance(3, 5) { 3 } else { 12 },
             object_mean: draw_object_mean(&mut random),
             batch_pages: narrow(1 + random.below(8)),
-            memory_kib: [128, 512, 512][random.index(3)],
+            memory_kib: [160, 512, 512][random.index(3)],
             depth: 1 + random.index(40),
+            copies_kib: [0, 0, 1, 8, 40, 512][random.index(6)],
         }
     }
 
@@ -109,6 +112,7 @@ impl Plan {
     pub fn options(&self) -> Options {
         Options {
             memory_bytes: self.memory_kib << 10,
+            copies_bytes_max: self.copies_kib << 10,
             object_mean: self.object_mean,
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,

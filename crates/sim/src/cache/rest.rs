@@ -1,6 +1,5 @@
 //! What holds of the cache after each turn, and when everything is at rest.
 
-use super::plan::VALUE_MAX;
 use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::Cache;
@@ -15,10 +14,14 @@ impl World {
     /// Bounds that hold at every moment.
     pub(super) fn check_bounds(&self) -> Result<(), Failure> {
         let volume = self.mounted();
-        let (bytes, limit) = (volume.shard().buffer_bytes(), self.plan.options().buffer_bytes());
-        let one_more = u64::try_from(VALUE_MAX + 1024).expect("small");
-        if bytes > limit + one_more {
-            return Err(Failure::new(format!("{bytes} bytes are in buffers, which may hold {limit}")));
+        let (status, options) = (volume.status(), self.plan.options());
+        let (buffers, limit) = (status.buffer_bytes, options.buffer_bytes());
+        if buffers > limit {
+            return Err(Failure::new(format!("{buffers} bytes are in buffers, which may hold {limit}")));
+        }
+        let (bytes, limit) = (status.memory_bytes(), options.memory_bytes);
+        if bytes > limit || status.copies_bytes > options.copies_bytes_max {
+            return Err(Failure::new(format!("{bytes} bytes of memory are in use, of {limit}: {status:?}")));
         }
         for (number, drive) in volume.shard().drives().iter().enumerate().filter(|(_, drive)| drive.up) {
             let (zones, most) = (drive.journal.zones.len(), drive.journal_max());
@@ -57,6 +60,9 @@ impl World {
         self.tally.checks += 1;
         self.check_membership()?;
         self.check_zones()?;
+        if !self.mounted().shard().has_slots_for_copies() {
+            return Err(Failure::new("an object is in memory and not in the index"));
+        }
         self.check_copies()?;
         self.ledger.rest();
         Ok(())

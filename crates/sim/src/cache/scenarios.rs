@@ -20,7 +20,8 @@ fn plan() -> Plan {
         tag_bits: 12,
         object_mean: 512,
         batch_pages: 4,
-        memory_kib: 128,
+        memory_kib: 160,
+        copies_kib: 0,
         depth: 40,
     }
 }

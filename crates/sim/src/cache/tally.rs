@@ -12,6 +12,8 @@ pub struct Tally {
     pub refused: u64,
     /// Answers with an object, held against the oracle.
     pub hits: u64,
+    /// Objects that the cache found in copies in memory, in lives that have ended.
+    pub hits_memory: u64,
     /// Answers without one.
     pub misses: u64,
     /// Of these, those that the ledger knew no cause for and had to judge.
@@ -45,6 +47,7 @@ impl Counts for Tally {
         self.requests += other.requests;
         self.refused += other.refused;
         self.hits += other.hits;
+        self.hits_memory += other.hits_memory;
         self.misses += other.misses;
         self.misses_owed += other.misses_owed;
         self.owed_found += other.owed_found;

@@ -379,6 +379,7 @@ impl World {
         let volume = self.volume.take().expect("a mounted cache");
         let counters = *volume.shard().counters();
         self.tally.evictions += counters.zones_evicted;
+        self.tally.hits_memory += counters.hits_memory;
         self.tally.crashes += 1;
         // What clients are not told is not known.
         self.note_decisions()?;

@@ -1,0 +1,233 @@
+//! The memory cache: copies of objects that lie on flash. A hit needs no command.
+//!
+//! ```text
+//!   landed, or hit on flash again -> newest ... oldest -> gone
+//!                                       ^---------'  what was hit meanwhile goes round once more
+//! ```
+//! An entry is a copy of what a slot of the index leads to, and counts while it does: a write frees all slots of an ident,
+//! and with them all copies; so do damage and a clear. A zone that is evicted, or lost with its drive, is not looked for
+//! here: an entry names the life of its zone, and is nothing when that is over. So an object is in memory only if it is
+//! in the index too, and whatever counts or walks over objects need not know of this.
+
+use super::Shard;
+use crate::hash::{FullKey, Ident};
+use crate::index::PageNumber;
+use crate::request::{Namespace, Object};
+use base::slab::Slab;
+use std::collections::BTreeSet;
+
+/// Neighbour of the newest and of the oldest entry.
+const NOBODY: u32 = u32::MAX;
+/// Entries that one who makes room passes over because they were hit: a turn ends also when all were.
+const SECOND_CHANCES_MAX: usize = 64;
+/// An object is kept in memory when it takes no more than this part of it.
+const LARGEST_SHARE: u64 = 8;
+/// Bytes of an entry beside those of its key and its value: itself, its place in the tree of idents, which is half full at
+/// the least, and what three allocations waste.
+const ENTRY_BYTES: usize = size_of::<Entry>() + 2 * size_of::<(Ident, u32)>() + 3 * 16;
+/// Bytes of a slot of the slab: it stays when its entry goes.
+const SLOT_BYTES: usize = size_of::<Option<Box<Entry>>>() + size_of::<u32>();
+// ADR 43 tells it.
+const _: () = assert!(ENTRY_BYTES + SLOT_BYTES == 228);
+
+/// A copy of an object, and where the object lies.
+#[derive(Debug)]
+pub struct Copied {
+    /// Its key.
+    pub key: FullKey,
+    /// What the index tells apart of it.
+    pub ident: Ident,
+    /// The object.
+    pub object: Object,
+    /// Page it begins in.
+    pub page: PageNumber,
+    /// Life of the zone of this page.
+    pub birth: u64,
+}
+
+impl Copied {
+    fn weight(&self) -> u64 {
+        (ENTRY_BYTES + self.key.bytes().len() + self.object.value.len()) as u64
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    copied: Copied,
+    /// It was hit since it came, or went round.
+    was_hit: bool,
+    older: u32,
+    newer: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Memory {
+    /// Boxed, so that their bytes come back.
+    entries: Slab<Box<Entry>>,
+    by_ident: BTreeSet<(Ident, u32)>,
+    oldest: u32,
+    newest: u32,
+    weight: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        let (entries, by_ident) = (Slab::default(), BTreeSet::new());
+        Memory { entries, by_ident, oldest: NOBODY, newest: NOBODY, weight: 0 }
+    }
+}
+
+impl Memory {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
+        self.weight + (SLOT_BYTES * self.entries.slots()) as u64
+    }
+
+    /// Copies that it holds, those of zones that are gone included.
+    pub fn objects(&self) -> usize {
+        self.by_ident.len()
+    }
+
+    /// All copies.
+    pub fn copies(&self) -> impl Iterator<Item = &Copied> {
+        self.by_ident.iter().map(|(_, number)| &self.entries.get(*number).copied)
+    }
+
+    fn numbers(&self, ident: Ident) -> impl Iterator<Item = u32> + '_ {
+        self.by_ident.range((ident, 0)..=(ident, u32::MAX)).map(|(_, number)| *number)
+    }
+
+    fn find(&self, ident: Ident, key: &FullKey) -> Option<u32> {
+        self.numbers(ident).find(|number| self.entries.get(*number).copied.key == *key)
+    }
+
+    /// Takes a copy, which becomes the newest.
+    ///
+    /// # Panics
+    /// When there is one of its key.
+    pub fn put(&mut self, copied: Copied) {
+        assert!(self.find(copied.ident, &copied.key).is_none(), "a write of a key drops what is here of it");
+        self.weight += copied.weight();
+        let ident = copied.ident;
+        let entry = Entry { copied, was_hit: false, older: NOBODY, newer: NOBODY };
+        let number = self.entries.insert(Box::new(entry));
+        self.by_ident.insert((ident, number));
+        self.link(number);
+    }
+
+    /// Drops all copies of an ident.
+    pub fn drop_ident(&mut self, ident: Ident) {
+        let numbers: Vec<u32> = self.numbers(ident).collect();
+        numbers.into_iter().for_each(|number| self.remove(number));
+    }
+
+    /// Drops all copies of namespaces that are chosen.
+    pub fn drop_all(&mut self, chosen: impl Fn(Namespace) -> bool) {
+        let is_chosen = |number: &u32| chosen(self.entries.get(*number).copied.key.namespace());
+        let numbers: Vec<u32> = self.by_ident.iter().map(|(_, number)| *number).filter(is_chosen).collect();
+        numbers.into_iter().for_each(|number| self.remove(number));
+    }
+
+    /// Drops copies until it takes no more than so many bytes: the oldest first, but for those that were hit.
+    pub fn shrink(&mut self, limit: u64) {
+        let mut chances = SECOND_CHANCES_MAX;
+        while self.bytes() > limit && self.oldest != NOBODY {
+            let number = self.oldest;
+            if chances > 0 && std::mem::take(&mut self.entries.get_mut(number).was_hit) {
+                chances -= 1;
+                self.unlink(number);
+                self.link(number);
+            } else {
+                self.remove(number);
+            }
+        }
+        if self.by_ident.is_empty() && self.bytes() > limit {
+            *self = Memory::default();
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        self.unlink(number);
+        let Entry { copied, .. } = *self.entries.remove(number);
+        self.weight -= copied.weight();
+        let was_there = self.by_ident.remove(&(copied.ident, number));
+        assert!(was_there, "an entry is found by its ident");
+    }
+
+    /// An entry becomes the newest.
+    fn link(&mut self, number: u32) {
+        let before = std::mem::replace(&mut self.newest, number);
+        let entry = self.entries.get_mut(number);
+        assert!(entry.older == NOBODY && entry.newer == NOBODY, "an entry is in the queue once");
+        entry.older = before;
+        match before {
+            NOBODY => self.oldest = number,
+            _ => self.entries.get_mut(before).newer = number,
+        }
+    }
+
+    fn unlink(&mut self, number: u32) {
+        let entry = self.entries.get_mut(number);
+        let (older, newer) = (entry.older, entry.newer);
+        (entry.older, entry.newer) = (NOBODY, NOBODY);
+        match older {
+            NOBODY => self.oldest = newer,
+            _ => self.entries.get_mut(older).newer = newer,
+        }
+        match newer {
+            NOBODY => self.newest = older,
+            _ => self.entries.get_mut(newer).older = older,
+        }
+    }
+}
+
+impl Shard {
+    /// The object of a key, when a copy of it is in memory that counts.
+    pub(super) fn remember(&mut self, ident: Ident, key: &FullKey) -> Option<Object> {
+        let number = self.memory.find(ident, key)?;
+        if !self.counts(&self.memory.entries.get(number).copied) {
+            self.memory.remove(number);
+            return None;
+        }
+        let entry = self.memory.entries.get_mut(number);
+        // What is hit in memory is worth its flash.
+        if !std::mem::replace(&mut entry.was_hit, true) {
+            self.index.warm(ident, entry.copied.page);
+        }
+        Some(entry.copied.object.clone())
+    }
+
+    /// True while a copy is of what a slot leads to.
+    pub(super) fn counts(&self, copied: &Copied) -> bool {
+        let (drive, zone, _) = self.locate(copied.page);
+        let own = &self.drives[drive];
+        let found = &own.zones[zone.index()];
+        own.up && found.is_readable() && found.birth == copied.birth
+    }
+
+    /// Keeps a copy in memory, if it is not too large.
+    pub(super) fn keep(&mut self, copied: Copied) {
+        let limit = self.memory_limit();
+        if copied.weight() <= limit / LARGEST_SHARE {
+            self.memory.put(copied);
+            self.memory.shrink(limit);
+        }
+    }
+
+    /// Bytes that copies may take: what index and buffers leave of the memory.
+    pub(super) fn memory_limit(&self) -> u64 {
+        let taken = self.index.bytes() + self.buffer.bytes();
+        self.options.memory_bytes.saturating_sub(taken).min(self.options.copies_bytes_max)
+    }
+
+    /// Every copy that counts is of an object in the index: for checks.
+    #[must_use]
+    pub fn has_slots_for_copies(&self) -> bool {
+        let mut counting = self.memory.copies().filter(|copied| self.counts(copied));
+        counting.all(|copied| self.index.find(copied.ident).any(|page| page == copied.page))
+    }
+}
+
+#[cfg(test)]
+mod tests;
