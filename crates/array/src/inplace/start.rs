@@ -21,13 +21,12 @@ use block::md::SECTOR_BYTES_U64;
 use block::md::assembly::{Assembly, Part, Policy};
 use block::md::geometry::Geometry;
 use block::md::member::{Bitmap, Member};
-use block::md::ppl;
 use block::md::ppl::verdict::unsynced_from;
 use block::md::reader::ROW_SECTORS;
 use block::md::recovered::Recovered;
 use block::md::returning::spare;
 use block::md::superblock::{SUPERBLOCK_SECTORS, Shape, Superblock, feature};
-use block::md::{MEMBERS_MAX, Role, Uuid};
+use block::md::{MEMBERS_MAX, Role};
 use std::fmt;
 use std::ops::Range;
 
@@ -255,17 +254,19 @@ fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
 const GENERATION_MAX: u64 = u64::MAX / 2;
 
 /// Logs of the members, whose superblocks say where they lie.
-fn logs_of(superblocks: &[Option<Superblock>], recovered: Recovered) -> Result<Logs, NotServed> {
+fn logs_of(
+    superblocks: &[Option<Superblock>],
+    newest: &Superblock,
+    recovered: Recovered,
+) -> Result<Logs, NotServed> {
     if recovered.generation > GENERATION_MAX {
         return Err(NotServed::PplGeneration(recovered.generation));
     }
     let place = |superblock: &Option<Superblock>| superblock.as_ref().and_then(Superblock::ppl_place);
     let places: Vec<Option<(u64, u64)>> = superblocks.iter().map(place).collect();
-    let array =
-        superblocks.iter().flatten().next().map_or(Uuid::default(), |superblock| superblock.array.uuid);
     let pieces = recovered.pieces.into_iter();
     let replay = Replay::new(pieces.map(|(role, row, content)| (role, row.0 / ROW_SECTORS, content)));
-    Ok(Logs::new(&places, ppl::signature(array), recovered.generation, replay))
+    Ok(Logs::new(&places, newest, recovered.generation, replay))
 }
 
 /// Bits of the newest bitmap and of those of all members; `None` where that is not the policy.
@@ -344,7 +345,7 @@ pub fn start_recovered(
     }
     let mut sync = unsynced(assembly, &map);
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
-    let logs = has_logs.then(|| logs_of(&superblocks, recovered)).transpose()?;
+    let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered)).transpose()?;
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
     for (role, member) in &found {
         if member.events() < newest.state.events {

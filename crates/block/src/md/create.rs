@@ -5,7 +5,7 @@
 
 use super::bitmap::{self, Head};
 use super::geometry::Geometry;
-use super::ppl::{self, Entry, Header};
+use super::ppl::{self, Entry, Header, Origin};
 use super::superblock::{
     BadBlockPlace, CLEAN, Device, Identity, Reshape, SUPERBLOCK_BYTES, SUPERBLOCK_SECTORS, Shape, State,
     Superblock, Version, feature,
@@ -286,7 +286,8 @@ fn bitmap_of(wish: &Wish, room: u64) -> Result<Option<Vec<u8>>, Impossible> {
 /// Partial parity log that says nothing but that it is in order.
 fn empty_log(wish: &Wish, role: usize, sectors: u16) -> Vec<u8> {
     let mark = Entry::mark(u32::try_from(role).unwrap_or(u32::MAX), false);
-    let header = Header { signature: ppl::signature(wish.array.uuid), generation: 0, entries: vec![mark] };
+    let signature = ppl::signature(wish.array.uuid);
+    let header = Header { signature, generation: 0, entries: vec![mark], origin: Origin::default() };
     let mut bytes = vec![0; usize::from(sectors) * SECTOR_BYTES];
     if let Some(start) = bytes.first_chunk_mut::<{ ppl::HEADER_BYTES }>() {
         header.encode(start);

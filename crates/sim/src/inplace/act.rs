@@ -1,6 +1,6 @@
 //! Acts of a run: what clients ask, and what goes wrong.
 
-use super::plan::Plan;
+use super::plan::{Plan, Policy};
 use base::random::Random;
 
 /// An act. Members are roles.
@@ -48,6 +48,8 @@ pub enum Act {
     ReadAll,
     /// The power fails, and the array is started anew.
     Crash,
+    /// The power fails, Linux md takes the array over and writes, the power fails again, and the array is started anew.
+    TakeOver,
     /// The array is stopped, looked at, and started anew.
     Stop,
     /// A member dies.
@@ -171,7 +173,17 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
-    with_streams(plan, acts)
+    with_md(plan, with_streams(plan, acts))
+}
+
+/// In some runs with logs md writes between two starts. Drawn from a source of its own.
+fn with_md(plan: &Plan, mut acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x3d_0f11);
+    if matches!(plan.policy, Policy::Ppl(_)) && random.chance(1, 3) {
+        let crashes = acts.iter_mut().filter(|act| **act == Act::Crash);
+        crashes.filter(|_| random.chance(1, 2)).for_each(|act| *act = Act::TakeOver);
+    }
+    acts
 }
 
 /// In some runs writes go on where they ended, as streams do. Drawn from a source of its own.

@@ -6,6 +6,7 @@ mod logs;
 mod members;
 mod returning;
 mod spares;
+mod takeover;
 
 use super::act::Act;
 use super::disk::DiskHandle;
@@ -72,6 +73,8 @@ pub struct Tally {
     pub returned: u64,
     /// Starts with members that were not yet rebuilt.
     pub resumed: u64,
+    /// Times that md had the array between two starts.
+    pub taken_over: u64,
     /// Scrubs that looked at every row.
     pub scrubs: u64,
     /// Commands of members.
@@ -95,6 +98,7 @@ impl Counts for Tally {
         self.listed += other.listed;
         self.returned += other.returned;
         self.resumed += other.resumed;
+        self.taken_over += other.taken_over;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
     }
@@ -326,6 +330,7 @@ impl World {
             Act::Resync => self.resync()?,
             Act::ReadAll => self.read_all()?,
             Act::Crash => return self.crash(),
+            Act::TakeOver => return self.take_over(),
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
             Act::Fail(member) => {
@@ -670,6 +675,12 @@ impl World {
 
     /// The power fails, and the array is started anew.
     fn crash(&mut self) -> Result<bool, Failure> {
+        self.cut();
+        self.start_anew()
+    }
+
+    /// The power fails.
+    fn cut(&mut self) {
         self.look_at_replay();
         self.volume = None;
         let spares = self.spares.iter().map(|(_, disk)| disk);
@@ -679,15 +690,14 @@ impl World {
         self.keep_causes();
         self.oracle.crash();
         self.tally.crashes += 1;
-        if !self.start()? {
-            return Ok(false);
-        }
-        self.turn()?;
-        Ok(true)
     }
 
     fn stop(&mut self) -> Result<bool, Failure> {
         self.shut()?;
+        self.start_anew()
+    }
+
+    fn start_anew(&mut self) -> Result<bool, Failure> {
         if !self.start()? {
             return Ok(false);
         }

@@ -9,7 +9,7 @@ use base::time::Instant;
 use block::md::DeviceNumber;
 use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature};
+use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature, time};
 use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
@@ -160,7 +160,8 @@ impl InPlace {
                 superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
             }
         }
-        let updated = self.scribe.began + now.0 / SECOND;
+        let mark = self.logs.as_ref().map_or(0, |logs| logs.origin.mark);
+        let updated = time(self.scribe.began + now.0 / SECOND, mark);
         let events = self.scribe.events;
         for (role, superblock) in self.scribe.roster.superblocks.iter_mut().enumerate() {
             let Some(superblock) = superblock else { continue };
