@@ -6,8 +6,9 @@ use array::inplace::scribe::Mark;
 use array::inplace::scrub::{ScrubState, ScrubStatus};
 use array::inplace::status::Status;
 use base::units::human_bytes;
-use block::md::assembly::{Assembly, Part, Policy};
+use block::md::assembly::{Assembly, Part};
 use block::md::examine::array_bytes;
+use block::md::policy::word;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, SECTOR_BYTES_U64, names};
 use serde::{Deserialize, Serialize};
@@ -131,7 +132,7 @@ impl fmt::Display for ScrubReport {
     }
 }
 
-/// What an array is, which does not change while it is served.
+/// What an array is; only its policy may change while it is served.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Identity {
     /// Array UUID.
@@ -208,12 +209,6 @@ impl Identity {
     pub fn of(assembly: &Assembly<'_>) -> Identity {
         let superblock = assembly.superblock();
         let shape = superblock.shape;
-        let policy = match assembly.policy() {
-            Policy::Resync => "resync",
-            Policy::Bitmap => "bitmap",
-            Policy::Ppl => "ppl",
-            Policy::Journal => "journal",
-        };
         Identity {
             array: assembly.array.to_string(),
             name: superblock.name(),
@@ -221,7 +216,7 @@ impl Identity {
             layout: names::layout(shape.level, shape.layout).map(str::to_owned),
             chunk_bytes: u64::from(shape.chunk) * SECTOR_BYTES_U64,
             capacity_bytes: array_bytes(superblock).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0),
-            policy: policy.to_owned(),
+            policy: word(assembly.policy()).to_owned(),
         }
     }
 }

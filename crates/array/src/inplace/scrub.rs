@@ -48,6 +48,8 @@ pub enum ScrubRefused {
     Resyncing,
     /// A scrub goes on, or its last strips are still in work.
     Running,
+    /// The consistency policy is being changed.
+    Changing,
     /// The array is being stopped.
     Stopping,
 }
@@ -62,6 +64,9 @@ impl fmt::Display for ScrubRefused {
                 f.write_str("a resync goes on, which makes parities right: wait for its end")
             }
             ScrubRefused::Running => f.write_str("a scrub goes on: stop it first"),
+            ScrubRefused::Changing => {
+                f.write_str("the consistency policy is being changed: try again in a moment")
+            }
             ScrubRefused::Stopping => f.write_str("the array is being stopped"),
         }
     }
@@ -99,6 +104,12 @@ impl Scrub {
         self.in_flight += 1;
     }
 
+    /// Strips have another count of rows from now on. No strip is in work.
+    pub(super) fn rescale(&mut self, rows_before: u64, rows: u64) {
+        assert!(self.in_flight == 0, "strips in work");
+        self.begun = self.begun * rows_before / rows;
+    }
+
     /// A row does not match.
     pub(super) fn note_mismatch(&mut self) {
         self.mismatches += ROW_SECTORS;
@@ -121,6 +132,8 @@ impl InPlace {
         let missing = self.members.lacking().count();
         if self.is_stopping {
             Err(ScrubRefused::Stopping)
+        } else if self.is_changing() {
+            Err(ScrubRefused::Changing)
         } else if missing > 0 {
             Err(ScrubRefused::Degraded(missing))
         } else if self.is_resyncing() {

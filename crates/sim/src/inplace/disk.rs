@@ -290,6 +290,11 @@ impl DiskHandle {
         disk.scars.insert(sector);
     }
 
+    /// True when some sector can never be written.
+    pub fn has_scars(&self) -> bool {
+        !self.lock().scars.is_empty()
+    }
+
     /// Sectors of writes that failed since this was asked last.
     pub fn take_failed(&self) -> BTreeSet<u64> {
         std::mem::take(&mut self.lock().failed)

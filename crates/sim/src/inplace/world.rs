@@ -4,6 +4,7 @@ mod blemishes;
 mod contents;
 mod logs;
 mod members;
+mod policies;
 mod returning;
 mod spares;
 mod takeover;
@@ -73,6 +74,8 @@ pub struct Tally {
     pub returned: u64,
     /// Starts with members that were not yet rebuilt.
     pub resumed: u64,
+    /// Consistency policies that were changed.
+    pub policies: u64,
     /// Times that md had the array between two starts.
     pub taken_over: u64,
     /// Scrubs that looked at every row.
@@ -98,6 +101,7 @@ impl Counts for Tally {
         self.listed += other.listed;
         self.returned += other.returned;
         self.resumed += other.resumed;
+        self.policies += other.policies;
         self.taken_over += other.taken_over;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
@@ -231,6 +235,7 @@ impl World {
             let said = assembly.in_words();
             return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
         }
+        self.look_at_superblocks(&assembly)?;
         let is_clean = assembly.superblock().is_clean();
         let tuning = Tuning {
             client_frames: CLIENT_FRAMES,
@@ -361,6 +366,7 @@ impl World {
             Act::Add(member) => self.add(member)?,
             Act::Spare => self.add_spare()?,
             Act::Return(member) => self.bring_back(member)?,
+            Act::Grow(wish) => self.grow(wish)?,
             Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }
@@ -370,7 +376,7 @@ impl World {
 
     /// Begins a scrub; it may be refused with a reason that holds.
     fn begin_scrub(&mut self, repairs: bool) -> Result<(), Failure> {
-        let status = self.volume().engine.status();
+        let (status, is_changing) = (self.volume().engine.status(), self.volume().engine.is_changing());
         let goes_on = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
         let lacking = status.missing.len() + status.rebuilding.len();
         let refused = self.volume().engine.begin_scrub(repairs).err();
@@ -381,6 +387,7 @@ impl World {
             Some(ScrubRefused::Resyncing) => status.is_resyncing,
             // The last strips of one that was stopped may be in work.
             Some(ScrubRefused::Running) => goes_on || status.strips > 0,
+            Some(ScrubRefused::Changing) => is_changing,
             Some(ScrubRefused::Stopping) => false,
         };
         if is_right { Ok(()) } else { Err(Failure::new(format!("a scrub was begun: {refused:?}"))) }
@@ -412,8 +419,8 @@ impl World {
     /// Flips bits in parities, which nothing but scrubs meets.
     fn rot(&mut self, rows: u64) -> Result<(), Failure> {
         self.drain()?;
-        while self.volume().engine.is_replaying() {
-            self.step("the replay")?;
+        while self.volume().engine.is_replaying() || self.volume().engine.is_changing() {
+            self.step("the replay, or a change of the policy")?;
         }
         self.volume().engine.stop_scrub();
         self.resync()?;
@@ -549,6 +556,7 @@ impl World {
         self.replies = replies;
         self.look_at_members();
         self.look_at_replay();
+        self.look_at_policy();
         Ok(())
     }
 

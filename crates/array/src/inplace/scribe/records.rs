@@ -42,6 +42,11 @@ impl Roster {
         self.superblocks[role].as_ref()
     }
 
+    /// The same, to change it.
+    pub(in crate::inplace) fn superblock_mut(&mut self, role: usize) -> Option<&mut Superblock> {
+        self.superblocks[role].as_mut()
+    }
+
     /// A member missed the last update, for it was cut off.
     pub fn note_lagging(&mut self, role: usize) {
         self.lagging.insert(role);
@@ -117,14 +122,19 @@ impl InPlace {
         if self.logs.is_none() {
             return;
         }
-        let says_doubt = self.log_says_doubt();
         for role in waiting.iter() {
             let place = self.scribe.roster.superblock(role).and_then(Superblock::ppl_place);
             let place = place.expect("a member that joins has a log where others have one");
-            let header = self.first_header(role);
-            self.logs.as_mut().expect("asked above").join(role, place, says_doubt);
-            self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
+            self.begin_log(role, place, fx);
         }
+    }
+
+    /// A member gets the first header of its log.
+    pub(in crate::inplace) fn begin_log(&mut self, role: usize, place: (u64, u64), fx: &mut Effects) {
+        let says_doubt = self.log_says_doubt();
+        let header = self.first_header(role);
+        self.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
+        self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
     }
 
     /// Superblocks become those of the record that is under way.
@@ -188,7 +198,7 @@ impl InPlace {
     }
 
     /// Writes the superblocks of some members.
-    pub(super) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
+    pub(in crate::inplace) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
         let record = |superblock: &Superblock| {
             let mut block = [0; PAGE_BYTES];
             superblock.encode(&mut block);
