@@ -86,5 +86,8 @@ fn what_cannot_be_changed_is_refused_by_name() {
     server.stop();
     refused(&["--bitmap=internal"], 6, "`zoneweave serve");
     let added = ask(&["md", "add", text(&dir), text(&members[1])]);
-    assert!(added.code() == Some(6) && added.stderr.contains("--degraded when a member is missing"), "{added}");
+    assert!(
+        added.code() == Some(6) && added.stderr.contains("--degraded when a member is missing"),
+        "{added}"
+    );
 }

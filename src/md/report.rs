@@ -83,6 +83,16 @@ pub struct ScrubReport {
     pub mismatch_cnt: u64,
     /// Sectors that could not be compared.
     pub sectors_not_compared: u64,
+    /// Members that alone are wrong in so many of these sectors: RAID-6 can tell.
+    #[serde(default)]
+    pub located: Vec<LocatedReport>,
+}
+
+/// Member that is wrong where parities do not fit.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LocatedReport {
+    pub role: u16,
+    pub sectors: u64,
 }
 
 impl ScrubReport {
@@ -104,6 +114,11 @@ impl ScrubReport {
             ),
             mismatch_cnt: status.mismatches,
             sectors_not_compared: status.sectors_not_compared,
+            located: (0_u16..)
+                .zip(status.located)
+                .filter(|(_, sectors)| *sectors > 0)
+                .map(|(role, sectors)| LocatedReport { role, sectors })
+                .collect(),
         }
     }
 
@@ -124,6 +139,9 @@ impl fmt::Display for ScrubReport {
         write!(f, "{what} {}, {}; mismatches: {} sectors", self.state, self.progress, self.mismatch_cnt)?;
         if self.repair && self.mismatch_cnt > 0 {
             f.write_str(", written anew")?;
+        }
+        for LocatedReport { role, sectors } in &self.located {
+            write!(f, "; in {sectors} of them member {role} alone is wrong")?;
         }
         if self.sectors_not_compared > 0 {
             write!(f, "; {} sectors could not be compared", self.sectors_not_compared)?;

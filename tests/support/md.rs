@@ -135,7 +135,12 @@ impl Guest {
     pub fn sum_and_check(&self, scratch: &Scratch, members: &[PathBuf]) -> Finished {
         let script =
             GUEST_SCRIPT.lines().filter(|line| !line.starts_with("dd ")).collect::<Vec<_>>().join("\n");
-        guest::run(scratch.path(), members, &format!("{script}\nmdadm --detail /dev/md0\nmdadm --stop /dev/md0\n"), &[])
+        guest::run(
+            scratch.path(),
+            members,
+            &format!("{script}\nmdadm --detail /dev/md0\nmdadm --stop /dev/md0\n"),
+            &[],
+        )
     }
 
     /// Fails unless md read this content.

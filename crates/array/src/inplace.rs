@@ -9,7 +9,7 @@
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
-//! come by all strips, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
+//! come by all strips, [`locate`] tells which piece a scrub found wrong, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
 //! [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`policy`] says which of bitmap and logs there
 //! is, and changes that. [`volume`] couples an engine with its devices.
 //!
@@ -27,6 +27,7 @@ mod completions;
 mod counters;
 pub mod few;
 mod keeping;
+pub mod locate;
 pub mod logs;
 pub mod map;
 pub mod members;

@@ -1,5 +1,6 @@
 //! Row in work: old and new content of its pieces, and how one follows from the other.
 
+use super::locate::locate;
 use super::plan::{Method, RowFacts};
 use super::stock::Stock;
 use base::erasure::{ErasureCode, PIECES_MAX};
@@ -245,6 +246,15 @@ impl Row {
             superseded.into_iter().for_each(|frame| stock.give(frame));
         }
         Some(is_right)
+    }
+
+    /// Piece that is wrong, of a row that a scrub found not to match and of which all was read.
+    #[must_use]
+    pub fn locate(&self, facts: &RowFacts<'_>) -> Option<usize> {
+        let is_all = facts.code.pieces().without(facts.held).is_empty();
+        let pieces: Vec<&Block> =
+            facts.code.pieces().iter().filter(|_| is_all).map(|piece| block(&self.old, piece)).collect();
+        is_all.then(|| locate(facts.code, &pieces)).flatten()
     }
 
     /// Takes what was written for what the members have, and gives back what is of other pieces than these.

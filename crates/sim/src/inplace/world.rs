@@ -2,6 +2,7 @@
 
 mod blemishes;
 mod contents;
+mod locating;
 mod logs;
 mod members;
 mod policies;
@@ -434,6 +435,7 @@ impl World {
         if has_doubts || !is_sound || status.is_resyncing || status.rows_in_doubt > 0 {
             return Ok(());
         }
+        self.locate_rot()?;
         let chunk_rows = u64::from(self.plan.chunk) / 8;
         let geometry = Geometry::of(&shape_of(&self.plan)).expect("a plan of an array");
         let mut chosen = BTreeSet::new();

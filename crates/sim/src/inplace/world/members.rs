@@ -172,7 +172,7 @@ impl World {
             return;
         }
         // With a log, a write that fails fails its member.
-        if is_scar && self.has_logs() {
+        if is_scar && (self.has_logs() || self.volume().engine.is_changing()) {
             return;
         }
         let lost = self.doubts.spoiled.entry(row).or_default();
