@@ -54,7 +54,7 @@ fn policies_change_beside_clients_and_linux_md_has_them_too() {
         server.stop();
         let checked = ask(&["check", text(&dir)]);
         assert!(checked.code() == Some(0) && checked.stdout.contains("mismatches: 0 sectors"), "{checked}");
-        read_without_each(&scratch, &paths, &content);
+        read_without_each(&Scratch::new("md-grow-copies"), &paths, &content);
         if let Some(guest) = Guest::here() {
             let said = guest.sum_and_check(&scratch, &members);
             guest.expect(&said, &scratch, &content);

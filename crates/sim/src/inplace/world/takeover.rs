@@ -49,7 +49,10 @@ impl World {
         }) else {
             return Ok(None);
         };
-        if !self.disks.iter().all(is_sound) {
+        // Of a dirty array whose logs have no entry, which may be all that is left without some members, nobody knows whether it was ever
+        // in sync.
+        let says_something = |role: usize| !self.stripes_with_parity_on(role).is_empty();
+        if !self.disks.iter().all(is_sound) || !(0..self.disks.len()).all(says_something) {
             return Ok(None);
         }
         let mut newest = assembly.superblock().clone();
@@ -62,6 +65,12 @@ impl World {
             Ok(Superblock { device: own.device, features: own.features, log: own.log, ..newest.clone() })
         };
         self.disks.iter().map(of).collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    fn stripes_with_parity_on(&self, role: usize) -> Vec<u64> {
+        let geometry = Geometry::of(&shape_of(&self.plan)).expect("a plan of an array");
+        let has_parity = |stripe: &u64| geometry.parity(Stripe(*stripe)).0.index() == role;
+        (0..self.plan.stripes).filter(has_parity).collect()
     }
 
     fn piece(&self, member: usize, row: u64) -> Result<Block, Failure> {
@@ -107,10 +116,9 @@ impl World {
         let signature = ppl::signature(superblock.array.uuid);
         let geometry = Geometry::of(&shape_of(&self.plan)).expect("a plan of an array");
         let chunk_rows = u64::from(self.plan.chunk) / 8;
-        let has_parity = |stripe: &u64| geometry.parity(Stripe(*stripe)).0.index() == role;
-        let own: Vec<u64> = (0..self.plan.stripes).filter(has_parity).collect();
+        let own = self.stripes_with_parity_on(role);
         let mut header = Header { signature, generation: 0, entries: Vec::new(), origin: Origin::default() };
-        if !own.is_empty() && self.random.chance(3, 4) {
+        if !own.is_empty() {
             let data = u64::from(geometry.data_chunks());
             let chunk = own[self.random.index(own.len())] * data + self.random.below(data);
             let lba = chunk * chunk_rows + self.random.below(chunk_rows);
