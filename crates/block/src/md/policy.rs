@@ -168,7 +168,7 @@ pub fn turn(members: &[&Superblock], wish: Wish, log_sectors_min: u64) -> Result
 
 /// Areas that nothing but a bitmap or a partial parity log has, by sectors from the superblock, on all members.
 fn free(members: &[&Superblock]) -> Vec<Range<i64>> {
-    let mut free = vec![i64::MIN / 2..i64::MAX / 2];
+    let mut free: Vec<Range<i64>> = std::iter::once(i64::MIN / 2..i64::MAX / 2).collect();
     for member in members {
         let device = &member.device;
         let from_superblock = |sector: u64| sector.cast_signed() - device.super_offset.cast_signed();

@@ -30,7 +30,7 @@ fn beside_writes(wishes: [Wish; 2]) -> Vec<Act> {
         let acts = [write(0, 2), write(7, 9), events(step % 7), Act::Grow(wish), write(1, 4), write(30, 1)];
         let more =
             [Act::Flush, events(step), write(12, 6), Act::Read { lba: 0, blocks: 40 }, events(step / 2)];
-        let end = if step % 3 == 0 { [Act::Crash, Act::Resync] } else { [Act::Drain, Act::ReadAll] };
+        let end = if step.is_multiple_of(3) { [Act::Crash, Act::Resync] } else { [Act::Drain, Act::ReadAll] };
         acts.into_iter().chain(more).chain(end)
     };
     (0..60).flat_map(step).collect()
@@ -40,7 +40,7 @@ fn beside_writes(wishes: [Wish; 2]) -> Vec<Act> {
 fn failing(wishes: [Wish; 2]) -> Vec<Act> {
     let step = |step: u64| {
         let member = usize::try_from(step % 4).expect("0 to 3");
-        let fault = if step % 3 == 0 { Act::Die(member) } else { Act::WriteFault(member) };
+        let fault = if step.is_multiple_of(3) { Act::Die(member) } else { Act::WriteFault(member) };
         let acts = [write(step % 12, 2), Act::Drain, Act::Grow(wishes[usize::from(step % 2 == 1)])];
         let lost = [events(1 + step / 2), fault, events(40), write(3, 8), Act::Drain, Act::ReadAll];
         let heal = [Act::Add(member), Act::Rebuild, Act::Resync, Act::Stop];
