@@ -426,11 +426,14 @@ pub struct Scrub {
     /// Write elsewhere what is damaged
     #[arg(long)]
     pub repair: bool,
+    /// Name the members that are wrong where parities do not fit: RAID-6 of Linux md can tell when it is one in a row
+    #[arg(long)]
+    pub locate: bool,
     /// Do not wait for its end
     #[arg(long)]
     pub background: bool,
     /// Stop the scrub that is running
-    #[arg(long, conflicts_with_all = ["rate", "repair", "background"])]
+    #[arg(long, conflicts_with_all = ["rate", "repair", "background", "locate"])]
     pub stop: bool,
     /// Print one JSON object
     #[arg(long)]

@@ -12,6 +12,7 @@ mod detail;
 pub mod device;
 mod examine;
 mod fail;
+mod grow;
 mod membership;
 mod re_add;
 mod read;
@@ -72,6 +73,11 @@ pub enum MdCommand {
     /// What was written without it is written to it by the bitmap, the rest of it left as it is. A member that may lack more than
     /// the bits say is refused: `md add` rebuilds all of it.
     ReAdd(ReAdd),
+    /// Give an array that is served another consistency policy: a bitmap, a partial parity log, or neither
+    ///
+    /// Clients wait for a moment. All members have to be whole, and parities right. Members, chunk, level, layout and size are not
+    /// changed here.
+    Grow(Grow),
     /// Forget a member that has failed: its device is closed, and what lies on it left alone
     Remove(Remove),
     /// Take the superblocks of md from devices, so that they are members no more
@@ -217,6 +223,31 @@ pub struct ReAdd {
 }
 
 #[derive(Debug, Args)]
+pub struct Grow {
+    /// Directory of the array
+    pub dir: PathBuf,
+    /// Write-intent bitmap
+    #[arg(long, short, value_enum)]
+    pub bitmap: Option<BitmapWord>,
+    /// Region of the bitmap in KiB, or with K, M or G behind [default: 64M, or more where bits are scarce]
+    #[arg(long, value_parser = words::kibibytes, value_name = "KIB")]
+    pub bitmap_chunk: Option<u64>,
+    /// How parities are made right after a crash
+    #[arg(long, short = 'k', value_enum, value_name = "POLICY")]
+    pub consistency_policy: Option<PolicyWord>,
+    #[arg(long, short = 'n', hide = true)]
+    pub raid_devices: Option<String>,
+    #[arg(long, short, hide = true)]
+    pub chunk: Option<String>,
+    #[arg(long, short, hide = true)]
+    pub level: Option<String>,
+    #[arg(long, short = 'p', hide = true)]
+    pub layout: Option<String>,
+    #[arg(long, short = 'z', hide = true)]
+    pub size: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct Remove {
     /// Directory of the array
     pub dir: PathBuf,
@@ -293,6 +324,7 @@ pub fn run(command: &MdCommand) -> Result<Exit> {
         MdCommand::Add(options) => add::run(options),
         MdCommand::AddSpare(options) => spare::run(options),
         MdCommand::ReAdd(options) => re_add::run(options),
+        MdCommand::Grow(options) => grow::run(options),
         MdCommand::Remove(options) => add::remove(options),
         MdCommand::ZeroSuperblock(options) => zero::run(options),
         MdCommand::Check(options) => check::run(options),

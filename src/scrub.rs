@@ -214,6 +214,11 @@ impl std::fmt::Display for ScrubReport {
 
 /// Begins a scrub, or joins the one that is running, and follows it; exit code 1 when damage is left, 3 when only drives are missing.
 pub fn run(options: &Scrub) -> Result<Exit> {
+    if options.locate {
+        return Err(Exit::Usage.error(
+            "--locate is for RAID-6 of Linux md: arrays of zoned drives know which block is wrong, and every scrub names it",
+        ));
+    }
     let directory = Directory::open(&options.dir)?;
     let line = match (options.stop, options.rate, options.repair) {
         (true, ..) => "scrub-stop".to_owned(),

@@ -19,6 +19,8 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 /// Adds it.
 pub fn run(options: &Add) -> Result<Exit> {
     let before = Description::open(&options.dir)?;
+    // What is wrong with the device is of no use to whoever serves nothing.
+    answer(&options.dir, "policy")?;
     let dir = options.dir.display();
     let role = options.role.map_or("-".to_owned(), |role| role.to_string());
     let target = open(options)?;
@@ -83,7 +85,8 @@ pub fn answer(dir: &Path, line: &str) -> Result<serde_json::Value> {
     let answer = ask_at(&control_path(dir), line)?.ok_or_else(|| {
         let dir = dir.display();
         Exit::Absent.error(format!(
-            "nobody serves the array, and members are added while it is served: `zoneweave serve {dir} --degraded` first"
+            "nobody serves the array; members come, and its policy changes, while it is served, as with mdadm: \
+             `zoneweave serve {dir}` first, with --degraded when a member is missing, then this command again"
         ))
     })?;
     serde_json::from_str(&answer).context("the server's answer")

@@ -35,7 +35,7 @@ fn role_of(word: &str) -> Result<Option<Role>> {
 
 fn refused(refused: AddRefused) -> anyhow::Error {
     match refused {
-        AddRefused::Busy(_) | AddRefused::Stopping => Exit::Busy.because(refused),
+        AddRefused::Busy(_) | AddRefused::Changing | AddRefused::Stopping => Exit::Busy.because(refused),
         AddRefused::NoneMissing | AddRefused::Present(_) | AddRefused::NoRole(..) => {
             Exit::Usage.because(refused)
         }

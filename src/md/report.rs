@@ -6,8 +6,9 @@ use array::inplace::scribe::Mark;
 use array::inplace::scrub::{ScrubState, ScrubStatus};
 use array::inplace::status::Status;
 use base::units::human_bytes;
-use block::md::assembly::{Assembly, Part, Policy};
+use block::md::assembly::{Assembly, Part};
 use block::md::examine::array_bytes;
+use block::md::policy::word;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, SECTOR_BYTES_U64, names};
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,16 @@ pub struct ScrubReport {
     pub mismatch_cnt: u64,
     /// Sectors that could not be compared.
     pub sectors_not_compared: u64,
+    /// Members that alone are wrong in so many of these sectors: RAID-6 can tell.
+    #[serde(default)]
+    pub located: Vec<LocatedReport>,
+}
+
+/// Member that is wrong where parities do not fit.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LocatedReport {
+    pub role: u16,
+    pub sectors: u64,
 }
 
 impl ScrubReport {
@@ -103,6 +114,11 @@ impl ScrubReport {
             ),
             mismatch_cnt: status.mismatches,
             sectors_not_compared: status.sectors_not_compared,
+            located: (0_u16..)
+                .zip(status.located)
+                .filter(|(_, sectors)| *sectors > 0)
+                .map(|(role, sectors)| LocatedReport { role, sectors })
+                .collect(),
         }
     }
 
@@ -124,6 +140,9 @@ impl fmt::Display for ScrubReport {
         if self.repair && self.mismatch_cnt > 0 {
             f.write_str(", written anew")?;
         }
+        for LocatedReport { role, sectors } in &self.located {
+            write!(f, "; in {sectors} of them member {role} alone is wrong")?;
+        }
         if self.sectors_not_compared > 0 {
             write!(f, "; {} sectors could not be compared", self.sectors_not_compared)?;
         }
@@ -131,7 +150,7 @@ impl fmt::Display for ScrubReport {
     }
 }
 
-/// What an array is, which does not change while it is served.
+/// What an array is; only its policy may change while it is served.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Identity {
     /// Array UUID.
@@ -208,12 +227,6 @@ impl Identity {
     pub fn of(assembly: &Assembly<'_>) -> Identity {
         let superblock = assembly.superblock();
         let shape = superblock.shape;
-        let policy = match assembly.policy() {
-            Policy::Resync => "resync",
-            Policy::Bitmap => "bitmap",
-            Policy::Ppl => "ppl",
-            Policy::Journal => "journal",
-        };
         Identity {
             array: assembly.array.to_string(),
             name: superblock.name(),
@@ -221,7 +234,7 @@ impl Identity {
             layout: names::layout(shape.level, shape.layout).map(str::to_owned),
             chunk_bytes: u64::from(shape.chunk) * SECTOR_BYTES_U64,
             capacity_bytes: array_bytes(superblock).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0),
-            policy: policy.to_owned(),
+            policy: word(assembly.policy()).to_owned(),
         }
     }
 }

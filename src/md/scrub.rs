@@ -20,6 +20,9 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 pub fn run(options: &Scrub) -> Result<Exit> {
     Description::open(&options.dir)?;
     let dir = options.dir.display();
+    if options.locate {
+        expect_two_parities(&options.dir)?;
+    }
     let rate = options.rate.map_or("-".to_owned(), |rate| rate.mib_per_second.to_string());
     let line = match (options.stop, options.repair) {
         (true, _) => "scrub-stop".to_owned(),
@@ -43,6 +46,19 @@ pub fn run(options: &Scrub) -> Result<Exit> {
         println!("{report}");
     }
     Ok(if options.stop { Exit::Well } else { report.exit() })
+}
+
+/// Refuses an array with one parity.
+fn expect_two_parities(dir: &Path) -> Result<()> {
+    let Some(answer) = ask_at(&control_path(dir), "status")? else { return Ok(()) };
+    let report: Report = serde_json::from_str(&answer).context("the server's answer")?;
+    if report.identity.level != "raid6" {
+        return Err(Exit::Usage.error(format!(
+            "--locate: {} has one parity, which does not say which member is wrong; RAID-6 does",
+            report.identity.level
+        )));
+    }
+    Ok(())
 }
 
 fn ask(control: &Path) -> Result<ScrubReport> {

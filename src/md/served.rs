@@ -1,5 +1,6 @@
 //! A served array of md with what an operator may ask of it.
 
+use super::grow;
 use super::report::{Identity, Report};
 use super::scrub;
 use super::watch::Watch;
@@ -13,6 +14,7 @@ use array::pacer::Rates;
 use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::Instant;
+use block::md::policy::word;
 use block::md::{Role, SECTOR_BYTES_U64};
 use drive::Bell;
 use server::StopHandle;
@@ -85,6 +87,8 @@ impl ServedMd {
                 scrub::start(&mut self.volume.engine, self.paths.len(), rest).map(|()| "{}".to_owned())
             }
             "scrub-stop" => scrub::stop(&mut self.volume.engine).map(|()| "{}".to_owned()),
+            "grow" => grow::begin(&mut self.volume, rest).map(|()| "{}".to_owned()),
+            "policy" => grow::said(&self.volume.engine),
             "can-add" => self.can_add(rest),
             "add" => self.add(rest),
             "re-add" => self.re_add(rest),
@@ -103,7 +107,7 @@ impl ServedMd {
             }
             _ => Err(Exit::Usage.error(format!(
                 "`{question}` is no question that the server of an md array answers: ask `status`, `fail MEMBER`, \
-                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
+                 `add ROLE|- UUID PATH`, `can-add ROLE|- SECTORS`, `re-add PATH`, `spare-number`, `add-spare PATH`, `remove MEMBER`, `rebuild-rate MIB`, `grow resync|bitmap|ppl BYTES|-`, `policy`, `scrub MIB|- [repair]`, `scrub-stop` or `stop`"
             ))),
         }
     }
@@ -139,6 +143,7 @@ impl ServedMd {
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, Role(member.role));
         }
+        word(self.volume.engine.policy()).clone_into(&mut report.identity.policy);
         report.spares = self.volume.spares.names().map(str::to_owned).collect();
         report
     }

@@ -131,11 +131,16 @@ impl Guest {
         can.then_some(Guest)
     }
 
-    /// Assembles the array, waits until md has nothing to do, prints the sum of its content, and lets md check its parities.
+    /// Assembles the array, waits until md has nothing to do, prints the sum of its content and what mdadm says of it, and lets md check its parities.
     pub fn sum_and_check(&self, scratch: &Scratch, members: &[PathBuf]) -> Finished {
         let script =
             GUEST_SCRIPT.lines().filter(|line| !line.starts_with("dd ")).collect::<Vec<_>>().join("\n");
-        guest::run(scratch.path(), members, &format!("{script}\nmdadm --stop /dev/md0\n"), &[])
+        guest::run(
+            scratch.path(),
+            members,
+            &format!("{script}\nmdadm --detail /dev/md0\nmdadm --stop /dev/md0\n"),
+            &[],
+        )
     }
 
     /// Fails unless md read this content.

@@ -9,8 +9,9 @@
 //! [`start`] makes an engine of members that were judged together, [`map`] says what lies where, [`table`] has the strips in work,
 //! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
-//! come by all strips, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
-//! [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail. [`volume`] couples an engine with its devices.
+//! come by all strips, [`locate`] tells which piece a scrub found wrong, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
+//! [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`policy`] says which of bitmap and logs there
+//! is, and changes that. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
@@ -27,6 +28,7 @@ mod counters;
 pub mod few;
 pub mod held;
 mod keeping;
+pub mod locate;
 pub mod logs;
 pub mod map;
 pub mod members;
@@ -34,6 +36,7 @@ pub mod missed;
 pub mod newcomer;
 pub mod pages;
 pub mod plan;
+pub mod policy;
 pub mod pools;
 pub mod recovery;
 pub mod replay;
@@ -73,6 +76,7 @@ use logs::Logs;
 use map::{Map, Strip};
 use members::Members;
 use pages::Pages;
+use policy::PolicyState;
 use recovery::Recovery;
 use requests::Requests;
 use scribe::Scribe;
@@ -123,6 +127,7 @@ pub struct InPlace {
     direct: Slab<DirectRead>,
     commands: Slab<PieceCommand>,
     scribe: Scribe,
+    policy: PolicyState,
     pages: Option<Pages>,
     logs: Option<Logs>,
     bad_blocks: BadBlocks,
@@ -196,6 +201,7 @@ impl InPlace {
             && self.requests.is_empty()
             && self.scribe.is_resting()
             && self.are_logs_resting()
+            && !self.is_changing()
     }
 
     /// True when a stop is through: what could be made clean is marked so.

@@ -32,6 +32,7 @@ pub mod journal;
 pub mod member;
 pub mod names;
 pub mod occupied;
+pub mod policy;
 pub mod ppl;
 pub mod reader;
 pub mod recovered;

@@ -175,8 +175,11 @@ fn dirty_arrays_are_read_and_their_mismatches_counted() {
 
 /// Rows of the newest header of a member that modify all of a stripe: nobody can tell whether they were written as a whole.
 fn whole_stripes_in_flight(given: &Given) -> usize {
-    let entries =
-        given.members.iter().filter_map(|member| member.newest_ppl()).flat_map(|found| &found.header.entries);
+    let entries = given
+        .members
+        .iter()
+        .filter_map(|member| member.newest_ppl(member.superblock()))
+        .flat_map(|found| &found.header.entries);
     entries.filter(|entry| entry.pp_bytes == 0).map(|entry| entry.data_bytes as usize / BLOCK_BYTES / 3).sum()
 }
 

@@ -275,7 +275,7 @@ fn what_is_not_served_is_named() {
 fn logs_of_a_crash_are_found() {
     for array in ["r5-ppl-crash", "r5-ppl-clean"] {
         for member in read(array) {
-            let newest = member.newest_ppl().expect("a header");
+            let newest = member.newest_ppl(member.superblock()).expect("a header");
             assert!(!newest.header.entries.is_empty(), "{array}/{}", member.name);
         }
     }

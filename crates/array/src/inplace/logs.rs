@@ -27,8 +27,9 @@ use base::frame::Frame;
 use base::pieces::PieceSet;
 use block::device::{Completion, Op, Status};
 use block::md::Role;
-use block::md::ppl::{Entry, HEADER_SECTORS, RING_SECTORS_MIN, spare_sector};
+use block::md::ppl::{self, Entry, HEADER_SECTORS, Origin, RING_SECTORS_MIN, spare_sector};
 use block::md::reader::ROW_SECTORS;
+use block::md::superblock::Superblock;
 use std::collections::VecDeque;
 
 /// Most rows of a strip where there are logs: partial parity of a round has to fit into a batch.
@@ -150,6 +151,8 @@ pub struct Logs {
     generation: u64,
     /// CRC32C of the array UUID.
     pub(super) signature: u32,
+    /// What spare headers say of their writer, and superblocks of theirs.
+    pub(super) origin: Origin,
     flush: Option<Flush>,
     /// Batches that members have not answered, those of members that failed meanwhile too.
     in_flight: u32,
@@ -160,11 +163,19 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Logs by role with their places, after a newest generation.
+    /// Logs by role with their places, of an array with this newest superblock, after a newest generation.
     #[must_use]
-    pub fn new(places: &[Option<(u64, u64)>], signature: u32, generation: u64, replay: Replay) -> Logs {
-        let logs = places.iter().map(|place| place.map(Log::new)).collect();
-        Logs { logs, generation, signature, flush: None, in_flight: 0, spare: Vec::new(), replay }
+    pub fn new(places: &[Option<(u64, u64)>], newest: &Superblock, generation: u64, replay: Replay) -> Logs {
+        Logs {
+            logs: places.iter().map(|place| place.map(Log::new)).collect(),
+            generation,
+            signature: ppl::signature(newest.array.uuid),
+            origin: Origin::at_start(newest),
+            flush: None,
+            in_flight: 0,
+            spare: Vec::new(),
+            replay,
+        }
     }
 
     /// The next generation.
@@ -308,7 +319,7 @@ impl InPlace {
         log.spare = Some(entries.clone());
         log.has_witness = false;
         let sector = log.start + log.sectors;
-        let frame = self.header_of(entries);
+        let frame = self.spare_header(entries);
         self.write_log(role, sector, vec![frame], fx);
         true
     }

@@ -83,6 +83,8 @@ pub enum AddRefused {
     Broken,
     /// Commands of the member before are not answered.
     Busy(Role),
+    /// The consistency policy is being changed.
+    Changing,
     /// The array is being stopped.
     Stopping,
 }
@@ -100,6 +102,9 @@ impl fmt::Display for AddRefused {
             ),
             AddRefused::Busy(role) => {
                 write!(f, "the member that had role {role} has commands under way: try again in a moment")
+            }
+            AddRefused::Changing => {
+                f.write_str("the consistency policy is being changed: try again in a moment")
             }
             AddRefused::Stopping => f.write_str("the array is being stopped"),
         }
@@ -135,6 +140,9 @@ impl InPlace {
         }
         if self.members.is_broken() {
             return Err(AddRefused::Broken);
+        }
+        if self.is_changing() {
+            return Err(AddRefused::Changing);
         }
         match wanted {
             Some(role) if role.index() >= self.members.count() => {

@@ -125,7 +125,7 @@ impl Requests {
 impl InPlace {
     /// Accepts a request. It is answered by a later turn.
     pub fn submit(&mut self, request: Request, fx: &mut Effects) {
-        let Request { id, op } = request;
+        let Some(Request { id, op }) = self.hold(request) else { return };
         let end = match &op {
             RequestOp::Read { lba, blocks } => lba.0 + u64::from(*blocks),
             RequestOp::Write { lba, frames, .. } => {

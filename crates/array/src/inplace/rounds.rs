@@ -368,7 +368,10 @@ impl InPlace {
                 Kind::Resync => row.is_lost = !is_whole || !row.resync(&facts, &mut self.stock),
                 Kind::Scrub => match row.scrub(&facts, is_whole && self.scrub.repairs, &mut self.stock) {
                     Some(true) => {}
-                    Some(false) if is_whole => self.scrub.note_mismatch(),
+                    Some(false) if is_whole => {
+                        let wrong = row.locate(&facts).map(|piece| order.members[piece]);
+                        self.scrub.note_mismatch(wrong);
+                    }
                     Some(false) | None => row.is_lost = true,
                 },
                 Kind::Rebuild => {

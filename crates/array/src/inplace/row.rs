@@ -1,6 +1,7 @@
 //! Row in work: old and new content of its pieces, and how one follows from the other.
 
 use super::held::Held;
+use super::locate::locate;
 use super::plan::{Method, RowFacts};
 use super::stock::Stock;
 use base::erasure::{ErasureCode, PIECES_MAX};
@@ -219,6 +220,17 @@ impl Row {
             superseded.into_iter().for_each(|frame| stock.give(frame));
         }
         Some(is_right)
+    }
+
+    /// Piece that is wrong, of a row that a scrub found not to match and of which all was read.
+    #[must_use]
+    pub fn locate(&self, facts: &RowFacts<'_>) -> Option<usize> {
+        let is_all = facts.code.pieces().without(facts.held).is_empty();
+        if !is_all {
+            return None;
+        }
+        let pieces: Vec<&Block> = facts.code.pieces().iter().map(|piece| self.old.block(piece)).collect();
+        locate(facts.code, &pieces)
     }
 
     /// Takes what was written for what the members have, and gives back what is of other pieces than these.

@@ -8,6 +8,7 @@
 //!   clean    flush ─> record
 //!   admit    bad-block log and all pages of newcomers ─> record, their superblocks before those of others
 //!   recover  flush ─> record: how far newcomers are, or that they are whole
+//!   change   of the consistency policy: see [`super::policy`]
 //!   list     flush ─> bad-block logs that say something ─> record ─> logs that say nothing any more
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
@@ -63,6 +64,7 @@ enum Step {
     FlushToList,
     BadBlockLogs,
     ZeroLogs,
+    Change,
 }
 
 /// Record under way.
@@ -167,6 +169,29 @@ impl Scribe {
         self.has_failure = true;
     }
 
+    /// The steps of a change of the policy begin.
+    pub(super) fn begin_change(&mut self) {
+        assert!(self.step == Step::Rest && self.pending == 0, "a change in the middle of {:?}", self.step);
+        self.step = Step::Change;
+    }
+
+    /// They are through, or given up.
+    pub(super) fn end_change(&mut self) {
+        assert!(self.step == Step::Change, "a change that ends in the middle of {:?}", self.step);
+        self.step = Step::Rest;
+    }
+
+    /// A member was asked something that belongs to the step under way.
+    pub(super) fn await_answer(&mut self) {
+        self.pending += 1;
+    }
+
+    /// Events of the next update, which is about to be written.
+    pub(super) fn next_events(&mut self) -> u64 {
+        self.events += 1;
+        self.events
+    }
+
     /// Rounds that write.
     #[must_use]
     pub fn writers(&self) -> usize {
@@ -234,6 +259,8 @@ impl InPlace {
             // Nothing is recorded any more: whoever waits is told that it failed.
             let moves = !self.scribe.is_resting() || !self.table.logging().is_empty();
             self.scribe.step = Step::Rest;
+            let moves = moves || self.is_changing();
+            self.give_change_up(fx);
             self.wake_rounds();
             self.release_held(fx);
             return moves;
@@ -288,6 +315,7 @@ impl InPlace {
                 }
             }
             Step::FlushToList | Step::BadBlockLogs | Step::ZeroLogs => self.end_step_of_lists(fx),
+            Step::Change => self.end_step_of_change(fx),
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
                 self.scribe.step = Step::Rest;
@@ -335,6 +363,9 @@ impl InPlace {
             self.begin_record(is_dirty, fx);
             return true;
         }
+        if self.begin_steps_of_change(fx) {
+            return true;
+        }
         if self.has_unrecorded_bad_blocks() {
             self.scribe.step = Step::FlushToList;
             self.take_bad_block_lists();
@@ -358,7 +389,7 @@ impl InPlace {
             self.write_pages(false, fx);
             return true;
         }
-        let is_over = self.is_stopping || now >= self.scribe.idle_since + CLEAN_AFTER;
+        let is_over = self.is_stopping || self.is_draining() || now >= self.scribe.idle_since + CLEAN_AFTER;
         if self.wants_clean_mark() && self.is_idle() && is_over {
             self.scribe.step = Step::FlushToClean;
             self.scribe.flushed = self.scribe.begun;
@@ -413,6 +444,11 @@ impl InPlace {
         pages.clear(&std::mem::take(&mut self.scribe.clearing));
         self.scribe.step = Step::ClearPages;
         self.write_pages(false, fx);
+    }
+
+    /// Writes the superblocks of all members, which say clean.
+    pub(super) fn record_clean(&mut self, fx: &mut Effects) {
+        self.begin_record(false, fx);
     }
 
     fn begin_record(&mut self, is_dirty: bool, fx: &mut Effects) {
@@ -484,7 +520,7 @@ impl InPlace {
         }
     }
 
-    fn flush_members(&mut self, fx: &mut Effects) {
+    pub(super) fn flush_members(&mut self, fx: &mut Effects) {
         self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.begin_flush());
         for role in self.members.volatile().iter() {
             self.scribe.pending += 1;
@@ -493,7 +529,7 @@ impl InPlace {
     }
 
     /// A flush of all members is through; one that failed it is no member any more.
-    fn end_flush(&mut self) {
+    pub(super) fn end_flush(&mut self) {
         self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.end_flush());
     }
 

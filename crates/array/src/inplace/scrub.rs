@@ -2,12 +2,17 @@
 //!
 //! A row counts as one mismatch of 8 sectors whichever of its parities are wrong. A repair writes parities that were wrong, as
 //! durable as FUA makes it; data are believed. Sectors that cannot be read are rebuilt and rewritten by both. Rows in doubt are not
-//! compared, and without all members there is nothing to compare: a member that fails ends the scrub.
+//! compared, and without all members there is nothing to compare: a member that fails ends the scrub. Where RAID-6 can tell which
+//! member is wrong ([`super::locate`]) that is counted; a repair writes parities all the same.
 
 use super::InPlace;
 use super::map::Strip;
+use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 use std::fmt;
+
+/// Most members of an array.
+const MEMBERS: usize = block::md::MEMBERS_MAX as usize;
 
 /// State of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub struct ScrubStatus {
     pub mismatches: u64,
     /// Sectors among those looked at that could not be compared.
     pub sectors_not_compared: u64,
+    /// Of the sectors that do not match those by role whose member alone is wrong: RAID-6 can tell.
+    pub located: [u64; MEMBERS],
 }
 
 /// Reason why no scrub begins.
@@ -48,6 +55,8 @@ pub enum ScrubRefused {
     Resyncing,
     /// A scrub goes on, or its last strips are still in work.
     Running,
+    /// The consistency policy is being changed.
+    Changing,
     /// The array is being stopped.
     Stopping,
 }
@@ -62,6 +71,9 @@ impl fmt::Display for ScrubRefused {
                 f.write_str("a resync goes on, which makes parities right: wait for its end")
             }
             ScrubRefused::Running => f.write_str("a scrub goes on: stop it first"),
+            ScrubRefused::Changing => {
+                f.write_str("the consistency policy is being changed: try again in a moment")
+            }
             ScrubRefused::Stopping => f.write_str("the array is being stopped"),
         }
     }
@@ -80,6 +92,8 @@ pub struct Scrub {
     in_flight: u64,
     mismatches: u64,
     rows_not_compared: u64,
+    /// Sectors by role of the member that is wrong.
+    located: [u64; MEMBERS],
 }
 
 impl Scrub {
@@ -99,9 +113,18 @@ impl Scrub {
         self.in_flight += 1;
     }
 
-    /// A row does not match.
-    pub(super) fn note_mismatch(&mut self) {
+    /// Strips have another count of rows from now on. No strip is in work.
+    pub(super) fn rescale(&mut self, rows_before: u64, rows: u64) {
+        assert!(self.in_flight == 0, "strips in work");
+        self.begun = self.begun * rows_before / rows;
+    }
+
+    /// A row does not match, for this member is wrong, where that can be told.
+    pub(super) fn note_mismatch(&mut self, wrong: Option<Role>) {
         self.mismatches += ROW_SECTORS;
+        if let Some(role) = wrong {
+            self.located[role.index()] += ROW_SECTORS;
+        }
     }
 
     /// A strip is through, of which so many rows were not compared.
@@ -121,6 +144,8 @@ impl InPlace {
         let missing = self.members.lacking().count();
         if self.is_stopping {
             Err(ScrubRefused::Stopping)
+        } else if self.is_changing() {
+            Err(ScrubRefused::Changing)
         } else if missing > 0 {
             Err(ScrubRefused::Degraded(missing))
         } else if self.is_resyncing() {
@@ -158,7 +183,7 @@ impl InPlace {
 
     /// Last scrub since the start; `None` without one.
     pub(super) fn scrub_status(&self) -> Option<ScrubStatus> {
-        let Scrub { repairs, state, begun, in_flight, mismatches, rows_not_compared } = self.scrub;
+        let Scrub { repairs, state, begun, in_flight, mismatches, rows_not_compared, located } = self.scrub;
         let sectors = self.map.strip_rows() * ROW_SECTORS;
         Some(ScrubStatus {
             repairs,
@@ -167,6 +192,7 @@ impl InPlace {
             sectors_total: self.map.strips() * sectors,
             mismatches,
             sectors_not_compared: rows_not_compared * ROW_SECTORS,
+            located,
         })
     }
 }

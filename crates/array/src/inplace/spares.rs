@@ -6,7 +6,8 @@
 use super::InPlace;
 use super::recovery::AddRefused;
 use block::device::BlockDevice;
-use block::md::superblock::{Superblock, feature};
+use block::md::policy::levelled;
+use block::md::superblock::Superblock;
 use block::md::{DeviceNumber, Role};
 
 /// Spare with its device.
@@ -88,10 +89,9 @@ impl InPlace {
     pub(super) fn superblock_of_spare(&self, spare: Superblock) -> Superblock {
         match self.template() {
             Some(member) => {
-                let Superblock { features, log, device, .. } = spare;
-                // What has no bitmap yet gets one as it joins.
-                let features = features | member.features & feature::BITMAP;
-                Superblock { features, log, device, ..member.clone() }
+                // What has no bitmap or log yet gets one as it joins.
+                let (features, log) = levelled(&spare, member);
+                Superblock { features, log, device: spare.device, ..member.clone() }
             }
             None => spare,
         }

@@ -8,6 +8,7 @@ use super::members::{Members, role};
 use super::missed::Missed;
 use super::newcomer::Newcomer;
 use super::pages::{PAGE_BYTES, Pages};
+use super::policy::PolicyState;
 use super::recovery::Recovery;
 use super::replay::Replay;
 use super::scribe::Scribe;
@@ -19,15 +20,16 @@ use crate::pacer::Rates;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
 use block::md::assembly::{Assembly, Part, Policy};
+use block::md::bitmap::Bits;
 use block::md::geometry::Geometry;
 use block::md::member::{Bitmap, Member};
-use block::md::ppl;
+use block::md::policy::levelled;
 use block::md::ppl::verdict::unsynced_from;
 use block::md::reader::ROW_SECTORS;
 use block::md::recovered::Recovered;
 use block::md::returning::spare;
 use block::md::superblock::{SUPERBLOCK_SECTORS, Shape, Superblock, feature};
-use block::md::{MEMBERS_MAX, Role, Uuid};
+use block::md::{MEMBERS_MAX, Role};
 use std::fmt;
 use std::ops::Range;
 
@@ -160,20 +162,32 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
             return Err(NotServed::BadBlocks(member.name.clone()));
         }
         if assembly.policy() == Policy::Ppl {
-            let sectors = member.superblock().ppl_place().map_or(0, |(_, sectors)| sectors);
+            let sectors = superblock_in(assembly, member).ppl_place().map_or(0, |(_, sectors)| sectors);
             if sectors < SECTORS_MIN {
                 return Err(NotServed::PplRoom(member.name.clone(), sectors));
             }
         }
         if assembly.policy() == Policy::Bitmap {
-            let bitmap = member.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
+            let superblock = superblock_in(assembly, member);
+            let has_own = member.superblock().has(feature::BITMAP);
+            let of = if has_own { *member } else { assembly.devices[assembly.newest].0 };
+            let bitmap = of.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
+            let bitmap = bitmap.filter(|_| superblock.has(feature::BITMAP));
             let bitmap = bitmap.ok_or_else(|| NotServed::NoBitmap(member.name.clone()))?;
-            if !has_room(member.superblock(), bitmap) {
+            if !has_room(&superblock, bitmap) {
                 return Err(NotServed::BitmapRoom(member.name.clone()));
             }
         }
     }
     Ok(found)
+}
+
+/// Superblock of a member: what all agree on, and who belongs to the array, is what the newest says. The consistency policy is so of a
+/// clean array alone: a change of it was cut off.
+fn superblock_in(assembly: &Assembly<'_>, member: &Member) -> Superblock {
+    let (own, newest) = (member.superblock(), assembly.superblock());
+    let (features, log) = if newest.is_clean() { levelled(own, newest) } else { (own.features, own.log) };
+    Superblock { device: own.device.clone(), features, log, ..newest.clone() }
 }
 
 /// Spares, with the superblocks that they get as members. Who is no spare by its own account is left out.
@@ -246,7 +260,7 @@ fn newcomer(superblock: &Superblock, pages: Option<&Pages>, rows: u64) -> Option
 }
 
 /// Map of a shape, where it can be served.
-fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
+pub(super) fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
     let strip_rows_max = if has_logs { logs::STRIP_ROWS_MAX } else { STRIP_ROWS_MAX };
     Map::with_strips(Geometry::of(shape)?, strip_rows_max)
 }
@@ -255,17 +269,19 @@ fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
 const GENERATION_MAX: u64 = u64::MAX / 2;
 
 /// Logs of the members, whose superblocks say where they lie.
-fn logs_of(superblocks: &[Option<Superblock>], recovered: Recovered) -> Result<Logs, NotServed> {
+fn logs_of(
+    superblocks: &[Option<Superblock>],
+    newest: &Superblock,
+    recovered: Recovered,
+) -> Result<Logs, NotServed> {
     if recovered.generation > GENERATION_MAX {
         return Err(NotServed::PplGeneration(recovered.generation));
     }
     let place = |superblock: &Option<Superblock>| superblock.as_ref().and_then(Superblock::ppl_place);
     let places: Vec<Option<(u64, u64)>> = superblocks.iter().map(place).collect();
-    let array =
-        superblocks.iter().flatten().next().map_or(Uuid::default(), |superblock| superblock.array.uuid);
     let pieces = recovered.pieces.into_iter();
     let replay = Replay::new(pieces.map(|(role, row, content)| (role, row.0 / ROW_SECTORS, content)));
-    Ok(Logs::new(&places, ppl::signature(array), recovered.generation, replay))
+    Ok(Logs::new(&places, newest, recovered.generation, replay))
 }
 
 /// Bits of the newest bitmap and of those of all members; `None` where that is not the policy.
@@ -275,9 +291,17 @@ fn pages_of(assembly: &Assembly<'_>, found: &[(Role, &Member)]) -> Option<Pages>
     let bitmap = bitmap.filter(|_| assembly.policy() == Policy::Bitmap)?;
     let is_void = bitmap.head.is_void(assembly.superblock().state.events);
     let mut pages = Pages::new(&bitmap.head, &bitmap.bits, is_void);
-    let all = found.iter().filter_map(|(_, member)| bitmap_of(member));
-    all.for_each(|own| pages.note_member(&own.bits));
+    // A member without a bitmap has one, without bits, if a change of the policy was cut off.
+    let none = Bits::of(bitmap.bits.regions(), vec![0; bytes_of(bitmap.bits.regions())])?;
+    for (_, member) in found {
+        pages.note_member(bitmap_of(member).as_ref().map_or(&none, |own| &own.bits));
+    }
     Some(pages)
+}
+
+/// Bytes of so many bits.
+fn bytes_of(bits: u64) -> usize {
+    usize::try_from(bits.div_ceil(8)).expect("bitmaps fit memory")
 }
 
 /// Engine of an array without a log; `is_volatile` says whether a member's writes are durable only with a flush.
@@ -313,11 +337,7 @@ pub fn start_recovered(
     assert!(tuning.strip_frames >= 2 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
     let mut superblocks: Vec<Option<Superblock>> = vec![None; roles];
     for (role, member) in &found {
-        // What all members agree on, and who belongs to the array, is what the newest says.
-        let own = member.superblock();
-        let superblock =
-            Superblock { device: own.device.clone(), features: own.features, log: own.log, ..newest.clone() };
-        let before = superblocks[role.index()].replace(superblock);
+        let before = superblocks[role.index()].replace(superblock_in(assembly, member));
         assert!(before.is_none(), "two members with role {role}");
     }
     let placed: Vec<Option<(u64, bool)>> = superblocks
@@ -344,7 +364,7 @@ pub fn start_recovered(
     }
     let mut sync = unsynced(assembly, &map);
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
-    let logs = has_logs.then(|| logs_of(&superblocks, recovered)).transpose()?;
+    let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered)).transpose()?;
     let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
     for (role, member) in &found {
         if member.events() < newest.state.events {
@@ -357,6 +377,7 @@ pub fn start_recovered(
     let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,
+        policy: PolicyState::new(assembly.policy()),
         logs,
         members,
         recovery: Recovery::from_row(cursor),

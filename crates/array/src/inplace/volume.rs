@@ -1,5 +1,7 @@
 //! Engine with its devices, driven by whoever owns the thread.
 
+use super::members::role;
+use super::policy::ChangeRefused;
 use super::recovery::AddRefused;
 use super::returning::{ReturnRefused, Returning};
 use super::spares::{Spare, Spares};
@@ -10,6 +12,8 @@ use base::time::Instant;
 use block::device::{BlockDevice, Completion};
 use block::devices::DeviceSet;
 use block::md::Role;
+use block::md::policy::Wish;
+use block::md::returning::is_apart;
 use block::md::superblock::Superblock;
 
 /// Rounds of one turn: so many that a request usually finishes within its turn, so few that the front end is asked again soon.
@@ -101,8 +105,26 @@ impl InPlaceVolume {
         let Some(role) = self.engine.role_for_spare().filter(|role| self.is_answered(*role)) else { return };
         let Some(Spare { name, superblock, device }) = self.spares.take() else { return };
         let superblock = self.engine.superblock_of_spare(superblock);
+        // Its log of bad blocks may lie where members got a bitmap meanwhile.
+        if !is_apart(&superblock, self.engine.bitmap_bytes(), device.geometry().sectors) {
+            return;
+        }
         if self.add_member(role, superblock, device).is_ok() {
             self.spares.note_stepped_in(role, name);
+        }
+    }
+
+    /// Begins to change the consistency policy: see [`InPlace::begin_change`].
+    ///
+    /// # Errors
+    /// When it cannot be changed now, or not to this one.
+    pub fn begin_change(&mut self, wish: Wish) -> Result<(), ChangeRefused> {
+        let has_blocks =
+            |role: &Role| self.devices.geometry(*role).is_some_and(|geometry| geometry.atomic_sectors > 1);
+        let roles = (0..self.engine.members.count()).map(role);
+        match roles.into_iter().find(has_blocks).filter(|_| wish == Wish::Ppl) {
+            Some(member) => Err(ChangeRefused::Sectors(member)),
+            None => self.engine.begin_change(wish),
         }
     }
 

@@ -154,7 +154,9 @@ impl Assembly<'_> {
     }
 }
 
-fn policy(superblock: &Superblock) -> Policy {
+/// Manner in which a superblock says that parities are kept right.
+#[must_use]
+pub fn policy(superblock: &Superblock) -> Policy {
     if superblock.has(feature::JOURNAL) {
         Policy::Journal
     } else if superblock.features & (feature::PPL | feature::PPL_RING) != 0 {

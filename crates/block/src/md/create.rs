@@ -5,7 +5,7 @@
 
 use super::bitmap::{self, Head};
 use super::geometry::Geometry;
-use super::ppl::{self, Entry, Header};
+use super::ppl::{self, Entry, Header, Origin};
 use super::superblock::{
     BadBlockPlace, CLEAN, Device, Identity, Reshape, SUPERBLOCK_BYTES, SUPERBLOCK_SECTORS, Shape, State,
     Superblock, Version, feature,
@@ -250,11 +250,25 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
 /// Bytes of the bitmap, whole pages of it; `None` where none is wanted.
 fn bitmap_of(wish: &Wish, room: u64) -> Result<Option<Vec<u8>>, Impossible> {
     let BitmapWish::Internal(region) = wish.bitmap else { return Ok(None) };
+    let head = head(wish.array.uuid, wish.shape.size, region, room)?;
+    let pages = usize::try_from(head.bytes().div_ceil(4096)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; pages.saturating_mul(4096)];
+    if let Some((start, bits)) = bytes.split_first_chunk_mut::<{ bitmap::HEAD_BYTES }>() {
+        head.encode(start);
+        // A region that was never made right is out of sync.
+        let set = if wish.clean { 0 } else { head.regions() };
+        (0..set).for_each(|region| set_bit(bits, region));
+    }
+    Ok(Some(bytes))
+}
+
+/// Head of a bitmap over so many sectors, with regions of so many bytes, or as mdadm chooses, in the room of so many sectors.
+pub(super) fn head(array: Uuid, sync_size: u64, region: Option<u32>, room: u64) -> Result<Head, Impossible> {
     let head = |chunk: u32| Head {
-        array: wish.array.uuid,
+        array,
         events: 0,
         events_cleared: 0,
-        sync_size: wish.shape.size,
+        sync_size,
         state: 0,
         chunk,
         daemon_sleep: DAEMON_SLEEP,
@@ -271,22 +285,14 @@ fn bitmap_of(wish: &Wish, room: u64) -> Result<Option<Vec<u8>>, Impossible> {
     if !chunk.is_power_of_two() || chunk < least {
         return Err(Impossible::Region(chunk, least));
     }
-    let head = head(chunk);
-    let pages = usize::try_from(head.bytes().div_ceil(4096)).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; pages.saturating_mul(4096)];
-    if let Some((start, bits)) = bytes.split_first_chunk_mut::<{ bitmap::HEAD_BYTES }>() {
-        head.encode(start);
-        // A region that was never made right is out of sync.
-        let set = if wish.clean { 0 } else { head.regions() };
-        (0..set).for_each(|region| set_bit(bits, region));
-    }
-    Ok(Some(bytes))
+    Ok(head(chunk))
 }
 
 /// Partial parity log that says nothing but that it is in order.
 fn empty_log(wish: &Wish, role: usize, sectors: u16) -> Vec<u8> {
     let mark = Entry::mark(u32::try_from(role).unwrap_or(u32::MAX), false);
-    let header = Header { signature: ppl::signature(wish.array.uuid), generation: 0, entries: vec![mark] };
+    let signature = ppl::signature(wish.array.uuid);
+    let header = Header { signature, generation: 0, entries: vec![mark], origin: Origin::default() };
     let mut bytes = vec![0; usize::from(sectors) * SECTOR_BYTES];
     if let Some(start) = bytes.first_chunk_mut::<{ ppl::HEADER_BYTES }>() {
         header.encode(start);

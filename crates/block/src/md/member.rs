@@ -64,6 +64,8 @@ pub struct Member {
     pub bad_blocks: Result<Vec<BadBlocks>, String>,
     /// Headers of the partial parity log, where there is one; else why it cannot be read.
     pub ppl: Result<Vec<ppl::Found>, String>,
+    /// Spare header of the partial parity log, where an engine of ours wrote one.
+    pub ppl_spare: Option<ppl::Found>,
 }
 
 impl Member {
@@ -74,13 +76,16 @@ impl Member {
     pub fn read<M: Media + ?Sized>(name: &str, media: &M) -> Result<Member, NotAMember> {
         let (version, reading) = find(media)?;
         let superblock = &reading.superblock;
+        let (ppl, ppl_spare) = ppl_of(media, superblock)
+            .map_or_else(|reason| (Err(reason), None), |(headers, spare)| (Ok(headers), spare));
         Ok(Member {
             name: name.to_owned(),
             sectors: media.sectors(),
             version,
             bitmap: bitmap_of(media, superblock),
             bad_blocks: bad_blocks_of(media, superblock),
-            ppl: ppl_of(media, superblock),
+            ppl,
+            ppl_spare,
             reading,
         })
     }
@@ -97,10 +102,15 @@ impl Member {
         self.superblock().state.events
     }
 
-    /// Header of the partial parity log that counts while the array is dirty.
+    /// Header of the partial parity log that counts while the array is dirty, whose newest superblock is this one.
     #[must_use]
-    pub fn newest_ppl(&self) -> Option<&ppl::Found> {
-        self.ppl.as_ref().ok()?.last()
+    pub fn newest_ppl(&self, newest: &Superblock) -> Option<&ppl::Found> {
+        let last = self.ppl.as_ref().ok()?.last();
+        let is_newest = |spare: &&ppl::Found| {
+            let generation = last.map_or(0, |last| last.header.generation);
+            spare.header.generation > generation && spare.header.origin.is_last(newest)
+        };
+        self.ppl_spare.as_ref().filter(is_newest).or(last)
     }
 }
 
@@ -178,8 +188,13 @@ fn bad_blocks_of<M: Media + ?Sized>(media: &M, superblock: &Superblock) -> Resul
     bad_blocks::decode(&log, shift).map_err(|error| error.to_string())
 }
 
-fn ppl_of<M: Media + ?Sized>(media: &M, superblock: &Superblock) -> Result<Vec<ppl::Found>, String> {
-    let Some(place) = superblock.ppl_place() else { return Ok(Vec::new()) };
-    ppl::walk(media, place, superblock.array.uuid)
-        .map_err(|failed| format!("the partial parity log: {failed}"))
+/// Headers of a partial parity log, and the spare one.
+type Headers = (Vec<ppl::Found>, Option<ppl::Found>);
+
+fn ppl_of<M: Media + ?Sized>(media: &M, superblock: &Superblock) -> Result<Headers, String> {
+    let Some(place) = superblock.ppl_place() else { return Ok((Vec::new(), None)) };
+    let array = superblock.array.uuid;
+    let headers =
+        ppl::walk(media, place, array).and_then(|found| Ok((found, ppl::spare(media, place, array)?)));
+    headers.map_err(|failed| format!("the partial parity log: {failed}"))
 }

@@ -9,9 +9,10 @@
 pub mod verdict;
 pub mod witness;
 
+use super::superblock::Superblock;
 use super::{Media, ReadFailed, SECTOR_BYTES_U64, Uuid};
 use base::bytes::{put, u32_at, u64_at};
-use base::checksum::crc32c;
+use base::checksum::{crc32c, crc32c_of_pieces};
 use base::record_fields;
 
 record_fields! { HEADER_BYTES;
@@ -22,7 +23,8 @@ record_fields! { HEADER_BYTES;
     ENTRIES_COUNT: 528, 4, "entries, at most 148";
     CHECKSUM: 532, 4, "CRC32C of the header with this field zero";
     ENTRIES: 536, 3552, "entries of 24 bytes";
-    PAD: 4088, 8, "not used";
+    MARK: 4088, 4, "spare header of ours: microseconds of the update time on superblocks of its writer. Not used by md";
+    START: 4092, 4, "spare header of ours: CRC32C of events and update time on the superblocks before that writer's first. Not used by md";
 }
 
 /// Fields of an entry.
@@ -100,6 +102,38 @@ impl Entry {
     }
 }
 
+/// Writer of a spare header. md does not see such a header, and counts its own generations from zero: what tells whether md wrote
+/// since are the superblocks, where it leaves no microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Mark of the writer on superblocks: microseconds of their update time.
+    pub mark: u32,
+    /// Sum of the newest superblock before the writer's first.
+    pub start: u32,
+}
+
+impl Origin {
+    /// Writer that starts from this newest superblock: another one of ours where ours wrote last, else one with a mark of its own.
+    #[must_use]
+    pub fn at_start(newest: &Superblock) -> Origin {
+        // Microseconds, and never zero.
+        let fresh = u32::try_from(newest.state.events % 999_999).expect("below 999,999") + 1;
+        let mark = if newest.mark() == 0 { fresh } else { newest.mark() };
+        Origin { mark, start: Origin::start_of(newest) }
+    }
+
+    fn start_of(newest: &Superblock) -> u32 {
+        let state = newest.state;
+        crc32c_of_pieces([&state.events.to_le_bytes()[..], &state.updated.to_le_bytes()[..]])
+    }
+
+    /// True when nobody else wrote superblocks since, whose newest is this one.
+    #[must_use]
+    pub fn is_last(self, newest: &Superblock) -> bool {
+        self.mark == newest.mark() || self.start == Origin::start_of(newest)
+    }
+}
+
 /// Header of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -109,6 +143,8 @@ pub struct Header {
     pub generation: u64,
     /// Entries, in order.
     pub entries: Vec<Entry>,
+    /// Writer of a spare header; zeros in others.
+    pub origin: Origin,
 }
 
 /// Signature of the logs of an array.
@@ -141,6 +177,7 @@ impl Header {
             signature: u32_at(block, at::SIGNATURE),
             generation: u64_at(block, at::GENERATION),
             entries: entries.collect(),
+            origin: Origin { mark: u32_at(block, at::MARK), start: u32_at(block, at::START) },
         })
     }
 
@@ -164,6 +201,8 @@ impl Header {
             put(block, start + entry::PARITY_MEMBER, &own.parity_member.to_le_bytes());
             put(block, start + entry::CHECKSUM, &own.checksum.to_le_bytes());
         }
+        put(block, at::MARK, &self.origin.mark.to_le_bytes());
+        put(block, at::START, &self.origin.start.to_le_bytes());
         let sum = crc32c(block);
         put(block, at::CHECKSUM, &sum.to_le_bytes());
     }
@@ -186,14 +225,13 @@ pub struct Found {
 
 /// Sector of an area's spare header, the last place of the area, where md does not look. A batch that is written over the one before
 /// and cut off may leave no header, or another one's blocks behind the old one: the spare header says what the old one did of rows in
-/// doubt, after all rounds of that ended.
+/// doubt, after all rounds of that ended. It counts while nobody else wrote ([`Origin`]).
 #[must_use]
 pub fn spare_sector((start, sectors): (u64, u64)) -> u64 {
     start.saturating_add((sectors / HEADER_SECTORS).saturating_sub(1) * HEADER_SECTORS)
 }
 
-/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before; at last the
-/// spare one, where it is newer.
+/// Headers of an area, from its start to the first one that is damaged, of another array, or older than the one before.
 ///
 /// # Errors
 /// When the device does not return a header.
@@ -214,13 +252,24 @@ pub fn walk<M: Media + ?Sized>(
         found.push(Found { sector, header });
         sector = next;
     }
-    let spare = spare_sector((start, sectors));
-    if spare > start && spare.checked_add(HEADER_SECTORS).is_some_and(|behind| behind <= end) {
-        let newest = found.last().map_or(0, |last| last.header.generation);
-        let header = header_at(media, spare, array)?.filter(|header| header.generation > newest);
-        found.extend(header.map(|header| Found { sector: spare, header }));
-    }
     Ok(found)
+}
+
+/// Spare header of an area; `None` without one.
+///
+/// # Errors
+/// When the device does not return it.
+pub fn spare<M: Media + ?Sized>(
+    media: &M,
+    (start, sectors): (u64, u64),
+    array: Uuid,
+) -> Result<Option<Found>, ReadFailed> {
+    let sector = spare_sector((start, sectors));
+    let end = start.saturating_add(sectors).min(media.sectors());
+    if sector <= start || sector.checked_add(HEADER_SECTORS).is_none_or(|behind| behind > end) {
+        return Ok(None);
+    }
+    Ok(header_at(media, sector, array)?.map(|header| Found { sector, header }))
 }
 
 /// Header at a sector, when there is one of the array.
@@ -250,10 +299,12 @@ pub fn highest_generation<M: Media + ?Sized>(media: &M, (start, sectors): (u64, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::md::superblock::{MAGIC, SUPERBLOCK_BYTES, time};
 
     fn header(generation: u64, pp_bytes: u32) -> Header {
         let entry = Entry { data_sector: 24, pp_bytes, data_bytes: 8192, parity_member: 2, checksum: 7 };
-        Header { signature: signature(Uuid([3; 16])), generation, entries: vec![entry] }
+        let signature = signature(Uuid([3; 16]));
+        Header { signature, generation, entries: vec![entry], origin: Origin { mark: 3, start: 4 } }
     }
 
     fn area(headers: &[(usize, Header)]) -> Vec<u8> {
@@ -277,15 +328,37 @@ mod tests {
     }
 
     #[test]
-    fn the_spare_header_counts_where_it_is_the_newest() {
-        let generations = |first: usize, spare: u64| {
-            let media = area(&[(first, header(5, 4096)), (56, header(spare, 0))]);
-            let found = walk(&media[..], (0, 64), Uuid([3; 16])).unwrap();
-            found.iter().map(|found| found.header.generation).collect::<Vec<_>>()
+    fn the_spare_header_lies_at_the_end() {
+        let media = area(&[(0, header(5, 4096)), (56, header(9, 0))]);
+        assert_eq!(walk(&media[..], (0, 64), Uuid([3; 16])).unwrap().len(), 1);
+        let spare = |area: (u64, u64), array: u8| super::spare(&media[..], area, Uuid([array; 16])).unwrap();
+        assert_eq!(spare((0, 64), 3).unwrap(), Found { sector: 56, header: header(9, 0) });
+        assert_eq!(
+            [spare((0, 64), 4), spare((0, 56), 3), spare((0, 8), 3), spare((u64::MAX, 8), 3)],
+            [None, None, None, None]
+        );
+    }
+
+    #[test]
+    fn a_spare_header_counts_until_somebody_else_writes() {
+        let superblock = |events: u64, updated: u64| {
+            let mut block = [0; SUPERBLOCK_BYTES];
+            put(&mut block, 0, &MAGIC.to_le_bytes());
+            put(&mut block, 4, &1_u32.to_le_bytes());
+            let mut superblock = Superblock::decode(&block).unwrap().superblock;
+            superblock.state.events = events;
+            superblock.state.updated = updated;
+            superblock
         };
-        assert_eq!(generations(0, 4), [5]);
-        assert_eq!(generations(0, 9), [5, 9]);
-        assert_eq!(generations(16, 4), [4], "the first header is cut off");
+        let of_md = superblock(7, 1_700_000_000);
+        let origin = Origin::at_start(&of_md);
+        assert_eq!(origin.mark, 8);
+        assert!(origin.is_last(&of_md), "before the first record");
+        let ours = superblock(9, time(1_700_000_009, origin.mark));
+        assert!(origin.is_last(&ours) && Origin::at_start(&ours).mark == origin.mark, "another start");
+        assert!(!origin.is_last(&superblock(8, 1_700_000_009)), "md wrote");
+        assert_eq!(Origin::at_start(&superblock(999_998, 5)).mark, 999_999);
+        assert_eq!(Origin::at_start(&superblock(999_999, 5)).mark, 1);
     }
 
     #[test]

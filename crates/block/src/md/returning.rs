@@ -6,6 +6,7 @@
 use super::assembly::faults_of;
 use super::join::areas;
 use super::member::Member;
+use super::policy;
 use super::refusal::Fault;
 use super::superblock::{Device, RoleEntry, Superblock, feature};
 use super::{Role, Uuid};
@@ -113,11 +114,14 @@ pub fn spare(member: &Superblock, device: &Member, bitmap_bytes: u64) -> Result<
     Ok(superblock)
 }
 
-/// What is on a device by its own superblock, and what the array is by that of a member.
+/// What is on a device by its own superblock, and what the array is by that of a member. Where the device was taken in under another
+/// consistency policy, bitmap or log lie where those of the member do.
 fn superblock_of(member: &Superblock, own: &Superblock, features: u32) -> Superblock {
+    let has_log = |superblock: &Superblock| superblock.features & (feature::PPL | feature::PPL_RING) != 0;
+    let is_own = own.log != 0 && has_log(own) == has_log(member);
     Superblock {
-        features: member.features & (feature::BITMAP | feature::PPL | feature::PPL_RING) | features,
-        log: if own.log == 0 { member.log } else { own.log },
+        features: member.features & policy::FEATURES | features,
+        log: if is_own { own.log } else { member.log },
         device: Device { recovery_offset: 0, ..own.device.clone() },
         ..member.clone()
     }
@@ -138,7 +142,8 @@ fn expect_of_array(member: &Superblock, device: &Member) -> Result<(), CannotRet
 }
 
 /// True when the areas of a superblock lie within the device, and none overlaps another.
-fn is_apart(superblock: &Superblock, bitmap_bytes: u64, sectors: u64) -> bool {
+#[must_use]
+pub fn is_apart(superblock: &Superblock, bitmap_bytes: u64, sectors: u64) -> bool {
     let areas = areas(superblock, bitmap_bytes);
     areas.iter().enumerate().all(|(index, (_, area))| {
         let overlaps =

@@ -490,6 +490,13 @@ impl Superblock {
         (place.sectors != 0 && place.offset != 0).then_some((start, u64::from(place.sectors)))
     }
 
+    /// Microseconds of the last update, by which our engine marks its own where there are partial parity logs
+    /// ([`super::ppl::Origin`]). Whatever else writes superblocks leaves zero.
+    #[must_use]
+    pub fn mark(&self) -> u32 {
+        u32::try_from(self.state.updated >> TIME_SECONDS_BITS).expect("24 bits")
+    }
+
     /// Name of the array in words, without the zeros behind it.
     #[must_use]
     pub fn name(&self) -> String {
@@ -498,10 +505,19 @@ impl Superblock {
     }
 }
 
+/// Bits of the seconds in a time as md keeps it.
+const TIME_SECONDS_BITS: u32 = 40;
+
 /// Seconds since 1970 of a time as md keeps it.
 #[must_use]
 pub fn seconds(time: u64) -> u64 {
-    time & 0xff_ffff_ffff
+    time & ((1 << TIME_SECONDS_BITS) - 1)
+}
+
+/// Time as md keeps it.
+#[must_use]
+pub fn time(seconds: u64, microseconds: u32) -> u64 {
+    seconds | u64::from(microseconds) << TIME_SECONDS_BITS
 }
 
 fn reshape_of(head: &[u8]) -> Reshape {

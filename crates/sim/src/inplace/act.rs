@@ -1,7 +1,8 @@
 //! Acts of a run: what clients ask, and what goes wrong.
 
-use super::plan::Plan;
+use super::plan::{Plan, Policy};
 use base::random::Random;
+use block::md::policy::Wish;
 
 /// An act. Members are roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub enum Act {
     ReadAll,
     /// The power fails, and the array is started anew.
     Crash,
+    /// The power fails, Linux md takes the array over and writes, the power fails again, and the array is started anew.
+    TakeOver,
     /// The array is stopped, looked at, and started anew.
     Stop,
     /// A member dies.
@@ -88,6 +91,8 @@ pub enum Act {
     Spare,
     /// A device that was a member and went is taken back in its role, unless that must not be.
     Return(usize),
+    /// The consistency policy is changed, unless that must not be.
+    Grow(Wish),
     /// Members that are new come to be whole, as far as that can be.
     Rebuild,
     /// Members that died are there again at the next start, with what they had.
@@ -171,7 +176,38 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
-    with_streams(plan, acts)
+    with_growth(plan, with_md(plan, with_streams(plan, acts)))
+}
+
+/// In some runs the consistency policy is changed. Drawn from a source of its own.
+fn with_growth(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x600_dbed);
+    if random.chance(2, 3) {
+        return acts;
+    }
+    let mut all = Vec::new();
+    for act in acts {
+        all.push(act);
+        if random.chance(1, 16) {
+            let wish = [Wish::Resync, Wish::Resync, Wish::Bitmap(Some(4096)), Wish::Bitmap(None), Wish::Ppl];
+            all.push(Act::Grow(wish[random.index(5)]));
+            if random.chance(1, 4) {
+                all.push(Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(80) });
+                all.push(Act::Crash);
+            }
+        }
+    }
+    all
+}
+
+/// In some runs with logs md writes between two starts. Drawn from a source of its own.
+fn with_md(plan: &Plan, mut acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x3d_0f11);
+    if matches!(plan.policy, Policy::Ppl(_)) && random.chance(1, 3) {
+        let crashes = acts.iter_mut().filter(|act| **act == Act::Crash);
+        crashes.filter(|_| random.chance(1, 2)).for_each(|act| *act = Act::TakeOver);
+    }
+    acts
 }
 
 /// In some runs writes go on where they ended, as streams do. Drawn from a source of its own.

@@ -270,6 +270,14 @@ impl DiskHandle {
         self.lock().fails_next_write = false;
     }
 
+    /// Somebody else writes, durably.
+    pub fn overwrite(&self, sector: u64, bytes: &[u8]) {
+        let mut disk = self.lock();
+        for (sector, content) in (sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+            disk.put(sector, *content.first_chunk().expect("a sector"), true);
+        }
+    }
+
     /// A sector cannot be read until it is written.
     pub fn spoil(&self, sector: u64) {
         self.lock().bad.insert(sector);
@@ -280,6 +288,11 @@ impl DiskHandle {
         let mut disk = self.lock();
         disk.bad.insert(sector);
         disk.scars.insert(sector);
+    }
+
+    /// True when some sector can never be written.
+    pub fn has_scars(&self) -> bool {
+        !self.lock().scars.is_empty()
     }
 
     /// Sectors of writes that failed since this was asked last.

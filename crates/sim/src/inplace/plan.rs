@@ -77,6 +77,10 @@ impl Plan {
         let log = u16::try_from([152, 160, 280, 528, 600][random.index(5)]).expect("small");
         let (policy, data_offset) =
             if has_logs { (Policy::Ppl(log), data_offset + u64::from(log)) } else { (policy, data_offset) };
+        // Room for a log that comes later, from a source of its own.
+        let mut rooms = Random::from_seed(seed ^ 0x0600_d100);
+        let gets_room = level == 5 && version != Version::V1_0 && !has_logs && rooms.chance(1, 2);
+        let data_offset = data_offset + if gets_room { [170, 290, 600][rooms.index(3)] } else { 0 };
         // A source of its own, so that the others draw what they did.
         let mut waits = Random::from_seed(seed ^ 0xcac4_e000);
         let window = [Manner::Paper, Manner::Md, Manner::Adaptive, Manner::Adaptive][waits.index(4)];

@@ -2,6 +2,7 @@
 
 mod bad_blocks;
 mod logs;
+mod policies;
 mod rebuilds;
 mod returns;
 mod spares;
@@ -42,7 +43,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let of_engine = of_writes().into_iter().chain(of_streams()).chain(of_members()).chain(of_sweeps());
     let of_members =
         rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
-    of_engine.chain(of_members).chain(logs::all()).collect()
+    of_engine.chain(of_members).chain(logs::all()).chain(policies::all()).collect()
 }
 
 /// Scenarios of writes and crashes.

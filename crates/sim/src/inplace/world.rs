@@ -2,10 +2,13 @@
 
 mod blemishes;
 mod contents;
+mod locating;
 mod logs;
 mod members;
+mod policies;
 mod returning;
 mod spares;
+mod takeover;
 
 use super::act::Act;
 use super::disk::DiskHandle;
@@ -72,6 +75,10 @@ pub struct Tally {
     pub returned: u64,
     /// Starts with members that were not yet rebuilt.
     pub resumed: u64,
+    /// Consistency policies that were changed.
+    pub policies: u64,
+    /// Times that md had the array between two starts.
+    pub taken_over: u64,
     /// Scrubs that looked at every row.
     pub scrubs: u64,
     /// Commands of members.
@@ -95,6 +102,8 @@ impl Counts for Tally {
         self.listed += other.listed;
         self.returned += other.returned;
         self.resumed += other.resumed;
+        self.policies += other.policies;
+        self.taken_over += other.taken_over;
         self.scrubs += other.scrubs;
         self.commands += other.commands;
     }
@@ -227,6 +236,7 @@ impl World {
             let said = assembly.in_words();
             return Err(Failure::new(format!("member {role} was not lost, and is not believed: {said}")));
         }
+        self.look_at_superblocks(&assembly)?;
         let is_clean = assembly.superblock().is_clean();
         let tuning = Tuning {
             client_frames: CLIENT_FRAMES,
@@ -326,6 +336,7 @@ impl World {
             Act::Resync => self.resync()?,
             Act::ReadAll => self.read_all()?,
             Act::Crash => return self.crash(),
+            Act::TakeOver => return self.take_over(),
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
             Act::Fail(member) => {
@@ -356,6 +367,7 @@ impl World {
             Act::Add(member) => self.add(member)?,
             Act::Spare => self.add_spare()?,
             Act::Return(member) => self.bring_back(member)?,
+            Act::Grow(wish) => self.grow(wish)?,
             Act::Rebuild => self.rebuild()?,
             Act::Revive => self.disks.iter().for_each(DiskHandle::revive),
         }
@@ -365,7 +377,7 @@ impl World {
 
     /// Begins a scrub; it may be refused with a reason that holds.
     fn begin_scrub(&mut self, repairs: bool) -> Result<(), Failure> {
-        let status = self.volume().engine.status();
+        let (status, is_changing) = (self.volume().engine.status(), self.volume().engine.is_changing());
         let goes_on = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
         let lacking = status.missing.len() + status.rebuilding.len();
         let refused = self.volume().engine.begin_scrub(repairs).err();
@@ -376,6 +388,7 @@ impl World {
             Some(ScrubRefused::Resyncing) => status.is_resyncing,
             // The last strips of one that was stopped may be in work.
             Some(ScrubRefused::Running) => goes_on || status.strips > 0,
+            Some(ScrubRefused::Changing) => is_changing,
             Some(ScrubRefused::Stopping) => false,
         };
         if is_right { Ok(()) } else { Err(Failure::new(format!("a scrub was begun: {refused:?}"))) }
@@ -407,8 +420,8 @@ impl World {
     /// Flips bits in parities, which nothing but scrubs meets.
     fn rot(&mut self, rows: u64) -> Result<(), Failure> {
         self.drain()?;
-        while self.volume().engine.is_replaying() {
-            self.step("the replay")?;
+        while self.volume().engine.is_replaying() || self.volume().engine.is_changing() {
+            self.step("the replay, or a change of the policy")?;
         }
         self.volume().engine.stop_scrub();
         self.resync()?;
@@ -422,6 +435,7 @@ impl World {
         if has_doubts || !is_sound || status.is_resyncing || status.rows_in_doubt > 0 {
             return Ok(());
         }
+        self.locate_rot()?;
         let chunk_rows = u64::from(self.plan.chunk) / 8;
         let geometry = Geometry::of(&shape_of(&self.plan)).expect("a plan of an array");
         let mut chosen = BTreeSet::new();
@@ -544,6 +558,7 @@ impl World {
         self.replies = replies;
         self.look_at_members();
         self.look_at_replay();
+        self.look_at_policy();
         Ok(())
     }
 
@@ -670,6 +685,12 @@ impl World {
 
     /// The power fails, and the array is started anew.
     fn crash(&mut self) -> Result<bool, Failure> {
+        self.cut();
+        self.start_anew()
+    }
+
+    /// The power fails.
+    fn cut(&mut self) {
         self.look_at_replay();
         self.volume = None;
         let spares = self.spares.iter().map(|(_, disk)| disk);
@@ -679,15 +700,14 @@ impl World {
         self.keep_causes();
         self.oracle.crash();
         self.tally.crashes += 1;
-        if !self.start()? {
-            return Ok(false);
-        }
-        self.turn()?;
-        Ok(true)
     }
 
     fn stop(&mut self) -> Result<bool, Failure> {
         self.shut()?;
+        self.start_anew()
+    }
+
+    fn start_anew(&mut self) -> Result<bool, Failure> {
         if !self.start()? {
             return Ok(false);
         }

@@ -9,7 +9,7 @@ use base::time::Instant;
 use block::md::DeviceNumber;
 use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
-use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature};
+use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature, time};
 use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
@@ -40,6 +40,11 @@ impl Roster {
     #[must_use]
     pub fn superblock(&self, role: usize) -> Option<&Superblock> {
         self.superblocks[role].as_ref()
+    }
+
+    /// The same, to change it.
+    pub(in crate::inplace) fn superblock_mut(&mut self, role: usize) -> Option<&mut Superblock> {
+        self.superblocks[role].as_mut()
     }
 
     /// A member missed the last update, for it was cut off.
@@ -117,14 +122,19 @@ impl InPlace {
         if self.logs.is_none() {
             return;
         }
-        let says_doubt = self.log_says_doubt();
         for role in waiting.iter() {
             let place = self.scribe.roster.superblock(role).and_then(Superblock::ppl_place);
             let place = place.expect("a member that joins has a log where others have one");
-            let header = self.first_header(role);
-            self.logs.as_mut().expect("asked above").join(role, place, says_doubt);
-            self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
+            self.begin_log(role, place, fx);
         }
+    }
+
+    /// A member gets the first header of its log.
+    pub(in crate::inplace) fn begin_log(&mut self, role: usize, place: (u64, u64), fx: &mut Effects) {
+        let says_doubt = self.log_says_doubt();
+        let header = self.first_header(role);
+        self.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
+        self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
     }
 
     /// Superblocks become those of the record that is under way.
@@ -160,7 +170,8 @@ impl InPlace {
                 superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
             }
         }
-        let updated = self.scribe.began + now.0 / SECOND;
+        let mark = self.logs.as_ref().map_or(0, |logs| logs.origin.mark);
+        let updated = time(self.scribe.began + now.0 / SECOND, mark);
         let events = self.scribe.events;
         for (role, superblock) in self.scribe.roster.superblocks.iter_mut().enumerate() {
             let Some(superblock) = superblock else { continue };
@@ -187,7 +198,7 @@ impl InPlace {
     }
 
     /// Writes the superblocks of some members.
-    pub(super) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
+    pub(in crate::inplace) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
         let record = |superblock: &Superblock| {
             let mut block = [0; PAGE_BYTES];
             superblock.encode(&mut block);

@@ -24,8 +24,9 @@ pub enum Verdict {
 pub fn verdict(assembly: &Assembly<'_>) -> Verdict {
     let is_member = |part: &Part| matches!(part, Part::Active(_) | Part::Recovering(_, _));
     let members = assembly.devices.iter().filter(|(_, part)| is_member(part));
-    let mut entries =
-        members.filter_map(|(member, _)| member.newest_ppl()).flat_map(|found| &found.header.entries);
+    let mut entries = members
+        .filter_map(|(member, _)| member.newest_ppl(assembly.superblock()))
+        .flat_map(|found| &found.header.entries);
     let Some(first) = entries.next() else { return Verdict::Nothing };
     if first.is_doubt() || entries.any(|entry| entry.is_doubt()) {
         Verdict::InDoubt

@@ -49,8 +49,8 @@ pub(in crate::md) fn apply<'a, M: Media + ?Sized>(
     media: &[&'a M],
 ) {
     for ((member, part), media) in assembly.devices.iter().zip(media) {
-        let (Part::Active(role) | Part::Recovering(role, _), Some(found)) = (part, member.newest_ppl())
-        else {
+        let newest = member.newest_ppl(assembly.superblock());
+        let (Part::Active(role) | Part::Recovering(role, _), Some(found)) = (part, newest) else {
             continue;
         };
         let area = member.superblock().ppl_place().map_or(0, |(_, sectors)| sectors);

@@ -146,6 +146,12 @@ fn over_a_witness(step: u64) -> Vec<Act> {
     first.into_iter().chain(lost).chain(heal).collect()
 }
 
+/// md takes over, whose generations are below that of the spare header, and is cut off too.
+fn taken_over(step: u64) -> Vec<Act> {
+    let own = [write(step % 12, 2), write(24 + step % 12, 1), events(1 + step), Act::TakeOver, Act::ReadAll];
+    own.into_iter().chain([Act::Stop, write(0, 3), Act::Drain]).collect()
+}
+
 fn again(count: u64, acts: impl Fn(u64) -> Vec<Act>) -> Vec<Act> {
     (0..count).flat_map(acts).collect()
 }
@@ -175,6 +181,8 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
         ("logs-of-trims-that-are-cut-off", Run { plan: logged(600), acts: cut_off(&trims, 40) }),
         ("logs-of-an-array-that-was-never-in-sync", Run { plan: is_new, acts: first }),
         ("logs-and-a-block-that-cannot-be-read", unreadable()),
+        ("logs-that-md-took-over", on_disks(100_000, again(24, taken_over))),
+        ("logs-without-a-ring-that-md-took-over", Run { plan: logged(152), acts: again(24, taken_over) }),
     ]
 }
 

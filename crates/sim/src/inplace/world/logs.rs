@@ -77,6 +77,11 @@ impl World {
         }
     }
 
+    /// Somebody else has settled what was in flight.
+    pub(super) fn forget_in_flight(&mut self) {
+        self.torn.in_flight.clear();
+    }
+
     /// What was in flight is settled once a replay is through.
     pub(super) fn look_at_replay(&mut self) {
         if self.volume.as_ref().is_some_and(|volume| !volume.engine.is_replaying()) {

@@ -78,6 +78,7 @@ impl World {
             let is_right = match refused {
                 AddRefused::Broken => status.is_broken,
                 AddRefused::Present(_) => !status.missing.contains(&role),
+                AddRefused::Changing => self.volume().engine.is_changing(),
                 _ => false,
             };
             return if is_right { Ok(()) } else { Err(Failure::new(format!("not added: {refused}"))) };
@@ -171,7 +172,7 @@ impl World {
             return;
         }
         // With a log, a write that fails fails its member.
-        if is_scar && self.has_logs() {
+        if is_scar && (self.has_logs() || self.volume().engine.is_changing()) {
             return;
         }
         let lost = self.doubts.spoiled.entry(row).or_default();

@@ -65,7 +65,10 @@ impl World {
     fn judge_device(&self, found: &Member, refused: &CannotReturn) -> Result<(), Failure> {
         let superblock = found.superblock();
         let is_right = match refused {
-            CannotReturn::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
+            // It may have gone under another policy.
+            CannotReturn::NoBitmap => {
+                !matches!(self.plan.policy, Policy::Bitmap(_)) || superblock.bitmap_sector().is_none()
+            }
             CannotReturn::Rebuilt(_) => {
                 superblock.has(feature::RECOVERY_OFFSET) && !superblock.has(feature::RECOVERY_BITMAP)
             }
@@ -86,6 +89,7 @@ impl World {
         let has_left = self.left.iter().any(|other| other.is(disk));
         let is_right = match refused {
             ReturnRefused::Role(AddRefused::Broken) => status.is_broken,
+            ReturnRefused::Role(AddRefused::Changing) => self.volume().engine.is_changing(),
             ReturnRefused::Role(AddRefused::Present(_)) => !status.missing.contains(&role),
             ReturnRefused::NoBitmap => !matches!(self.plan.policy, Policy::Bitmap(_)),
             ReturnRefused::TooOld(own, cleared) => own == events && own < cleared && !has_left,

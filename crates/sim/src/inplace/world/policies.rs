@@ -1,0 +1,89 @@
+//! Consistency policies of the world, which change while clients are at work.
+
+use super::World;
+use crate::inplace::disk::DiskHandle;
+use crate::inplace::plan::Policy;
+use crate::world::Failure;
+use array::inplace::policy::ChangeRefused;
+use array::inplace::scrub::ScrubState;
+use block::md::assembly::{self, Assembly, Part};
+use block::md::policy::{CannotChange, Wish};
+use block::md::superblock::Version;
+
+impl World {
+    /// A change of the policy begins, or is refused with a reason that holds.
+    pub(super) fn grow(&mut self, wish: Wish) -> Result<(), Failure> {
+        // With logs, a member with sectors that cannot be written fails.
+        if wish == Wish::Ppl && self.disks.iter().any(DiskHandle::has_scars) {
+            return Ok(());
+        }
+        let engine = &mut self.volume().engine;
+        let (status, before) = (engine.status(), engine.policy());
+        let (was_changing, is_replaying) = (engine.is_changing(), engine.is_replaying());
+        let refused = self.volume().begin_change(wish).err();
+        let lacking = status.missing.len() + status.rebuilding.len();
+        let is_synced = status.resync_left == 0 && status.rows_in_doubt == 0 && !is_replaying;
+        let scrubs = status.scrub.is_some_and(|scrub| scrub.state == ScrubState::Running);
+        let has_end = self.plan.version != Version::V1_0;
+        let is_right = match &refused {
+            None => lacking == 0 && is_synced && !scrubs && !was_changing && before != wish.policy(),
+            Some(ChangeRefused::Degraded(count)) => *count == lacking,
+            Some(ChangeRefused::Unsynced) => !is_synced,
+            Some(ChangeRefused::Scrubbing) => scrubs,
+            Some(ChangeRefused::Changing) => was_changing,
+            Some(ChangeRefused::BadBlocks) => !status.bad_blocks.is_empty(),
+            Some(ChangeRefused::Sectors(_) | ChangeRefused::Stopping) => false,
+            Some(ChangeRefused::Cannot(why)) => match why {
+                CannotChange::Same(policy) => *policy == before && *policy == wish.policy(),
+                CannotChange::Other(policy) => *policy == before && *policy != assembly::Policy::Resync,
+                CannotChange::Ppl(_) => self.plan.level != 5 || !has_end,
+                CannotChange::NoRoom(needed, _) => wish == Wish::Ppl && self.plan.data_offset < 40 + needed,
+                CannotChange::Bitmap(_) => self.plan.data_offset < 80,
+                CannotChange::Journal => false,
+            },
+        };
+        if is_right {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("policy {before:?} to {wish:?}: {refused:?}")))
+        }
+    }
+
+    /// The policy that the engine has now is that of the world.
+    pub(super) fn look_at_policy(&mut self) {
+        let Some(volume) = &self.volume else { return };
+        if self.adopt(volume.engine.policy()) {
+            self.tally.policies += 1;
+            self.is_new = false;
+        }
+    }
+
+    /// True when the policy is another one than before.
+    fn adopt(&mut self, policy: assembly::Policy) -> bool {
+        let (before, after) = match (self.plan.policy, policy) {
+            (before @ Policy::Bitmap(_), assembly::Policy::Bitmap) => (before, before),
+            (before @ Policy::Ppl(_), assembly::Policy::Ppl) => (before, before),
+            (before, assembly::Policy::Bitmap) => (before, Policy::Bitmap(4096)),
+            (before, assembly::Policy::Ppl) => (before, Policy::Ppl(152)),
+            (before, assembly::Policy::Resync | assembly::Policy::Journal) => (before, Policy::Resync),
+        };
+        self.plan.policy = after;
+        before != after
+    }
+
+    /// The policy that superblocks have is that of the world; md would run an array with logs, for all members have one.
+    pub(super) fn look_at_superblocks(&mut self, assembly: &Assembly<'_>) -> Result<(), Failure> {
+        self.adopt(assembly.policy());
+        let lacks = |(member, part): &(&block::md::member::Member, Part)| {
+            matches!(part, Part::Active(_) | Part::Recovering(..))
+                && member.superblock().ppl_place().is_none()
+        };
+        let is_mixed = self.has_logs() && assembly.devices.iter().any(lacks);
+        if is_mixed && self.gone.is_empty() {
+            return Err(Failure::new(
+                "the newest superblock says that there are logs, and a member has none",
+            ));
+        }
+        Ok(())
+    }
+}
