@@ -220,7 +220,7 @@ fn pull_and_rebuild(dir: &Path, server: Server, oracle: &mut Oracle, random: &mu
     assert_eq!(checked.code(), Some(0), "{checked}");
 }
 
-/// Another drive is lost, so that what was rebuilt is needed. Both come back, under other names, and one is taken in again.
+/// Another drive is lost, so that what was rebuilt is needed. Both come back, and one is taken in again.
 fn come_back(dir: &Path, oracle: &mut Oracle) {
     let place = text(dir);
     std::fs::write("/sys/class/nvme/nvme0/device/remove", "1").unwrap();

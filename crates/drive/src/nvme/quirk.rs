@@ -111,7 +111,7 @@ mod tests {
             while left > 0 {
                 let command = quirks.blocks_of_command(left);
                 assert!((1..=left).contains(&command));
-                assert!(command <= 8 || command % 8 == 0, "{command} of {blocks}");
+                assert!(command <= 8 || command.is_multiple_of(8), "{command} of {blocks}");
                 left -= command;
                 commands += 1;
             }

@@ -109,7 +109,8 @@ impl Controller {
     /// Moves blocks as QEMU 7.2 does, or as a drive should.
     fn transfer(&mut self, job: &mut Job, start: u64) {
         let count = job.payload.frames.len();
-        let lost_from = if self.loses_metadata && count > 8 && count % 8 > 0 { count % 8 } else { count };
+        let lost_from =
+            if self.loses_metadata && count > 8 && !count.is_multiple_of(8) { count % 8 } else { count };
         for (index, block) in (0..count).zip(start..) {
             let has_metadata = index < lost_from;
             if job.action.reads() {

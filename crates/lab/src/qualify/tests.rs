@@ -67,7 +67,7 @@ impl ZonedDevice for Faulty {
     fn submit(&mut self, now: Instant, mut command: Command) {
         match (self.fault, &mut command.op) {
             (Fault::LosesMetadata, Op::Write { frames, .. } | Op::Append { frames })
-                if frames.len() > 8 && frames.len() % 8 > 0 =>
+                if frames.len() > 8 && !frames.len().is_multiple_of(8) =>
             {
                 let kept = frames.len() % 8;
                 frames.iter_mut().skip(kept).for_each(|frame| frame.oob = [0; 64]);
