@@ -11,6 +11,7 @@ use crate::md::MdCommand;
 use crate::md_cost::MdCost;
 use crate::md_speed::MdSpeed;
 use crate::probe::Probe;
+use crate::qualify::Qualify;
 use crate::sim::Sim;
 use anyhow::{Result, bail};
 use array::inplace::window::Manner;
@@ -326,6 +327,12 @@ pub enum DriveCommand {
     RemoveSpare(RemoveSpare),
     /// Measure one operation on a modelled drive in virtual time, or on a real one
     Probe(Probe),
+    /// Check whether a drive does what the engine relies on; all that it holds is lost (exit 1 if it differs)
+    ///
+    /// The same checks for NVMe drives with zones, devices that are cut into zones, and emulated drives: transfers of all sizes read
+    /// back block by block, every rule of zones broken on its own, limits reached, and commands drawn by a seed held against the
+    /// rules. The drive has to be blank, and is left so.
+    Qualify(Qualify),
     /// Create the file of an emulated drive that is in no array, for measuring
     Create(CreateDrive),
 }

@@ -5,7 +5,7 @@ use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
 use crate::leftover;
-use crate::raw::Devices;
+use crate::raw::{APPEND_BLOCKS_MAX, Devices, TRANSFER_BLOCKS_MAX};
 use crate::room::Room;
 use crate::signals::Interruption;
 use crate::steps::Steps;
@@ -35,8 +35,6 @@ const ZONES_MAX: u32 = 1 << 17;
 /// C and G of the ZapRAID paper: what is validated before the engine chooses its segments.
 const CHUNK_BLOCKS: u32 = 1;
 const GROUP_STRIPES: u32 = 256;
-const APPEND_BLOCKS_MAX: u32 = 32;
-const TRANSFER_BLOCKS_MAX: u32 = 64;
 
 /// Creates an array and says so.
 pub fn run(options: &Create) -> Result<Exit> {
@@ -76,14 +74,10 @@ pub fn with_defaults(dir: &Path, scheme: &Scheme, areas: AreaOptions) -> Create 
 pub fn create(options: &Create) -> Result<(Directory, Room)> {
     expect_none(options)?;
     let devices = Devices::of(options)?;
-    let mut options = options.clone();
-    if let Some(devices) = &devices {
-        devices.settle(&mut options);
-    }
-    let config = config(&options)?;
+    let config = config(options, devices.as_ref().map(Devices::geometry))?;
     let paths = match &devices {
         Some(devices) => expect_count(devices.paths().to_vec(), config.members)?,
-        None => drive_paths(&options, config.members)?,
+        None => drive_paths(options, config.members)?,
     };
     let full: Vec<PathBuf> = paths.iter().map(|path| options.dir.join(path)).collect();
     let mut room = Room::of(&config);
@@ -96,10 +90,13 @@ pub fn create(options: &Create) -> Result<(Directory, Room)> {
         None => leftover::clear(&full, options.force)?,
     }
     room.expect_on_host(&full, options.force)?;
-    let uuids: Vec<uuid::Uuid> = paths.iter().map(|_| uuid::Uuid::new_v4()).collect();
+    let uuids = match &devices {
+        Some(devices) => devices.uuids()?,
+        None => paths.iter().map(|_| uuid::Uuid::new_v4()).collect(),
+    };
     let file = file_of(&config, paths, &uuids);
     let mut made = Made::default();
-    match make((&options, devices.as_ref()), &config, (&full, &uuids), file, &mut made) {
+    match make((options, devices.as_ref()), &config, (&full, &uuids), file, &mut made) {
         Ok(directory) => Ok((directory, room)),
         Err(error) => {
             made.undo();
@@ -261,8 +258,8 @@ fn areas_of(options: AreaOptions, max_open: u32) -> Option<Areas> {
     })
 }
 
-/// The array's configuration: what was asked, and what follows from it.
-fn config(options: &Create) -> Result<ArrayConfig> {
+/// The array's configuration: what was asked, and what follows from it and from the devices, if there are any.
+fn config(options: &Create, devices: Option<Geometry>) -> Result<ArrayConfig> {
     let from_paths = Some(options.drives_path.len()).filter(|count| *count > 0);
     let asked = options.scheme.drives.or(from_paths);
     let (level, members) = match options.scheme.level {
@@ -271,6 +268,27 @@ fn config(options: &Create) -> Result<ArrayConfig> {
     };
     let data_count = level.erasure_code(members).map_or(1, |code| code.data_count()) as u64;
     let size = options.scheme.size.unwrap_or(SIZE_BYTES);
+    let geometry = match devices {
+        Some(geometry) => geometry,
+        None => emulated_geometry(options, size, data_count)?,
+    };
+    let mut config = ArrayConfig {
+        array: *uuid::Uuid::new_v4().as_bytes(),
+        level,
+        members,
+        chunk_blocks: CHUNK_BLOCKS,
+        group_stripes: GROUP_STRIPES,
+        open: OpenSegments::default(),
+        volume_blocks: size / BLOCK_BYTES_U64,
+        geometry,
+    };
+    settle_zones(&mut config, options, devices.is_some() || options.zones.is_some())?;
+    config.validate().map_err(|error| Exit::Usage.because(error))?;
+    Ok(config.adaptive(DriveTraits::default()))
+}
+
+/// Zones of emulated drives. How many there are may follow from the size of the volume.
+fn emulated_geometry(options: &Create, size: u64, data_count: u64) -> Result<Geometry> {
     let capacity = match options.zone_capacity {
         Some(capacity) => capacity,
         None => {
@@ -285,40 +303,28 @@ fn config(options: &Create) -> Result<ArrayConfig> {
             [capacity, zone_size].map(|blocks| human_bytes(u64::from(blocks) * BLOCK_BYTES_U64)).into();
         return Err(Exit::Usage.error(format!("--zone-capacity {capacity} exceeds --zone-size {zone_size}")));
     }
-    let mut config = ArrayConfig {
-        array: *uuid::Uuid::new_v4().as_bytes(),
-        level,
-        members,
-        chunk_blocks: CHUNK_BLOCKS,
-        group_stripes: GROUP_STRIPES,
-        open: OpenSegments::default(),
-        volume_blocks: size / BLOCK_BYTES_U64,
-        geometry: Geometry {
-            zones: options.zones.unwrap_or(u32::MAX),
-            zone_size_blocks: zone_size,
-            zone_capacity_blocks: capacity,
-            open_zones_max: options.max_open,
-            active_zones_max: options.max_open,
-            append_blocks_max: APPEND_BLOCKS_MAX,
-            transfer_blocks_max: TRANSFER_BLOCKS_MAX,
-            volatile_cache: false,
-            areas: areas_of(options.areas, options.max_open),
-        },
-    };
-    settle_zones(&mut config, options)?;
-    config.validate().map_err(|error| Exit::Usage.because(error))?;
-    Ok(config.adaptive(DriveTraits::default()))
+    Ok(Geometry {
+        zones: options.zones.unwrap_or(u32::MAX),
+        zone_size_blocks: zone_size,
+        zone_capacity_blocks: capacity,
+        open_zones_max: options.max_open,
+        active_zones_max: options.max_open,
+        append_blocks_max: APPEND_BLOCKS_MAX,
+        transfer_blocks_max: TRANSFER_BLOCKS_MAX,
+        volatile_cache: false,
+        areas: areas_of(options.areas, options.max_open),
+    })
 }
 
-/// Finds the number of zones, or with --zones alone, the size of the volume.
-fn settle_zones(config: &mut ArrayConfig, options: &Create) -> Result<()> {
+/// Finds the number of zones, or where that is known and --size is not given, the size of the volume.
+fn settle_zones(config: &mut ArrayConfig, options: &Create, zones_known: bool) -> Result<()> {
     let shape = ArrayConfig {
         volume_blocks: 1,
         geometry: Geometry { zones: 64, ..config.geometry },
         ..config.clone()
     };
     shape.validate().map_err(|error| Exit::Usage.because(error))?;
-    if options.zones.is_some() {
+    if zones_known {
         if options.scheme.size.is_none() {
             config.volume_blocks = config.volume_blocks_max();
         }

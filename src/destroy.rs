@@ -7,8 +7,7 @@ use crate::roster::Roster;
 use crate::sighting::Sighting;
 use crate::status;
 use anyhow::{Context, Result};
-use drive::any::AnyDrive;
-use drive::conventional::device;
+use drive::any::{AnyDrive, discard};
 use drive::emulated::DriveProblem;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -34,11 +33,7 @@ pub fn run(options: &Destroy) -> Result<Exit> {
         return Ok(Exit::Failed);
     }
     for path in &files {
-        if device::is_conventional(path) {
-            device::wipe(path)?;
-            continue;
-        }
-        std::fs::remove_file(path).with_context(|| format!("{}", path.display()))?;
+        discard(path)?;
     }
     for name in OTHERS {
         let path = options.dir.join(name);

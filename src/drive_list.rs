@@ -6,11 +6,14 @@ mod host;
 
 use crate::exit::Exit;
 use crate::md::device::Device;
+use crate::sighting::Sighting;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use block::md::occupied;
 use clap::Args;
 use drive::conventional::device::layout_for;
+use drive::emulated::{DriveError, DriveProblem};
+use drive::nvme::{self, open::NvmeProblem};
 use drive::ordinary::open::is_held;
 use host::{BlockNode, Host};
 use serde::Serialize;
@@ -40,6 +43,8 @@ enum State {
     ReadOnly,
     /// Its zones have to be written in order.
     Zoned,
+    /// It has zones of its own, and its blocks or zones cannot be used as they are.
+    Unsuited { why: String },
 }
 
 /// A device with what to do.
@@ -72,10 +77,48 @@ pub fn run(options: &DriveList) -> Result<Exit> {
 }
 
 impl Candidate {
-    fn of(node: BlockNode) -> Candidate {
-        let state = state_of(&node);
+    fn of(mut node: BlockNode) -> Candidate {
+        // Blocks with metadata are reached through the other node of the namespace.
+        let own = node.zones.is_some().then(|| nvme::node::of_block_node(&node.path)).flatten();
+        let state = match own {
+            Some(path) => {
+                node.path = path;
+                state_of_nvme(&node)
+            }
+            None => state_of(&node),
+        };
         let advice = advice(&node, &state);
         Candidate { node, state, advice }
+    }
+}
+
+/// State of an NVMe namespace with zones.
+fn state_of_nvme(node: &BlockNode) -> State {
+    let unreadable =
+        |error: String| State::Unreadable { is_denied: error.contains("may not send commands"), error };
+    if !node.users.is_empty() {
+        return State::InUse;
+    }
+    match nvme::open::is_held(&node.path) {
+        Ok(true) => return State::InUse,
+        Ok(false) => {}
+        Err(error) => {
+            let is_denied = error.kind() == ErrorKind::PermissionDenied;
+            return State::Unreadable { error: error.to_string(), is_denied };
+        }
+    }
+    match nvme::open::look(&node.path) {
+        Ok(found) if found.written_zones() == 0 => State::Free,
+        Ok(found) => {
+            let array = Sighting::of(&node.path).ok().and_then(|sighting| sighting.array());
+            let whose = array.map(|array| format!("a drive of Zoneweave, of array {array}"));
+            let zones = format!("data in {} of {} zones", found.written_zones(), found.zones.len());
+            State::Holds { holds: whose.into_iter().chain([zones]).collect() }
+        }
+        Err(DriveError { problem: DriveProblem::Nvme(NvmeProblem::Format(problem)), .. }) => {
+            State::Unsuited { why: problem.to_string() }
+        }
+        Err(error) => unreadable(error.problem.to_string()),
     }
 }
 
@@ -109,12 +152,13 @@ fn advice(node: &BlockNode, state: &State) -> String {
     let create = |force: &str| format!("zoneweave create DIR --drives-path {path},...{force}");
     let least = least_bytes();
     match state {
-        State::Zoned => "zoned devices are not served yet".to_owned(),
+        State::Zoned => "zoned devices without metadata are not served yet".to_owned(),
+        State::Unsuited { .. } => "format it, or use another one".to_owned(),
         State::InUse => "free it first, or use another one".to_owned(),
         State::Unreadable { is_denied: true, .. } => "run this as root".to_owned(),
         State::Unreadable { .. } => "see `dmesg` for what is wrong with it".to_owned(),
         State::ReadOnly => "make it writable: blockdev --setrw".to_owned(),
-        State::Free | State::Holds { .. } if node.size_bytes < least => {
+        State::Free | State::Holds { .. } if node.zones.is_none() && node.size_bytes < least => {
             format!("too small: {} are the least", human_bytes(least))
         }
         State::Free => create(""),
@@ -173,6 +217,7 @@ impl fmt::Display for Candidate {
         match &self.state {
             State::Free => write!(f, "\n    free")?,
             State::Zoned => write!(f, "\n    zoned")?,
+            State::Unsuited { why } => write!(f, "\n    cannot be used as it is: {why}")?,
             State::ReadOnly => write!(f, "\n    read-only")?,
             State::Holds { holds } => write!(f, "\n    holds {}", holds.join(", and "))?,
             State::InUse if users.is_empty() => {

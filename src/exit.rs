@@ -78,8 +78,9 @@ impl Exit {
         if let Some(coded) = cause.downcast_ref::<Coded>() {
             return Some(coded.exit);
         }
-        let in_use = matches!(cause.downcast_ref::<DriveProblem>(), Some(DriveProblem::InUse))
-            || matches!(cause.downcast_ref::<BindError>(), Some(BindError::InUse(_)));
+        let in_use =
+            matches!(cause.downcast_ref::<DriveProblem>(), Some(DriveProblem::InUse | DriveProblem::Held(_)))
+                || matches!(cause.downcast_ref::<BindError>(), Some(BindError::InUse(_)));
         in_use.then_some(Exit::Busy)
     }
 }

@@ -31,6 +31,7 @@ mod md_cost;
 mod md_speed;
 mod probe;
 mod progress;
+mod qualify;
 mod raw;
 mod re_add;
 mod rebuild;
@@ -168,6 +169,7 @@ fn drive_command(command: DriveCommand) -> anyhow::Result<Exit> {
         DriveCommand::Replace(options) => replace::run(&options),
         DriveCommand::AddSpare(options) => spare::run(&options),
         DriveCommand::RemoveSpare(options) => spare::remove(&options),
+        DriveCommand::Qualify(options) => qualify::run(&options),
         DriveCommand::Probe(options) => probe::run(&options).map(|()| Exit::Well),
     }
 }

@@ -5,7 +5,7 @@ use array::log::identify;
 use base::time::Instant;
 use base::units::parse_bytes;
 use clap::{Args, ValueEnum};
-use drive::emulated::EmulatedDrive;
+use drive::any::AnyDrive;
 use drive::timing::{HostStack, LbaFormat, Profile, ZoneMap};
 use lab::channels::ChannelProbe;
 use lab::probe::{Load, ProbeOp};
@@ -19,7 +19,7 @@ pub struct Probe {
     /// Profile of a modelled drive, by name or as a TOML file; it runs in virtual time
     #[arg(long, required_unless_present = "device", conflicts_with = "device")]
     pub profile: Option<String>,
-    /// A drive to measure on the wall clock: the file of an emulated drive
+    /// A drive to measure on the wall clock: the file of an emulated drive, or /dev/ngXnY
     #[arg(long)]
     pub device: Option<PathBuf>,
     /// Operation to measure
@@ -176,8 +176,8 @@ fn probe_of(options: &Probe, op: Op) -> lab::probe::Probe {
 
 /// Opens a drive; members of an array are only read.
 pub fn open(path: &Path, writes: bool) -> Result<Box<dyn ZonedDevice>> {
-    let drive = EmulatedDrive::open(path)?;
-    let (drive, superblock) = identify(Box::new(drive), Instant(0));
+    let drive = AnyDrive::open(path)?.into_device();
+    let (drive, superblock) = identify(drive, Instant(0));
     if let Some(superblock) = superblock.filter(|_| writes) {
         bail!(
             "{}: is a drive of array {}; this operation would destroy data: measure with --op read, or name a drive \

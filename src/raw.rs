@@ -1,24 +1,33 @@
-//! Devices that become conventional drives: `raw:PATH` for a file, or the path of a block device.
+//! Devices that become drives: NVMe namespaces with zones (`/dev/ng0n1`), block devices that are cut into zones, and files
+//! as such (`raw:PATH`).
 
 use crate::cli::Create;
 use crate::exit::Exit;
 use crate::md::target::Target;
+use crate::sighting::Sighting;
 use anyhow::Result;
 use base::units::human_bytes;
+use drive::any::Kind;
 use drive::conventional::device::{format_device, is_conventional, layout_for, size_of};
 use drive::conventional::label::Label;
 use drive::conventional::layout::{Layout, UNIT_BLOCKS, UNIT_PLACES};
+use drive::nvme::node;
+use drive::nvme::open::{self, WornZones};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use zone::device::Geometry;
 
-/// Path of a device that is to be a conventional drive; `None` of a path for an emulated drive.
+/// Most blocks of a Zone Append and of any other transfer of a drive that is cut out of a device.
+pub const APPEND_BLOCKS_MAX: u32 = 32;
+pub const TRANSFER_BLOCKS_MAX: u32 = 64;
+
+/// Path of a device that is to be a drive; `None` of a path for an emulated drive.
 pub fn device_of(path: &Path) -> Option<PathBuf> {
     if let Some(raw) = path.to_str().and_then(|path| path.strip_prefix("raw:")) {
         return Some(PathBuf::from(raw));
     }
     let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
-    is_block.then(|| path.to_owned())
+    (is_block || node::is_nvme(path)).then(|| path.to_owned())
 }
 
 /// The path from wherever the command is run, which keeps its `raw:`.
@@ -29,10 +38,18 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Devices of a new array, and how each of them is divided.
+/// Devices of a new array, and what they are to it.
 pub struct Devices {
     paths: Vec<PathBuf>,
-    layout: Layout,
+    zoning: Zoning,
+}
+
+/// Where the zones of devices come from.
+enum Zoning {
+    /// They are cut like this.
+    Cut(Layout),
+    /// They have them.
+    Own(Geometry),
 }
 
 impl Devices {
@@ -40,9 +57,10 @@ impl Devices {
     pub fn of(options: &Create) -> Result<Option<Devices>> {
         let devices: Vec<PathBuf> = options.drives_path.iter().filter_map(|path| device_of(path)).collect();
         if devices.is_empty() {
-            return Ok(None);
+            return options.drives_path.iter().try_for_each(|path| expect_file(path)).map(|()| None);
         }
         if devices.len() != options.drives_path.len() {
+            options.drives_path.iter().try_for_each(|path| expect_there(path))?;
             return Err(Exit::Usage.error(
                 "--drives-path mixes emulated drives and devices: name files as raw:PATH to use them as devices",
             ));
@@ -52,29 +70,23 @@ impl Devices {
                 Exit::Usage.error("--zones and --zone-capacity follow from the devices: leave them out")
             );
         }
-        let mut paths = Vec::new();
-        let mut least = u64::MAX;
-        for path in devices {
-            let path = std::path::absolute(&path)?;
-            if !path.exists() {
-                return Err(Exit::Absent.error(format!(
-                    "{}: is not there; `truncate --size 4G {0}` makes a file",
-                    path.display()
-                )));
+        let paths = devices.iter().map(std::path::absolute).collect::<std::io::Result<Vec<_>>>()?;
+        let zoned = paths.iter().filter(|path| node::is_nvme(path)).count();
+        let zoning = match zoned {
+            0 => Zoning::Cut(common_layout(&paths, options.zone_size)?),
+            _ if zoned < paths.len() => {
+                return Err(Exit::Usage.error(
+                    "--drives-path mixes drives with zones (/dev/ngXnY) and devices without: take one kind",
+                ));
             }
-            least = least.min(size_of(&path)?);
-            paths.push(path);
-        }
-        let zone_bytes = options.zone_size.map(|blocks| u64::from(blocks) * base::units::BLOCK_BYTES_U64);
-        let layout = layout_for(least, zone_bytes);
-        layout.validate().map_err(|error| {
-            Exit::Usage.error(format!(
-                "a device of {} cannot be cut into zones of {}: {error}; use larger devices or a smaller --zone-size",
-                human_bytes(least),
-                human_bytes(u64::from(layout.zone_units * UNIT_PLACES) * base::units::BLOCK_BYTES_U64)
-            ))
-        })?;
-        Ok(Some(Devices { paths, layout }))
+            _ if options.zone_size.is_some() || options.areas.zrwa_window.is_some() => {
+                return Err(Exit::Usage.error(
+                    "--zone-size and --zrwa-window are not for drives that have zones of their own: leave them out",
+                ));
+            }
+            _ => Zoning::Own(common_geometry(&paths)?),
+        };
+        Ok(Some(Devices { paths, zoning }))
     }
 
     /// Paths of the devices.
@@ -82,12 +94,22 @@ impl Devices {
         &self.paths
     }
 
-    /// Options with what follows from the devices.
-    pub fn settle(&self, options: &mut Create) {
-        options.zones = Some(self.layout.zones);
-        options.zone_capacity = Some(self.layout.capacity());
-        options.zone_size = Some(self.layout.zone_units * UNIT_PLACES);
-        options.max_open = self.layout.active_zones_max;
+    /// Zones and limits that all of them have.
+    pub fn geometry(&self) -> Geometry {
+        match self.zoning {
+            Zoning::Own(geometry) => geometry,
+            Zoning::Cut(layout) => Geometry {
+                zones: layout.zones,
+                zone_size_blocks: layout.zone_units * UNIT_PLACES,
+                zone_capacity_blocks: layout.capacity(),
+                open_zones_max: layout.active_zones_max,
+                active_zones_max: layout.active_zones_max,
+                append_blocks_max: APPEND_BLOCKS_MAX,
+                transfer_blocks_max: TRANSFER_BLOCKS_MAX,
+                volatile_cache: false,
+                areas: None,
+            },
+        }
     }
 
     /// Refuses devices that somebody uses, or that hold something unless it is forced.
@@ -97,14 +119,137 @@ impl Devices {
 
     /// Makes a drive of a device.
     pub fn format(&self, path: &Path, uuid: [u8; 16]) -> Result<()> {
-        // All are divided alike, the larger ones up to where the smallest ends.
-        let layout = Layout { blocks: size_of(path)? / base::units::BLOCK_BYTES_U64, ..self.layout };
-        Ok(format_device(path, &Label { uuid, layout })?)
+        match self.zoning {
+            Zoning::Own(_) => Ok(open::erase(path, WornZones::Refused)?),
+            Zoning::Cut(layout) => {
+                // All are divided alike, the larger ones up to where the smallest ends.
+                let layout = Layout { blocks: size_of(path)? / base::units::BLOCK_BYTES_U64, ..layout };
+                Ok(format_device(path, &Label { uuid, layout })?)
+            }
+        }
     }
+
+    /// Identities of the drives: their own where they have one.
+    pub fn uuids(&self) -> Result<Vec<uuid::Uuid>> {
+        let uuid_of = |path: &PathBuf| match self.zoning {
+            Zoning::Own(_) => Ok(uuid::Uuid::from_bytes(open::look(path)?.uuid())),
+            Zoning::Cut(_) => Ok(uuid::Uuid::new_v4()),
+        };
+        let uuids = self.paths.iter().map(uuid_of).collect::<Result<Vec<_>>>()?;
+        let pairs = uuids.iter().zip(&self.paths).enumerate();
+        for (index, (uuid, path)) in pairs {
+            if let Some(other) = uuids[..index].iter().position(|other| other == uuid) {
+                return Err(Exit::Usage.error(format!(
+                    "{} and {} are the same drive",
+                    self.paths[other].display(),
+                    path.display()
+                )));
+            }
+        }
+        Ok(uuids)
+    }
+}
+
+/// Refuses a device that is not there. What is no device may be made.
+fn expect_there(path: &Path) -> Result<()> {
+    let is_node = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    if is_node && !path.exists() {
+        return Err(Exit::Absent.error(format!(
+            "{}: there is no such device; `zoneweave drive list` shows those that are there",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses what an emulated drive could not be made of.
+fn expect_file(path: &Path) -> Result<()> {
+    expect_there(path)?;
+    let metadata = std::fs::metadata(path);
+    match metadata.is_ok_and(|metadata| metadata.file_type().is_char_device()) {
+        true => Err(Exit::Usage.error(format!(
+            "{}: is a character device and no NVMe namespace; those are /dev/ngXnY, `zoneweave drive list` shows them",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a device that cannot be cut into zones, for it has its own.
+fn expect_no_zones(path: &Path) -> Result<()> {
+    if !node::is_zoned_block(path) {
+        return Ok(());
+    }
+    let remedy = match node::of_block_node(path) {
+        Some(own) => format!("give the character device of its namespace, {}", own.display()),
+        None => "zoned devices without metadata are not served yet".to_owned(),
+    };
+    Err(Exit::Usage.error(format!("{}: has zones of its own: {remedy}", path.display())))
+}
+
+/// How devices are divided, by the smallest.
+fn common_layout(paths: &[PathBuf], zone_size: Option<u32>) -> Result<Layout> {
+    let mut least = u64::MAX;
+    for path in paths {
+        if !path.exists() {
+            return Err(Exit::Absent
+                .error(format!("{}: is not there; `truncate --size 4G {0}` makes a file", path.display())));
+        }
+        expect_no_zones(path)?;
+        least = least.min(size_of(path)?);
+    }
+    let zone_bytes = zone_size.map(|blocks| u64::from(blocks) * base::units::BLOCK_BYTES_U64);
+    let layout = layout_for(least, zone_bytes);
+    layout.validate().map_err(|error| {
+        Exit::Usage.error(format!(
+            "a device of {} cannot be cut into zones of {}: {error}; use larger devices or a smaller --zone-size",
+            human_bytes(least),
+            human_bytes(u64::from(layout.zone_units * UNIT_PLACES) * base::units::BLOCK_BYTES_U64)
+        ))
+    })?;
+    Ok(layout)
+}
+
+/// Zones and limits that all drives have: zones have to be alike, and of limits the lowest count.
+fn common_geometry(paths: &[PathBuf]) -> Result<Geometry> {
+    let mut common: Option<Geometry> = None;
+    for path in paths {
+        let found = open::look(path)?.geometry;
+        let Some(least) = &mut common else {
+            common = Some(found);
+            continue;
+        };
+        let zones = |geometry: &Geometry| {
+            let [size, capacity] = [geometry.zone_size_blocks, geometry.zone_capacity_blocks]
+                .map(|blocks| human_bytes(u64::from(blocks) * base::units::BLOCK_BYTES_U64));
+            format!("{} zones of {capacity}, {size} apart", geometry.zones)
+        };
+        let shape =
+            |geometry: &Geometry| (geometry.zones, geometry.zone_size_blocks, geometry.zone_capacity_blocks);
+        if shape(&found) != shape(least) {
+            return Err(Exit::Usage.error(format!(
+                "{} has {}, and {} has {}: drives of an array need the same zones",
+                path.display(),
+                zones(&found),
+                paths[0].display(),
+                zones(least)
+            )));
+        }
+        least.open_zones_max = least.open_zones_max.min(found.open_zones_max);
+        least.active_zones_max = least.active_zones_max.min(found.active_zones_max);
+        least.append_blocks_max = least.append_blocks_max.min(found.append_blocks_max);
+        least.transfer_blocks_max = least.transfer_blocks_max.min(found.transfer_blocks_max);
+        least.volatile_cache |= found.volatile_cache;
+    }
+    Ok(common.expect("there are drives"))
 }
 
 /// Refuses a device that somebody uses, or that holds something unless it is forced.
 pub fn expect_free(path: &Path, force: bool) -> Result<()> {
+    if node::is_nvme(path) {
+        return expect_blank(path, force);
+    }
+    expect_no_zones(path)?;
     if is_conventional(path) && !force {
         return Err(Exit::Failed.error(format!(
             "{}: is a drive of Zoneweave; nothing was written. --force uses it all the same, and what it holds is lost",
@@ -114,8 +259,32 @@ pub fn expect_free(path: &Path, force: bool) -> Result<()> {
     Target::open(path)?.expect_empty(force)
 }
 
-/// Makes a conventional drive for an array of these drives.
+/// Refuses an NVMe drive that somebody uses, or whose zones are not empty unless it is forced.
+fn expect_blank(path: &Path, force: bool) -> Result<()> {
+    let shown = path.display();
+    // Opening refuses what is in use.
+    let written = open::open_path(path)?.found.written_zones();
+    if written == 0 {
+        return Ok(());
+    }
+    let array = Sighting::of(path)?.array();
+    let whose = array.map(|array| format!(", and holds a part of array {array}")).unwrap_or_default();
+    if force {
+        log::warn!("{shown} has {written} zones that are not empty{whose}: given up");
+        return Ok(());
+    }
+    Err(Exit::Failed.error(format!(
+        "{shown} has {written} zones that are not empty{whose}; nothing was written. --force uses it all the same, and what it \
+         holds is lost"
+    )))
+}
+
+/// Makes a drive of a device for an array of these drives.
 pub fn format_like(path: &Path, geometry: &Geometry, uuid: [u8; 16]) -> Result<()> {
+    if Kind::of(path) == Kind::Nvme {
+        // It is blank, or it was refused, and whoever takes it looks at its zones.
+        return Ok(());
+    }
     let refused = |why: String| Exit::Usage.error(format!("{}: {why}", path.display()));
     let zone_units = geometry.zone_capacity_blocks / UNIT_BLOCKS;
     let is_alike = geometry.zone_capacity_blocks == zone_units * UNIT_BLOCKS

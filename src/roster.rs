@@ -13,6 +13,7 @@ use array::log::MountError;
 use base::erasure::PieceSet;
 use drive::any::AnyDrive;
 use drive::emulated::{DriveError, DriveProblem, Pace};
+use drive::nvme::node;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -239,6 +240,15 @@ fn look(directory: &Directory) -> Looked {
             Ok(more) => sighting::add_new(&mut seen, more),
             Err(error) => log::debug!("{}: {error}", folder.display()),
         }
+    }
+    // Numbers of NVMe nodes change when a device comes back.
+    let is_lost = |(table, look): (&DriveTable, &Result<Sighting, DriveError>)| {
+        let is_it = look.as_ref().is_ok_and(|sighting| sighting.uuid == table.uuid);
+        !is_it && table.path.starts_with("/dev")
+    };
+    if directory.file.drive.iter().zip(&listed).any(is_lost) {
+        let found = node::all().into_iter().filter_map(|path| Sighting::of(&path).ok());
+        sighting::add_new(&mut seen, found.collect());
     }
     Looked { listed, seen }
 }

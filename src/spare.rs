@@ -12,7 +12,9 @@ use crate::status;
 use anyhow::{Context, Result, ensure};
 use array::log::mount_read_only;
 use base::time::Instant;
+use drive::any::Kind;
 use drive::emulated::describe;
+use drive::nvme::open;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zone::device::Geometry;
@@ -107,20 +109,25 @@ pub fn add(directory: &mut Directory, path: Option<&Path>, geometry: &Geometry) 
 
 /// A spare that cannot be used is refused at once, not when it is needed.
 fn expect_usable(path: &Path, wanted: &Geometry) -> Result<()> {
-    let found = describe(path)?;
-    let is_alike = found.geometry.zones == wanted.zones
-        && found.geometry.zone_size_blocks == wanted.zone_size_blocks
-        && found.geometry.zone_capacity_blocks == wanted.zone_capacity_blocks;
+    let (geometry, is_blank) = match Kind::of(path) {
+        Kind::Nvme => {
+            let found = open::look(path)?;
+            (found.geometry, found.written_zones() == 0)
+        }
+        Kind::Emulated | Kind::Conventional => {
+            let found = describe(path)?;
+            (found.geometry, found.zones.empty == found.geometry.zones)
+        }
+    };
+    let is_alike = geometry.zones == wanted.zones
+        && geometry.zone_size_blocks == wanted.zone_size_blocks
+        && geometry.zone_capacity_blocks == wanted.zone_capacity_blocks;
     ensure!(
         is_alike,
         "{}: has another zone geometry than the array: give a drive like the others",
         path.display()
     );
-    ensure!(
-        found.zones.empty == wanted.zones,
-        "{}: is not blank: give a file that does not exist, or a new drive",
-        path.display()
-    );
+    ensure!(is_blank, "{}: is not blank: give a file that does not exist, or a new drive", path.display());
     Ok(())
 }
 

@@ -68,7 +68,7 @@ fn is_asked_for() -> bool {
         return false;
     }
     assert!(is_root(), "the command needs root");
-    have(TOOLS)
+    have(&[TOOLS, &["mkfs.ext4", "e2fsck"]].concat())
 }
 
 #[test]

@@ -1,29 +1,43 @@
-//! A virtual machine: a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user.
+//! A virtual machine: a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, or with zoned NVMe drives.
 
 use super::run::{Finished, command, line_of, run_for};
 use super::text;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Programs that [`Machine::boot`] needs.
-pub const TOOLS: &[&str] =
-    &["qemu-system-x86_64", "busybox", "modprobe", "depmod", "cpio", "mkfs.ext4", "e2fsck", "dpkg"];
+/// Programs that any machine needs.
+pub const TOOLS: &[&str] = &["qemu-system-x86_64", "busybox", "modprobe", "depmod", "cpio", "dpkg"];
 
 const PREPARATION_MAX: Duration = Duration::from_secs(180);
-
-const MODULES: &str = "virtio_pci virtio_blk ext4 crc32c_generic";
 
 const INIT: &str = "#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+mkdir -p /dev/shm; mount -t tmpfs tmp /dev/shm; mount -t tmpfs tmp /tmp; ip link set lo up
 for module in $(ls /modules); do insmod /modules/$module; done
 sh /work.sh > /dev/ttyS0 2>&1
 echo \"work ended with $?\" > /dev/ttyS0
 sync; sleep 1; poweroff -f
 ";
+
+/// Parts of a machine.
+pub struct Parts<'a> {
+    /// MiB of memory.
+    pub memory_mib: u32,
+    /// Options of QEMU for its devices.
+    pub devices: Vec<String>,
+    /// Modules of the kernel, with spaces between them.
+    pub modules: &'a str,
+    /// Programs of this host, by name.
+    pub programs: &'a [&'a str],
+    /// Programs that the machine has at the same place as this host, without what debuggers read.
+    pub files: &'a [&'a Path],
+    /// Shell script that it runs as root.
+    pub script: &'a str,
+}
 
 /// A machine that runs, ended when dropped.
 pub struct Machine {
@@ -32,27 +46,39 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots, and runs the shell script as root. The disk is `/dev/vda`.
+    /// Boots one whose disk, `/dev/vda`, is served at a socket, and runs the shell script.
     #[track_caller]
     pub fn boot(scratch: &Path, disk: &Path, script: &str) -> Machine {
+        Machine::of(
+            scratch,
+            &Parts {
+                memory_mib: 512,
+                devices: ["-chardev", &format!("socket,id=disk,path={},reconnect=1", text(disk))]
+                    .into_iter()
+                    .chain(["-device", "vhost-user-blk-pci,chardev=disk,num-queues=2"])
+                    .map(str::to_owned)
+                    .collect(),
+                modules: "virtio_pci virtio_blk ext4 crc32c_generic",
+                programs: &["mkfs.ext4", "e2fsck"],
+                files: &[],
+                script,
+            },
+        )
+    }
+
+    /// Boots a machine of these parts, and runs its script.
+    #[track_caller]
+    pub fn of(scratch: &Path, parts: &Parts) -> Machine {
         let (kernel, version) = kernel();
-        let image = initrd(scratch, &kernel, &version, script);
+        let image = initrd(scratch, (&kernel, &version), parts);
         let console = scratch.join("console");
-        let mut qemu = command("qemu-system-x86_64");
-        qemu.args([
-            "-nodefaults",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-cpu",
-            "max",
-            "-accel",
-            "tcg,thread=multi",
-        ]);
-        qemu.args(["-machine", "q35,memory-backend=ram", "-m", "512M", "-smp", "2"]);
-        qemu.args(["-object", "memory-backend-memfd,id=ram,size=512M,share=on"]);
-        qemu.arg("-chardev").arg(format!("socket,id=disk,path={},reconnect=1", text(disk)));
-        qemu.args(["-device", "vhost-user-blk-pci,chardev=disk,num-queues=2"]);
+        let memory = parts.memory_mib;
+        let mut qemu = qemu();
+        qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-smp", "2"]);
+        qemu.args(["-cpu", "max", "-accel", "tcg,thread=multi"]);
+        qemu.args(["-machine", "q35,memory-backend=ram", "-m", &format!("{memory}M")]);
+        qemu.args(["-object", &format!("memory-backend-memfd,id=ram,size={memory}M,share=on")]);
+        qemu.args(&parts.devices);
         qemu.arg("-serial").arg(format!("file:{}", text(&console)));
         qemu.arg("-kernel").arg(kernel.join("boot").join(format!("vmlinuz-{version}")));
         qemu.arg("-initrd").arg(image);
@@ -100,19 +126,34 @@ fn kernel() -> (PathBuf, String) {
     (folder, version.into_string().expect("a version is text"))
 }
 
-/// A root file system with busybox, the tools of ext4, modules and the script.
+/// QEMU: that of `ZONEWEAVE_QEMU`, with the options in it, or that of this host.
+fn qemu() -> Command {
+    let named = std::env::var("ZONEWEAVE_QEMU").unwrap_or_else(|_| "qemu-system-x86_64".to_owned());
+    let mut words = named.split_whitespace();
+    let mut qemu = command(words.next().expect("ZONEWEAVE_QEMU names a program"));
+    qemu.args(words);
+    qemu
+}
+
+/// A root file system with busybox, programs, modules and the script.
 #[track_caller]
-fn initrd(scratch: &Path, kernel: &Path, version: &str, script: &str) -> PathBuf {
+fn initrd(scratch: &Path, (kernel, version): (&Path, &str), parts: &Parts) -> PathBuf {
     let root = scratch.join("root");
     std::fs::create_dir_all(&root).unwrap();
     std::fs::write(root.join("init"), INIT).unwrap();
-    std::fs::write(root.join("work.sh"), script).unwrap();
+    std::fs::write(root.join("work.sh"), parts.script).unwrap();
+    let files: Vec<&str> = parts.files.iter().map(|path| text(path)).collect();
+    std::fs::write(root.join("files"), files.join("\n")).unwrap();
+    std::fs::write(root.join("programs"), parts.programs.join("\n")).unwrap();
     let image = scratch.join("initrd");
     let make = "set -e; root=$1 kernel=$2 version=$3 image=$4; shift 4
         cd \"$root\"; mkdir -p bin dev proc sys tmp run modules lib lib64 m; chmod 755 init
         [ -f \"$kernel/lib/modules/$version/modules.dep.bin\" ] || depmod -b \"$kernel\" \"$version\"
-        for program in busybox mkfs.ext4 e2fsck; do cp -L \"$(command -v $program)\" bin/; done
-        for program in mkfs.ext4 e2fsck; do ldd \"$(command -v $program)\"; done | grep -o '/[^ ]*' | sort -u |
+        for program in busybox $(cat programs); do cp -L \"$(command -v $program)\" bin/; done
+        for file in $(cat files); do
+            mkdir -p \"./${file%/*}\"; strip -o \"./$file\" \"$file\" 2> /dev/null || cp -L \"$file\" \"./$file\"
+        done
+        for program in $(cat programs files); do ldd \"$(command -v $program)\"; done | grep -o '/[^ ]*' | sort -u |
             while read -r library; do cp -L \"$library\" lib/; cp -L \"$library\" lib64/; done
         number=100
         for module in \"$@\"; do modprobe -d \"$kernel\" -S \"$version\" --show-depends $module; done |
@@ -120,8 +161,8 @@ fn initrd(scratch: &Path, kernel: &Path, version: &str, script: &str) -> PathBuf
             while read -r module; do cp \"$module\" modules/$number.ko; number=$((number + 1)); done
         find . | cpio --quiet -o -H newc > \"$image\"";
     let mut shell = command("sh");
-    shell.args(["-c", make, "sh", text(&root), text(kernel), version, text(&image)]).args(MODULES.split(' '));
-    done(run_for(PREPARATION_MAX, &mut shell));
+    shell.args(["-c", make, "sh", text(&root), text(kernel), version, text(&image)]);
+    done(run_for(PREPARATION_MAX, shell.args(parts.modules.split(' '))));
     image
 }
 

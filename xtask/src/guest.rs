@@ -1,4 +1,4 @@
-//! `cargo xtask guest`: a virtual machine under QEMU whose disk is a volume (tests/machine.rs).
+//! `cargo xtask guest`: virtual machines under QEMU, whose disk is a volume (tests/machine.rs), or whose drives are (tests/zns.rs).
 
 use crate::phase::{cargo, run as run_program};
 use anyhow::Result;
@@ -10,7 +10,7 @@ use anyhow::Result;
 pub fn run() -> Result<()> {
     run_program(
         cargo()
-            .args(["test", "--release", "--package", "zoneweave", "--test", "machine", "--"])
+            .args(["test", "--release", "--package", "zoneweave", "--test", "machine", "--test", "zns", "--"])
             .args(["--nocapture", "--test-threads", "1"])
             .env("ZONEWEAVE_GUEST", "1")
             .env("ZONEWEAVE_REQUIRE_TOOLS", "1"),

@@ -103,10 +103,11 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "guest",
-        line: "virtual machines whose disk is a volume, while its server is killed",
+        line: "virtual machines whose disk is a volume, while its server is killed, and one with NVMe drives with zones",
         help: "Boots a kernel of Debian under QEMU without KVM, with a volume as its disk over vhost-user, for arrays of both \
-               engines; kills the server\nthree times under ext4 and compares every file at the end (tests/machine.rs). As root, a \
-               minute for both. The kernel's package is downloaded\nto target/guest and unpacked, never installed; \
+               engines; kills the server\nthree times under ext4 and compares every file at the end (tests/machine.rs). Another \
+               machine has NVMe drives with zones, and an array on them\nwhose server is killed and whose drives are pulled \
+               (tests/zns.rs). As root, two minutes for all. The kernel's package is downloaded\nto target/guest and unpacked, never installed; \
                ZONEWEAVE_KERNEL names an unpacked one. Debian: qemu-system-x86 busybox-static cpio kmod.",
         run: Run::Plain(guest::run),
     },

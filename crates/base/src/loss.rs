@@ -11,6 +11,8 @@ pub enum Loss {
     CutShort,
     /// The drive's file cannot be read any more, not even the header.
     Unreadable,
+    /// The device was taken out of its host.
+    Removed,
     /// The drive's owner has given it up.
     Abandoned,
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Loss {
             Loss::Unlinked => "its file was removed while in use",
             Loss::CutShort => "its file was cut short while in use",
             Loss::Unreadable => "its file cannot be read any more: the device below it has failed or is gone",
+            Loss::Removed => "the device was removed from this host",
             Loss::Abandoned => "it did not answer and was given up",
         })
     }

@@ -3,6 +3,8 @@
 use crate::conventional::device::{self, DeviceDrive, is_conventional};
 use crate::conventional::{OpenError, Trouble};
 use crate::emulated::{self, DriveError, DriveProblem, EmulatedDrive};
+use crate::nvme::node;
+use crate::nvme::open::{self, OpenDrive, WornZones};
 use base::xor::Block;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,6 +17,43 @@ pub enum AnyDrive {
     Emulated(Box<EmulatedDrive>),
     /// A conventional drive: a device that is cut into zones.
     Conventional(Box<DeviceDrive>),
+    /// An NVMe drive with zones.
+    Nvme(Box<OpenDrive>),
+}
+
+/// Kind of a drive, by what is at its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file, or what would be one.
+    Emulated,
+    /// A device, or a file as one, that is cut into zones.
+    Conventional,
+    /// An NVMe namespace.
+    Nvme,
+}
+
+impl Kind {
+    /// Kind of the drive at a path.
+    #[must_use]
+    pub fn of(path: &Path) -> Kind {
+        if node::is_nvme(path) {
+            return Kind::Nvme;
+        }
+        if is_conventional(path) { Kind::Conventional } else { Kind::Emulated }
+    }
+}
+
+/// Takes a drive that nobody uses away from its array: a file is removed, a device loses what it holds.
+///
+/// # Errors
+/// When it is in use, or cannot be written.
+pub fn discard(path: &Path) -> Result<(), DriveError> {
+    match Kind::of(path) {
+        Kind::Nvme => open::erase(path, WornZones::Left),
+        Kind::Conventional => device::wipe(path),
+        Kind::Emulated => std::fs::remove_file(path)
+            .map_err(|source| DriveError::new(path, DriveProblem::Io { doing: "remove the file", source })),
+    }
 }
 
 impl AnyDrive {
@@ -23,10 +62,13 @@ impl AnyDrive {
     /// # Errors
     /// When there is none that can be opened.
     pub fn open(path: &Path) -> Result<AnyDrive, DriveError> {
-        if is_conventional(path) {
-            return device::open_path(path).map(|drive| AnyDrive::Conventional(Box::new(drive)));
+        match Kind::of(path) {
+            Kind::Nvme => open::open_path(path).map(|drive| AnyDrive::Nvme(Box::new(drive))),
+            Kind::Conventional => {
+                device::open_path(path).map(|drive| AnyDrive::Conventional(Box::new(drive)))
+            }
+            Kind::Emulated => EmulatedDrive::open(path).map(|drive| AnyDrive::Emulated(Box::new(drive))),
         }
-        EmulatedDrive::open(path).map(|drive| AnyDrive::Emulated(Box::new(drive)))
     }
 
     /// Identity of the drive.
@@ -35,6 +77,7 @@ impl AnyDrive {
         match self {
             AnyDrive::Emulated(drive) => drive.uuid(),
             AnyDrive::Conventional(drive) => drive.drive.uuid(),
+            AnyDrive::Nvme(drive) => drive.found.uuid(),
         }
     }
 
@@ -44,6 +87,7 @@ impl AnyDrive {
         match self {
             AnyDrive::Emulated(drive) => drive,
             AnyDrive::Conventional(drive) => Box::new(drive.drive),
+            AnyDrive::Nvme(drive) => Box::new(drive.drive),
         }
     }
 }
@@ -59,6 +103,7 @@ pub struct Peek {
 enum Inner {
     Emulated(emulated::Peek),
     Conventional(Box<device::Peek>),
+    Nvme(Box<open::Peek>),
 }
 
 impl Peek {
@@ -67,9 +112,10 @@ impl Peek {
     /// # Errors
     /// As for opening the drive, but that it may be in use.
     pub fn open(path: &Path) -> Result<Peek, DriveError> {
-        let inner = match is_conventional(path) {
-            true => Inner::Conventional(Box::new(device::Peek::open(path)?)),
-            false => Inner::Emulated(emulated::Peek::open(path)?),
+        let inner = match Kind::of(path) {
+            Kind::Nvme => Inner::Nvme(Box::new(open::Peek::open(path)?)),
+            Kind::Conventional => Inner::Conventional(Box::new(device::Peek::open(path)?)),
+            Kind::Emulated => Inner::Emulated(emulated::Peek::open(path)?),
         };
         Ok(Peek { path: path.to_owned(), inner })
     }
@@ -80,6 +126,7 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.uuid(),
             Inner::Conventional(peek) => peek.uuid(),
+            Inner::Nvme(peek) => peek.found.uuid(),
         }
     }
 
@@ -89,6 +136,7 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.geometry(),
             Inner::Conventional(peek) => peek.geometry(),
+            Inner::Nvme(peek) => &peek.found.geometry,
         }
     }
 
@@ -98,6 +146,7 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.file_id,
             Inner::Conventional(peek) => peek.file_id,
+            Inner::Nvme(peek) => peek.file_id,
         }
     }
 
@@ -107,6 +156,7 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.modified,
             Inner::Conventional(peek) => peek.modified,
+            Inner::Nvme(_) => None,
         }
     }
 
@@ -118,6 +168,7 @@ impl Peek {
         match &self.inner {
             Inner::Emulated(peek) => peek.written_blocks(zone),
             Inner::Conventional(peek) => Ok(peek.written_blocks(zone)),
+            Inner::Nvme(peek) => Ok(peek.written_blocks(zone)),
         }
     }
 
@@ -128,6 +179,7 @@ impl Peek {
     pub fn block(&self, zone: u32, offset: u32) -> Result<Box<Block>, DriveError> {
         match &self.inner {
             Inner::Emulated(peek) => peek.block(zone, offset),
+            Inner::Nvme(peek) => peek.block(zone, offset),
             Inner::Conventional(peek) => match peek.block(zone, offset) {
                 Ok(block) => Ok(block),
                 // One block says nothing about the others.

@@ -3,6 +3,7 @@
 //! [`emulated`] is a zoned drive in ordinary memory or in an ordinary file, [`null`] a drive that
 //! checks the rules and keeps nothing, which is what the engine's own cost is measured against.
 //! [`ordinary`] drives are files, partitions and whole drives that are written in place.
+//! [`nvme`] drives are real ones with zones.
 //! [`modelled`] ones live in virtual time and keep nothing.
 //! [`timing`] knows how long the commands of real drives take, and [`TimedDrive`] makes an emulated
 //! drive take as long.
@@ -15,6 +16,7 @@ pub mod emulated;
 mod hosted;
 pub mod modelled;
 pub mod null;
+pub mod nvme;
 pub mod ordinary;
 
 pub use emulated::{TimedDrive, timing};

@@ -22,6 +22,7 @@ pub mod null_write;
 mod pool;
 mod precise;
 pub mod probe;
+pub mod qualify;
 pub mod rebuild_run;
 pub mod report;
 mod sizing;

@@ -12,6 +12,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/base/src/xor.rs", "calls kernels compiled for CPU features that were detected"),
     ("crates/drive/src/emulated/map.rs", "the mapped drive file: no system call per entry or block"),
     ("crates/mapping/src/lib.rs", "a signal handler, and what it needs to know"),
+    (
+        "crates/drive/src/nvme/passthrough.rs",
+        "NVMe commands by io_uring and ioctl: the kernel owns buffers for a while",
+    ),
     ("crates/drive/src/ordinary/ring.rs", "io_uring: the kernel owns buffers for a while"),
     ("crates/drive/examples/drive_cost.rs", "measures that"),
     ("crates/lab/src/allocations.rs", "counts allocations where they are made: in the allocator"),

@@ -53,6 +53,9 @@ pub enum DriveProblem {
     /// A conventional drive cannot be opened or made.
     #[error("conventional drive: {0}")]
     Conventional(crate::conventional::OpenError),
+    /// An NVMe namespace cannot be opened as a drive.
+    #[error("{0}")]
+    Nvme(crate::nvme::open::NvmeProblem),
     /// Something has been cut off.
     #[error(
         "the file has {bytes} bytes and needs {bytes_needed}: it was cut short, or never was a drive; restore it from \

@@ -1,0 +1,488 @@
+//! NVMe drives with zones (ZNS) and 64 bytes of metadata, by the kernel's passthrough (ADR 62).
+//!
+//! ```text
+//!   /dev/ng0n1 ── open ──> identity, quirks, geometry, write pointers ──> NvmeDrive
+//!
+//!   submit ──> Task ──part──> Job ──> Queue (io_uring) ──> Answer ──> outcome ──> next part, again later, or completion
+//!               │  a zone's Zone Writes, one at a time
+//! ```
+//! [`wire`] makes commands and [`passthrough`] hands them to the kernel; [`identify`], [`report`] and [`outcome`] interpret what comes
+//! back. A transfer is one command, but where a [`quirk`] wants it in parts, one after the other.
+//!
+//! Blocks at or beyond the write pointer read as zeros because this drive says so: it follows the pointers by what was answered, as
+//! drives may return anything there. A report says nothing of that: it may be older than a reset. A read sees the pointer of the moment at which it was submitted. Of a zone that was full when the drive was opened
+//! nobody knows how far it was written: there blocks of nothing but ones, metadata included, read as zeros too, for drives return
+//! zeros or ones where nothing was written. `drive qualify` finds those that return anything else.
+//!
+//! A drive that was given up answers for its commands; their frames stay with the kernel until it answers.
+
+pub mod identify;
+pub mod node;
+pub mod open;
+mod outcome;
+mod passthrough;
+pub mod quirk;
+pub mod report;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use crate::answer::{Asked, block_count, frames_of};
+use base::frame::Frame;
+use base::loss::Loss;
+use base::time::{Instant, Nanos};
+use base::units::OOB_BYTES;
+use outcome::{Outcome, outcome_of};
+use passthrough::{Answer, Job, Queue, Ring};
+use quirk::Quirks;
+use rustix::fd::OwnedFd;
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use wire::{Action, Payload, Transition};
+use zone::condition::{Condition, Outstanding};
+use zone::device::{Command, Completion, Geometry, Op, Status, ZoneDescriptor, ZoneState, ZonedDevice};
+
+/// First pause before a command that was not taken is tried again, the longest one, and the time after which it is given up.
+const PAUSE_MIN: Nanos = Nanos(1_000_000);
+const PAUSE_MAX: Nanos = Nanos(1_000_000_000);
+const PATIENCE: Nanos = Nanos(60_000_000_000);
+
+/// Command of the engine that is not answered.
+#[derive(Debug)]
+struct Task {
+    asked: Asked,
+    kind: Kind,
+    since: Instant,
+    /// Frames that were not handed over yet, and those that are through.
+    left: Vec<Frame>,
+    moved: Vec<Frame>,
+    /// Frames that the kernel has.
+    out_count: usize,
+    /// Set from when the command was not taken: how long it waits now, and since when that goes on.
+    refused: Option<(Nanos, Instant)>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Blocks from the pointer on are zeros, and perhaps blocks of ones.
+    Read {
+        pointer: u32,
+        was_full: bool,
+    },
+    Write,
+    Append,
+    Manage(Transition),
+    Flush,
+    Report {
+        zones_left: u32,
+        found: Vec<ZoneDescriptor>,
+    },
+}
+
+/// What is known of a zone.
+#[derive(Debug, Default)]
+struct Line {
+    /// Write pointer, as far as answers tell.
+    pointer: u32,
+    /// It was full when the drive was opened.
+    was_full: bool,
+    /// A Zone Write is in flight.
+    is_writing: bool,
+    /// Zone Writes that come after it.
+    waiting: VecDeque<u32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct NvmeDrive<Q = Ring> {
+    geometry: Geometry,
+    quirks: Quirks,
+    queue: Q,
+    tasks: base::slab::Slab<Task>,
+    zones: Vec<Line>,
+    /// Commands to try again, and when.
+    again: Vec<(Instant, u32)>,
+    done: Vec<Completion>,
+    answers: Vec<Answer>,
+    loss: Option<Loss>,
+    /// Results that were logged already.
+    said: BTreeSet<i32>,
+}
+
+impl NvmeDrive<Ring> {
+    /// From now on answers make this eventfd readable.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn set_bell(&mut self, bell: &OwnedFd) -> io::Result<()> {
+        self.queue.set_bell(bell)
+    }
+}
+
+impl<Q: Queue> NvmeDrive<Q> {
+    /// A drive whose zones were found like this.
+    fn new(geometry: Geometry, quirks: Quirks, queue: Q, found: &[ZoneDescriptor]) -> NvmeDrive<Q> {
+        assert!(
+            found.len() == geometry.zones as usize,
+            "a report on {} of {} zones",
+            found.len(),
+            geometry.zones
+        );
+        let line = |zone: &ZoneDescriptor| Line {
+            pointer: pointer_of(zone, &geometry),
+            was_full: zone.state == ZoneState::Full,
+            ..Line::default()
+        };
+        NvmeDrive {
+            geometry,
+            quirks,
+            queue,
+            tasks: base::slab::Slab::default(),
+            zones: found.iter().map(line).collect(),
+            again: Vec::new(),
+            done: Vec::new(),
+            answers: Vec::new(),
+            loss: None,
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// Status of a command that is not handed to the drive. What would reach into another zone must not be.
+    fn refusal(&self, command: &Command) -> Option<Status> {
+        let Geometry { zones, zone_size_blocks, append_blocks_max, transfer_blocks_max, .. } = self.geometry;
+        let is_zoned = !matches!(command.op, Op::Flush | Op::SelfTest { .. });
+        if is_zoned && command.zone.0 >= zones {
+            return Some(Status::LbaOutOfRange);
+        }
+        let (offset, frames, most) = match &command.op {
+            Op::Read { offset, frames } | Op::Write { offset, frames } => {
+                (*offset, frames, transfer_blocks_max)
+            }
+            Op::Append { frames } => (0, frames, append_blocks_max),
+            Op::OpenWithArea | Op::Commit { .. } => return Some(Status::InvalidZoneOperation),
+            // There is nothing beside the blocks.
+            Op::SelfTest { .. } => return Some(Status::Success),
+            Op::Reset | Op::Finish | Op::Open | Op::Close | Op::Report { .. } | Op::Flush => return None,
+        };
+        let count = block_count(frames);
+        if count == 0 || count > most {
+            return Some(Status::InvalidField);
+        }
+        let end = u64::from(offset) + u64::from(count);
+        (end > u64::from(zone_size_blocks)).then_some(Status::ZoneBoundaryError)
+    }
+
+    fn start_of(&self, zone: usize) -> u64 {
+        zone as u64 * u64::from(self.geometry.zone_size_blocks)
+    }
+
+    /// Begins the next part of a task.
+    fn begin(&mut self, slot: u32) {
+        let task = self.tasks.get_mut(slot);
+        let zone = task.asked.zone.index();
+        let moved = block_count(&task.moved);
+        let start = zone as u64 * u64::from(self.geometry.zone_size_blocks);
+        let at = start + u64::from(task.asked.offset) + u64::from(moved);
+        let action = match &task.kind {
+            Kind::Read { .. } => Action::Read { block: at },
+            Kind::Write => Action::Write { block: at },
+            Kind::Append => Action::Append { zone_start: start },
+            Kind::Manage(transition) => Action::Manage { zone_start: start, transition: *transition },
+            Kind::Flush => Action::Flush,
+            Kind::Report { found, .. } => {
+                let found = found.len() as u64;
+                Action::Report { zone_start: start + found * u64::from(self.geometry.zone_size_blocks) }
+            }
+        };
+        let payload = match &task.kind {
+            Kind::Report { zones_left, .. } => {
+                Payload::of_bytes(report::bytes_of((*zones_left).min(report::zones_max(&self.geometry))))
+            }
+            Kind::Read { .. } | Kind::Write => {
+                let part = self.quirks.blocks_of_command(block_count(&task.left)) as usize;
+                let rest = if part == task.left.len() { Vec::new() } else { task.left.split_off(part) };
+                Payload::of_frames(std::mem::replace(&mut task.left, rest))
+            }
+            Kind::Append => Payload::of_frames(std::mem::take(&mut task.left)),
+            Kind::Manage(_) | Kind::Flush => Payload::default(),
+        };
+        task.out_count = payload.frames.len();
+        self.queue.begin(Job { waiter: slot, action, payload });
+    }
+
+    fn take_answers(&mut self, now: Instant) {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.queue.take(&mut answers);
+        for answer in answers.drain(..) {
+            // Of a drive that was given up the answers were given already: this only frees what the kernel had.
+            if self.loss.is_none() {
+                self.on_answer(now, answer);
+            }
+        }
+        self.answers = answers;
+    }
+
+    fn on_answer(&mut self, now: Instant, Answer { job, result, place }: Answer) {
+        let Job { waiter: slot, action, mut payload } = job;
+        let outcome = outcome_of(result);
+        if outcome == Outcome::Answered(Status::Success) && action.reads() {
+            payload.scatter();
+        }
+        let task = self.tasks.get_mut(slot);
+        task.out_count = 0;
+        if outcome == Outcome::NotNow && now.since(task.refused.map_or(now, |(_, since)| since)) < PATIENCE {
+            payload.frames.append(&mut task.left);
+            task.left = payload.frames;
+            let (pause, since) = task
+                .refused
+                .map_or((PAUSE_MIN, now), |(pause, since)| (Nanos(pause.0 * 2).min(PAUSE_MAX), since));
+            task.refused = Some((pause, since));
+            self.again.push((now + pause, slot));
+            return;
+        }
+        match task.moved.is_empty() {
+            true => task.moved = payload.frames,
+            false => task.moved.append(&mut payload.frames),
+        }
+        match outcome {
+            Outcome::Answered(Status::Success) => {
+                task.refused = None;
+                self.advance(slot, place, &payload.bytes);
+            }
+            Outcome::Answered(status) => self.end(slot, status),
+            Outcome::NotNow | Outcome::Unknown | Outcome::Gone | Outcome::Unexpected => {
+                self.say(slot, action, result, outcome);
+                self.end_badly(slot, outcome);
+            }
+        }
+    }
+
+    /// Goes on after a part that was carried out.
+    fn advance(&mut self, slot: u32, place: u64, bytes: &[u8]) {
+        let start = self.start_of(self.tasks.get(slot).asked.zone.index());
+        let geometry = self.geometry;
+        let task = self.tasks.get_mut(slot);
+        let line = &mut self.zones[task.asked.zone.index().min(geometry.zones as usize - 1)];
+        let end = task.asked.offset.saturating_add(block_count(&task.moved));
+        match &mut task.kind {
+            Kind::Read { pointer, was_full } => {
+                let first_blank = pointer.saturating_sub(task.asked.offset) as usize;
+                if task.left.is_empty() {
+                    task.moved.iter_mut().skip(first_blank).for_each(blank);
+                    if *was_full {
+                        task.moved.iter_mut().filter(|frame| has_ones_alone(frame)).for_each(blank);
+                    }
+                }
+            }
+            Kind::Write => line.pointer = line.pointer.max(end),
+            Kind::Append => {
+                let offset = place.checked_sub(start).and_then(|at| u32::try_from(at).ok());
+                let Some(offset) = offset.filter(|at| *at < geometry.zone_capacity_blocks) else {
+                    log::error!(
+                        "a drive says that an append to the zone at block {start} went to block {place}"
+                    );
+                    return self.end(slot, Status::InternalError);
+                };
+                task.asked.offset = offset;
+                line.pointer = line.pointer.max(offset.saturating_add(block_count(&task.moved)));
+            }
+            Kind::Manage(Transition::Reset) => (line.pointer, line.was_full) = (0, false),
+            Kind::Manage(Transition::Close | Transition::Finish | Transition::Open) | Kind::Flush => {}
+            Kind::Report { .. } => return self.advance_report(slot, bytes),
+        }
+        if task.left.is_empty() { self.end(slot, Status::Success) } else { self.begin(slot) }
+    }
+
+    fn advance_report(&mut self, slot: u32, bytes: &[u8]) {
+        let geometry = self.geometry;
+        let task = self.tasks.get_mut(slot);
+        let first = task.asked.zone.0;
+        let Kind::Report { zones_left, found } = &mut task.kind else {
+            unreachable!("a report was answered")
+        };
+        let first = first + u32::try_from(found.len()).expect("a u32 of zones");
+        let count = (*zones_left).min(report::zones_max(&geometry));
+        match report::parse(bytes, (first, count), geometry.zone_size_blocks) {
+            Ok(zones) => {
+                *zones_left -= count;
+                found.extend(zones);
+                if *zones_left == 0 { self.end(slot, Status::Success) } else { self.begin(slot) }
+            }
+            Err(problem) => {
+                log::error!(
+                    "a report of a drive on {count} zones from {first} on makes no sense: {problem:?}"
+                );
+                self.end(slot, Status::InternalError);
+            }
+        }
+    }
+
+    /// Answers a command that came to no good end.
+    fn end_badly(&mut self, slot: u32, outcome: Outcome) {
+        if outcome == Outcome::Gone {
+            self.give_up(Loss::Removed);
+            return;
+        }
+        let status = match (outcome, &self.tasks.get(slot).kind) {
+            (Outcome::Unexpected, Kind::Read { .. }) => Status::UnrecoveredReadError,
+            (Outcome::Unexpected, Kind::Write | Kind::Append) => Status::WriteFault,
+            (Outcome::Unexpected, Kind::Manage(_) | Kind::Flush | Kind::Report { .. }) => {
+                Status::InternalError
+            }
+            _ => Status::DeviceGone,
+        };
+        self.end(slot, status);
+    }
+
+    /// Logs an answer, each once.
+    fn say(&mut self, slot: u32, action: Action, result: i32, outcome: Outcome) {
+        if !self.said.insert(result) {
+            return;
+        }
+        let Task { asked, out_count, moved, .. } = self.tasks.get(slot);
+        let answer = match result {
+            ..0 => io::Error::from_raw_os_error(-result).to_string(),
+            _ => format!("NVMe status {result:#x}"),
+        };
+        let count = moved.len() + out_count;
+        log::error!(
+            "a drive answered {action:?} (zone {}, {count} blocks) with {answer}: {outcome:?}",
+            asked.zone
+        );
+    }
+
+    /// Answers a command.
+    fn end(&mut self, slot: u32, status: Status) {
+        let Task { asked, kind, mut left, mut moved, .. } = self.tasks.remove(slot);
+        moved.append(&mut left);
+        let zone = asked.zone.index();
+        let is_write = matches!(kind, Kind::Write);
+        let report = match kind {
+            Kind::Report { found, .. } if status == Status::Success => found,
+            _ => Vec::new(),
+        };
+        self.done.push(Completion { report, ..asked.done(Err(status), moved) });
+        if is_write {
+            self.next_write(zone);
+        }
+    }
+
+    /// Begins the Zone Write that has waited longest for one to a zone to end.
+    fn next_write(&mut self, zone: usize) {
+        let line = &mut self.zones[zone];
+        assert!(line.is_writing, "a Zone Write ended that was not begun");
+        match line.waiting.pop_front() {
+            Some(slot) => self.begin(slot),
+            None => line.is_writing = false,
+        }
+    }
+
+    /// Tries commands again whose pause is over.
+    fn retry(&mut self, now: Instant) {
+        let again = std::mem::take(&mut self.again);
+        let (due, later) = again.into_iter().partition(|(at, _)| *at <= now);
+        self.again = later;
+        due.into_iter().for_each(|(_, slot)| self.begin(slot));
+    }
+
+    /// Answers everything now and from now on: the drive is lost. Frames that the kernel has are replaced by others.
+    fn give_up(&mut self, loss: Loss) {
+        self.loss.get_or_insert(loss);
+        self.again.clear();
+        self.zones.iter_mut().for_each(|line| line.waiting.clear());
+        for Task { asked, mut left, mut moved, out_count, .. } in
+            std::mem::take(&mut self.tasks).into_values()
+        {
+            moved.extend((0..out_count).map(|_| Frame::zeroed()));
+            moved.append(&mut left);
+            self.done.push(asked.done(Err(Status::DeviceGone), moved));
+        }
+    }
+}
+
+/// Block from which on a zone reads as zeros.
+fn pointer_of(zone: &ZoneDescriptor, geometry: &Geometry) -> u32 {
+    match zone.state {
+        ZoneState::Empty | ZoneState::ImplicitOpen | ZoneState::ExplicitOpen | ZoneState::Closed => {
+            zone.write_pointer
+        }
+        // How far they were written is not told.
+        ZoneState::Full | ZoneState::ReadOnly | ZoneState::Offline => geometry.zone_capacity_blocks,
+    }
+}
+
+fn has_ones_alone(frame: &Frame) -> bool {
+    frame.oob == [0xff; OOB_BYTES] && frame.data.iter().all(|byte| *byte == 0xff)
+}
+
+fn blank(frame: &mut Frame) {
+    frame.data.fill(0);
+    frame.oob = [0; OOB_BYTES];
+}
+
+impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        let asked = Asked::of(command.token, command.zone, &command.op);
+        let refusal = self.loss.map(|_| Status::DeviceGone).or_else(|| self.refusal(&command));
+        if let Some(status) = refusal {
+            return self.done.push(asked.done(Err(status), frames_of(command.op)));
+        }
+        let zone = command.zone.index();
+        let kind = match &command.op {
+            Op::Read { .. } => {
+                let Line { pointer, was_full, .. } = self.zones[zone];
+                Kind::Read { pointer, was_full }
+            }
+            Op::Write { .. } => Kind::Write,
+            Op::Append { .. } => Kind::Append,
+            Op::Reset => Kind::Manage(Transition::Reset),
+            Op::Finish => Kind::Manage(Transition::Finish),
+            Op::Open => Kind::Manage(Transition::Open),
+            Op::Close => Kind::Manage(Transition::Close),
+            Op::Flush => Kind::Flush,
+            Op::Report { count } => {
+                let zones_left = (*count).min(self.geometry.zones - command.zone.0);
+                Kind::Report { zones_left, found: Vec::new() }
+            }
+            Op::OpenWithArea | Op::Commit { .. } | Op::SelfTest { .. } => unreachable!("answered above"),
+        };
+        if matches!(kind, Kind::Report { zones_left: 0, .. }) {
+            return self.done.push(asked.plain(Ok(())));
+        }
+        let is_write = matches!(kind, Kind::Write);
+        let (left, moved) = (frames_of(command.op), Vec::new());
+        let task = Task { asked, kind, since: now, left, moved, out_count: 0, refused: None };
+        let slot = self.tasks.insert(task);
+        if is_write && std::mem::replace(&mut self.zones[zone].is_writing, true) {
+            return self.zones[zone].waiting.push_back(slot);
+        }
+        self.begin(slot);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.retry(now);
+        self.take_answers(now);
+        completions.append(&mut self.done);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.again.iter().map(|(at, _)| *at).min()
+    }
+
+    fn condition(&mut self, _: Instant) -> Condition {
+        if self.loss.is_none() && !self.queue.is_there() {
+            self.give_up(Loss::Removed);
+        }
+        let outstanding = |task: &Task| Outstanding { zone: task.asked.zone, since: task.since };
+        let oldest = self.tasks.iter().map(outstanding).min_by_key(|command| command.since);
+        Condition { loss: self.loss, oldest, ..Condition::default() }
+    }
+
+    fn abandon(&mut self) {
+        self.give_up(Loss::Abandoned);
+    }
+}

@@ -1,0 +1,151 @@
+//! Drives that pass, and drives with faults, each of which some check has to find.
+
+use super::{Options, Outcome, Report, run};
+use base::time::Instant;
+use drive::emulated::{AppendOrder, EmulatedDrive};
+use zone::device::{Command, Completion, Geometry, Op, Status, ZonedDevice};
+
+const OPTIONS: Options = Options { seed: 5, steps: 3000 };
+
+fn geometry() -> Geometry {
+    Geometry {
+        zones: 12,
+        zone_size_blocks: 128,
+        zone_capacity_blocks: 96,
+        open_zones_max: 3,
+        active_zones_max: 5,
+        append_blocks_max: 12,
+        transfer_blocks_max: 24,
+        volatile_cache: false,
+        areas: None,
+    }
+}
+
+fn drive() -> EmulatedDrive {
+    EmulatedDrive::on_heap(geometry(), [1; 16]).expect("a geometry that can be")
+}
+
+/// What a drive does otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// That of QEMU 7.2.
+    LosesMetadata,
+    /// Blocks that were not written have contents.
+    Garbage,
+    /// An append says where the next one goes.
+    WrongPlace,
+    /// A finish does nothing.
+    DoesNotFinish,
+    /// A write to a full zone is called a write at the wrong place.
+    WrongStatus,
+    /// A limit of four active zones, where five are promised.
+    FewerZones,
+    /// A reset keeps the zone as it is.
+    DoesNotReset,
+}
+
+struct Faulty {
+    drive: EmulatedDrive,
+    fault: Fault,
+    promised: Geometry,
+}
+
+impl Faulty {
+    fn new(fault: Fault) -> Faulty {
+        let active_zones_max = if fault == Fault::FewerZones { 4 } else { 5 };
+        let own = Geometry { active_zones_max, ..geometry() };
+        let drive = EmulatedDrive::on_heap(own, [1; 16]).expect("a geometry that can be");
+        Faulty { drive, fault, promised: geometry() }
+    }
+}
+
+impl ZonedDevice for Faulty {
+    fn geometry(&self) -> &Geometry {
+        &self.promised
+    }
+
+    fn submit(&mut self, now: Instant, mut command: Command) {
+        match (self.fault, &mut command.op) {
+            (Fault::LosesMetadata, Op::Write { frames, .. } | Op::Append { frames })
+                if frames.len() > 8 && !frames.len().is_multiple_of(8) =>
+            {
+                let kept = frames.len() % 8;
+                frames.iter_mut().skip(kept).for_each(|frame| frame.oob = [0; 64]);
+            }
+            (Fault::DoesNotFinish, op @ Op::Finish) | (Fault::DoesNotReset, op @ Op::Reset) => {
+                *op = Op::Flush
+            }
+            _ => {}
+        }
+        self.drive.submit(now, command);
+    }
+
+    fn poll(&mut self, now: Instant, completions: &mut Vec<Completion>) {
+        self.drive.poll(now, completions);
+        for completion in completions {
+            match self.fault {
+                Fault::Garbage => {
+                    completion
+                        .frames
+                        .iter_mut()
+                        .filter(|frame| frame.is_blank())
+                        .for_each(|frame| frame.data[9] = 1);
+                }
+                Fault::WrongPlace if completion.offset > 0 => completion.offset += 1,
+                Fault::WrongStatus if completion.status == Status::ZoneIsFull => {
+                    completion.status = Status::UnrecoveredReadError;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn differences(report: &Report) -> Vec<&'static str> {
+    let differs = report.checks.iter().filter(|row| matches!(row.outcome, Outcome::Differs { .. }));
+    differs.map(|row| row.check).collect()
+}
+
+#[test]
+fn emulated_drives_pass() {
+    for order in [AppendOrder::Submission, AppendOrder::Shuffled { seed: 3 }] {
+        let mut drive = drive();
+        drive.set_append_order(order);
+        let report = run(&mut drive, OPTIONS, &|_| {});
+        assert!(report.passed, "{report}");
+        assert!(
+            report
+                .checks
+                .iter()
+                .all(|row| matches!(row.outcome, Outcome::Passed { compared } if compared > 50)),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn a_seed_repeats_a_walk() {
+    let compared = |seed| {
+        let report = run(&mut drive(), Options { seed, ..OPTIONS }, &|_| {});
+        report.checks.into_iter().find(|row| row.check == "random walk").map(|row| row.outcome)
+    };
+    assert_eq!(compared(1), compared(1));
+    assert_ne!(compared(1), compared(2));
+}
+
+#[test]
+fn faults_are_found() {
+    let found = |fault| {
+        let report = run(&mut Faulty::new(fault), OPTIONS, &|_| {});
+        assert!(!report.passed, "{fault:?}: {report}");
+        differences(&report)
+    };
+    assert!(found(Fault::LosesMetadata).contains(&"transfers"));
+    assert!(found(Fault::LosesMetadata).contains(&"random walk"));
+    assert!(found(Fault::Garbage).contains(&"unwritten blocks"));
+    assert!(found(Fault::WrongPlace).contains(&"appends"));
+    assert!(found(Fault::DoesNotFinish).contains(&"statuses"));
+    assert!(found(Fault::WrongStatus).contains(&"statuses"));
+    assert!(found(Fault::FewerZones).contains(&"limits"));
+    assert!(found(Fault::DoesNotReset).contains(&"resets"));
+}

@@ -1,0 +1,240 @@
+//! Arrays on NVMe drives with zones: QEMU emulates the drives, and this program runs in the machine that has them.
+//! `cargo xtask guest` runs it: it takes QEMU and a kernel of Debian, which is downloaded.
+//!
+//! ```text
+//!   here: boots a machine with this program in it ──> there: qualify, create, serve, write, kill, lose a drive, rebuild
+//! ```
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use base::random::Random;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use support::machine::{Machine, Parts, TOOLS};
+use support::run::{Finished, SOON, run_for, until};
+use support::scratch::Scratch;
+use support::server::{Server, let_run, status, zoneweave};
+use support::writer::Oracle;
+use support::{have, is_root, number_from, random, text};
+
+/// Longest time of a machine from its start.
+const MACHINE_MAX: Duration = Duration::from_secs(300);
+
+/// Drives of the machine: four for an array, and one to replace another.
+const DRIVES: usize = 5;
+const DRIVE_BYTES: u64 = 1 << 30;
+
+/// Says that this program runs in the machine.
+const INSIDE: &str = "ZONEWEAVE_INSIDE";
+
+/// A namespace of 64 zones with 64 bytes of metadata apart, on a controller of its own.
+fn drive(scratch: &Path, index: usize) -> Vec<String> {
+    let image = scratch.join(format!("z{index}.img"));
+    std::fs::File::create(&image).unwrap().set_len(DRIVE_BYTES).unwrap();
+    let file = text(&image);
+    let namespace = "logical_block_size=4096,physical_block_size=4096,ms=64,mset=0,zoned=true,zoned.zone_size=16M,\
+                     zoned.zone_capacity=12M,zoned.max_open=14,zoned.max_active=14";
+    [
+        "-drive".to_owned(),
+        format!("file={file},id=z{index},format=raw,if=none,cache=unsafe,discard=unmap"),
+        "-device".to_owned(),
+        format!("nvme,serial=zns{index},id=nvme{index},zoned.zasl=5"),
+        "-device".to_owned(),
+        format!("nvme-ns,drive=z{index},bus=nvme{index},nsid=1,{namespace}"),
+    ]
+    .to_vec()
+}
+
+/// Boots a machine in which this program runs one of its tests.
+fn run_inside(name: &str) {
+    let scratch = Scratch::new("zns");
+    let own = std::env::current_exe().unwrap();
+    let seed = number_from("ZONEWEAVE_SEED", 26);
+    let script = format!(
+        "set -e; export {INSIDE}=1 ZONEWEAVE_SEED={seed} RUST_BACKTRACE=1; uname -r
+         for try in $(seq 100); do [ $(ls /dev/ng*n1 2> /dev/null | wc -l) = {DRIVES} ] && break; sleep 0.1; done
+         {} --exact {name} --nocapture",
+        text(&own)
+    );
+    let machine = Machine::of(
+        scratch.path(),
+        &Parts {
+            memory_mib: 1536,
+            devices: (0..DRIVES).flat_map(|index| drive(scratch.path(), index)).collect(),
+            modules: "nvme",
+            programs: &[],
+            files: &[&own, Path::new(env!("CARGO_BIN_EXE_zoneweave"))],
+            script: &script,
+        },
+    );
+    let ended = until(MACHINE_MAX, || machine.console().contains("work ended with"));
+    let console = machine.console();
+    assert!(ended && console.contains("work ended with 0"), "{console}");
+    println!("{}", console.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>().join("\n"));
+}
+
+/// True when the test shall run here and can; where it runs in the machine, it is another one.
+fn is_asked_for() -> bool {
+    if number_from("ZONEWEAVE_GUEST", 0) == 0 {
+        println!("skipped: `cargo xtask guest` runs it");
+        return false;
+    }
+    assert!(is_root(), "the command needs root");
+    have(TOOLS)
+}
+
+fn is_inside() -> bool {
+    number_from(INSIDE, 0) == 1
+}
+
+fn node(index: usize) -> PathBuf {
+    PathBuf::from(format!("/dev/ng{index}n1"))
+}
+
+fn run(arguments: &[&str]) -> Finished {
+    run_for(SOON, zoneweave().args(arguments))
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], code: i32, why: &str) {
+    let ran = run(arguments);
+    assert_eq!(ran.code(), Some(code), "{ran}");
+    assert!(ran.to_string().contains(why), "{why}: {ran}");
+}
+
+/// Writes for a while, and kills the server meanwhile.
+fn write_and_kill(server: Server, oracle: &mut Oracle, random: &mut Random) {
+    let writers = oracle.write(&server, random);
+    let_run(Duration::from_millis(1000 + random.below(1000)));
+    server.kill_9();
+    println!("- killed after {} acknowledged requests", oracle.join(writers));
+}
+
+#[test]
+fn an_array_on_nvme_drives_survives() {
+    if is_inside() {
+        live();
+    } else if is_asked_for() {
+        run_inside("an_array_on_nvme_drives_survives");
+    }
+}
+
+/// The drive passes by what is known of it. Where its QEMU loses metadata, that is found by asking as if nothing were known.
+fn qualify() {
+    let asked = ["drive", "qualify", "/dev/ng4n1", "--destroy", "--steps", "300", "--json"];
+    refused(&asked[..3], 2, "--destroy");
+    let passed = run_for(SOON * 2, zoneweave().args(asked));
+    assert_eq!(passed.code(), Some(0), "{passed}");
+    let report: Value = serde_json::from_str(&passed.stdout).unwrap();
+    let firmware = report["drive"]["firmware"].as_str().unwrap().to_owned();
+    println!("- QEMU {firmware}: qualified with {}", report["drive"]["quirks"]);
+    let asked = [&asked[..], &["--ignore-quirks"]].concat();
+    let strict = run_for(SOON * 2, zoneweave().args(&asked));
+    let has_fault = firmware.split('.').next().unwrap().parse::<u32>().unwrap() < 10;
+    assert_eq!(strict.code(), Some(i32::from(has_fault)), "{strict}");
+    let report: Value = serde_json::from_str(&strict.stdout).unwrap();
+    let differs: Vec<&Value> =
+        report["checks"].as_array().unwrap().iter().filter(|check| check["outcome"] == "differs").collect();
+    println!("- without: {differs:?}");
+    assert_eq!(has_fault, differs.iter().any(|check| check["check"] == "transfers"));
+}
+
+/// Drives with what is to be done with them.
+fn listed() {
+    let list = run(&["drive", "list", "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let state = |index: usize| {
+        let drives = list["drives"].as_array().unwrap();
+        let drive = drives.iter().find(|drive| drive["path"] == text(&node(index)));
+        drive.unwrap_or_else(|| panic!("drive {index} is not listed: {list:#}"))["state"].clone()
+    };
+    assert_eq!((state(0), state(4)), ("in-use".into(), "free".into()));
+}
+
+fn live() {
+    let mut random = random(26);
+    let dir = PathBuf::from("/tmp/array");
+    qualify();
+    let server = create(&dir);
+    let mut oracle = Oracle::new();
+    write_and_kill(server, &mut oracle, &mut random);
+    let server = Server::serve(&dir);
+    oracle.verify(&server);
+    pull_and_rebuild(&dir, server, &mut oracle, &mut random);
+    come_back(&dir, &mut oracle);
+    let destroyed = run(&["destroy", "--yes", text(&dir)]);
+    assert_eq!(destroyed.code(), Some(0), "{destroyed}");
+    assert!(node(4).exists(), "devices are emptied, not removed");
+}
+
+/// Makes an array of the first four drives and serves it; what must not become one is refused.
+fn create(dir: &Path) -> Server {
+    let nodes: Vec<String> = (0..4).map(|index| text(&node(index)).to_owned()).collect();
+    let all = nodes.join(",");
+    let made = run(&["create", text(dir), "--drives-path", &all]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    println!("- {}", made.stdout.lines().next().unwrap_or_default());
+    let other = ["create", "/tmp/other", "--drives-path", &all];
+    refused(&other, 4, "zones that are not empty, and holds a part of array");
+    let server = Server::serve(dir);
+    refused(&[&other[..], &["--force"]].concat(), 5, "in use");
+    refused(
+        &["create", "/tmp/other", "--drives-path", "/dev/ng0n1,/dev/null,/dev/ng9n1"],
+        6,
+        "no such device",
+    );
+    refused(&["create", "/tmp/other", "--drives-path", "/dev/nvme4n1,/dev/nvme3n1"], 2, "/dev/ng4n1");
+    listed();
+    server
+}
+
+/// One drive is pulled while clients write; the server is killed, and rebuilds onto the fifth drive.
+fn pull_and_rebuild(dir: &Path, server: Server, oracle: &mut Oracle, random: &mut Random) {
+    let place = text(dir);
+    let writers = oracle.write(&server, random);
+    let_run(Duration::from_millis(500));
+    std::fs::write("/sys/class/nvme/nvme2/device/remove", "1").unwrap();
+    assert!(
+        until(SOON, || status(dir)["state"] == "degraded"),
+        "the drive is not missed: {:#}\n{}",
+        status(dir),
+        server.log()
+    );
+    let_run(Duration::from_millis(500));
+    server.kill_9();
+    println!("- a drive was pulled, killed after {} acknowledged requests", oracle.join(writers));
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    let replaced = run_for(
+        SOON * 2,
+        zoneweave().args(["drive", "replace", place, "2", "--with", "/dev/ng4n1", "--wait"]),
+    );
+    assert_eq!(replaced.code(), Some(0), "{replaced}");
+    println!("- rebuilt onto /dev/ng4n1");
+    oracle.verify(&server);
+    server.stop();
+    let checked = run(&["check", place]);
+    assert_eq!(checked.code(), Some(0), "{checked}");
+}
+
+/// Another drive is lost, so that what was rebuilt is needed. Both come back, and one is taken in again.
+fn come_back(dir: &Path, oracle: &mut Oracle) {
+    let place = text(dir);
+    std::fs::write("/sys/class/nvme/nvme0/device/remove", "1").unwrap();
+    let server = Server::serve_degraded(dir);
+    oracle.verify(&server);
+    server.stop();
+    std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
+    assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == DRIVES));
+    let re_added = run_for(SOON * 2, zoneweave().args(["drive", "re-add", place, "0"]));
+    assert!(matches!(re_added.code(), Some(0 | 3)), "{re_added}");
+    println!("- {}", re_added.stdout.lines().next().unwrap_or_default());
+    let server = Server::serve(dir);
+    let rebuilt = run_for(SOON * 2, zoneweave().args(["rebuild", place, "--wait"]));
+    assert_eq!(rebuilt.code(), Some(0), "{rebuilt}");
+    oracle.verify(&server);
+    server.stop();
+}
