@@ -19,7 +19,7 @@ use base::units::BLOCK_BYTES;
 use base::xor::{Block, xor_blocks};
 use block::md::Role;
 use block::md::ppl::witness::{self, Sums, sum_of};
-use block::md::ppl::{ENTRIES_MAX, Entry, HEADER_BYTES, Header, Origin};
+use block::md::ppl::{ENTRIES_MAX, Entry, HEADER_BYTES, Origin};
 use block::md::reader::ROW_SECTORS;
 
 /// Most runs of rows in doubt that the headers of one member name.
@@ -198,8 +198,7 @@ impl InPlace {
             entries.push(Entry::mark(parity_member, self.log_says_doubt()));
         }
         let logs = self.logs.as_mut().expect("an array with logs");
-        let generation = logs.next_generation();
-        let header = Header { signature: logs.signature, generation, entries, origin: Origin::default() };
+        let header = logs.next_header(entries, Origin::default());
         header.encode(&mut frames[0].data);
         Batch { generation: header.generation, slots: filling.slots, frames, has_witness: !sums.is_empty() }
     }
@@ -215,8 +214,7 @@ impl InPlace {
     pub(super) fn spare_header(&mut self, entries: Vec<Entry>) -> Frame {
         let mut frame = self.log_frame();
         let logs = self.logs.as_mut().expect("an array with logs");
-        let (generation, origin) = (logs.next_generation(), logs.origin);
-        let header = Header { signature: logs.signature, generation, entries, origin };
+        let header = logs.next_header(entries, logs.origin);
         header.encode(&mut frame.data);
         frame
     }
@@ -226,8 +224,7 @@ impl InPlace {
         let parity_member = u32::try_from(role).expect("at most 32");
         let entries = vec![Entry::mark(parity_member, self.log_says_doubt())];
         let logs = self.logs.as_mut().expect("an array with logs");
-        let generation = logs.next_generation();
-        let header = Header { signature: logs.signature, generation, entries, origin: Origin::default() };
+        let header = logs.next_header(entries, Origin::default());
         let mut block = [0; HEADER_BYTES];
         header.encode(&mut block);
         block

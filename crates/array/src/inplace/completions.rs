@@ -155,8 +155,8 @@ impl InPlace {
         if self.bad_blocks.is_empty() {
             return;
         }
-        let rows = self.rows_of_command(command);
-        if self.is_bad(member, rows.clone()) && !self.bad_blocks.clear(member, &self.sectors(member, rows)) {
+        let sectors = self.sectors(member, self.rows_of_command(command));
+        if !self.bad_blocks.clear(member, &sectors) {
             self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
         }
     }

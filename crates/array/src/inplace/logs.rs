@@ -27,7 +27,7 @@ use base::frame::Frame;
 use base::pieces::PieceSet;
 use block::device::{Completion, Op, Status};
 use block::md::Role;
-use block::md::ppl::{self, Entry, HEADER_SECTORS, Origin, RING_SECTORS_MIN, spare_sector};
+use block::md::ppl::{self, Entry, HEADER_SECTORS, Header, Origin, RING_SECTORS_MIN, spare_sector};
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::Superblock;
 use std::collections::VecDeque;
@@ -150,7 +150,7 @@ pub struct Logs {
     /// Newest generation of all members together.
     generation: u64,
     /// CRC32C of the array UUID.
-    pub(super) signature: u32,
+    signature: u32,
     /// What spare headers say of their writer, and superblocks of theirs.
     pub(super) origin: Origin,
     flush: Option<Flush>,
@@ -178,10 +178,10 @@ impl Logs {
         }
     }
 
-    /// The next generation.
-    pub(super) fn next_generation(&mut self) -> u64 {
+    /// Header of the next generation with these entries; spare ones alone have an origin.
+    pub(super) fn next_header(&mut self, entries: Vec<Entry>, origin: Origin) -> Header {
         self.generation += 1;
-        self.generation
+        Header { signature: self.signature, generation: self.generation, entries, origin }
     }
 
     /// Log of a member.

@@ -233,9 +233,7 @@ impl InPlace {
         if let Some(head) = &change.turn.head {
             let events = self.scribe.events() + 1;
             let head = block::md::bitmap::Head { events, events_cleared: events, ..head.clone() };
-            let bytes = usize::try_from(head.regions().div_ceil(8)).expect("bitmaps fit memory");
-            let none = Bits::of(head.regions(), vec![0; bytes]).expect("as many bytes as regions take");
-            self.change_mut().pages = Some(Pages::new(&head, &none, false));
+            self.change_mut().pages = Some(Pages::new(&head, &Bits::none(head.regions()), false));
         }
         self.scribe.begin_change();
         self.end_step_of_change(fx);

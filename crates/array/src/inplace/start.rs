@@ -292,16 +292,11 @@ fn pages_of(assembly: &Assembly<'_>, found: &[(Role, &Member)]) -> Option<Pages>
     let is_void = bitmap.head.is_void(assembly.superblock().state.events);
     let mut pages = Pages::new(&bitmap.head, &bitmap.bits, is_void);
     // A member without a bitmap has one, without bits, if a change of the policy was cut off.
-    let none = Bits::of(bitmap.bits.regions(), vec![0; bytes_of(bitmap.bits.regions())])?;
+    let none = Bits::none(bitmap.bits.regions());
     for (_, member) in found {
         pages.note_member(bitmap_of(member).as_ref().map_or(&none, |own| &own.bits));
     }
     Some(pages)
-}
-
-/// Bytes of so many bits.
-fn bytes_of(bits: u64) -> usize {
-    usize::try_from(bits.div_ceil(8)).expect("bitmaps fit memory")
 }
 
 /// Engine of an array without a log; `is_volatile` says whether a member's writes are durable only with a flush.

@@ -206,6 +206,15 @@ impl Bits {
         (needed <= u64::try_from(bytes.len()).ok()?).then_some(Bits { regions, bytes })
     }
 
+    /// Bits of `regions` regions, none of which is set.
+    ///
+    /// # Panics
+    /// When they do not fit memory.
+    #[must_use]
+    pub fn none(regions: u64) -> Bits {
+        Bits { regions, bytes: vec![0; usize::try_from(regions.div_ceil(8)).expect("bitmaps fit memory")] }
+    }
+
     /// Regions.
     #[must_use]
     pub fn regions(&self) -> u64 {
