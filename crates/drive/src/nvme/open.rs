@@ -243,15 +243,20 @@ pub fn is_held(path: &Path) -> io::Result<bool> {
     if file.try_lock_shared().is_err() {
         return Ok(true);
     }
-    let block = kernel_name(path).and_then(|name| block_node(&name)).filter(|block| block.exists());
+    let block = block_node_of(path).filter(|block| block.exists());
     block.map_or(Ok(false), |block| crate::ordinary::open::is_held(&block))
+}
+
+/// Block node of the namespace that a character node is of.
+fn block_node_of(path: &Path) -> Option<PathBuf> {
+    block_node(&kernel_name(path)?)
 }
 
 /// Opens both nodes for this process alone.
 fn hold(path: &Path) -> Result<Node, DriveProblem> {
     let file = open_node(path, true)?;
     file.try_lock().map_err(|_| DriveProblem::InUse)?;
-    let block = kernel_name(path).and_then(|name| block_node(&name)).filter(|block| block.exists());
+    let block = block_node_of(path).filter(|block| block.exists());
     let block = block.map(|block| hold_block(path, &block)).transpose()?;
     Ok(Node { file, _block: block })
 }
@@ -276,8 +281,8 @@ fn open_node(path: &Path, writes: bool) -> Result<File, DriveProblem> {
 }
 
 fn not_permitted(path: &Path, source: io::Error) -> NvmeProblem {
-    let block = kernel_name(path).and_then(|name| block_node(&name));
-    let block = block.unwrap_or_else(|| PathBuf::from("its block device")).display().to_string();
+    let block =
+        block_node_of(path).unwrap_or_else(|| PathBuf::from("its block device")).display().to_string();
     NvmeProblem::NotPermitted { node: path.display().to_string(), block, source }
 }
 
@@ -304,7 +309,7 @@ impl<'a> Session<'a> {
             _ if matches!(action, Action::Identify { subject: Subject::ZonedNamespace })
                 && result & STATUS_CODE == INVALID_FIELD =>
             {
-                let block = kernel_name(self.path).and_then(|name| block_node(&name)).unwrap_or_default();
+                let block = block_node_of(self.path).unwrap_or_default();
                 return Err(NvmeProblem::NoZones(block.display().to_string()));
             }
             _ => format!("NVMe status {result:#x}"),
