@@ -95,7 +95,7 @@ impl World {
                     ZoneUse::Free => found.write_pointer == 0,
                     ZoneUse::Open | ZoneUse::Journal => is_full || found.write_pointer == own.end,
                     ZoneUse::Full => found.write_pointer == drive.capacity || !found.state.is_active(),
-                    ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
+                    ZoneUse::Collecting | ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
                 };
                 if !is_right || own.readers > 0 {
                     let what = format!("drive {number}: zone {zone} is {own:?}, and on the drive {found:?}");
