@@ -64,7 +64,10 @@ impl World {
             return Err(Failure::new("an object is in memory and not in the index"));
         }
         self.check_copies()?;
-        self.ledger.rest();
+        // What was read from a copy in memory may be lost on media that are damaged, and only the next mount sees that.
+        if self.plan.copies_kib == 0 || self.bays.spoilt.is_empty() {
+            self.ledger.rest();
+        }
         Ok(())
     }
 
