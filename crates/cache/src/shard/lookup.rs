@@ -14,9 +14,6 @@ use crate::request::Object;
 use base::frame::Frame;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
-/// Stream of data zones.
-pub(super) const YOUNG: u8 = 1;
-
 /// A lookup in pages.
 #[derive(Debug)]
 pub struct Reading {
@@ -158,6 +155,7 @@ impl Shard {
         let (ident, key) = (operation.ident, operation.key.clone());
         let was_hit = self.index.heat(ident, page) > 0;
         self.index.warm(ident, page);
+        self.note_hit(page);
         if was_hit {
             let (drive, zone, _) = self.locate(page);
             let birth = self.drives[drive].zones[zone.index()].birth;
@@ -181,7 +179,7 @@ impl Shard {
 
     fn judge(&self, number: u32, reading: &mut Reading, frames: &[Frame]) -> Verdict {
         let (drive, zone, page) = self.locate(reading.page);
-        let life = self.life(drive, zone, YOUNG);
+        let life = self.life(drive, zone);
         let stamp_of = |frame: &Frame, page: u32| {
             Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records)
         };

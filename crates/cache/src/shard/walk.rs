@@ -13,7 +13,6 @@
 //! What is told was there in the instant of its batch. A page that is being read is not reset before. No walk holds more
 //! than a batch of idents, [`READS_MAX`] pages and its keys; walks take turns.
 
-use super::lookup::YOUNG;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -42,6 +41,8 @@ struct Walk {
     has_wrapped: bool,
     idents_left: u64,
     keys: Vec<Vec<u8>>,
+    /// The first of the batch.
+    batch_at: usize,
     keys_bytes: usize,
     /// Slots of the batch: their pages, and codes of their idents.
     slots: BTreeSet<(PageNumber, u64)>,
@@ -70,6 +71,15 @@ impl Walk {
         self.at == u64::MAX || self.idents_left == 0 || has_enough
     }
 
+    /// The batch is through. An object that is written anew has two slots for a while, and is told once.
+    fn end_batch(&mut self) {
+        let mut told = self.keys.split_off(self.batch_at);
+        told.sort_unstable();
+        told.dedup();
+        self.keys.append(&mut told);
+        self.batch_at = self.keys.len();
+    }
+
     /// A key of the batch, unless it is not of those that are asked for.
     fn tell(&mut self, key: &[u8], namespace: Namespace, expires: Option<WallMillis>, wall: WallMillis) {
         let is_live = expires.is_none_or(|at| at > wall);
@@ -92,6 +102,7 @@ impl Shard {
             has_wrapped: false,
             idents_left,
             keys: Vec::new(),
+            batch_at: 0,
             keys_bytes: 0,
             slots: BTreeSet::new(),
             pages: Vec::new(),
@@ -114,6 +125,9 @@ impl Shard {
         for _ in 0..BATCHES_MAX {
             let Some(mut walk) = self.walks.queue.pop_front() else { return };
             self.read_pages(&mut walk, effects);
+            if walk.reading == 0 {
+                walk.end_batch();
+            }
             if walk.reading == 0 && walk.is_over() {
                 let next = (walk.at != u64::MAX).then_some(walk.at);
                 effects
@@ -203,7 +217,7 @@ impl Shard {
     /// Tells the keys of a page to whose idents the batch has slots; `None` when it cannot be believed.
     fn tell_page(&self, walk: &mut Walk, page: PageNumber, frame: &Frame) -> Option<()> {
         let (drive, zone, offset) = self.locate(page);
-        let life = self.life(drive, zone, YOUNG);
+        let life = self.life(drive, zone);
         let stamp = Stamp::read_at(frame, &life, offset).filter(|stamp| stamp.kind == Kind::Records)?;
         let view = PageView::parse(&frame.data)?;
         let cleared = self.cleared[usize::from(walk.namespace.0)];
