@@ -104,7 +104,7 @@ fn in_words(report: &Value, dir: &str) -> String {
         text += &format!("amplified {ratio:.3} bytes written for each byte of keys and values\n");
     }
     text += &format!(
-        "zones     {} free, {} open, {} full, {} journal, {} leaving; {} of pages are main; {} evicted, {} spared\n",
+        "zones     {} free, {} open, {} full, {} journal, {} leaving; {} of them main; {} evicted, {} spared\n",
         number("/zones/free"),
         number("/zones/open"),
         number("/zones/full"),

@@ -3,7 +3,7 @@
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
 use cache::policy::Eviction;
-use cache::request::{Cache, Namespace, Object, Op, Outcome, Request, RequestId, WallMillis};
+use cache::request::{Cache, Namespace, Object, Op, Outcome, Request, RequestId, Walk, WallMillis};
 use cache::shard::ZoneUse;
 use cache::{CacheConfig, CacheVolume, Options, format, mount};
 use drive::emulated::EmulatedDrive;
@@ -31,6 +31,8 @@ struct Client {
     volume: CacheVolume,
     now: Instant,
     asked: u64,
+    /// What a walk has told that was asked for by the way.
+    walked: Option<Vec<Vec<u8>>>,
     /// Turns in which a victim waited for its copies.
     waits: u32,
 }
@@ -53,20 +55,47 @@ impl Client {
         format(&mut drives, Instant(0), &config).expect("empty drives");
         let options = options(eviction, reinsert_percent);
         let volume = mount(drives, Instant(0), WALL, options).expect("a new cache");
-        Client { volume, now: Instant(0), asked: 0, waits: 0 }
+        Client { volume, now: Instant(0), asked: 0, walked: None, waits: 0 }
     }
 
-    fn ask(&mut self, op: Op) -> Outcome {
+    fn submit(&mut self, op: Op) {
         self.asked += 1;
         let request = Request { id: RequestId(self.asked), namespace: Namespace(0), op };
         self.volume.submit(self.now, WALL, request);
-        let mut replies = Vec::new();
-        while replies.is_empty() {
+    }
+
+    fn ask(&mut self, op: Op) -> Outcome {
+        self.submit(op);
+        loop {
             self.now = self.now + Nanos::from_micros(500);
+            let mut replies = Vec::new();
             self.volume.turn(self.now, WALL, &mut replies);
             self.watch_victims();
+            let mut outcome = None;
+            for reply in replies {
+                match reply.outcome {
+                    Outcome::Walked { keys, next } => self.walked = next.is_none().then_some(keys),
+                    other => outcome = Some(other),
+                }
+            }
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
         }
-        replies.remove(0).outcome
+    }
+
+    /// A walk over all hot keys, while others go on.
+    fn begin_walk(&mut self) {
+        self.submit(Op::Walk(Walk {
+            from: 0,
+            begins: true,
+            wraps: false,
+            idents_max: u64::MAX,
+            stride: 256,
+            keys_max: usize::MAX,
+            bytes_max: usize::MAX,
+            chosen: Box::new(|key| key.starts_with(b"hot")),
+        }));
     }
 
     /// No victim is reset before its copies have landed, as long as its drive has room for other pages.
@@ -133,4 +162,33 @@ fn fifo_keeps_nothing_and_neither_does_a_share_of_nothing() {
         let (kept, client) = kept(eviction, share);
         assert_eq!((kept, client.volume.status().counters.reinserted), (0, 0), "{eviction}");
     }
+}
+
+#[test]
+fn walks_tell_what_is_written_anew_meanwhile() {
+    let mut client = Client::new(Eviction::S3Fifo, 25);
+    (0..HOT).for_each(|key| client.store(format!("hot{key}")));
+    let (mut walks, mut told, mut cold) = (0, 0, 0);
+    let mut go_on = |client: &mut Client| {
+        client.store(format!("cold{cold}"));
+        client.finds(cold % HOT);
+        cold += 1;
+        cold < COLD
+    };
+    while go_on(&mut client) {
+        let before: Vec<u32> = (0..HOT).filter(|key| client.finds(*key)).collect();
+        client.begin_walk();
+        while client.walked.is_none() {
+            go_on(&mut client);
+        }
+        let keys = client.walked.take().expect("seen above");
+        // Nobody stores them again: one that is there behind the walk was there all the time.
+        for key in before.into_iter().filter(|key| client.finds(*key)) {
+            assert!(keys.contains(&format!("hot{key}").into_bytes()), "walk {walks} does not tell hot{key}");
+            told += 1;
+        }
+        walks += 1;
+    }
+    let status = client.volume.status();
+    assert!(told > 100 * HOT && status.counters.reinserted >= u64::from(HOT), "{told} keys told: {status:?}");
 }

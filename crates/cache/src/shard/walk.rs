@@ -7,7 +7,8 @@
 //! ```
 //! *Guarantee*: a walk in steps, each from the code the one before it ended with, tells every key that had an object from its
 //! begin to its end. For such a key has an ident, whose code alone says when the walk comes to it; then its object is in a
-//! buffer or in a page that a slot of the ident leads to, and both are looked at in one instant. A window was made after the walk began
+//! buffer or in a page that a slot of the ident leads to, and both are looked at in one instant, and again when a page is to be read
+//! that it has left. A window was made after the walk began
 //! (one that begins makes a new one), so the ident is in it.
 //!
 //! What is told was there in the instant of its batch. A page that is being read is not reset before. No walk holds more
@@ -157,20 +158,13 @@ impl Shard {
         let count = usize::try_from(walk.idents_left).unwrap_or(usize::MAX);
         let count = count.min(walk.asked.stride).clamp(1, BATCH_IDENTS_MAX);
         let (codes, next) = self.walks.window.part(walk.at, count);
+        self.tell_buffered(walk, codes);
         walk.at = next;
         walk.idents_left -= codes.len() as u64;
         walk.slots.clear();
         for code in codes {
             let pages = self.index.find(Ident::from_code(*code));
             walk.slots.extend(pages.map(|page| (page, *code)));
-        }
-        let wall = self.clocks.wall;
-        if !codes.is_empty() {
-            for record in self.buffer.newest() {
-                if codes.binary_search(&record.ident.code()).is_ok() {
-                    walk.tell(record.key.plain(), record.key.namespace(), record.object.expires, wall);
-                }
-            }
         }
         walk.pages.extend(walk.slots.iter().map(|(page, _)| *page));
         walk.pages.dedup();
@@ -179,13 +173,50 @@ impl Shard {
         }
     }
 
+    /// Tells what is in buffers of some idents.
+    fn tell_buffered(&self, walk: &mut Walk, codes: &[u64]) {
+        if codes.is_empty() {
+            return;
+        }
+        for record in self.buffer.newest() {
+            if codes.binary_search(&record.ident.code()).is_ok() {
+                let (key, expires) = (&record.key, record.object.expires);
+                walk.tell(key.plain(), key.namespace(), expires, self.clocks.wall);
+            }
+        }
+    }
+
+    /// A page of the batch is left by what was in it: a later version, or one that was written anew, is in a buffer or has
+    /// another slot.
+    fn look_again(&self, walk: &mut Walk, page: PageNumber) {
+        let here = walk.slots.range((page, 0)..=(page, u64::MAX));
+        let codes: Vec<u64> = here.map(|(_, code)| *code).collect();
+        self.tell_buffered(walk, &codes);
+        for code in codes {
+            for found in self.index.find(Ident::from_code(code)) {
+                if walk.slots.insert((found, code)) {
+                    walk.pages.push(found);
+                }
+            }
+        }
+    }
+
+    /// True while all slots of the batch to a page are there, and the page can be read.
+    fn is_current(&self, walk: &Walk, page: PageNumber) -> bool {
+        let mut here = walk.slots.range((page, 0)..=(page, u64::MAX)).map(|(_, code)| *code);
+        self.is_readable(page)
+            && here.all(|code| self.index.find(Ident::from_code(code)).any(|found| found == page))
+    }
+
     /// Reads pages of the batch, as many at a time as may be.
     fn read_pages(&mut self, walk: &mut Walk, effects: &mut Effects) {
         while walk.reading < READS_MAX {
             let Some(page) = walk.pages.pop() else { return };
+            if !self.is_current(walk, page) {
+                self.look_again(walk, page);
+            }
             let (drive, zone, offset) = self.locate(page);
-            // What is in a zone that is being evicted is gone.
-            if self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable() {
+            if self.is_readable(page) {
                 self.drives[drive].zones[zone.index()].readers += 1;
                 self.counters.pages_read += 1;
                 let (token, frames) = (Purpose::Walk.token(page.0), vec![self.take_frame()]);
