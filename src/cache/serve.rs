@@ -74,6 +74,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let engine = Options {
         memory_bytes: options.memory - options.memory / CLIENTS_SHARE,
         object_mean: options.object_mean,
+        eviction: options.eviction,
+        reinsert_percent: options.reinsert,
         object_max: usize::try_from(settings.object_bytes_max).context("--memory")?,
         ..Options::default()
     };
@@ -220,6 +222,9 @@ impl Backend for Served {
             ("hits_memory", counters.hits_memory.to_string()),
             ("hits_flash", counters.hits_flash.to_string()),
             ("zones_free", status.zones.free.to_string()),
+            ("zones_spared", counters.zones_spared.to_string()),
+            ("reinserted", counters.reinserted.to_string()),
+            ("bytes_reinserted", counters.bytes_reinserted.to_string()),
             ("zones_evicted", counters.zones_evicted.to_string()),
             ("write_amplification", ratio),
             ("drives", status.drives.to_string()),
