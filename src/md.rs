@@ -133,6 +133,9 @@ pub struct Create {
     /// How parities are made right after a crash [default: bitmap]
     #[arg(long, short = 'k', value_enum, value_name = "POLICY")]
     pub consistency_policy: Option<PolicyWord>,
+    /// Device, partition or file of a journal: no write hole, no resync after a crash, and every block is written twice
+    #[arg(long, value_name = "DEVICE")]
+    pub write_journal: Option<PathBuf>,
     /// Take the parities for right as they are: what is not written later has no redundancy unless they are
     #[arg(long)]
     pub assume_clean: bool,

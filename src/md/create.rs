@@ -8,11 +8,12 @@ use super::target::Target;
 use super::{BitmapWord, Create, PolicyWord, words};
 use crate::exit::Exit;
 use anyhow::{Context, Result};
+use array::inplace::journal::sectors_min;
 use base::units::human_bytes;
-use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan};
+use block::md::create::{BitmapWish, Blank, MemberPlan, Wish, plan, plan_journal};
 use block::md::examine::array_bytes;
 use block::md::spare::plan_spare;
-use block::md::superblock::{Identity, Shape, Superblock};
+use block::md::superblock::{Identity, Shape, Superblock, feature};
 use block::md::{DeviceNumber, Uuid, names};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,11 +36,19 @@ pub fn create(options: &Create) -> Result<(Superblock, usize)> {
     let missing = options.members.iter().filter(|path| is_missing(path)).count();
     let clean = clean(options, missing)?;
     let wish = wish(options, clean)?;
-    let targets = open(options)?;
+    let mut targets = open(options)?;
     let blanks: Vec<Option<Blank>> = targets.iter().map(|target| target.as_ref().map(blank)).collect();
     let (members, spares) = blanks.split_at(blanks.len() - usize::try_from(options.spare_devices)?);
     let mut plans = plan(&wish, members).map_err(|error| Exit::Usage.because(error))?;
-    plans.extend(plan_spares(&plans, spares)?);
+    plans.extend(plan_spares(&plans, spares, options.write_journal.is_some())?);
+    if let Some(path) = &options.write_journal {
+        let target = Target::open(path)?;
+        let first = plans.iter().flatten().next().context("members of the array")?;
+        let least = sectors_min(u64::from(wish.shape.members));
+        let planned = plan_journal(wish.version, &first.superblock, &blank(&target), least);
+        plans.push(Some(planned.map_err(|error| Exit::Usage.because(error))?));
+        targets.push(Some(target));
+    }
     for target in targets.iter().flatten() {
         target.expect_empty(options.force)?;
     }
@@ -104,6 +113,7 @@ fn wish(options: &Create, clean: bool) -> Result<Wish> {
             return Err(usage("--bitmap-chunk is given for an array without a bitmap".to_owned()));
         }
         (Some(BitmapWord::None), _) | (_, Some(PolicyWord::Resync | PolicyWord::Ppl)) => BitmapWish::None,
+        (None, None) if options.write_journal.is_some() => BitmapWish::None,
         _ => {
             let region = options.bitmap_chunk.map(u32::try_from).transpose();
             BitmapWish::Internal(region.map_err(|_| usage("--bitmap-chunk: less than 4G".to_owned()))?)
@@ -122,7 +132,8 @@ fn wish(options: &Create, clean: bool) -> Result<Wish> {
         Shape { level: options.level, layout, size: options.size, chunk, members: options.raid_devices };
     let data_offset = options.data_offset;
     let ppl = (options.consistency_policy == Some(PolicyWord::Ppl)).then_some(LOG_SECTORS);
-    Ok(Wish { version: options.metadata, array, shape, data_offset, bitmap, ppl, clean })
+    let journal = options.write_journal.is_some();
+    Ok(Wish { version: options.metadata, array, shape, data_offset, bitmap, ppl, journal, clean })
 }
 
 fn random() -> Uuid {
@@ -161,7 +172,11 @@ fn open(options: &Create) -> Result<Vec<Option<Target>>> {
 }
 
 /// What spares get: places as on the first member, and numbers behind those of members.
-fn plan_spares(members: &[Option<MemberPlan>], spares: &[Option<Blank>]) -> Result<Vec<Option<MemberPlan>>> {
+fn plan_spares(
+    members: &[Option<MemberPlan>],
+    spares: &[Option<Blank>],
+    has_journal: bool,
+) -> Result<Vec<Option<MemberPlan>>> {
     let first = members.iter().flatten().next().context("members of the array")?;
     let bitmap = first.superblock.bitmap_sector();
     let bytes =
@@ -172,7 +187,7 @@ fn plan_spares(members: &[Option<MemberPlan>], spares: &[Option<Blank>]) -> Resu
         let plan = plan_spare(&first.superblock, number, device, u64::try_from(bytes)?);
         Ok(Some(plan.map_err(|error| Exit::Usage.because(error))?))
     };
-    (members.len()..).zip(spares).map(plan).collect()
+    (members.len() + usize::from(has_journal)..).zip(spares).map(plan).collect()
 }
 
 fn blank(target: &Target) -> Blank {
@@ -205,6 +220,7 @@ fn say(options: &Create, superblock: &Superblock, missing: usize) {
         if missing > 0 { format!(" ({missing} missing)") } else { String::new() },
         human_bytes(u64::from(shape.chunk) * 512),
         match superblock.log {
+            _ if superblock.has(feature::JOURNAL) => "with a journal",
             0 => "no bitmap",
             _ if superblock.ppl_place().is_some() => "with a partial parity log",
             _ => "with a bitmap",

@@ -4,7 +4,8 @@ use crate::exit::Exit;
 use crate::progress::Progress;
 use array::inplace::scribe::Mark;
 use array::inplace::scrub::{ScrubState, ScrubStatus};
-use array::inplace::status::Status;
+use array::inplace::start::journal_of;
+use array::inplace::status::{JournalStatus, Status};
 use base::units::human_bytes;
 use block::md::assembly::{Assembly, Part};
 use block::md::examine::array_bytes;
@@ -23,7 +24,7 @@ pub struct Report {
     pub identity: Identity,
     /// True when a server answers for it.
     pub served: bool,
-    /// `clean`, `active`, `resyncing`, `rebuilding`, `degraded` or `failed`.
+    /// `clean`, `active`, `resyncing`, `rebuilding`, `degraded`, `read-only` or `failed`.
     pub state: String,
     /// Reason why it cannot be served; null when it can.
     #[serde(default)]
@@ -33,6 +34,9 @@ pub struct Report {
     /// Paths of spares.
     #[serde(default)]
     pub spares: Vec<String>,
+    /// Journal; null without one.
+    #[serde(default)]
+    pub journal: Option<JournalReport>,
     /// Events of the superblocks.
     pub events: u64,
     /// The dirty mark is on the superblocks.
@@ -190,6 +194,21 @@ pub struct MemberReport {
     pub trouble: Option<String>,
 }
 
+/// Journal.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct JournalReport {
+    /// Path; null where none is known.
+    pub path: Option<String>,
+    /// `active`, or `failed`: the array is read-only.
+    pub state: String,
+    /// Bytes of its ring; null without a server.
+    pub bytes: Option<u64>,
+    /// Bytes that a replay would read; null without a server.
+    pub bytes_used: Option<u64>,
+    /// What is wrong with it at present; null when nothing is.
+    pub trouble: Option<String>,
+}
+
 /// Regions of a bitmap.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct BitmapReport {
@@ -220,6 +239,11 @@ pub struct CountersReport {
     /// Writes over all members.
     pub superblock_writes: u64,
     pub bitmap_writes: u64,
+    /// Blocks of partial parity logs, and of a journal.
+    #[serde(default)]
+    pub ppl_blocks_written: u64,
+    #[serde(default)]
+    pub journal_blocks_written: u64,
 }
 
 impl Identity {
@@ -279,6 +303,13 @@ impl Report {
             refused: (!assembly.can_be_served()).then(|| assembly.in_words()),
             members,
             spares,
+            journal: journal_of(assembly).map(|member| JournalReport {
+                path: Some(member.name.clone()),
+                state: "active".to_owned(),
+                bytes: None,
+                bytes_used: None,
+                trouble: None,
+            }),
             events: superblock.state.events,
             dirty: !superblock.is_clean(),
             bitmap,
@@ -311,6 +342,7 @@ impl Report {
         });
         let state = match status {
             Status { is_broken: true, .. } => "failed",
+            Status { journal: Some(JournalStatus { has_failed: true, .. }), .. } => "read-only",
             Status { missing, .. } if !missing.is_empty() => "degraded",
             Status { rebuilding, .. } if !rebuilding.is_empty() => "rebuilding",
             Status { is_resyncing: true, .. } => "resyncing",
@@ -335,6 +367,13 @@ impl Report {
             refused: None,
             members,
             spares: Vec::new(),
+            journal: status.journal.map(|journal| JournalReport {
+                path: None,
+                state: if journal.has_failed { "failed" } else { "active" }.to_owned(),
+                bytes: Some(journal.sectors * SECTOR_BYTES_U64),
+                bytes_used: Some(journal.sectors_used * SECTOR_BYTES_U64),
+                trouble: None,
+            }),
             events: status.events,
             dirty: status.mark != Mark::Clean,
             bitmap: status.regions.map(|(set, regions)| BitmapReport {
@@ -364,6 +403,8 @@ impl Report {
                 rows_rebuilt: counters.rebuilt,
                 superblock_writes: counters.superblocks,
                 bitmap_writes: counters.bitmap_pages,
+                ppl_blocks_written: counters.logged,
+                journal_blocks_written: counters.journaled,
             }),
         }
     }
@@ -513,6 +554,14 @@ impl fmt::Display for Report {
             for (sector, sectors) in bad_blocks {
                 writeln!(f, "          bad on {sector} for {sectors} sectors")?;
             }
+        }
+        if let Some(JournalReport { path, state, bytes, bytes_used, trouble }) = &self.journal {
+            let path = path.as_deref().unwrap_or("-");
+            let trouble = trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
+            let used = bytes_used
+                .zip(*bytes)
+                .map(|(used, all)| format!(", {} of {} in use", human_bytes(used), human_bytes(all)));
+            writeln!(f, "journal   {state} {path}{}{trouble}", used.unwrap_or_default())?;
         }
         for path in &self.spares {
             writeln!(f, "spare     {path}")?;

@@ -15,7 +15,7 @@ use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
 use array::inplace::spares::Spare;
-use array::inplace::start::{Tuning, members_of, spares_of, start_recovered};
+use array::inplace::start::{Tuning, journal_of, members_of, spares_of, start_recovered};
 use array::inplace::volume::InPlaceVolume;
 use array::request::Volume;
 use base::time::Nanos;
@@ -23,6 +23,7 @@ use base::units::BLOCK_BYTES_U64;
 use block::device::BlockDevice;
 use block::devices::DeviceSet;
 use block::md::assembly::{Assembly, Policy};
+use block::md::member::Member;
 use block::md::recovered::Recovered;
 use block::md::superblock::RoleEntry;
 use block::md::{Role, refusal};
@@ -57,6 +58,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let place = listener.place().clone();
     log::info!("the array {}", assembly.in_words());
     let identity = Identity::of(&assembly);
+    let journal = journal_of(&assembly).map(|member| member.name.clone());
     let paths = paths_by_role(&assembly);
     let bell = Bell::new().context("event descriptor of the members")?;
     say_recovered(&recovered);
@@ -78,12 +80,14 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
     let service =
         Service { listeners: vec![listener], guests, control: Some(control), wake_fds, stop, clock };
     let missing = volume.engine.status().missing;
+    let watch = Watch::new(options.drive_timeout, paths.len(), &missing, clock.now());
     let mut served = ServedMd {
         bell,
-        watch: Watch::new(options.drive_timeout, paths.len(), &missing, clock.now()),
+        watch: if journal.is_some() { watch.with_journal() } else { watch },
         volume,
         identity,
         paths,
+        journal,
         stop: handle,
         sweep: SweepLog::default(),
     };
@@ -146,10 +150,20 @@ fn expect_members(assembly: &Assembly<'_>, array: &Array, degraded: bool) -> Res
 }
 
 fn say_recovered(recovered: &Recovered) {
+    let (log, is_journal) = match recovered.journal {
+        Some(_) => ("journal", true),
+        None => ("partial parity log", false),
+    };
     if !recovered.pieces.is_empty() {
-        log::info!("partial parity log: {} blocks of members are written anew", recovered.pieces.len());
+        log::info!("{log}: {} blocks of members are written anew", recovered.pieces.len());
     }
-    if !recovered.in_doubt.is_empty() {
+    if is_journal && !recovered.in_doubt.is_empty() {
+        log::warn!(
+            "journal: of {} rows of 4 KiB it has data, and their parities cannot be computed: what is missing of them cannot be \
+             read until it is written",
+            recovered.in_doubt.len()
+        );
+    } else if !recovered.in_doubt.is_empty() {
         log::warn!(
             "partial parity log: in {} rows of 4 KiB several blocks were being written, one of them on a member that is missing: \
              it cannot be read until it is written",
@@ -172,11 +186,13 @@ fn open_volume(
     let mut drives: Vec<Option<Box<dyn BlockDevice>>> = volatile.iter().map(|_| None).collect();
     let descriptor = bell.descriptor().context("event descriptor of the members")?;
     let (spares, mut waiting) = (spares_of(&assembly), Vec::new());
+    let mut journal = None;
+    let is_journal = |member: &Member| journal_of(&assembly).is_some_and(|own| std::ptr::eq(own, member));
     for (member, device) in members.iter().zip(devices) {
         let own = |(_, other): &&(Role, &_)| std::ptr::eq(*other, member);
         let role = roles.iter().find(own).map(|(role, _)| *role);
         let place = spares.iter().position(|(other, _)| std::ptr::eq(*other, member));
-        if role.is_none() && place.is_none() {
+        if role.is_none() && place.is_none() && !is_journal(member) {
             continue;
         }
         let drive = OrdinaryDrive::new(device.into_inner(), &descriptor);
@@ -187,6 +203,10 @@ fn open_volume(
                  done here yet: `mdadm --grow --consistency-policy=resync` takes the log away",
                 member.name
             )));
+        }
+        if is_journal(member) {
+            journal = Some(Box::new(drive) as Box<dyn BlockDevice>);
+            continue;
         }
         let Some(role) = role else {
             let superblock = place.map(|place| spares[place].1.clone()).context("a spare")?;
@@ -207,6 +227,7 @@ fn open_volume(
     let engine = start_recovered(&assembly, recovered, |role| volatile[role.index()], tuning);
     let engine = engine.map_err(|refused| Exit::Failed.because(refused))?;
     bell.listen();
+    drives.extend(journal.map(Some));
     let mut volume = InPlaceVolume::new(engine, DeviceSet::new(drives));
     waiting.into_iter().for_each(|spare| volume.spares.push(spare));
     Ok(volume)

@@ -27,6 +27,8 @@ pub struct ServedMd {
     pub identity: Identity,
     /// Paths of members by role.
     pub paths: Vec<Option<String>>,
+    /// Path of the journal.
+    pub journal: Option<String>,
     /// Watch over the members.
     pub watch: Watch,
     /// Bell that members ring which have answers.
@@ -143,6 +145,11 @@ impl ServedMd {
         for member in &mut report.members {
             member.trouble = self.watch.trouble(now, Role(member.role));
         }
+        if let Some(journal) = &mut report.journal {
+            journal.path.clone_from(&self.journal);
+            journal.trouble =
+                u16::try_from(self.paths.len()).ok().and_then(|role| self.watch.trouble(now, Role(role)));
+        }
         word(self.volume.engine.policy()).clone_into(&mut report.identity.policy);
         report.spares = self.volume.spares.names().map(str::to_owned).collect();
         report
@@ -188,11 +195,14 @@ impl ServedMd {
 
     /// A member as the log names it.
     pub fn name(&self, role: Role) -> String {
-        name_of(&self.paths, role)
+        name_of(&self.paths, self.journal.as_deref(), role)
     }
 }
 
-fn name_of(paths: &[Option<String>], role: Role) -> String {
+fn name_of(paths: &[Option<String>], journal: Option<&str>, role: Role) -> String {
+    if let Some(journal) = journal.filter(|_| role.index() == paths.len()) {
+        return format!("the journal ({journal})");
+    }
     let path = paths.get(role.index()).and_then(Option::as_deref).unwrap_or("missing");
     format!("member {role} ({path})")
 }
@@ -216,8 +226,8 @@ impl Volume for ServedMd {
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
         if now >= self.watch.next_look() {
-            let paths = &self.paths;
-            self.watch.look(now, &mut self.volume, |role| name_of(paths, role));
+            let (paths, journal) = (&self.paths, self.journal.as_deref());
+            self.watch.look(now, &mut self.volume, |role| name_of(paths, journal, role));
             self.watch_sweeps(now);
         }
         let moved = self.volume.turn(now, replies);

@@ -137,6 +137,7 @@ impl Plan {
             bitmap: None,
             bitmap_chunk: None,
             consistency_policy: None,
+            write_journal: None,
             assume_clean: true,
             name: None,
             homehost: None,

@@ -16,6 +16,8 @@ pub struct Watch {
     limit: Nanos,
     looked_at: Instant,
     members: Vec<Seen>,
+    /// Journal, which the array cannot do without; behind all members.
+    journal: Option<Role>,
 }
 
 /// What is known of a member.
@@ -32,7 +34,14 @@ impl Watch {
     pub fn new(limit: Nanos, roles: usize, missing: &[Role], now: Instant) -> Watch {
         let mut members = vec![Seen::default(); roles];
         missing.iter().for_each(|role| members[role.index()].is_missing = true);
-        Watch { limit, looked_at: now, members }
+        Watch { limit, looked_at: now, members, journal: None }
+    }
+
+    /// The same, and over the journal, whose commands go to the role behind those of all members.
+    pub fn with_journal(mut self) -> Watch {
+        self.journal = u16::try_from(self.members.len()).ok().map(Role);
+        self.members.push(Seen::default());
+        self
     }
 
     /// Time of the next look.
@@ -64,7 +73,7 @@ impl Watch {
             if let Some(loss) = seen.condition.loss {
                 log::error!("{}: {loss}; it is handled as a failed member", name(role));
                 lost.push(role);
-            } else if note_overdue(seen, now, self.limit, &name(role)) {
+            } else if note_overdue(seen, now, self.limit, &name(role)) && self.journal != Some(role) {
                 overdue.push(role);
             }
         }
@@ -82,6 +91,11 @@ impl Watch {
 
     fn note_failures(&mut self, volume: &InPlaceVolume, name: impl Fn(Role) -> String) {
         let status = volume.engine.status();
+        if let Some(role) = self.journal.filter(|_| status.journal.is_some_and(|journal| journal.has_failed))
+            && !std::mem::replace(&mut self.members[role.index()].is_missing, true)
+        {
+            log::error!("{} has failed: the array is read-only, and nothing of it is lost", name(role));
+        }
         for role in &status.missing {
             if !std::mem::replace(&mut self.members[role.index()].is_missing, true) {
                 let state = if status.is_broken {

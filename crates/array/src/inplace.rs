@@ -10,13 +10,13 @@
 //! [`plan`] and [`row`] are the parities, [`cache`] keeps them, [`requests`] the clients, [`rounds`] moves the work on, `scribe` writes superblocks and
 //! [`pages`] of the bitmap, [`sync`] knows which parities are right, [`sweep`] has resync, [`recovery`] of new [`members`] and [`scrub`]
 //! come by all strips, [`locate`] tells which piece a scrub found wrong, [`returning`] those that come back. [`logs`] keep partial parities in [`batch`]es, and [`replay`] applies them.
-//! [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`policy`] says which of bitmap and logs there
+//! [`journal`] has data and parities before members do. [`bad_blocks`] are sectors that members do not return, [`spares`] wait for members to fail, [`policy`] says which of bitmap and logs there
 //! is, and changes that. [`volume`] couples an engine with its devices.
 //!
 //! The engine is told the time, handed completions, and answers with commands and replies.
 //!
 //! *Order.* Data of a region are written when the dirty mark, and the region's bit, are durable on all members; with logs, when the
-//! partial parity of their rows is durable on the parity's member. A write is
+//! partial parity of their rows is durable on the parity's member, or all of it in the journal. A write is
 //! answered when its data and parities are on their members, and members that failed meanwhile are recorded on all others.
 //! Bits, and the dirty mark, are given up after a flush of all members.
 
@@ -27,6 +27,7 @@ mod completions;
 mod counters;
 pub mod few;
 pub mod held;
+pub mod journal;
 mod keeping;
 pub mod locate;
 pub mod logs;
@@ -72,12 +73,14 @@ use block::md::Role;
 use block::md::reader::ROW_SECTORS;
 use cache::Cache;
 use completions::{DirectRead, PieceCommand};
+use journal::Journal;
 use logs::Logs;
 use map::{Map, Strip};
 use members::Members;
 use pages::Pages;
 use policy::PolicyState;
 use recovery::Recovery;
+use replay::Replay;
 use requests::Requests;
 use scribe::Scribe;
 use scrub::Scrub;
@@ -96,6 +99,7 @@ mod kind {
     pub(super) const LOG: u8 = 5;
     pub(super) const LOG_FLUSH: u8 = 6;
     pub(super) const REPLAY: u8 = 7;
+    pub(super) const JOURNAL: u8 = 8;
 }
 
 /// Commands and replies that the engine wishes to be carried out.
@@ -130,6 +134,9 @@ pub struct InPlace {
     policy: PolicyState,
     pages: Option<Pages>,
     logs: Option<Logs>,
+    journal: Option<Journal>,
+    /// What a log said at the start, until it is on the members.
+    replay: Replay,
     bad_blocks: BadBlocks,
     sync: Sync,
     sweeps: Sweeps,
@@ -173,14 +180,19 @@ impl InPlace {
             }
             moves |= self.fill_table();
             moves |= self.advance_logs(fx);
+            moves |= self.advance_journal(fx);
             moves |= self.advance_scribe(now, fx);
             moves |= self.begin_sweeps(now);
             moves |= self.advance_window(now);
         }
     }
 
-    /// Takes a member for failed. It is recorded on the others before anything is answered that it has no part in.
+    /// Takes a member, or the journal, for failed. It is recorded on the others before anything is answered that it has no part
+    /// in.
     pub fn fail_member(&mut self, member: Role) {
+        if self.journal.as_ref().is_some_and(|journal| journal.role() == member) {
+            return self.fail_journal();
+        }
         if self.members.fail(member) {
             self.counters.failures += 1;
             self.bad_blocks.forget(member.index());
@@ -201,6 +213,7 @@ impl InPlace {
             && self.requests.is_empty()
             && self.scribe.is_resting()
             && self.are_logs_resting()
+            && self.is_journal_resting()
             && !self.is_changing()
     }
 
@@ -232,7 +245,7 @@ impl InPlace {
 
     /// True while a failure is not yet on the superblocks of the others.
     fn has_unrecorded_failure(&self) -> bool {
-        !self.members.is_broken() && self.scribe.lacks(self.members.absent())
+        !self.members.is_broken() && (self.scribe.lacks(self.members.absent()) || self.is_journal_untold())
     }
 
     /// Asserts what must hold between events. For tests and simulation.
@@ -255,6 +268,7 @@ impl InPlace {
         }
         self.check_recovery();
         self.check_logs();
+        self.check_journal();
         self.check_returning();
         self.bad_blocks.check_invariants();
         self.check_cache();

@@ -10,6 +10,7 @@ use base::units::BLOCK_BYTES;
 use block::md::assembly::{Assembly, judge};
 use block::md::member::Member;
 use block::md::reader::{Mismatches, ReadError, Reader};
+use block::md::recovered::recover;
 use sha2::{Digest, Sha256};
 
 const FIRST: &str = "6b7399d24d83d14b5b85169988014469327e9bac47a2b2344fce6597392ad940";
@@ -214,4 +215,45 @@ fn bad_blocks_are_errors_and_nothing_else_is() {
     let all = golden::members("r5-badblocks");
     let (_, errors) = Given::of(&all, &[]).content();
     assert_eq!(errors.iter().map(|(block, _)| *block).collect::<Vec<_>>(), [108, 109, 484]);
+}
+
+/// Pieces and blocks that a server writes for a journal of write-back mode, some of them, and then a member is lost.
+#[test]
+fn a_replay_of_a_journal_that_is_cut_off_loses_nothing_with_a_member() {
+    let all = golden::members("r5-journal-wb-crash");
+    let (_, sum) = CONTENTS[CONTENTS.len() - 1];
+    let given = Given::of(&all, &[]);
+    let arrays = judge(&given.members);
+    let media: Vec<&[u8]> = given.media.iter().map(|bytes| &bytes[..]).collect();
+    let recovered = recover(&arrays[0], &media).unwrap();
+    let end = recovered.journal.as_ref().unwrap();
+    let start = |member: &Member| member.superblock().device.data_offset;
+    let put = |bytes: &mut [u8], sector: u64, block: &[u8]| {
+        let at = usize::try_from(sector * 512).unwrap();
+        bytes[at..at + BLOCK_BYTES].copy_from_slice(block);
+    };
+    assert!(!end.appended.is_empty() && recovered.pieces.len() > 28 && recovered.in_doubt.is_empty());
+    let mut crashed = all.clone();
+    let journal_start = start(&given.members[4]);
+    // The journal alone, in part: it ends as before, whatever got there.
+    put(&mut crashed[4].1, journal_start + end.position, &[0; BLOCK_BYTES]);
+    for cut in 0..=end.appended.len() {
+        let mut torn = crashed.clone();
+        for (position, block) in end.appended.iter().skip(cut) {
+            put(&mut torn[4].1, journal_start + position, &block[..]);
+        }
+        assert_content(&torn, &[cut % 4], sum, "a journal that was cut off");
+    }
+    for (position, block) in &end.appended {
+        put(&mut crashed[4].1, journal_start + position, &block[..]);
+    }
+    for cut in 0..recovered.pieces.len() {
+        let mut torn = crashed.clone();
+        let arrived = recovered.pieces.iter().enumerate().filter(|(index, _)| index % 7 != cut % 7);
+        for (_, (role, row, block)) in arrived.take(cut) {
+            let member = &mut torn[role.index()].1;
+            put(member, start(&given.members[role.index()]) + row.0, &block[..]);
+        }
+        assert_content(&torn, &[cut % 4], sum, "a replay that was cut off");
+    }
 }

@@ -102,6 +102,7 @@ impl NewArray {
             data_offset: Some(DATA_OFFSET),
             bitmap: bitmap.map_or(BitmapWish::None, BitmapWish::Internal),
             ppl: None,
+            journal: false,
             clean: is_clean,
         };
         let blank = |role: u32| {

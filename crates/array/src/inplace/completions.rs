@@ -69,6 +69,7 @@ impl InPlace {
             kind::SCRIBE => self.on_written(member, completion.status),
             kind::LOG => self.on_logged(member, completion),
             kind::LOG_FLUSH => self.on_log_flushed(member, completion.status),
+            kind::JOURNAL => self.on_journaled(completion),
             kind::REPLAY => self.on_replayed(member, &completion),
             kind::FLUSH => {
                 if completion.status != Status::Success {

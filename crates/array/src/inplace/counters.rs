@@ -37,6 +37,8 @@ pub struct Counters {
     pub bitmap_pages: u64,
     /// Blocks of partial parity logs: headers, partial parities, witnesses.
     pub logged: u64,
+    /// Blocks of the journal: metadata, data, parities.
+    pub journaled: u64,
     /// Rows of members that could not be written, and are listed as bad.
     pub listed: u64,
     /// Members that came back.

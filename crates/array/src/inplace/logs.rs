@@ -20,7 +20,6 @@
 //! ([`block::md::ppl::spare_sector`]). It is older than the batch, and newer than the one before, whose witness may not count any more.
 
 pub use super::batch::STANDING_MAX;
-use super::replay::Replay;
 use super::table::{Logged, Phase};
 use super::{Effects, InPlace, kind, members};
 use base::frame::Frame;
@@ -158,14 +157,12 @@ pub struct Logs {
     in_flight: u32,
     /// Frames of batches: at most a batch of each member.
     spare: Vec<Frame>,
-    /// What the logs said at the start, until it is on the members.
-    pub(super) replay: Replay,
 }
 
 impl Logs {
     /// Logs by role with their places, of an array with this newest superblock, after a newest generation.
     #[must_use]
-    pub fn new(places: &[Option<(u64, u64)>], newest: &Superblock, generation: u64, replay: Replay) -> Logs {
+    pub fn new(places: &[Option<(u64, u64)>], newest: &Superblock, generation: u64) -> Logs {
         Logs {
             logs: places.iter().map(|place| place.map(Log::new)).collect(),
             generation,
@@ -174,7 +171,6 @@ impl Logs {
             flush: None,
             in_flight: 0,
             spare: Vec::new(),
-            replay,
         }
     }
 
@@ -213,10 +209,7 @@ impl Logs {
     #[must_use]
     pub fn are_resting(&self) -> bool {
         let rests = |log: &Log| matches!(log.state, State::Old | State::Idle);
-        self.replay.is_through()
-            && self.flush.is_none()
-            && self.in_flight == 0
-            && self.logs.iter().flatten().all(rests)
+        self.flush.is_none() && self.in_flight == 0 && self.logs.iter().flatten().all(rests)
     }
 
     fn gather(&mut self, role: usize, slot: u32) {
@@ -246,6 +239,9 @@ impl InPlace {
 
     /// A round is about to write: it waits for a log, where its parities are.
     pub(super) fn gather(&mut self, slot: u32) {
+        if self.journal.is_some() {
+            return self.gather_for_journal(slot);
+        }
         if self.logs.is_none() || self.members.is_broken() {
             return;
         }
@@ -269,7 +265,7 @@ impl InPlace {
 
     /// True when logs have nothing on its way.
     pub(super) fn are_logs_resting(&self) -> bool {
-        self.logs.as_ref().is_none_or(Logs::are_resting)
+        !self.is_replaying() && self.logs.as_ref().is_none_or(Logs::are_resting)
     }
 
     /// Begins batches where logs are idle, and flushes before them; true when something moved.
@@ -435,7 +431,7 @@ impl InPlace {
                 continue;
             }
             match round.logged {
-                Logged::Not => {}
+                Logged::Not | Logged::Journaled(_) | Logged::Refused => {}
                 Logged::Waits => panic!("a round writes that is in no log"),
                 Logged::Durable(role, generation) => {
                     let log = logs.logs[role].as_ref().filter(|log| log.since <= generation);

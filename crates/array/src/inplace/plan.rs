@@ -93,6 +93,26 @@ impl RowFacts<'_> {
         }
     }
 
+    /// The same beside a journal, which names all parities of a row or none: where one has no member, parities are not changed by
+    /// differences.
+    #[must_use]
+    pub fn write_with_all_parities(&self) -> Option<Plan> {
+        let parities = self.parities().count();
+        let is_in_part = parities > 0 && parities < self.code.parity_count();
+        let plan = self.write()?;
+        if !is_in_part || plan.method != Method::Modify {
+            return Some(plan);
+        }
+        // Without old parities as a source of differences all data are read, or decoded.
+        let others = self.data().without(self.written);
+        let of = |method, needed: PieceSet| Plan { method, reads: needed.without(self.held) };
+        if others.without(self.readable).is_empty() {
+            return Some(of(Method::Reconstruct, others));
+        }
+        let can_decode = self.is_right && self.code.can_decode(self.readable);
+        can_decode.then(|| of(Method::Decode, self.readable.and(self.code.pieces())))
+    }
+
     /// Pieces whose present content a method takes.
     #[must_use]
     pub fn used(&self, method: Method) -> PieceSet {
@@ -168,6 +188,19 @@ mod tests {
         let code = ErasureCode::new(4, 2).unwrap();
         let two = facts(&code, &[0], &[0, 1]).write().unwrap();
         assert_eq!(two, Plan { method: Method::Decode, reads: set(&[2, 3, 4, 5]) });
+    }
+
+    #[test]
+    fn beside_a_journal_all_parities_are_known() {
+        let code = ErasureCode::new(4, 2).unwrap();
+        let plan = |lost: &[usize]| facts(&code, &[0], lost).write_with_all_parities().unwrap();
+        assert_eq!(plan(&[]).method, facts(&code, &[0], &[]).write().unwrap().method);
+        assert_eq!(facts(&code, &[0], &[4]).write().unwrap().method, Method::Modify);
+        assert_eq!(plan(&[4]), Plan { method: Method::Reconstruct, reads: set(&[1, 2, 3]) });
+        assert_eq!(plan(&[1, 4]), Plan { method: Method::Decode, reads: set(&[0, 2, 3, 5]) });
+        assert_eq!(plan(&[4, 5]).method, Method::Direct);
+        let doubt = RowFacts { is_right: false, ..facts(&code, &[0], &[1, 4]) };
+        assert_eq!(doubt.write_with_all_parities(), None);
     }
 
     #[test]

@@ -21,7 +21,6 @@
 use super::bad_blocks::BadBlocks;
 use super::logs::{Logs, SECTORS_MIN};
 use super::pages::{PAGE_BYTES, Pages};
-use super::replay::Replay;
 use super::scrub::ScrubState;
 use super::start::map_of;
 use super::{Effects, InPlace, kind, members};
@@ -344,7 +343,7 @@ impl InPlace {
             .map(|role| self.members.live().contains(role).then(|| self.turned(role)))
             .collect();
         let newest = turned.iter().flatten().next().expect("an array without missing members").clone();
-        self.logs = Some(Logs::new(&vec![None; turned.len()], &newest, 0, Replay::new([])));
+        self.logs = Some(Logs::new(&vec![None; turned.len()], &newest, 0));
         for (role, superblock) in turned.iter().enumerate() {
             let Some(place) = superblock.as_ref().and_then(Superblock::ppl_place) else { continue };
             self.begin_log(role, place, fx);

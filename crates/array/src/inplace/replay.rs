@@ -1,7 +1,7 @@
-//! Replay: pieces that a log has otherwise than the members are written to them before anything else is done.
+//! Replay: what a log has otherwise than the members is written to them before anything else is done.
 //!
 //! What is written follows from the log and from what lies on the members, which nobody changes meanwhile: a start that is cut off in
-//! the middle of it leaves the log as it was, and the next one computes the same.
+//! the middle of it leaves the log as it was, and the next one computes the same. It goes in stages, each durable before the next.
 
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
@@ -10,8 +10,22 @@ use block::device::{Completion, Op, Status};
 use block::md::Role;
 use std::collections::VecDeque;
 
-/// Most pieces on their way at once.
+/// Most blocks on their way at once.
 const IN_FLIGHT_MAX: u32 = 64;
+
+/// Place of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Device.
+    pub member: Role,
+    /// Sector: of a member from the start of its data, of the journal from its own.
+    pub sector: u64,
+    /// The device is the journal, which is written with FUA.
+    pub is_journal: bool,
+}
+
+/// Blocks of a stage.
+type Stage = VecDeque<(Target, Box<Block>)>;
 
 /// State of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,22 +38,23 @@ enum State {
 /// See the module.
 #[derive(Debug)]
 pub struct Replay {
-    /// Pieces that are left, with their members and rows.
-    pieces: VecDeque<(Role, u64, Box<Block>)>,
+    /// Stages that are left; members are flushed behind the last.
+    stages: VecDeque<Stage>,
     state: State,
     pending: u32,
 }
 
 impl Replay {
-    /// A replay of these pieces, by member and row.
+    /// A replay of these blocks, stage by stage.
     #[must_use]
-    pub fn new(pieces: impl IntoIterator<Item = (Role, u64, Box<Block>)>) -> Replay {
-        let pieces: VecDeque<_> = pieces.into_iter().collect();
-        let state = if pieces.is_empty() { State::Through } else { State::Writing };
-        Replay { pieces, state, pending: 0 }
+    pub fn new(stages: Vec<Vec<(Target, Box<Block>)>>) -> Replay {
+        let stages: VecDeque<Stage> =
+            stages.into_iter().filter(|stage| !stage.is_empty()).map(VecDeque::from).collect();
+        let state = if stages.is_empty() { State::Through } else { State::Writing };
+        Replay { stages, state, pending: 0 }
     }
 
-    /// True when all pieces are durable.
+    /// True when all blocks are durable.
     #[must_use]
     pub fn is_through(&self) -> bool {
         self.state == State::Through
@@ -50,50 +65,66 @@ impl InPlace {
     /// True while a log from before the start is being applied: strips have to wait.
     #[must_use]
     pub fn is_replaying(&self) -> bool {
-        self.logs.as_ref().is_some_and(|logs| !logs.replay.is_through())
+        !self.replay.is_through()
     }
 
-    /// Writes pieces, and flushes them at last; true when something moved.
+    /// Writes blocks, and flushes them at last; true when something moved.
     pub(super) fn advance_replay(&mut self, fx: &mut Effects) -> bool {
-        let is_broken = self.members.is_broken();
-        let Some(logs) = self.logs.as_mut().filter(|logs| !logs.replay.is_through()) else { return false };
-        let replay = &mut logs.replay;
-        let mut moved = false;
-        while !is_broken && replay.pending < IN_FLIGHT_MAX {
-            let Some((member, row, content)) = replay.pieces.pop_front() else { break };
-            moved = true;
-            if !self.members.writable().contains(member.index()) {
-                continue;
-            }
-            let mut frame = Frame::zeroed();
-            frame.data = *content;
-            let sector = self.members.data_offset(member) + row * block::md::reader::ROW_SECTORS;
-            replay.pending += 1;
-            fx.command(member, kind::REPLAY, 0, Op::Write { sector, frames: vec![frame], durable: false });
-        }
-        if replay.pending > 0 {
+        let mut moved = self.write_stage(fx);
+        if self.replay.pending > 0 || self.replay.is_through() {
             return moved;
         }
-        replay.state = match replay.state {
+        let is_broken = self.members.is_broken();
+        if self.replay.stages.len() > 1 && !is_broken {
+            self.replay.stages.pop_front();
+            return true;
+        }
+        moved = true;
+        self.replay.state = match self.replay.state {
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
-                    replay.pending += 1;
+                    self.replay.pending += 1;
                     fx.command(super::members::role(role), kind::REPLAY, 0, Op::Flush);
                 }
                 State::Flushing
             }
             State::Writing | State::Flushing | State::Through => State::Through,
         };
-        true
+        moved
     }
 
-    /// A member has answered.
+    /// Writes as much of a stage as goes; true when there was something.
+    fn write_stage(&mut self, fx: &mut Effects) -> bool {
+        let mut moved = false;
+        while !self.members.is_broken() && self.replay.pending < IN_FLIGHT_MAX {
+            let Some((target, content)) = self.replay.stages.front_mut().and_then(Stage::pop_front) else {
+                break;
+            };
+            moved = true;
+            let Target { member, sector, is_journal } = target;
+            let is_there = match is_journal {
+                true => !self.has_journal_failed(),
+                false => self.members.writable().contains(member.index()),
+            };
+            if !is_there {
+                continue;
+            }
+            let mut frame = Frame::zeroed();
+            frame.data = *content;
+            let sector = if is_journal { sector } else { self.members.data_offset(member) + sector };
+            self.replay.pending += 1;
+            let op = Op::Write { sector, frames: vec![frame], durable: is_journal };
+            fx.command(member, kind::REPLAY, 0, op);
+        }
+        moved
+    }
+
+    /// A device has answered.
     pub(super) fn on_replayed(&mut self, member: Role, completion: &Completion) {
         if completion.status != Status::Success {
             self.fail_member(member);
         }
-        let logs = self.logs.as_mut().expect("an array with logs");
-        assert!(logs.replay.pending > 0, "an answer that nobody waits for");
-        logs.replay.pending -= 1;
+        assert!(self.replay.pending > 0, "an answer that nobody waits for");
+        self.replay.pending -= 1;
     }
 }

@@ -227,7 +227,7 @@ impl InPlace {
         let blocks = u64::try_from(frames.len()).expect("a request fits memory");
         self.counters.written += blocks;
         self.window.note_write(lba.0, blocks, self.requests.open.len());
-        if self.members.is_broken() {
+        if self.is_read_only() {
             self.requests.fail(request);
             self.stock.pool().give_many(&mut frames);
         } else {
@@ -266,6 +266,8 @@ impl InPlace {
 
     /// The next blocks of a trim, and whether they are whole stripes; `None` when there are none.
     fn next_of_trim(&mut self, request: u32, stripe_blocks: u64) -> Option<(Range<u64>, bool)> {
+        // What goes to a journal is written as zeros: it has no words for more.
+        let may_be_whole = self.journal.is_none();
         let open = self.requests.open.get_mut(request);
         let Asked::Trim(rest) = &mut open.asked else { return None };
         if rest.is_empty() || open.has_failed {
@@ -273,7 +275,7 @@ impl InPlace {
         }
         let start = rest.start;
         let until = (start / stripe_blocks + 1) * stripe_blocks;
-        let is_whole = start.is_multiple_of(stripe_blocks) && until <= rest.end;
+        let is_whole = may_be_whole && start.is_multiple_of(stripe_blocks) && until <= rest.end;
         rest.start = if is_whole { until } else { until.min(rest.end).min(start + TRIM_BLOCKS_MAX) };
         Some((start..rest.start, is_whole))
     }
@@ -282,7 +284,7 @@ impl InPlace {
     fn trim_more(&mut self, request: u32) -> bool {
         let stripe_blocks = self.map.chunk_rows() * u64::from(self.map.geometry().data_chunks());
         let Some((blocks, is_whole)) = self.next_of_trim(request, stripe_blocks) else { return false };
-        if self.members.is_broken() {
+        if self.is_read_only() {
             self.requests.fail(request);
             return false;
         }

@@ -263,6 +263,7 @@ impl InPlace {
         if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
             return;
         }
+        let has_journal = self.journal.is_some();
         let start = strip.0 * self.map.strip_rows();
         for (place, row) in round.rows.iter_mut() {
             let number = start + u64::from(place);
@@ -270,7 +271,7 @@ impl InPlace {
             let facts = row.facts(&order.code, counting, self.sync.is_right(number));
             let needed: PieceSet = match round.kind {
                 Kind::Write => {
-                    let plan = facts.write();
+                    let plan = if has_journal { facts.write_with_all_parities() } else { facts.write() };
                     row.planned = plan.map(|plan| plan.method);
                     plan.map_or(PieceSet::EMPTY, |plan| plan.reads)
                 }
@@ -416,7 +417,10 @@ impl InPlace {
         let is_broken = self.members.is_broken();
         let round = self.table.slot(number).round.as_ref().expect("a round writes");
         let is_durable = |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
-        if is_broken || round.kind == Kind::Read {
+        if self.journal.is_some() && round.logged == Logged::Waits {
+            return false;
+        }
+        if is_broken || round.kind == Kind::Read || round.logged == Logged::Refused {
             return true;
         }
         if !self.is_logged(round.logged) {
@@ -431,6 +435,9 @@ impl InPlace {
             return false;
         }
         let round = self.table.slot_mut(number).round_mut();
+        if round.logged == Logged::Refused {
+            return false;
+        }
         if round.kind == Kind::Zero {
             self.write_zeroes(number, fx);
             return true;
@@ -520,10 +527,8 @@ impl InPlace {
         let strip = slot.strip;
         let mut round = slot.round.take().expect("a round ends");
         assert!(round.phase() == Phase::Writing && round.pending == 0);
-        if let (Logged::Durable(role, generation), Some(logs)) = (round.logged, &mut self.logs) {
-            logs.end_round(role, generation);
-        }
-        let (kind, is_broken) = (round.kind, self.members.is_broken());
+        self.end_round_of_log(round.logged);
+        let (kind, is_broken) = (round.kind, self.members.is_broken() || round.logged == Logged::Refused);
         let (mut unwritten, mut on_lists) = (RowSet::EMPTY, Vec::new());
         if round.has_failed_writes {
             let written = self.written_in(kind, &round.rows).into_iter();
@@ -581,6 +586,15 @@ impl InPlace {
         self.feed_starved();
         if is_through {
             self.table.close_resting(number);
+        }
+    }
+
+    /// A round is through that was in a log.
+    fn end_round_of_log(&mut self, logged: Logged) {
+        match (logged, &mut self.logs, &mut self.journal) {
+            (Logged::Durable(role, generation), Some(logs), _) => logs.end_round(role, generation),
+            (Logged::Journaled(number), _, Some(journal)) => journal.end_round(number),
+            _ => {}
         }
     }
 

@@ -9,6 +9,8 @@
 //!   admit    bad-block log and all pages of newcomers ─> record, their superblocks before those of others
 //!   recover  flush ─> record: how far newcomers are, or that they are whole
 //!   change   of the consistency policy: see [`super::policy`]
+//!   tail     flush ─> superblock of the journal: what lies before is on the members
+//!   tell     flush ─> record: the journal failed
 //!   list     flush ─> bad-block logs that say something ─> record ─> logs that say nothing any more
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
@@ -17,6 +19,7 @@
 
 mod records;
 
+use super::journal::Journal;
 use super::newcomer::Stage;
 use super::pages::PAGE_BYTES;
 use super::{Effects, InPlace, kind, members};
@@ -61,6 +64,9 @@ enum Step {
     Admit,
     Newcomers,
     FlushToRecover,
+    FlushToTail,
+    Tail,
+    FlushToTell,
     FlushToList,
     BadBlockLogs,
     ZeroLogs,
@@ -278,6 +284,7 @@ impl InPlace {
             Step::Rest => unreachable!("a step was under way"),
             Step::Level => {
                 self.scribe.roster.lagging = PieceSet::EMPTY;
+                self.scribe.roster.has_lagging_journal = false;
                 self.scribe.step = Step::Rest;
                 self.begin_record(self.scribe.record.is_dirty, fx);
             }
@@ -296,6 +303,7 @@ impl InPlace {
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
                 self.write_superblocks(self.members.recorded().without(self.scribe.record.joining), fx);
+                self.write_superblock_of_journal(fx);
             }
             Step::Admit => {
                 self.scribe.step = Step::Rest;
@@ -315,6 +323,7 @@ impl InPlace {
                 }
             }
             Step::FlushToList | Step::BadBlockLogs | Step::ZeroLogs => self.end_step_of_lists(fx),
+            Step::FlushToTail | Step::Tail | Step::FlushToTell => self.end_step_of_journal(fx),
             Step::Change => self.end_step_of_change(fx),
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
@@ -328,9 +337,37 @@ impl InPlace {
                 self.scribe.step = Step::Rest;
                 self.end_flush();
                 let is_flushed = self.scribe.flushed == self.scribe.begun;
-                if self.is_idle() && is_flushed && !self.scribe.lacks(self.members.absent()) {
+                if self.is_idle() && is_flushed && !self.has_unrecorded_failure() {
+                    self.journal.iter_mut().for_each(Journal::end_flush);
                     self.scribe.mark = Mark::Unsure;
                     self.begin_record(false, fx);
+                }
+            }
+        }
+    }
+
+    fn end_step_of_journal(&mut self, fx: &mut Effects) {
+        let step = std::mem::replace(&mut self.scribe.step, Step::Rest);
+        match step {
+            Step::FlushToTail => {
+                self.end_flush();
+                // Who failed may be believed again after a crash: then it needs what the journal has.
+                if !self.has_unrecorded_failure() {
+                    let journal = self.journal.as_mut().expect("an array with a journal");
+                    journal.end_flush();
+                    let tail = journal.begin_record();
+                    self.scribe.roster.set_tail(tail);
+                    self.scribe.step = Step::Tail;
+                    self.write_superblock_of_journal(fx);
+                }
+            }
+            Step::Tail => self.journal.iter_mut().for_each(Journal::end_record),
+            step => {
+                assert!(step == Step::FlushToTell, "{step:?} is none of the journal");
+                self.end_flush();
+                if self.wants_telling() {
+                    self.begin_telling();
+                    self.begin_record(self.scribe.mark != Mark::Clean, fx);
                 }
             }
         }
@@ -357,13 +394,20 @@ impl InPlace {
     }
 
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
-        let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && self.are_logs_begun();
+        let may_be_dirty = self.are_logs_begun() && self.is_journal_begun();
+        let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && may_be_dirty;
         if wants_dirty || self.scribe.lacks(self.members.absent()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);
             return true;
         }
         if self.begin_steps_of_change(fx) {
+            return true;
+        }
+        if self.wants_telling() || self.wants_tail() {
+            self.scribe.step = if self.wants_telling() { Step::FlushToTell } else { Step::FlushToTail };
+            self.journal.iter_mut().for_each(Journal::begin_flush);
+            self.flush_members(fx);
             return true;
         }
         if self.has_unrecorded_bad_blocks() {
@@ -393,6 +437,7 @@ impl InPlace {
         if self.wants_clean_mark() && self.is_idle() && is_over {
             self.scribe.step = Step::FlushToClean;
             self.scribe.flushed = self.scribe.begun;
+            self.journal.iter_mut().for_each(Journal::begin_flush);
             self.flush_members(fx);
             return true;
         }
@@ -457,8 +502,11 @@ impl InPlace {
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
         self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
-        if !self.scribe.roster.lagging.is_empty() {
+        if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
             self.scribe.step = Step::Level;
+            if self.scribe.roster.has_lagging_journal {
+                self.write_superblock_of_journal(fx);
+            }
             return self.write_superblocks(self.scribe.roster.lagging, fx);
         }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {

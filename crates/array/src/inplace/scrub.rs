@@ -57,6 +57,8 @@ pub enum ScrubRefused {
     Running,
     /// The consistency policy is being changed.
     Changing,
+    /// The journal failed, and nothing can be repaired.
+    ReadOnly,
     /// The array is being stopped.
     Stopping,
 }
@@ -74,6 +76,9 @@ impl fmt::Display for ScrubRefused {
             ScrubRefused::Changing => {
                 f.write_str("the consistency policy is being changed: try again in a moment")
             }
+            ScrubRefused::ReadOnly => f.write_str(
+                "the journal failed, and the array is read-only: parities can be compared, not repaired",
+            ),
             ScrubRefused::Stopping => f.write_str("the array is being stopped"),
         }
     }
@@ -148,7 +153,9 @@ impl InPlace {
             Err(ScrubRefused::Changing)
         } else if missing > 0 {
             Err(ScrubRefused::Degraded(missing))
-        } else if self.is_resyncing() {
+        } else if repairs && self.has_journal_failed() {
+            Err(ScrubRefused::ReadOnly)
+        } else if self.sync.has_work() {
             Err(ScrubRefused::Resyncing)
         } else if self.scrub.is_running() || self.scrub.in_flight > 0 {
             Err(ScrubRefused::Running)

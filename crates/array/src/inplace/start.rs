@@ -2,6 +2,7 @@
 
 use super::bad_blocks::BadBlocks;
 use super::cache::{CACHE_BYTES, Cache};
+use super::journal::{self, Journal};
 use super::logs::{self, Logs, SECTORS_MIN};
 use super::map::{Map, STRIP_ROWS_MAX};
 use super::members::{Members, role};
@@ -10,7 +11,6 @@ use super::newcomer::Newcomer;
 use super::pages::{PAGE_BYTES, Pages};
 use super::policy::PolicyState;
 use super::recovery::Recovery;
-use super::replay::Replay;
 use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
@@ -19,7 +19,7 @@ use super::{Counters, InPlace};
 use crate::pacer::Rates;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
-use block::md::assembly::{Assembly, Part, Policy};
+use block::md::assembly::{Assembly, Part, Policy, journal_unsynced_from};
 use block::md::bitmap::Bits;
 use block::md::geometry::Geometry;
 use block::md::member::{Bitmap, Member};
@@ -77,8 +77,12 @@ pub enum NotServed {
     PplGeneration(u64),
     /// Member that lists bad blocks, beside a partial parity log.
     PplBadBlocks(String),
-    /// Journal.
+    /// Journal that was not read.
     Journal,
+    /// Journal with so many sectors, too few for the rows of so many members.
+    JournalRoom(u64, u64),
+    /// Member that lists bad blocks, beside a journal.
+    JournalBadBlocks(String),
     /// Copy in the making of a member that still works.
     Replacement(String),
     /// Member whose bad-block log counts in units of several sectors.
@@ -111,9 +115,15 @@ impl fmt::Display for NotServed {
                 "{member} lists bad blocks, which are not served here beside a partial parity log: \
                  `mdadm --grow --consistency-policy=resync` takes the log away"
             ),
-            NotServed::Journal => {
-                f.write_str("the array has a journal, which is not written here yet: assemble it with mdadm")
-            }
+            NotServed::Journal => f.write_str("the array has a journal, which was not read"),
+            NotServed::JournalRoom(sectors, members) => write!(
+                f,
+                "the journal has {sectors} sectors for data, which is too few for an array of {members} members"
+            ),
+            NotServed::JournalBadBlocks(member) => write!(
+                f,
+                "{member} lists bad blocks, which are not served here beside a journal: replace the member with mdadm"
+            ),
             NotServed::Replacement(member) => write!(
                 f,
                 "{member} is the copy in the making of a member that still works: let md finish that, or leave it out"
@@ -143,10 +153,6 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
     if !assembly.can_be_served() {
         return Err(NotServed::Refused(assembly.in_words()));
     }
-    match assembly.policy() {
-        Policy::Journal => return Err(NotServed::Journal),
-        Policy::Resync | Policy::Bitmap | Policy::Ppl => {}
-    }
     let mut found = Vec::new();
     for (member, part) in &assembly.devices {
         match part {
@@ -157,6 +163,9 @@ pub fn members_of<'a>(assembly: &Assembly<'a>) -> Result<Vec<(Role, &'a Member)>
         let has_entries = member.bad_blocks.as_ref().is_ok_and(|entries| !entries.is_empty());
         if has_entries && assembly.policy() == Policy::Ppl {
             return Err(NotServed::PplBadBlocks(member.name.clone()));
+        }
+        if has_entries && assembly.policy() == Policy::Journal {
+            return Err(NotServed::JournalBadBlocks(member.name.clone()));
         }
         if has_entries && member.superblock().device.bad_blocks.shift != 0 {
             return Err(NotServed::BadBlocks(member.name.clone()));
@@ -224,9 +233,13 @@ fn unsynced(assembly: &Assembly<'_>, map: &Map) -> Sync {
     if superblock.is_clean() {
         return Sync::default();
     }
-    if assembly.policy() == Policy::Ppl {
-        let from = unsynced_from(assembly).map(|sector| sector / ROW_SECTORS..map.rows());
-        return Sync::new(from);
+    let from = match assembly.policy() {
+        Policy::Ppl => Some(unsynced_from(assembly)),
+        Policy::Journal => Some(journal_unsynced_from(assembly)),
+        Policy::Resync | Policy::Bitmap => None,
+    };
+    if let Some(from) = from {
+        return Sync::new(from.map(|sector| sector / ROW_SECTORS..map.rows()));
     }
     let bitmap = assembly.devices[assembly.newest].0.bitmap.as_ref().and_then(|bitmap| bitmap.as_ref().ok());
     match bitmap.filter(|_| assembly.policy() == Policy::Bitmap) {
@@ -265,6 +278,33 @@ pub(super) fn map_of(shape: &Shape, has_logs: bool) -> Option<Map> {
     Map::with_strips(Geometry::of(shape)?, strip_rows_max)
 }
 
+/// Journal device of an array that has one.
+#[must_use]
+pub fn journal_of<'a>(assembly: &Assembly<'a>) -> Option<&'a Member> {
+    let has_journal = assembly.policy() == Policy::Journal;
+    let device = assembly.devices.iter().find(|(_, part)| *part == Part::Journal && has_journal);
+    device.map(|(member, _)| *member)
+}
+
+/// Map of an array, and its journal.
+fn map_and_journal(
+    assembly: &Assembly<'_>,
+    recovered: &Recovered,
+) -> Result<(Map, Option<Journal>), NotServed> {
+    let shape = assembly.superblock().shape;
+    let Some(device) = journal_of(assembly) else {
+        let map = map_of(&shape, assembly.policy() == Policy::Ppl).ok_or(NotServed::Shape)?;
+        return Ok((map, None));
+    };
+    let (sectors, members) = (device.superblock().device.data_size, u64::from(shape.members));
+    let rows = journal::strip_rows(sectors, members).ok_or(NotServed::JournalRoom(sectors, members))?;
+    let geometry = Geometry::of(&shape).ok_or(NotServed::Shape)?;
+    let map = Map::with_strips(geometry, rows).ok_or(NotServed::Shape)?;
+    let end = recovered.journal.as_ref().ok_or(NotServed::Journal)?;
+    let role = role(usize::from(geometry.members()));
+    Ok((map, Some(Journal::new(device.superblock(), role, end))))
+}
+
 /// Largest generation that headers go on from.
 const GENERATION_MAX: u64 = u64::MAX / 2;
 
@@ -272,16 +312,14 @@ const GENERATION_MAX: u64 = u64::MAX / 2;
 fn logs_of(
     superblocks: &[Option<Superblock>],
     newest: &Superblock,
-    recovered: Recovered,
+    generation: u64,
 ) -> Result<Logs, NotServed> {
-    if recovered.generation > GENERATION_MAX {
-        return Err(NotServed::PplGeneration(recovered.generation));
+    if generation > GENERATION_MAX {
+        return Err(NotServed::PplGeneration(generation));
     }
     let place = |superblock: &Option<Superblock>| superblock.as_ref().and_then(Superblock::ppl_place);
     let places: Vec<Option<(u64, u64)>> = superblocks.iter().map(place).collect();
-    let pieces = recovered.pieces.into_iter();
-    let replay = Replay::new(pieces.map(|(role, row, content)| (role, row.0 / ROW_SECTORS, content)));
-    Ok(Logs::new(&places, newest, recovered.generation, replay))
+    Ok(Logs::new(&places, newest, generation))
 }
 
 /// Bits of the newest bitmap and of those of all members; `None` where that is not the policy.
@@ -297,6 +335,26 @@ fn pages_of(assembly: &Assembly<'_>, found: &[(Role, &Member)]) -> Option<Pages>
         pages.note_member(bitmap_of(member).as_ref().map_or(&none, |own| &own.bits));
     }
     Some(pages)
+}
+
+/// Scribe of superblocks as they are, of which some may have missed the last update.
+fn scribe_of(
+    assembly: &Assembly<'_>,
+    found: &[(Role, &Member)],
+    superblocks: Vec<Option<Superblock>>,
+    began: u64,
+) -> Scribe {
+    let newest = assembly.superblock();
+    let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), began);
+    let is_lagging = |member: &Member| member.events() < newest.state.events;
+    let lagging = found.iter().filter(|(_, member)| is_lagging(member));
+    lagging.for_each(|(role, _)| scribe.roster.note_lagging(role.index()));
+    if let Some(device) = journal_of(assembly) {
+        scribe.roster.set_journal(superblock_in(assembly, device), is_lagging(device));
+    }
+    let numbers = assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0);
+    scribe.roster.take_numbers(numbers);
+    scribe
 }
 
 /// Engine of an array without a log; `is_volatile` says whether a member's writes are durable only with a flush.
@@ -320,14 +378,14 @@ pub fn start(
 /// When the array is not served here.
 pub fn start_recovered(
     assembly: &Assembly<'_>,
-    recovered: Recovered,
+    mut recovered: Recovered,
     is_volatile: impl Fn(Role) -> bool,
     tuning: Tuning,
 ) -> Result<InPlace, NotServed> {
     let found = members_of(assembly)?;
     let newest = assembly.superblock();
     let has_logs = assembly.policy() == Policy::Ppl;
-    let map = map_of(&newest.shape, has_logs).ok_or(NotServed::Shape)?;
+    let (map, journal) = map_and_journal(assembly, &recovered)?;
     let roles = usize::from(map.geometry().members());
     assert!(tuning.strip_frames >= 2 * roles * usize::try_from(map.strip_rows()).expect("at most 128"));
     let mut superblocks: Vec<Option<Superblock>> = vec![None; roles];
@@ -344,7 +402,8 @@ pub fn start_recovered(
         })
         .collect();
     let pages = pages_of(assembly, &found);
-    let mut bad_blocks = if has_logs { BadBlocks::unused() } else { BadBlocks::default() };
+    let mut bad_blocks =
+        if has_logs || journal.is_some() { BadBlocks::unused() } else { BadBlocks::default() };
     for (role, member) in &found {
         let entries = member.bad_blocks.clone().expect("members that were judged");
         bad_blocks.set_member(role.index(), entries, member.superblock());
@@ -359,21 +418,16 @@ pub fn start_recovered(
     }
     let mut sync = unsynced(assembly, &map);
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
-    let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered)).transpose()?;
-    let mut scribe = Scribe::new(superblocks, newest.state.events, newest.is_clean(), tuning.began);
-    for (role, member) in &found {
-        if member.events() < newest.state.events {
-            scribe.roster.note_lagging(role.index());
-        }
-    }
-    scribe
-        .roster
-        .take_numbers(assembly.devices.iter().map(|(member, _)| member.superblock().device.number.0));
+    let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered.generation)).transpose()?;
+    let replay = journal::replay_of(journal.as_ref(), &mut recovered);
+    let scribe = scribe_of(assembly, &found, superblocks, tuning.began);
     let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {
         sync,
         policy: PolicyState::new(assembly.policy()),
         logs,
+        journal,
+        replay,
         members,
         recovery: Recovery::from_row(cursor),
         map,

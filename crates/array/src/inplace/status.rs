@@ -48,12 +48,25 @@ pub struct Status {
     pub rates: Rates,
     /// Regions whose bits are set, and all regions; `None` without a bitmap.
     pub regions: Option<(usize, u64)>,
+    /// Journal; `None` without one.
+    pub journal: Option<JournalStatus>,
     /// Bytes of blocks that the cache holds, and at most.
     pub cache: (u64, u64),
     /// Strips in work.
     pub strips: usize,
     /// Counters.
     pub counters: Counters,
+}
+
+/// State of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalStatus {
+    /// Sectors in use.
+    pub sectors_used: u64,
+    /// Sectors of its ring.
+    pub sectors: u64,
+    /// It failed: the array is read-only.
+    pub has_failed: bool,
 }
 
 impl InPlace {
@@ -75,6 +88,10 @@ impl InPlace {
             scrub: self.scrub_status(),
             rates: self.rates(),
             regions: self.pages.as_ref().map(|pages| (pages.set_count(), pages.regions_count())),
+            journal: self.journal.as_ref().map(|journal| {
+                let (sectors_used, sectors) = journal.used();
+                JournalStatus { sectors_used, sectors, has_failed: journal.has_failed() }
+            }),
             cache: (cached(self.cache.frames()), cached(self.cache.frames_max())),
             strips: self.table.len(),
             counters: self.counters,

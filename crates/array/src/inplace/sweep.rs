@@ -44,7 +44,7 @@ impl InPlace {
     /// wrong.
     #[must_use]
     pub fn is_resyncing(&self) -> bool {
-        self.sync.has_work() && !self.members.is_degraded() && !self.is_stopping
+        self.sync.has_work() && !self.members.is_degraded() && !self.has_journal_failed() && !self.is_stopping
     }
 
     /// Rates of resync, recovery and scrub from now on, in bytes of each member.

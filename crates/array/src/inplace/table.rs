@@ -144,6 +144,10 @@ pub enum Logged {
     Waits,
     /// Its rows are in the log of a member, in the header of this generation.
     Durable(usize, u64),
+    /// Its rows are in this batch of the journal.
+    Journaled(u64),
+    /// The log is gone: it writes nothing.
+    Refused,
 }
 
 /// Round of a strip.

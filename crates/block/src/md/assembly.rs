@@ -6,7 +6,7 @@
 use super::member::Member;
 use super::ppl::verdict;
 use super::refusal::{Fault, Note, Refusal};
-use super::superblock::{RoleEntry, SUPERBLOCK_SECTORS, Superblock, feature};
+use super::superblock::{CLEAN, RoleEntry, SUPERBLOCK_SECTORS, Superblock, feature};
 use super::{MEMBERS_MAX, Role, SECTOR_BYTES_U64, Uuid, names};
 use crate::md::refusal;
 use std::fmt::Write as _;
@@ -132,7 +132,13 @@ impl Assembly<'_> {
                     )
                 }
             },
-            (false, Policy::Journal) => "dirty, its journal is replayed".to_owned(),
+            (false, Policy::Journal) => match journal_unsynced_from(self) {
+                None => "dirty, its journal is replayed".to_owned(),
+                Some(0) => "dirty, its journal is replayed, then all of it is resynced".to_owned(),
+                Some(offset) => {
+                    format!("dirty, its journal is replayed, then it is resynced from sector {offset} on")
+                }
+            },
         };
         let missing = if self.is_degraded() {
             format!(" (degraded: without {})", refusal::members(&self.missing))
@@ -151,6 +157,23 @@ impl Assembly<'_> {
         let bitmap = self.devices[self.newest].0.bitmap.as_ref()?.as_ref().ok()?;
         let counts = !bitmap.head.is_void(self.superblock().state.events);
         counts.then(|| (bitmap.bits.set().count(), bitmap.bits.regions()))
+    }
+}
+
+/// Sector of the members from which on parities of an array with a journal are in doubt once that is replayed; `None` where none
+/// are.
+///
+/// md marks such arrays dirty while it writes, if it did not find them clean at its start, and an array whose first resync is not
+/// through in the same way. With all members it is resynced, as md does. Without some the mark is taken for the former, for
+/// the journal has all that was written; of an offset behind the start that cannot be, nor of a mark of ours: here arrays with
+/// parities that are right are clean at all times.
+#[must_use]
+pub fn journal_unsynced_from(assembly: &Assembly<'_>) -> Option<u64> {
+    let superblock = assembly.superblock();
+    match superblock.state.resync_offset {
+        CLEAN => None,
+        0 if superblock.mark() == 0 && assembly.is_degraded() => None,
+        offset => Some(offset),
     }
 }
 
@@ -343,6 +366,9 @@ fn judge_presence(assembly: &mut Assembly<'_>) {
             refusals.push(Refusal::DirtyDegraded(missing));
         }
         Policy::Journal if !has_journal => refusals.push(Refusal::NoJournal),
+        Policy::Journal if !missing.is_empty() && journal_unsynced_from(assembly).is_some() => {
+            refusals.push(Refusal::DirtyDegraded(missing));
+        }
         Policy::Resync | Policy::Bitmap if is_dirty && !missing.is_empty() => {
             refusals.push(Refusal::DirtyDegraded(missing));
         }

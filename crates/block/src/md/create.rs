@@ -8,7 +8,7 @@ use super::geometry::Geometry;
 use super::ppl::{self, Entry, Header, Origin};
 use super::superblock::{
     BadBlockPlace, CLEAN, Device, Identity, Reshape, SUPERBLOCK_BYTES, SUPERBLOCK_SECTORS, Shape, State,
-    Superblock, Version, feature,
+    Superblock, Version, feature, time,
 };
 use super::{DeviceNumber, SECTOR_BYTES, SECTOR_BYTES_U64, Uuid};
 use std::fmt;
@@ -17,6 +17,11 @@ use std::fmt;
 const ROLES: usize = 128;
 /// Number of a role that nobody has.
 const NOBODY: u16 = 0xffff;
+/// Role of a journal.
+const JOURNAL: u16 = 0xfffd;
+/// Microseconds of the first update of an array with a journal: its dirty mark says that parities are not right yet
+/// ([`super::assembly::journal_unsynced_from`]).
+const MARK: u32 = 1;
 /// Sectors of a bad-block log.
 const BAD_BLOCK_SECTORS: u64 = 8;
 /// Data offsets are multiples of this many sectors.
@@ -56,6 +61,8 @@ pub struct Wish {
     pub bitmap: BitmapWish,
     /// Sectors of a partial parity log; `None` for none.
     pub ppl: Option<u16>,
+    /// A device of its own becomes the journal: see [`plan_journal`].
+    pub journal: bool,
     /// True when the parities count as right.
     pub clean: bool,
 }
@@ -105,6 +112,10 @@ pub enum Impossible {
     DataOffsetOf10,
     /// Partial parity log with another level than 5, or with a bitmap, or with superblocks at the end.
     Ppl(i32),
+    /// Journal beside a bitmap or a partial parity log.
+    Journal,
+    /// Journal device that is too small, with its sectors and those it takes.
+    JournalTooSmall(u64, u64),
     /// Region that is no power of two from 4 KiB, or needs more bits than there is room for; the least one.
     Region(u32, u32),
 }
@@ -141,6 +152,12 @@ impl fmt::Display for Impossible {
                 f,
                 "a partial parity log on RAID-{level}: it takes RAID-5, metadata 1.1 or 1.2, and no bitmap"
             ),
+            Impossible::Journal => f.write_str(
+                "a journal takes the place of a bitmap and of a partial parity log: leave those out",
+            ),
+            Impossible::JournalTooSmall(sectors, needed) => {
+                write!(f, "the journal has {sectors} sectors; {needed} are needed at least")
+            }
             Impossible::Region(bytes, least) => write!(
                 f,
                 "regions of {bytes} bytes: the bitmap takes a power of two, from {least} bytes on members of this size"
@@ -216,6 +233,9 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
     if wish.ppl.is_some() && excludes_ppl {
         return Err(Impossible::Ppl(wish.shape.level));
     }
+    if wish.journal && (wish.ppl.is_some() || wish.bitmap != BitmapWish::None) {
+        return Err(Impossible::Journal);
+    }
     if wish.version == Version::V1_0 && wish.data_offset.is_some_and(|offset| offset > 0) {
         return Err(Impossible::DataOffsetOf10);
     }
@@ -242,9 +262,42 @@ pub fn plan(wish: &Wish, devices: &[Option<Blank>]) -> Result<Vec<Option<MemberP
         let Some(device) = device else { return Ok(None) };
         let superblock = superblock_of(&wish, (role, device), data_offset, log)?;
         let ppl = wish.ppl.map(|sectors| empty_log(&wish, role, sectors));
-        Ok(Some(with_log(superblock, devices, bitmap.clone(), ppl)))
+        let superblock = Superblock { roles: roles_of(&wish, devices), ..superblock };
+        Ok(Some(with_log(superblock, bitmap.clone(), ppl)))
     });
     present.collect()
+}
+
+/// What the journal of a new array gets; `member` is what one of its members gets. A journal has `least` sectors for data at least.
+///
+/// # Errors
+/// When the device is too small.
+pub fn plan_journal(
+    version: Version,
+    member: &Superblock,
+    device: &Blank,
+    least: u64,
+) -> Result<MemberPlan, Impossible> {
+    let data_offset = member.device.data_offset;
+    let too_small = Impossible::JournalTooSmall(device.sectors, data_offset.saturating_add(least + 64));
+    let super_offset = version.sector(device.sectors).ok_or(too_small)?;
+    let data_size = match version {
+        Version::V1_0 => super_offset.checked_sub(BAD_BLOCK_SECTORS),
+        Version::V1_1 | Version::V1_2 => device.sectors.checked_sub(data_offset),
+    };
+    let data_size = data_size.filter(|sectors| *sectors >= least).ok_or(too_small)?;
+    let device = Device {
+        number: DeviceNumber(0),
+        uuid: device.uuid,
+        data_size,
+        super_offset,
+        recovery_offset: 0,
+        ..member.device.clone()
+    };
+    let mut plan = with_log(Superblock { device, ..member.clone() }, None, None);
+    // Nothing is at the tail: a block of an older journal must not be.
+    plan.before.push((data_offset, vec![0; super::journal::BLOCK_BYTES]));
+    Ok(plan)
 }
 
 /// Bytes of the bitmap, whole pages of it; `None` where none is wanted.
@@ -337,6 +390,7 @@ fn superblock_of(
         Some(sectors) if u64::from(sectors) >= ppl::RING_SECTORS_MIN => feature::PPL_RING,
         Some(_) => feature::PPL,
         None if log.is_some() => feature::BITMAP,
+        None if wish.journal => feature::JOURNAL,
         None => 0,
     };
     let offset_word = log.map_or(0, |_| u32::from_le_bytes(bitmap_offset.to_le_bytes()));
@@ -347,7 +401,7 @@ fn superblock_of(
         log: wish.ppl.map_or(offset_word, |sectors| offset_word & 0xffff | u32::from(sectors) << 16),
         reshape: Reshape::default(),
         device: Device {
-            number: DeviceNumber(u32::try_from(role).unwrap_or(u32::MAX)),
+            number: DeviceNumber(u32::try_from(role + usize::from(wish.journal)).unwrap_or(u32::MAX)),
             uuid: device.uuid,
             data_offset,
             data_size,
@@ -358,7 +412,7 @@ fn superblock_of(
             bad_blocks: BadBlockPlace { shift: 0, sectors: 8, offset: bad_block_offset },
         },
         state: State {
-            updated: wish.array.created,
+            updated: if wish.journal { time(wish.array.created, MARK) } else { wish.array.created },
             events: 0,
             resync_offset: if wish.clean || wish.ppl.is_some() { CLEAN } else { 0 },
         },
@@ -376,17 +430,19 @@ fn signed(sectors: u64) -> i32 {
     i32::try_from(sectors).unwrap_or(i32::MAX)
 }
 
-/// Adds the roles, and what is written before the superblock.
-fn with_log(
-    mut superblock: Superblock,
-    devices: &[Option<Blank>],
-    bitmap: Option<Vec<u8>>,
-    ppl: Option<Vec<u8>>,
-) -> MemberPlan {
-    superblock.roles = vec![NOBODY; ROLES];
-    for (role, entry) in superblock.roles.iter_mut().enumerate().take(devices.len()) {
-        *entry = devices[role].map_or(NOBODY, |_| u16::try_from(role).unwrap_or(NOBODY));
-    }
+/// Roles by device numbers: a journal has the first.
+fn roles_of(wish: &Wish, devices: &[Option<Blank>]) -> Vec<u16> {
+    let of = |(role, device): (usize, &Option<Blank>)| {
+        device.map_or(NOBODY, |_| u16::try_from(role).unwrap_or(NOBODY))
+    };
+    let journal = wish.journal.then_some(JOURNAL);
+    let mut roles: Vec<u16> = journal.into_iter().chain(devices.iter().enumerate().map(of)).collect();
+    roles.resize(roles.len().max(ROLES), NOBODY);
+    roles
+}
+
+/// Adds what is written before the superblock.
+fn with_log(superblock: Superblock, bitmap: Option<Vec<u8>>, ppl: Option<Vec<u8>>) -> MemberPlan {
     let mut before = Vec::new();
     if let Some((sector, sectors)) = superblock.bad_block_place() {
         let bytes = usize::try_from(sectors).unwrap_or(0) * SECTOR_BYTES;

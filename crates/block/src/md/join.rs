@@ -4,8 +4,8 @@
 //! number are given by who writes it.
 
 use super::create::Blank;
-use super::superblock::{BadBlockPlace, Device, SUPERBLOCK_SECTORS, State, Superblock, Version, feature};
-use super::{DeviceNumber, SECTOR_BYTES_U64};
+use super::superblock::{BadBlockPlace, Device, SUPERBLOCK_SECTORS, State, Superblock, Version};
+use super::{DeviceNumber, SECTOR_BYTES_U64, policy};
 use std::fmt;
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ pub fn join(member: &Superblock, device: Blank, bitmap_bytes: u64) -> Result<Sup
     let too_small = CannotJoin::TooSmall(device.sectors, least);
     let super_offset = version.sector(device.sectors).filter(|_| least <= device.sectors).ok_or(too_small)?;
     let mut superblock = Superblock {
-        features: member.features & (feature::BITMAP | feature::PPL | feature::PPL_RING),
+        features: member.features & policy::FEATURES,
         device: Device {
             number: DeviceNumber(u32::MAX),
             uuid: device.uuid,
@@ -123,6 +123,7 @@ mod tests {
             data_offset: None,
             bitmap: BitmapWish::Internal(Some(1 << 16)),
             ppl: None,
+            journal: false,
             clean: true,
         };
         let blank = |role| Some(Blank { sectors, uuid: Uuid([role; 16]) });

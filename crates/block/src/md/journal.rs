@@ -2,6 +2,10 @@
 //!
 //! The log is a ring over the data area of the journal device; the superblock's tail says where it begins. Checksums are
 //! CRC32C, seeded with the array UUID and without the final inversion.
+//!
+//! Positions are sectors within the ring. A reader goes on as long as blocks follow one another by position and by sequence number,
+//! and are whole; so whoever has read a log to its end goes on with a sequence number that no block behind it can have
+//! ([`SEQUENCE_JUMP`]).
 
 use super::Uuid;
 use base::bytes::{array_at, put, u16_at, u32_at, u64_at};
@@ -46,6 +50,8 @@ pub const BLOCK_BYTES: usize = 4096;
 pub const BLOCK_SECTORS: u64 = 8;
 /// First word of a block.
 pub const MAGIC: u32 = 0x6433_c509;
+/// Distance of the first sequence number after a recovery to the last one before it, as the kernel has it.
+pub const SEQUENCE_JUMP: u64 = 10_000;
 
 const VERSION: u8 = 1;
 
@@ -79,7 +85,78 @@ pub enum Payload {
     },
 }
 
+/// Ring of the blocks of a journal, by its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring(u64);
+
+impl Ring {
+    /// The ring of a journal device with so many sectors for data.
+    #[must_use]
+    pub fn of(data_sectors: u64) -> Ring {
+        Ring(data_sectors / BLOCK_SECTORS * BLOCK_SECTORS)
+    }
+
+    /// Sectors of the ring.
+    #[must_use]
+    pub fn sectors(self) -> u64 {
+        self.0
+    }
+
+    /// Position so many sectors, at most those of the ring, behind another.
+    ///
+    /// # Panics
+    /// When the ring has no such position.
+    #[must_use]
+    pub fn after(self, position: u64, sectors: u64) -> u64 {
+        assert!(position < self.0 && sectors <= self.0, "{sectors} sectors behind {position} of {}", self.0);
+        (position + sectors) % self.0
+    }
+
+    /// Sectors from one position to another that lies behind it.
+    ///
+    /// # Panics
+    /// When the ring has no such position.
+    #[must_use]
+    pub fn distance(self, from: u64, to: u64) -> u64 {
+        self.after(to, self.0 - from)
+    }
+}
+
+/// Payloads of metadata blocks for the payloads of rows, which stay together.
+///
+/// # Panics
+/// When those of one row do not fit a block.
+#[must_use]
+pub fn pack(rows: impl IntoIterator<Item = Vec<Payload>>) -> Vec<Vec<Payload>> {
+    let mut blocks: Vec<Vec<Payload>> = Vec::new();
+    let mut room = 0;
+    for row in rows {
+        let bytes: usize = row.iter().map(Payload::bytes).sum();
+        assert!(bytes <= BLOCK_BYTES - HEAD_BYTES, "{bytes} bytes of payloads for a row");
+        match blocks.last_mut() {
+            Some(last) if bytes <= room => last.extend(row),
+            _ => {
+                room = BLOCK_BYTES - HEAD_BYTES;
+                blocks.push(row);
+            }
+        }
+        room -= bytes;
+    }
+    blocks
+}
+
 impl Payload {
+    /// Bytes in the metadata block.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Payload::Data { checksums, .. } | Payload::Parity { checksums, .. } => {
+                payload::HEAD_BYTES + 4 * checksums.len()
+            }
+            Payload::Flush { stripes, .. } => payload::FLUSH_HEAD_BYTES + 8 * stripes.len(),
+        }
+    }
+
     /// Blocks behind the metadata block.
     #[must_use]
     pub fn blocks(&self) -> usize {
@@ -234,6 +311,33 @@ mod tests {
         assert_eq!(MetaBlock::decode(ARRAY, &bytes), Some(block()));
         assert_eq!(block().sectors(), 32);
         assert_eq!(MetaBlock::decode(Uuid([8; 16]), &bytes), None);
+    }
+
+    #[test]
+    fn payloads_of_a_row_stay_together() {
+        let row = |sector: u64| {
+            vec![
+                Payload::Data { flags: 0, sector, checksums: vec![1] },
+                Payload::Parity { flags: 0, sector, checksums: vec![2, 3] },
+            ]
+        };
+        let blocks = pack((0..200).map(|index| row(8 * index)));
+        assert_eq!(blocks.iter().map(Vec::len).collect::<Vec<_>>(), [184, 184, 32]);
+        let bytes = |payloads: &Vec<Payload>| payloads.iter().map(Payload::bytes).sum::<usize>();
+        assert!(blocks.iter().all(|payloads| bytes(payloads) <= BLOCK_BYTES - HEAD_BYTES));
+        for payloads in blocks {
+            let meta = MetaBlock { sequence: 1, position: 8, payloads };
+            let mut block = [0; BLOCK_BYTES];
+            meta.encode(ARRAY, &mut block);
+            assert_eq!(MetaBlock::decode(ARRAY, &block), Some(meta));
+        }
+    }
+
+    #[test]
+    fn positions_go_round_a_ring() {
+        let ring = Ring::of(83);
+        assert_eq!((ring.sectors(), ring.after(72, 16), ring.after(0, 80)), (80, 8, 0));
+        assert_eq!((ring.distance(72, 8), ring.distance(8, 72), ring.distance(8, 8)), (16, 64, 0));
     }
 
     #[test]

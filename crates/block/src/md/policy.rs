@@ -17,7 +17,7 @@ const LOG_SECTORS_MAX: u16 = 2048;
 /// Areas begin at, and have, whole pages.
 const PAGE_SECTORS: u64 = 8;
 /// Feature bits of policies.
-pub const FEATURES: u32 = feature::BITMAP | feature::PPL | feature::PPL_RING;
+pub const FEATURES: u32 = feature::BITMAP | feature::PPL | feature::PPL_RING | feature::JOURNAL;
 
 /// Policy that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +225,7 @@ mod tests {
             data_offset: None,
             bitmap: BitmapWish::None,
             ppl: None,
+            journal: false,
             clean: true,
         };
         let blank = |role| Some(Blank { sectors: sectors + u64::from(role), uuid: Uuid([role; 16]) });

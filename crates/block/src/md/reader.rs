@@ -4,10 +4,11 @@
 //! Everything happens by *rows* of 4 KiB: one block of each member at the same place. A piece of a row that is missing, bad, or
 //! not yet recovered is decoded from the others, unless a crash may have left them torn: such a block is an error, never garbage.
 
-use super::assembly::{Assembly, Part, Policy};
+use super::assembly::{Assembly, Part, Policy, journal_unsynced_from};
 use super::bad_blocks::BadBlocks;
 use super::geometry::{Chunk, Geometry, Place, Stripe};
 use super::ppl::verdict::unsynced_from;
+use super::replay::journal::Walked;
 use super::superblock::CLEAN;
 use super::{Media, ReadFailed, Role, replay};
 use base::erasure::{ErasureCode, PieceSet};
@@ -79,8 +80,6 @@ struct Slot<'a, M: ?Sized> {
 pub(super) struct Overlay {
     /// Pieces as a log has them, data and parity.
     pub pieces: BTreeMap<(Role, Row), Box<Block>>,
-    /// Blocks of the volume that a journal has and parity does not.
-    pub blocks: BTreeMap<u64, Box<Block>>,
     /// Rows whose pieces may not belong together.
     pub torn: BTreeSet<Row>,
 }
@@ -91,6 +90,8 @@ pub struct Reader<'a, M: ?Sized> {
     slots: Vec<Option<Slot<'a, M>>>,
     overlay: Overlay,
     unsynced: Unsynced,
+    /// Journal of the array, as far as it was read.
+    walked: Option<Walked>,
 }
 
 /// Rows whose parity may not be right yet.
@@ -135,13 +136,14 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
             slots[role.index()] = Some(Slot { media: *media, data_offset, recovered, bad });
         }
         let unsynced = unsynced(assembly);
-        let mut reader = Reader { geometry, slots, overlay: Overlay::default(), unsynced };
-        if !assembly.superblock().is_clean() {
-            match assembly.policy() {
-                Policy::Ppl => replay::partial_parity::apply(&mut reader, assembly, media),
-                Policy::Journal => replay::apply_journal(&mut reader, assembly, media)?,
-                Policy::Resync | Policy::Bitmap => {}
+        let mut reader = Reader { geometry, slots, overlay: Overlay::default(), unsynced, walked: None };
+        match assembly.policy() {
+            Policy::Ppl if !assembly.superblock().is_clean() => {
+                replay::partial_parity::apply(&mut reader, assembly, media);
             }
+            // The journal of a clean array is applied too: clean means that parities are right once that is done.
+            Policy::Journal => reader.walked = replay::journal::apply(&mut reader, assembly, media)?,
+            Policy::Ppl | Policy::Resync | Policy::Bitmap => {}
         }
         Ok(reader)
     }
@@ -160,6 +162,16 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
 
     pub(super) fn overlay(&mut self) -> &mut Overlay {
         &mut self.overlay
+    }
+
+    /// Journal as far as it was read; `None` without one.
+    pub(super) fn walked(&self) -> Option<&Walked> {
+        self.walked.as_ref()
+    }
+
+    /// True when the parities of a row may not be those of its data.
+    pub(super) fn is_in_doubt(&self, row: Row) -> bool {
+        self.overlay.torn.contains(&row) || self.unsynced.has(row)
     }
 
     /// Row and member of a block of the volume.
@@ -189,7 +201,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
         (pieces.collect(), self.overlay.torn.iter().copied().collect())
     }
 
-    fn stripe(&self, row: Row) -> Stripe {
+    pub(super) fn stripe(&self, row: Row) -> Stripe {
         Stripe(row.0 / self.geometry.chunk_sectors())
     }
 
@@ -201,15 +213,11 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
     /// # Panics
     /// When the volume has no such block.
     pub fn read(&self, block: u64, into: &mut Block) -> Result<(), ReadError> {
-        if let Some(newest) = self.overlay.blocks.get(&block) {
-            *into = **newest;
-            return Ok(());
-        }
         let (row, member) = self.place(block);
         if self.piece(row, member, into) {
             return Ok(());
         }
-        if self.overlay.torn.contains(&row) || self.unsynced.has(row) {
+        if self.is_in_doubt(row) {
             return Err(ReadError::InDoubt { block, without: member });
         }
         self.decode(block, into)
@@ -263,7 +271,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
     }
 
     /// Pieces of a row that are there.
-    fn pieces(&self, row: Row) -> Vec<(Role, Box<Block>)> {
+    pub(super) fn pieces(&self, row: Row) -> Vec<(Role, Box<Block>)> {
         let read = |role: Role| {
             let mut block = Box::new([0; BLOCK_BYTES]);
             self.piece(row, role, &mut block).then_some((role, block))
@@ -272,7 +280,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
     }
 
     /// Members of a stripe in the order of the code: data by exponents, P, Q.
-    fn order(&self, stripe: Stripe) -> Vec<Role> {
+    pub(super) fn order(&self, stripe: Stripe) -> Vec<Role> {
         let (p, q) = self.geometry.parity(stripe);
         let mut data: Vec<Role> =
             (0..self.geometry.data_chunks()).map(|i| self.geometry.data_member(stripe, i)).collect();
@@ -280,7 +288,7 @@ impl<'a, M: Media + ?Sized> Reader<'a, M> {
         data.into_iter().chain([p]).chain(q).collect()
     }
 
-    fn code(&self, stripe: Stripe) -> ErasureCode {
+    pub(super) fn code(&self, stripe: Stripe) -> ErasureCode {
         let parities = usize::from(self.geometry.parities());
         let members = (0..self.geometry.data_chunks()).map(|index| self.geometry.data_member(stripe, index));
         let code = if self.geometry.parities() == 1 {
@@ -354,7 +362,7 @@ fn unsynced(assembly: &Assembly<'_>) -> Unsynced {
     let offset = assembly.superblock().state.resync_offset;
     match assembly.policy() {
         _ if offset == CLEAN => return Unsynced::None,
-        Policy::Journal => return Unsynced::None,
+        Policy::Journal => return journal_unsynced_from(assembly).map_or(Unsynced::None, Unsynced::From),
         Policy::Ppl => return unsynced_from(assembly).map_or(Unsynced::None, Unsynced::From),
         Policy::Resync | Policy::Bitmap => {}
     }

@@ -1,8 +1,11 @@
-//! What the partial parity log of a dirty array says: for a server, which writes it to the members before it writes anything else.
+//! What the log of an array says, partial parity or journal: for a server, which writes it to the members before it writes
+//! anything else.
 
 use super::assembly::{Assembly, Part, Policy};
 use super::reader::{Piece, Reader, Row};
+use super::replay::journal::ending;
 use super::{Media, ReadFailed, ppl};
+use base::xor::Block;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -13,6 +16,20 @@ pub struct Recovered {
     pub in_doubt: Vec<Row>,
     /// Largest generation of any header, whether or not it counts: the next one has to be larger.
     pub generation: u64,
+    /// End of the journal; `None` without one.
+    pub journal: Option<JournalEnd>,
+}
+
+/// End of a journal: where it goes on.
+#[derive(Debug)]
+pub struct JournalEnd {
+    /// Position of the next block.
+    pub position: u64,
+    /// Sequence number of the next block: nothing that lies behind may have it.
+    pub sequence: u64,
+    /// Blocks that the journal gets before members get their pieces: parities of rows of which it has data alone. Nothing may follow
+    /// them by chance, so the block at [`JournalEnd::position`] is made void first.
+    pub appended: Vec<(u64, Box<Block>)>,
 }
 
 /// Reads the log of an array that can be served; `media` has the device of each member of the assembly, in the same order. Nothing
@@ -24,10 +41,12 @@ pub struct Recovered {
 /// # Panics
 /// When the array cannot be served.
 pub fn recover<M: Media + ?Sized>(assembly: &Assembly<'_>, media: &[&M]) -> Result<Recovered, ReadFailed> {
-    if assembly.policy() != Policy::Ppl {
+    if !matches!(assembly.policy(), Policy::Ppl | Policy::Journal) {
         return Ok(Recovered::default());
     }
-    let (pieces, in_doubt) = Reader::new(assembly, media)?.recovered();
+    let reader = Reader::new(assembly, media)?;
+    let (pieces, in_doubt) = reader.recovered();
+    let journal = ending(&reader, assembly)?;
     let mut generation = 0;
     for ((member, part), media) in assembly.devices.iter().zip(media) {
         let superblock = member.superblock();
@@ -36,5 +55,5 @@ pub fn recover<M: Media + ?Sized>(assembly: &Assembly<'_>, media: &[&M]) -> Resu
             generation = generation.max(ppl::highest_generation(*media, place, superblock.array.uuid));
         }
     }
-    Ok(Recovered { pieces, in_doubt, generation })
+    Ok(Recovered { pieces, in_doubt, generation, journal })
 }

@@ -55,6 +55,8 @@ pub enum Act {
     Stop,
     /// A member dies.
     Die(usize),
+    /// The journal is lost: it dies, or its next write fails, or an operator takes it out.
+    LoseJournal(Loss),
     /// An operator takes a member out.
     Fail(usize),
     /// The next write of a member fails.
@@ -97,6 +99,17 @@ pub enum Act {
     Rebuild,
     /// Members that died are there again at the next start, with what they had.
     Revive,
+}
+
+/// Manner in which a device is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It dies.
+    Dies,
+    /// Its next write fails.
+    Fails,
+    /// It is taken out.
+    TakenOut,
 }
 
 fn range(random: &mut Random, blocks: u64) -> (u64, u64) {
@@ -176,7 +189,17 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
-    with_growth(plan, with_md(plan, with_streams(plan, acts)))
+    with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts))))
+}
+
+/// In some runs with a journal that is lost. Drawn from a source of its own.
+fn with_losses(plan: &Plan, mut acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x105e_0109);
+    if matches!(plan.policy, Policy::Journal(_)) && random.chance(1, 5) {
+        let loss = [Loss::Dies, Loss::Fails, Loss::TakenOut][random.index(3)];
+        acts.insert(random.index(acts.len()), Act::LoseJournal(loss));
+    }
+    acts
 }
 
 /// In some runs the consistency policy is changed. Drawn from a source of its own.

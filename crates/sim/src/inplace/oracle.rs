@@ -45,10 +45,24 @@ struct Block {
     is_fresh: bool,
 }
 
+impl Block {
+    /// True when a write left it so.
+    fn is_one(&self, stamps: &Stamps) -> bool {
+        self.now.iter().any(|value| value.stamps == *stamps)
+    }
+
+    /// True when it may hold parts of several writes: of what failed since the last power failure, at least.
+    fn may_be_torn(&self, is_whole: bool) -> bool {
+        !(is_whole && self.is_fresh)
+    }
+}
+
 /// See the module.
 pub struct Oracle {
     blocks: Vec<Block>,
     clock: u64,
+    /// A power failure leaves no block in parts.
+    is_whole: bool,
 }
 
 /// Read in flight: what was allowed when it began, and since.
@@ -118,14 +132,14 @@ fn describe(values: &[Value]) -> String {
 }
 
 impl Oracle {
-    /// A volume whose blocks hold these writes.
-    pub fn new(stamps: &[u64]) -> Oracle {
+    /// A volume whose blocks hold these writes; `is_whole` says that a power failure leaves each of them as one write made it.
+    pub fn new(stamps: &[u64], is_whole: bool) -> Oracle {
         let block = |stamp: &u64| {
             let value =
                 Value { stamps: [*stamp; SECTORS], id: 0, submitted: 0, completed: Some(0), is_done: true };
             Block { now: vec![value], after: vec![value], writes: 0, begun: 0, done: 0, is_fresh: true }
         };
-        Oracle { blocks: stamps.iter().map(block).collect(), clock: 1 }
+        Oracle { blocks: stamps.iter().map(block).collect(), clock: 1, is_whole }
     }
 
     fn block(&mut self, lba: u64) -> &mut Block {
@@ -198,6 +212,7 @@ impl Oracle {
 
     /// A read ends with these blocks.
     pub fn end_read(&mut self, reading: Reading, frames: &[Frame], is_volatile: bool) -> Result<(), String> {
+        let is_whole = self.is_whole;
         for (index, frame) in frames.iter().enumerate() {
             let lba = reading.lba + index as u64;
             let stamps = stamps_of(&frame.data, lba).ok_or_else(|| {
@@ -207,7 +222,7 @@ impl Oracle {
             let block = self.block(lba);
             let was_quiet = reading.begun[index] == (block.begun, 0);
             let is_right = if was_quiet {
-                block.now.iter().any(|value| value.stamps == stamps) || is_torn(&block.now, &stamps)
+                block.is_one(&stamps) || (block.may_be_torn(is_whole) && is_torn(&block.now, &stamps))
             } else {
                 is_within(&stamps, allowed)
             };
@@ -232,7 +247,8 @@ impl Oracle {
         let block = &self.blocks[usize::try_from(lba).expect("small volumes")];
         let stamps =
             stamps_of(bytes, lba).ok_or_else(|| format!("block {lba} holds what nobody wrote there"))?;
-        let is_right = block.now.iter().any(|value| value.stamps == stamps) || is_torn(&block.now, &stamps);
+        let may_be_torn = block.may_be_torn(self.is_whole);
+        let is_right = block.is_one(&stamps) || (may_be_torn && is_torn(&block.now, &stamps));
         if is_right {
             Ok(())
         } else {

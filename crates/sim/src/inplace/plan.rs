@@ -13,6 +13,8 @@ pub enum Policy {
     Bitmap(u32),
     /// Partial parity logs of so many sectors.
     Ppl(u16),
+    /// Journal with so many sectors for its ring.
+    Journal(u64),
 }
 
 /// Plan of a run.
@@ -81,6 +83,11 @@ impl Plan {
         let mut rooms = Random::from_seed(seed ^ 0x0600_d100);
         let gets_room = level == 5 && version != Version::V1_0 && !has_logs && rooms.chance(1, 2);
         let data_offset = data_offset + if gets_room { [170, 290, 600][rooms.index(3)] } else { 0 };
+        // A ring that is soon full, and others, from a source of its own.
+        let mut journals = Random::from_seed(seed ^ 0x010_9a11);
+        let has_journal = journals.chance(1, 5);
+        let ring = [424, 600, 1_024, 4_096][journals.index(4)] + journals.below(8);
+        let policy = if has_journal { Policy::Journal(ring) } else { policy };
         // A source of its own, so that the others draw what they did.
         let mut waits = Random::from_seed(seed ^ 0xcac4_e000);
         let window = [Manner::Paper, Manner::Md, Manner::Adaptive, Manner::Adaptive][waits.index(4)];

@@ -1,6 +1,7 @@
 //! Runs that were found by a seed once, or that a mistake of others asks for: each by name.
 
 mod bad_blocks;
+mod journals;
 mod logs;
 mod policies;
 mod rebuilds;
@@ -43,7 +44,7 @@ pub fn all() -> Vec<(&'static str, Run)> {
     let of_engine = of_writes().into_iter().chain(of_streams()).chain(of_members()).chain(of_sweeps());
     let of_members =
         rebuilds::all().into_iter().chain(returns::all()).chain(bad_blocks::all()).chain(spares::all());
-    of_engine.chain(of_members).chain(logs::all()).chain(policies::all()).collect()
+    of_engine.chain(of_members).chain(logs::all()).chain(journals::all()).chain(policies::all()).collect()
 }
 
 /// Scenarios of writes and crashes.

@@ -2,6 +2,7 @@
 
 mod blemishes;
 mod contents;
+mod journal;
 mod locating;
 mod logs;
 mod members;
@@ -33,7 +34,7 @@ use block::md::geometry::{Geometry, Stripe};
 use block::md::reader::Reader;
 use block::md::recovered::{Recovered, recover};
 use block::md::superblock::RoleEntry;
-use contents::{contents, sectors_of, shape_of};
+use contents::{Contents, contents, sectors_of, shape_of};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,6 +165,7 @@ pub struct World {
     events: u64,
     random: Random,
     torn: logs::Torn,
+    journal: journal::JournalDisk,
     /// With logs: a resync of the new array may not be through.
     is_new: bool,
     /// A scrub was begun, and its end not judged.
@@ -176,11 +178,10 @@ impl World {
     /// Makes the array and starts it.
     pub fn new(plan: &Plan) -> Result<World, Failure> {
         let mut random = Random::from_seed(plan.seed ^ 0x0077_0a1d);
-        let (contents, stamps) = contents(plan, &mut random)?;
-        let disks: Vec<DiskHandle> = contents
-            .into_iter()
-            .map(|content| DiskHandle::new(content, plan.is_volatile, plan.latency, random.bits()))
-            .collect();
+        let Contents { members, journal, stamps } = contents(plan, &mut random)?;
+        let mut disk = |content| DiskHandle::new(content, plan.is_volatile, plan.latency, random.bits());
+        let disks: Vec<DiskHandle> = members.into_iter().map(&mut disk).collect();
+        let journal = journal::JournalDisk::new(journal.map(disk));
         let mut world = World {
             plan: plan.clone(),
             disks,
@@ -190,7 +191,7 @@ impl World {
             data_offset: plan.data_offset,
             volume: None,
             gone: BTreeSet::new(),
-            oracle: Oracle::new(&stamps),
+            oracle: Oracle::new(&stamps, journal.disk().is_some()),
             doubts: Doubts::default(),
             blemishes: Blemishes::default(),
             open: BTreeMap::new(),
@@ -199,7 +200,8 @@ impl World {
             events: 0,
             random,
             torn: logs::Torn::default(),
-            is_new: !plan.is_clean && matches!(plan.policy, Policy::Ppl(_)),
+            journal,
+            is_new: !plan.is_clean && matches!(plan.policy, Policy::Ppl(_) | Policy::Journal(_)),
             has_scrub: false,
             tally: Tally::default(),
             replies: Vec::new(),
@@ -252,6 +254,10 @@ impl World {
             false => Recovered::default(),
         };
         self.tally.replays += u64::from(!recovered.pieces.is_empty());
+        if self.journal.may_be_lost() && !assembly.can_be_served() {
+            self.tally.refusals += 1;
+            return Ok(false);
+        }
         let engine = match start_recovered(&assembly, recovered, |_| is_volatile, tuning) {
             Ok(engine) => engine,
             Err(error) => {
@@ -273,6 +279,9 @@ impl World {
             self.install(role.index(), alive[index].clone());
             devices[role.index()] = Some(Box::new(alive[index].clone()));
         }
+        self.journal.begin();
+        let journal = self.journal.disk().cloned();
+        devices.extend(journal.map(|disk| Some(Box::new(disk) as Box<dyn BlockDevice>)));
         let spares = self.spares_there(&assembly, &members, &alive);
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
         self.is_new &= engine.is_resyncing() || !missing.is_empty();
@@ -339,6 +348,7 @@ impl World {
             Act::TakeOver => return self.take_over(),
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
+            Act::LoseJournal(how) => self.lose_journal(how),
             Act::Fail(member) => {
                 if self.is_rebuilding(member) {
                     self.tally.failures += 1;
@@ -383,9 +393,10 @@ impl World {
         let refused = self.volume().engine.begin_scrub(repairs).err();
         self.has_scrub |= refused.is_none();
         let is_right = match refused {
-            None => !goes_on && lacking == 0 && !status.is_resyncing,
+            None => !goes_on && lacking == 0 && status.resync_left == 0,
             Some(ScrubRefused::Degraded(missing)) => missing == lacking,
-            Some(ScrubRefused::Resyncing) => status.is_resyncing,
+            Some(ScrubRefused::Resyncing) => status.resync_left > 0,
+            Some(ScrubRefused::ReadOnly) => repairs && self.journal.may_be_lost(),
             // The last strips of one that was stopped may be in work.
             Some(ScrubRefused::Running) => goes_on || status.strips > 0,
             Some(ScrubRefused::Changing) => is_changing,
@@ -432,7 +443,12 @@ impl World {
         let has_doubts = has_doubts || self.has_torn_blocks();
         let status = self.volume().engine.status();
         let is_sound = self.gone.is_empty() && status.missing.is_empty() && self.doubts.spoiled.is_empty();
-        if has_doubts || !is_sound || status.is_resyncing || status.rows_in_doubt > 0 {
+        if has_doubts
+            || !is_sound
+            || self.journal.may_be_lost()
+            || status.is_resyncing
+            || status.rows_in_doubt > 0
+        {
             return Ok(());
         }
         self.locate_rot()?;
@@ -647,10 +663,13 @@ impl World {
                 }
             }
             Open::Write { lba, blocks, durable } => {
-                let is_durable = durable || !self.plan.is_volatile;
+                let is_durable = durable || !self.plan.is_volatile || self.journal.disk().is_some();
                 (lba..lba + blocks).for_each(|lba| self.oracle.end_write(lba, id.0, is_done, is_durable));
                 self.look_at_ruins(lba..lba + blocks);
-                if !is_done && !(lba..lba + blocks).any(|lba| self.may_be_lost(lba, None)) {
+                if !is_done
+                    && !self.journal.may_be_lost()
+                    && !(lba..lba + blocks).any(|lba| self.may_be_lost(lba, None))
+                {
                     return Err(Failure::at(lba, format!("{blocks} blocks from {lba} on cannot be written")));
                 }
             }
@@ -694,7 +713,8 @@ impl World {
         self.look_at_replay();
         self.volume = None;
         let spares = self.spares.iter().map(|(_, disk)| disk);
-        self.disks.iter().chain(&self.retired).chain(spares).for_each(DiskHandle::crash);
+        let others = spares.chain(self.journal.disk());
+        self.disks.iter().chain(&self.retired).chain(others).for_each(DiskHandle::crash);
         self.open.clear();
         self.note_in_flight();
         self.keep_causes();
@@ -730,10 +750,10 @@ impl World {
             self.note_in_flight();
             self.keep_causes();
         }
-        self.disks.iter().for_each(DiskHandle::forget_fault);
+        self.disks.iter().chain(self.journal.disk()).for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.
         if self.random.chance(1, 2) && !self.is_too_much() {
-            self.disks.iter().for_each(DiskHandle::crash);
+            self.disks.iter().chain(self.journal.disk()).for_each(DiskHandle::crash);
         }
         if self.is_too_much() || status.is_broken {
             return Ok(());
@@ -762,7 +782,8 @@ impl World {
         }
         if !assembly.can_be_served() {
             let said = assembly.in_words();
-            return if has_doubts { Ok(()) } else { Err(Failure::new(format!("stopped: {said}"))) };
+            let may_be = has_doubts || self.journal.may_be_lost();
+            return if may_be { Ok(()) } else { Err(Failure::new(format!("stopped: {said}"))) };
         }
         let reader = Reader::new(assembly, &alive).map_err(|error| Failure::new(error.to_string()))?;
         self.judge_lists(&members, assembly.newest)?;

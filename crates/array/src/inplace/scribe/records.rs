@@ -1,11 +1,14 @@
 //! Records: what superblocks say of members, and the order in which those of newcomers come.
 
 use super::{Mark, Record, Step};
+use crate::inplace::journal::Journal;
 use crate::inplace::newcomer::{Newcomer, Stage};
 use crate::inplace::pages::{PAGE_BYTES, Pages};
-use crate::inplace::{Effects, InPlace, members};
+use crate::inplace::{Effects, InPlace, kind, members};
+use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::Instant;
+use block::device::Op;
 use block::md::DeviceNumber;
 use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
@@ -15,6 +18,8 @@ use std::collections::BTreeSet;
 const SECOND: u64 = 1_000_000_000;
 /// Role of a device that failed.
 const FAULTY: u16 = 0xfffe;
+/// Microseconds of updates that are written here beside a journal, where the kernel leaves zero.
+const MARK: u32 = 1;
 /// Role of a device number that nobody has.
 const NOBODY: u16 = 0xffff;
 
@@ -25,6 +30,10 @@ pub struct Roster {
     pub(super) superblocks: Vec<Option<Superblock>>,
     /// Members whose superblocks are one update behind.
     pub(super) lagging: PieceSet,
+    /// Superblock of the journal; `None` without one.
+    pub(in crate::inplace) journal: Option<Superblock>,
+    /// It is one update behind.
+    pub(super) has_lagging_journal: bool,
     /// Device numbers that others have, or had: a newcomer gets none of them.
     taken: BTreeSet<u32>,
 }
@@ -33,7 +42,25 @@ impl Roster {
     /// Superblocks as the members have them.
     #[must_use]
     pub fn new(superblocks: Vec<Option<Superblock>>) -> Roster {
-        Roster { superblocks, lagging: PieceSet::EMPTY, taken: BTreeSet::new() }
+        Roster {
+            superblocks,
+            lagging: PieceSet::EMPTY,
+            journal: None,
+            has_lagging_journal: false,
+            taken: BTreeSet::new(),
+        }
+    }
+
+    /// The array has a journal, whose superblock may have missed the last update.
+    pub fn set_journal(&mut self, superblock: Superblock, is_lagging: bool) {
+        self.journal = Some(superblock);
+        self.has_lagging_journal = is_lagging;
+    }
+
+    /// The superblock of the journal says that it begins here from now on.
+    pub(super) fn set_tail(&mut self, tail: u64) {
+        let superblock = self.journal.as_mut().expect("an array with a journal");
+        superblock.device.recovery_offset = tail;
     }
 
     /// Superblock of a member.
@@ -142,6 +169,8 @@ impl InPlace {
         let Record { is_dirty, whole, .. } = self.scribe.record;
         self.scribe.events += 1;
         let resync_offset = match (is_dirty, self.sync.first()) {
+            // A journal keeps parities right: there is nothing to resync after a crash.
+            (true, None) if self.journal.is_some() => CLEAN,
             (true, _) => 0,
             (false, None) => CLEAN,
             // With a bitmap its bits say what is left.
@@ -170,12 +199,22 @@ impl InPlace {
                 superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
             }
         }
-        let mark = self.logs.as_ref().map_or(0, |logs| logs.origin.mark);
+        let mark = self.logs.as_ref().map(|logs| logs.origin.mark);
+        let mark = mark.or(self.journal.as_ref().map(|_| MARK)).unwrap_or(0);
         let updated = time(self.scribe.began + now.0 / SECOND, mark);
         let events = self.scribe.events;
-        for (role, superblock) in self.scribe.roster.superblocks.iter_mut().enumerate() {
+        let has_journal = self.journal.as_ref().is_some_and(|journal| !journal.is_told());
+        if let (Some(journal), Some(superblock)) = (&mut self.journal, &mut self.scribe.roster.journal) {
+            superblock.device.recovery_offset = journal.begin_record();
+        }
+        let Roster { superblocks, journal, .. } = &mut self.scribe.roster;
+        let of_members =
+            superblocks.iter_mut().enumerate().map(|(role, superblock)| (Some(role), superblock));
+        for (role, superblock) in of_members.chain([(None, journal)]) {
             let Some(superblock) = superblock else { continue };
-            self.bad_blocks.mark(role, superblock);
+            if let Some(role) = role {
+                self.bad_blocks.mark(role, superblock);
+            }
             superblock.state.events = events;
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;
@@ -184,7 +223,12 @@ impl InPlace {
             }
             for (number, entry) in (0_u32..).zip(&mut superblock.roles) {
                 let is_there = numbers.iter().any(|(_, other)| *other == number);
-                if matches!(RoleEntry::of(*entry), RoleEntry::Member(_)) && !is_there {
+                let is_faulty = match RoleEntry::of(*entry) {
+                    RoleEntry::Member(_) => !is_there,
+                    RoleEntry::Journal => !has_journal,
+                    RoleEntry::Spare | RoleEntry::Faulty => false,
+                };
+                if is_faulty {
                     *entry = FAULTY;
                 }
             }
@@ -209,7 +253,23 @@ impl InPlace {
         self.counters.superblocks += u64::try_from(roles.count()).expect("at most 32");
     }
 
+    /// Writes the superblock of the journal, if there is one that works.
+    pub(super) fn write_superblock_of_journal(&mut self, fx: &mut Effects) {
+        let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) else { return };
+        let superblock = self.scribe.roster.journal.as_ref().expect("a journal has a superblock");
+        let mut frame = Frame::zeroed();
+        let mut block = [0; PAGE_BYTES];
+        superblock.encode(&mut block);
+        frame.data = block;
+        let sector = superblock.device.super_offset;
+        self.scribe.await_answer();
+        let op = Op::Write { sector, frames: vec![frame], durable: true };
+        fx.command(journal.role(), kind::SCRIBE, 0, op);
+        self.counters.superblocks += 1;
+    }
+
     pub(super) fn end_record(&mut self, now: Instant, fx: &mut Effects) {
+        self.journal.iter_mut().for_each(Journal::end_record);
         let Record { is_dirty, absent, joining, whole } = self.scribe.record;
         self.scribe.step = Step::Rest;
         self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
@@ -217,7 +277,7 @@ impl InPlace {
         self.scribe.recorded = absent;
         self.end_record_of_newcomers(now, joining, whole);
         self.wake_rounds();
-        if !self.scribe.lacks(self.members.absent()) {
+        if !self.has_unrecorded_failure() {
             self.release_held(fx);
         }
     }

@@ -9,7 +9,7 @@ const MIB: u64 = 2048;
 fn wish(version: Version, chunk_kib: u32, bitmap: BitmapWish, clean: bool) -> Wish {
     let array = Identity { uuid: Uuid([7; 16]), name: [0; 32], created: 1_795_412_760 };
     let shape = Shape { level: 5, layout: 2, size: 0, chunk: chunk_kib * 2, members: 3 };
-    Wish { version, array, shape, data_offset: None, bitmap, ppl: None, clean }
+    Wish { version, array, shape, data_offset: None, bitmap, ppl: None, journal: false, clean }
 }
 
 fn blanks(sectors: u64) -> Vec<Option<Blank>> {

@@ -29,6 +29,7 @@ fn device(bitmap: BitmapWish, change: impl Fn(&mut Superblock)) -> (Superblock, 
         data_offset: None,
         bitmap,
         ppl: None,
+        journal: false,
         clean: true,
     };
     let blank = |role| Some(Blank { sectors: 50_000, uuid: Uuid([role; 16]) });

@@ -20,7 +20,12 @@ pub(super) struct Torn {
 }
 
 impl World {
+    /// True with logs or a journal: a dirty array is served without a member.
     pub(super) fn has_logs(&self) -> bool {
+        matches!(self.plan.policy, Policy::Ppl(_) | Policy::Journal(_))
+    }
+
+    pub(super) fn has_partial_parity(&self) -> bool {
         matches!(self.plan.policy, Policy::Ppl(_))
     }
 
@@ -48,7 +53,7 @@ impl World {
 
     /// The power is about to fail.
     pub(super) fn note_in_flight(&mut self) {
-        if !self.has_logs() {
+        if !self.has_partial_parity() {
             return;
         }
         let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();

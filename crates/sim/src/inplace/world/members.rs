@@ -16,7 +16,8 @@ impl World {
     pub(super) fn members_there(&self) -> Result<(Vec<Member>, Vec<DiskHandle>), Failure> {
         let mut found: (Vec<Member>, Vec<DiskHandle>) = (Vec::new(), Vec::new());
         let spares = self.spares.iter().map(|(_, disk)| disk);
-        for disk in self.disks.iter().chain(&self.retired).chain(spares).filter(|disk| !disk.is_dead()) {
+        let others = spares.chain(self.journal.disk());
+        for disk in self.disks.iter().chain(&self.retired).chain(others).filter(|disk| !disk.is_dead()) {
             // One that was to step in as the power failed has a role here, and is a spare by its own account.
             if found.1.iter().any(|other| other.is(disk)) {
                 continue;

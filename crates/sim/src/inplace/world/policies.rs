@@ -39,7 +39,7 @@ impl World {
                 CannotChange::Ppl(_) => self.plan.level != 5 || !has_end,
                 CannotChange::NoRoom(needed, _) => wish == Wish::Ppl && self.plan.data_offset < 40 + needed,
                 CannotChange::Bitmap(_) => self.plan.data_offset < 80,
-                CannotChange::Journal => false,
+                CannotChange::Journal => before == assembly::Policy::Journal,
             },
         };
         if is_right {
@@ -63,6 +63,7 @@ impl World {
         let (before, after) = match (self.plan.policy, policy) {
             (before @ Policy::Bitmap(_), assembly::Policy::Bitmap) => (before, before),
             (before @ Policy::Ppl(_), assembly::Policy::Ppl) => (before, before),
+            (before @ Policy::Journal(_), assembly::Policy::Journal) => (before, before),
             (before, assembly::Policy::Bitmap) => (before, Policy::Bitmap(4096)),
             (before, assembly::Policy::Ppl) => (before, Policy::Ppl(152)),
             (before, assembly::Policy::Resync | assembly::Policy::Journal) => (before, Policy::Resync),
@@ -78,7 +79,7 @@ impl World {
             matches!(part, Part::Active(_) | Part::Recovering(..))
                 && member.superblock().ppl_place().is_none()
         };
-        let is_mixed = self.has_logs() && assembly.devices.iter().any(lacks);
+        let is_mixed = self.has_partial_parity() && assembly.devices.iter().any(lacks);
         if is_mixed && self.gone.is_empty() {
             return Err(Failure::new(
                 "the newest superblock says that there are logs, and a member has none",

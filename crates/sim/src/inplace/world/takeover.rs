@@ -45,7 +45,10 @@ impl World {
         let arrays = judge(&members);
         let is_sound = |disk: &DiskHandle| !disk.is_dead() && !disk.is_blemished(0..Media::sectors(disk));
         let Some(assembly) = arrays.first().filter(|assembly| {
-            assembly.can_be_served() && !assembly.is_degraded() && self.gone.is_empty() && self.has_logs()
+            assembly.can_be_served()
+                && !assembly.is_degraded()
+                && self.gone.is_empty()
+                && self.has_partial_parity()
         }) else {
             return Ok(None);
         };

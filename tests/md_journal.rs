@@ -1,0 +1,139 @@
+//! Arrays of md with a journal, served in place and taken over by Linux md: whole and degraded, stopped and after a `kill -9`.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use support::guest;
+use support::md::{blanks, golden, read_all, sum, unpacked, volume, write_here_and_there};
+use support::run::{SOON, run_for, until};
+use support::scratch::Scratch;
+use support::server::{Server, ask, status, zoneweave};
+use support::text;
+
+/// A new array whose last member is its journal.
+fn create(scratch: &Scratch, level: &str, count: usize) -> (PathBuf, Vec<PathBuf>) {
+    let dir = scratch.join("a");
+    let mut devices = blanks(scratch, count + 1);
+    let journal = devices.pop().unwrap();
+    let options = ["--level", level, "--chunk", "64", "--raid-devices", &count.to_string()];
+    let mut create = zoneweave();
+    create.args(["md", "create"]).arg(&dir).args(options).arg("--write-journal").arg(&journal);
+    let made = run_for(SOON, create.args(&devices));
+    assert!(made.code() == Some(0) && made.stdout.contains("with a journal"), "{made}");
+    devices.push(journal);
+    (dir, devices)
+}
+
+#[test]
+fn journals_that_md_wrote_are_replayed_and_gone_on_with() {
+    for (array, members) in [("r5-journal-clean", 4), ("r5-journal-wb-crash", 4)] {
+        for without in std::iter::once(None).chain((0..members).map(Some)) {
+            let scratch = Scratch::new("md-journal-golden");
+            let mut paths = unpacked(&scratch, array);
+            let all: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+            let content = volume(&scratch, "before", &all);
+            without.map(|index: usize| paths.remove(index));
+            let dir = scratch.join("a");
+            let made = run_for(SOON, zoneweave().args(["md", "assemble", "--run"]).arg(&dir).args(&paths));
+            assert_eq!(made.code(), Some(if without.is_some() { 3 } else { 0 }), "{array}: {made}");
+            let server = Server::serve_degraded(&dir);
+            assert!(read_all(&server, content.len()) == content, "{array} without {without:?}");
+            let content = write_here_and_there(&server, content);
+            server.kill_9();
+            let server = Server::serve_degraded(&dir);
+            assert!(read_all(&server, content.len()) == content, "{array} without {without:?}: after a kill");
+            assert_eq!(status(&dir)["journal"]["state"], "active");
+            server.stop();
+            let checked = ask(&["check", text(&dir)]);
+            assert!(checked.stdout.contains("mismatches: 0 sectors"), "{array}: {checked}");
+            assert!(volume(&scratch, "after", &[&dir]) == content, "{array}: on the media");
+        }
+    }
+}
+
+#[test]
+fn an_array_is_refused_without_its_journal() {
+    let scratch = Scratch::new("md-journal-missing");
+    let mut paths = unpacked(&scratch, "r5-journal-wb-crash");
+    paths.pop();
+    let before: Vec<_> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let dir = scratch.join("a");
+    let refused = run_for(SOON, zoneweave().args(["md", "assemble", "--run"]).arg(&dir).args(&paths));
+    assert!(refused.code() == Some(4) && refused.stderr.contains("journal device is missing"), "{refused}");
+    let after: Vec<_> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    assert!(before == after && !dir.exists(), "nothing is written");
+    assert!(golden::names().iter().any(|name| name == "r5-journal-clean"));
+}
+
+/// In the guest: assembles the array, prints what it holds and what md says of it, and writes `/data` at block 100.
+const GUEST_SCRIPT: &str = "
+idle() { while [ \"$(cat /sys/block/md0/md/sync_action)\" != idle ]; do sleep 0.1; done; }
+mdadm --assemble --run /dev/md0 $members
+echo action=$(cat /sys/block/md0/md/sync_action) policy=$(cat /sys/block/md0/md/consistency_policy)
+idle
+echo sum=$(sha256sum /dev/md0)
+if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
+  echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
+fi
+echo mismatches=$(cat /sys/block/md0/md/mismatch_cnt) degraded=$(cat /sys/block/md0/md/degraded)
+dd if=/data of=/dev/md0 bs=4k seek=100 oflag=direct conv=fsync,notrunc 2>/dev/null
+";
+
+#[test]
+fn linux_md_takes_arrays_with_journals_and_gives_them_back() {
+    if !support::have(guest::TOOLS)
+        || !(support::is_root() || support::skip("a guest's root is made as root"))
+    {
+        return;
+    }
+    // Level, whether Zoneweave is killed, whether a member is taken out before, whether the guest panics, and md's mode.
+    for (level, is_killed, is_degraded, panics, mode) in [
+        ("5", false, false, true, "write-through"),
+        ("6", true, false, true, "write-back"),
+        ("4", true, true, false, "write-through"),
+        ("5", true, true, true, "write-back"),
+    ] {
+        let scratch = Scratch::new("md-journal-kernel");
+        let (dir, devices) = create(&scratch, level, 4);
+        let server = Server::serve(&dir);
+        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        assert!(until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let mut content = write_here_and_there(&server, vec![0; bytes]);
+        if is_degraded {
+            assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
+            content = write_here_and_there(&server, content);
+        }
+        if is_killed {
+            server.kill_9()
+        } else {
+            server.stop()
+        }
+        let data = support::random_bytes(&mut support::random(99), 300 * 4096);
+        let set = if is_degraded {
+            String::new()
+        } else {
+            format!("echo {mode} > /sys/block/md0/md/journal_mode\n")
+        };
+        let end = if panics { "echo c > /proc/sysrq-trigger" } else { "mdadm --stop /dev/md0" };
+        let script = GUEST_SCRIPT.replace("dd if", &format!("{set}dd if"));
+        let script = format!("members=$(ls /dev/ubd?)\n{script}{end}\n");
+        let said = guest::run(scratch.path(), &devices, &script, &data);
+        let case = format!("RAID-{level}, killed {is_killed}, degraded {is_degraded}, {mode}");
+        assert!(said.stdout.contains("action=idle policy=journal"), "{case}: md resyncs\n{said}");
+        let expected = format!("sum={}", sum(&scratch, &content));
+        assert!(said.stdout.contains(&expected), "{case}: md reads something else\n{said}");
+        let state = format!("mismatches=0 degraded={}", u8::from(is_degraded));
+        assert!(said.stdout.contains(&state), "{case}: {said}");
+        content[100 * 4096..400 * 4096].copy_from_slice(&data);
+        assert!(volume(&scratch, "copy", &[&dir]) == content, "{case}: what md wrote, on the media");
+        let server = Server::serve_degraded(&dir);
+        assert!(read_all(&server, bytes) == content, "{case}: what md wrote, served");
+        let content = write_here_and_there(&server, content);
+        server.stop();
+        assert!(volume(&scratch, "again", &[&dir]) == content, "{case}: and back once more");
+        let checked = ask(&["check", text(&dir)]);
+        assert!(checked.stdout.contains("mismatches: 0 sectors"), "{case}: {checked}");
+    }
+}
