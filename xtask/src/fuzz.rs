@@ -84,12 +84,28 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Shows that the targets compile: they are a workspace of their own, which lints of ours do not reach.
+///
+/// # Errors
+/// When they do not.
+pub fn check() -> Result<()> {
+    let mut command = cargo();
+    command.args(["check", "--quiet", "--bins", "--locked", "--manifest-path", "fuzz/Cargo.toml"]);
+    // Flags for a target are not those of build scripts and macros.
+    command.args(["--target", &host()?, "--target-dir"]).arg(target_dir());
+    run_program(command.env("RUSTFLAGS", "--cfg fuzzing"))
+}
+
+/// Folder of what is built of them.
+fn target_dir() -> PathBuf {
+    let all = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    root().join(all).join("fuzz")
+}
+
 /// Builds all targets and says where they are.
 fn build() -> Result<PathBuf> {
     let host = host()?;
-    let target_dir =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let target_dir = root().join(target_dir).join("fuzz");
+    let target_dir = target_dir();
     let mut command = cargo();
     command.args(["build", "--release", "--bins", "--locked", "--manifest-path", "fuzz/Cargo.toml"]);
     // With a target, build scripts and macros are spared the coverage.

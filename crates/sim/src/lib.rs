@@ -22,6 +22,7 @@ mod clients;
 pub mod conventional;
 mod damage;
 mod drive;
+pub mod effects;
 mod engine;
 pub mod inplace;
 mod ledger;

@@ -3,9 +3,11 @@
 //!
 //! Of the run that finds a mutant it is also told what it takes: what can be left out of it without the
 //! mutant being missed is left out, one kind of step after the other. `--minimise` prints the smallest scenario
-//! that finds it instead: what a bug of the past leaves behind once it is a mutant.
+//! that finds it instead: what a bug of the past leaves behind once it is a mutant. `--only NAME --aim SCENARIO`
+//! prints a seed of that scenario's plan with which it finds the mutant.
 
 mod acted;
+mod aim;
 mod switch;
 
 use serde::Serialize;
@@ -18,8 +20,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use switch::{ALL, About, World, choose};
 
-const HELP: &str =
-    "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json | --minimise]";
+const HELP: &str = "mutants [--only NAME]... [--runs N] [--jobs N] [--no-scenarios] [--markdown | --json | --minimise | --aim SCENARIO]";
 /// Runs within which a seed must find a mutant.
 const RUNS: u64 = 5_000;
 /// Other fates of the same steps that are tried before a kind of step counts as needed.
@@ -40,6 +41,8 @@ struct Options {
     jobs: usize,
     scenarios: bool,
     form: Form,
+    /// Scenario whose plan gets another seed.
+    aim: Option<String>,
 }
 
 /// Format in which the result is printed.
@@ -96,6 +99,9 @@ fn main() -> ExitCode {
         eprintln!("mutants: there is no mutant `{name}`; crates/sim/mutants lists them");
         return ExitCode::FAILURE;
     }
+    if let Some(scenario) = &options.aim {
+        return aimed(scenario, &options);
+    }
     let wanted = |about: &&About| {
         let named = options.only.is_empty() || options.only.iter().any(|name| name == about.name);
         named && (!options.past || about.source == "past")
@@ -122,6 +128,24 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Tells the seed of a plan with which a scenario finds the mutant.
+fn aimed(scenario: &str, options: &Options) -> ExitCode {
+    let [mutant] = options.only.as_slice() else {
+        eprintln!("mutants: --aim wants one mutant, by --only NAME");
+        return ExitCode::FAILURE;
+    };
+    match aim::aim(scenario, mutant, options.runs) {
+        Ok(seed) => {
+            println!("{scenario}: seed = {seed}");
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("mutants: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options {
         only: Vec::new(),
@@ -131,6 +155,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         jobs: 2,
         scenarios: true,
         form: Form::Text,
+        aim: None,
     };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
@@ -145,6 +170,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             "--markdown" => options.form = Form::Markdown,
             "--json" => options.form = Form::Json,
             "--minimise" => options.form = Form::Scenarios,
+            "--aim" => options.aim = Some(value()?),
             _ => return Err(format!("`{argument}` is not understood")),
         }
     }

@@ -62,12 +62,14 @@ impl World {
         std::iter::once(&self.disks[member]).chain(self.retired.iter().rev()).find(had_it).cloned()
     }
 
-    fn judge_device(&self, found: &Member, refused: &CannotReturn) -> Result<(), Failure> {
+    fn judge_device(&mut self, found: &Member, refused: &CannotReturn) -> Result<(), Failure> {
         let superblock = found.superblock();
         let is_right = match refused {
-            // It may have gone under another policy.
+            // It may have gone under another policy, or the policy may be changing.
             CannotReturn::NoBitmap => {
-                !matches!(self.plan.policy, Policy::Bitmap(_)) || superblock.bitmap_sector().is_none()
+                !matches!(self.plan.policy, Policy::Bitmap(_))
+                    || superblock.bitmap_sector().is_none()
+                    || self.volume().engine.is_changing()
             }
             CannotReturn::Rebuilt(_) => {
                 superblock.has(feature::RECOVERY_OFFSET) && !superblock.has(feature::RECOVERY_BITMAP)
