@@ -1,8 +1,9 @@
 //! The drives of an array, found: `array.toml` says where they were, their superblocks say who they are.
 //!
 //! `array.toml` is a cache: a drive that is not where it says is looked for in the array's directory and in those of
-//! the other drives, where it is a device on all devices of this machine, and the order is that of the superblocks. A drive that the superblocks count on and that cannot be
-//! had is trouble of this host until the operator says otherwise: whoever would write refuses to go on without it.
+//! the other drives, and where it is a device on all devices of this machine (ADR 63); the order is that of the superblocks.
+//! A drive that the superblocks count on and that cannot be had is trouble of this host until the operator says otherwise:
+//! whoever would write refuses to go on without it.
 
 use crate::array_file::VERSION;
 use crate::candidates;
@@ -336,7 +337,8 @@ fn places_of(directory: &mut Directory, looked: &Looked, record: &Superblock) ->
         };
         places.push(Place {
             path: directory.path.join(&table.path),
-            uuid,
+            // Of a failed member it may be a replacement that superblocks do not name yet.
+            uuid: table.uuid,
             state: Some(member.state),
             problem,
         });
