@@ -160,7 +160,7 @@ fn expect_usable(path: &Path, wanted: &Geometry) -> Result<()> {
         && geometry.zone_capacity_blocks == wanted.zone_capacity_blocks;
     ensure!(
         is_alike,
-        "{}: has other zones than the array, or fewer: give a drive like the others",
+        "{}: has another zone geometry than the array, or fewer zones: give a drive like the others",
         path.display()
     );
     for zone in 0..geometry.zones {
