@@ -1,6 +1,7 @@
 //! What can be typed after `zoneweave cache`.
 
 use crate::cli::{Query, parse_size};
+use cache::policy::Eviction;
 use clap::{Args, Subcommand};
 use server::Listen;
 use std::path::PathBuf;
@@ -76,6 +77,12 @@ pub struct CacheServiceOptions {
     /// Bytes of an object on the mean, key included: sizes the index
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 30), value_name = "BYTES")]
     pub object_mean: u64,
+    /// Which zones make room: s3fifo, sieve, lru or fifo
+    #[arg(long, default_value = "s3fifo", value_name = "POLICY")]
+    pub eviction: Eviction,
+    /// Most of a zone that s3fifo writes anew when it goes, 0 to 1
+    #[arg(long, default_value = "0.25", value_parser = parse_share, value_name = "SHARE")]
+    pub reinsert: u32,
     /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH
     #[arg(long, default_value = "tcp:127.0.0.1:6379", value_delimiter = ',', value_name = "PLACE,...")]
     pub listen: Vec<Listen>,
@@ -85,6 +92,16 @@ pub struct CacheServiceOptions {
     /// File whose first line is the password that clients have to say (AUTH) [default: no password]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+}
+
+/// A share, in hundredths.
+fn parse_share(text: &str) -> Result<u32, String> {
+    let share: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if !(0.0..=1.0).contains(&share) {
+        return Err(format!("{text}: a share is 0 to 1"));
+    }
+    let hundredths = (0..=100u32).find(|hundredths| f64::from(*hundredths) >= share * 100.0 - 0.5);
+    Ok(hundredths.expect("at most a hundred"))
 }
 
 fn parse_memory(text: &str) -> Result<u64, String> {

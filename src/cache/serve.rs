@@ -9,6 +9,7 @@ use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::Lines;
 use crate::signals::Impatience;
+use crate::supervisor;
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::human_bytes;
@@ -73,6 +74,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let engine = Options {
         memory_bytes: options.memory - options.memory / CLIENTS_SHARE,
         object_mean: options.object_mean,
+        eviction: options.eviction,
+        reinsert_percent: options.reinsert,
         object_max: usize::try_from(settings.object_bytes_max).context("--memory")?,
         ..Options::default()
     };
@@ -96,7 +99,9 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
     let mut served = Served { volume, memory_bytes_max: options.memory, uuid: directory.file.uuid };
     hosting.listen();
-    cache_loop::run(&config, service, &mut served)?;
+    let result = cache_loop::run(&config, service, &mut served);
+    supervisor::say_stopping();
+    result?;
     log::info!("stopped; what was stored is on the drives");
     announced.finish();
     Ok(Exit::Well)
@@ -169,6 +174,7 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
     }
     let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
     lines.say(text.into_bytes());
+    supervisor::say_ready();
     Ok(lines)
 }
 
@@ -216,6 +222,9 @@ impl Backend for Served {
             ("hits_memory", counters.hits_memory.to_string()),
             ("hits_flash", counters.hits_flash.to_string()),
             ("zones_free", status.zones.free.to_string()),
+            ("zones_spared", counters.zones_spared.to_string()),
+            ("reinserted", counters.reinserted.to_string()),
+            ("bytes_reinserted", counters.bytes_reinserted.to_string()),
             ("zones_evicted", counters.zones_evicted.to_string()),
             ("write_amplification", ratio),
             ("drives", status.drives.to_string()),

@@ -55,12 +55,15 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
             "journal": counters.blocks_journal,
             "superblock": counters.blocks_superblock,
         },
+        "eviction": status.eviction.to_string(),
+        "reinserted": { "objects": counters.reinserted, "bytes": counters.bytes_reinserted },
         "write_amplification": status.write_amplification(),
         "batches": counters.batches,
         "invalidations": counters.entries,
         "zones": {
             "free": zones.free, "open": zones.open, "full": zones.full,
-            "journal": zones.journal, "leaving": zones.leaving, "evicted": counters.zones_evicted,
+            "journal": zones.journal, "leaving": zones.leaving, "main": zones.main,
+            "evicted": counters.zones_evicted, "spared": counters.zones_spared,
         },
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
@@ -101,14 +104,18 @@ fn in_words(report: &Value, dir: &str) -> String {
         text += &format!("amplified {ratio:.3} bytes written for each byte of keys and values\n");
     }
     text += &format!(
-        "zones     {} free, {} open, {} full, {} journal, {} leaving; {} evicted\n",
+        "zones     {} free, {} open, {} full, {} journal, {} leaving; {} of them main; {} evicted, {} spared\n",
         number("/zones/free"),
         number("/zones/open"),
         number("/zones/full"),
         number("/zones/journal"),
         number("/zones/leaving"),
-        number("/zones/evicted")
+        number("/zones/main"),
+        number("/zones/evicted"),
+        number("/zones/spared")
     );
+    let (again, bytes) = (number("/reinserted/objects"), human_bytes(number("/reinserted/bytes")));
+    text += &format!("eviction  {}, {again} objects of {bytes} written anew\n", text_of(report, "eviction"));
     let part = |name: &str| human_bytes(number(&format!("/memory/{name}")));
     let (index, buffers, copies) = (part("index"), part("buffers"), part("copies"));
     text += &format!("memory    {index} for the index, {buffers} in buffers, {copies} in ");

@@ -2,6 +2,7 @@
 
 use crate::hash::{Shape, TAG_BITS_MAX};
 use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
+use crate::policy::Eviction;
 use base::units::BLOCK_BYTES_U64;
 use std::fmt;
 use zone::device::Geometry;
@@ -26,6 +27,10 @@ pub struct Options {
     pub copies_bytes_max: u64,
     /// Bytes of an object on the mean, key included: sizes the index.
     pub object_mean: u64,
+    /// Which zones go.
+    pub eviction: Eviction,
+    /// Most of a zone that is written anew when it goes, in hundredths.
+    pub reinsert_percent: u32,
     /// Bits of a tag; 12 but in tests.
     pub tag_bits: u32,
     /// Longest value that is stored, where drives allow it.
@@ -40,6 +45,8 @@ impl Default for Options {
         Options {
             memory_bytes: 256 << 20,
             copies_bytes_max: u64::MAX,
+            eviction: Eviction::default(),
+            reinsert_percent: 25,
             object_mean: 1024,
             tag_bits: TAG_BITS_MAX,
             object_max,
@@ -55,11 +62,16 @@ impl Options {
         self.memory_bytes / 4
     }
 
-    /// Bytes in buffers at which stores wait: the last that does not wait may be as large, and buffers take no more than
-    /// they may.
+    /// Bytes of what clients stored at which stores wait: the last that does not wait may be as large.
     #[must_use]
-    pub fn buffer_bytes_full(&self) -> u64 {
-        self.buffer_bytes() / 2
+    pub fn stored_bytes_full(&self) -> u64 {
+        self.buffer_bytes() / 8 * 3
+    }
+
+    /// Most bytes of what is written anew: what stores leave of the buffers.
+    #[must_use]
+    pub fn again_bytes_max(&self) -> u64 {
+        self.buffer_bytes() / 8 * 2
     }
 
     /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many
@@ -102,7 +114,7 @@ pub enum DrivesError {
 
 /// Fewest zones of a drive: superblocks, journal, two of data and two free.
 pub const ZONES_MIN: u32 = 8;
-/// Fewest active zones of a drive: superblocks, journal, data and one that is being ended.
+/// Fewest active zones of a drive: superblocks, journal, data and one that is being ended. Main zones want one more.
 pub const ACTIVE_ZONES_MIN: u32 = 5;
 
 impl fmt::Display for DrivesError {

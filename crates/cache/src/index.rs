@@ -146,6 +146,14 @@ impl Index {
     /// # Errors
     /// When both of its buckets are full and nothing of them fits its other bucket.
     pub fn insert(&mut self, hash: KeyHash, page: PageNumber) -> Result<(), NoSlot> {
+        self.insert_warm(hash, page, 0)
+    }
+
+    /// The same, with heat.
+    ///
+    /// # Errors
+    /// As for [`Index::insert`].
+    pub fn insert_warm(&mut self, hash: KeyHash, page: PageNumber, heat: u8) -> Result<(), NoSlot> {
         let tag = self.shape.tag(hash);
         let first = self.shape.first(hash);
         let second = self.shape.other(first, tag);
@@ -155,7 +163,7 @@ impl Index {
             Some(slot) => SlotAt { bucket: emptier, slot },
             None => self.make_room(first).or_else(|| self.make_room(second)).ok_or(NoSlot)?,
         };
-        self.bucket_mut(place.bucket).set(place.slot, tag, page, 0);
+        self.bucket_mut(place.bucket).set(place.slot, tag, page, heat);
         self.used += 1;
         Ok(())
     }
@@ -203,6 +211,17 @@ impl Index {
     pub fn heat(&self, ident: Ident, page: PageNumber) -> u8 {
         let found = self.slots_of(ident).find(|(_, at)| *at == page);
         found.map_or(0, |(place, _)| self.bucket(place.bucket).heat(place.slot))
+    }
+
+    /// Tells pages that were hit, of slots in `count` buckets from `from` on; returns where to go on, `None` at the end.
+    pub fn look(&self, from: u64, count: u64, mut tell: impl FnMut(PageNumber)) -> Option<u64> {
+        let end = (from + count).min(self.shape.buckets());
+        for bucket in from..end {
+            let found = self.bucket(bucket);
+            let warm = (0..SLOTS).filter(|slot| found.heat(*slot) > 0);
+            warm.filter_map(|slot| found.slot(slot)).for_each(|(_, page)| tell(page));
+        }
+        (end < self.shape.buckets()).then_some(end)
     }
 
     /// Frees the slots with chosen pages in `count` buckets from `from` on; returns where to go on, `None` at the end.

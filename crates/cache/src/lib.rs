@@ -8,6 +8,7 @@ pub mod format;
 pub mod hash;
 pub mod index;
 pub mod mount;
+pub mod policy;
 pub mod request;
 pub mod shard;
 pub mod status;

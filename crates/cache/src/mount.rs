@@ -249,7 +249,7 @@ fn closing_block(identity: &Identity, wall: WallMillis, at: (usize, ZoneIndex, &
     let mut frame = Frame::zeroed();
     JournalBlock { wall, closes: true, entries: Vec::new() }.encode(&mut frame.data);
     let member = u8::try_from(place).expect("at most 32 members");
-    let life = Life { cache: identity.cache, member, zone, birth: own.birth, stream: 0 };
+    let life = Life { cache: identity.cache, member, zone, birth: own.birth, stream: own.stream };
     // Below all sequences of this mount, and above all before it.
     let sequence = u64::from(identity.epoch) << 40;
     Stamp { life, page: own.end, kind: Kind::Journal, sequence, origin: 0 }.seal(&mut frame);
@@ -311,7 +311,11 @@ fn absent_drive(base: u32) -> Drive {
         capacity: 1,
         base,
         zones: vec![Zone::new(ZoneUse::Kept)],
-        open: None,
+        open: [None, None],
+        has_main: false,
+        finishing: 0,
+        hand: 0,
+        collection: None,
         batch: None,
         journal: Journal::default(),
         log: crate::shard::LogPlace { zone: ZoneIndex(0), end: 0 },

@@ -16,6 +16,7 @@ mod lookup;
 mod membership;
 mod memory;
 mod operation;
+mod reinsertion;
 mod walk;
 mod writing;
 
@@ -56,6 +57,7 @@ pub struct Effects {
 enum Purpose {
     Lookup,
     Walk,
+    Collect,
     Batch,
     JournalHeader,
     Journal,
@@ -68,9 +70,10 @@ enum Purpose {
     SuperblockReset,
 }
 
-const PURPOSES: [Purpose; 12] = [
+const PURPOSES: [Purpose; 13] = [
     Purpose::Lookup,
     Purpose::Walk,
+    Purpose::Collect,
     Purpose::Batch,
     Purpose::JournalHeader,
     Purpose::Journal,
@@ -249,7 +252,7 @@ impl Shard {
     pub fn complete(&mut self, drive: DriveIndex, completion: Completion, effects: &mut Effects) {
         let drive = drive.index();
         let (purpose, slot) = Purpose::of(completion.token);
-        let is_lookup = matches!(purpose, Purpose::Lookup | Purpose::Walk);
+        let is_lookup = matches!(purpose, Purpose::Lookup | Purpose::Walk | Purpose::Collect);
         if completion.status != Status::Success
             && !(is_lookup && completion.status == Status::UnrecoveredReadError)
         {
@@ -258,6 +261,7 @@ impl Shard {
         match purpose {
             Purpose::Lookup => return self.on_page(slot, drive, completion, effects),
             Purpose::Walk => return self.on_walk_page(PageNumber(slot), completion),
+            Purpose::Collect => return self.on_collected(drive, completion),
             _ => {}
         }
         self.frames.extend(completion.frames);
@@ -265,14 +269,17 @@ impl Shard {
             return;
         }
         match purpose {
-            Purpose::Lookup | Purpose::Walk => unreachable!("handled above"),
+            Purpose::Lookup | Purpose::Walk | Purpose::Collect => unreachable!("handled above"),
             Purpose::Batch => self.on_written(drive, effects),
             Purpose::JournalHeader => self.on_journal_header(drive),
             Purpose::Journal => self.on_journal(drive, effects),
             Purpose::JournalFlush => self.on_journal_durable(drive, effects),
             Purpose::Reset => self.on_reset(drive, completion.zone, effects),
             Purpose::ResetFlush => self.on_reset_durable(drive, ZoneIndex(slot)),
-            Purpose::Finish => self.drives[drive].zones[completion.zone.index()].readers -= 1,
+            Purpose::Finish => {
+                self.drives[drive].zones[completion.zone.index()].readers -= 1;
+                self.drives[drive].finishing -= 1;
+            }
             Purpose::SuperblockReset => self.write_superblock(drive, effects),
             Purpose::Superblock => self.on_superblock(drive, effects),
             Purpose::SuperblockFlush => self.membership.recorded_by(drive),
@@ -288,6 +295,7 @@ impl Shard {
         self.settle(effects);
         self.run_ready(now, effects);
         for drive in 0..self.drives.len() {
+            self.collect(drive, now, effects);
             self.evict(drive, effects);
             self.write_journal(drive, effects);
         }
@@ -307,7 +315,8 @@ impl Shard {
     /// True when the next turn has work that waits for nobody.
     #[must_use]
     pub fn is_eager(&self) -> bool {
-        !self.desk.ready.is_empty() || self.sweep.is_under_way() || self.walks.is_eager()
+        let evicts = (0..self.drives.len()).any(|drive| self.may_collect(drive) || self.may_reset(drive));
+        !self.desk.ready.is_empty() || self.sweep.is_under_way() || self.walks.is_eager() || evicts
     }
 
     /// Live objects of a namespace, as far as known.
@@ -349,6 +358,12 @@ impl Shard {
         self.buffer.bytes()
     }
 
+    /// How it behaves.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// The memory cache.
     #[must_use]
     pub fn memory(&self) -> &Memory {
@@ -375,10 +390,17 @@ impl Shard {
         (drive, ZoneIndex(rest / capacity), rest % capacity)
     }
 
-    fn life(&self, drive: usize, zone: ZoneIndex, stream: u8) -> Life {
-        let birth = self.drives[drive].zones[zone.index()].birth;
+    fn life(&self, drive: usize, zone: ZoneIndex) -> Life {
+        let own = &self.drives[drive].zones[zone.index()];
         let member = u8::try_from(drive).expect("at most 32 members");
-        Life { cache: self.identity.cache, member, zone, birth, stream }
+        Life { cache: self.identity.cache, member, zone, birth: own.birth, stream: own.stream }
+    }
+
+    /// An object of a page was hit.
+    fn note_hit(&mut self, page: PageNumber) {
+        let (drive, zone, _) = self.locate(page);
+        let found = &mut self.drives[drive].zones[zone.index()];
+        (found.hits, found.last_hit) = (found.hits + 1, self.clocks.sequence);
     }
 
     fn take_frame(&mut self) -> Frame {

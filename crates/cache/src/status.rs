@@ -1,5 +1,7 @@
 //! What a cache says of itself.
 
+use crate::policy::Eviction;
+
 /// Counts since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -33,6 +35,12 @@ pub struct Counters {
     pub batches: u64,
     /// Zones evicted.
     pub zones_evicted: u64,
+    /// Zones that eviction has passed over since they were hit.
+    pub zones_spared: u64,
+    /// Objects that were written anew when their zone went.
+    pub reinserted: u64,
+    /// Bytes of their keys and values.
+    pub bytes_reinserted: u64,
     /// Objects that found no slot.
     pub index_full: u64,
     /// Pages or records that failed their checksum, or could not be read.
@@ -54,6 +62,8 @@ pub struct ZoneCounts {
     pub journal: usize,
     /// Being evicted.
     pub leaving: usize,
+    /// Of those with pages, the ones that hold what was hot when other zones went.
+    pub main: usize,
 }
 
 /// What the last recovery found.
@@ -92,6 +102,8 @@ pub struct Status {
     pub copies_bytes: u64,
     /// Copies of objects in memory.
     pub copies: u64,
+    /// Which zones make room.
+    pub eviction: Eviction,
     /// Zones of all drives.
     pub zones: ZoneCounts,
     /// Drives in use.

@@ -80,8 +80,8 @@ impl CacheVolume {
             zones.open += drive.count(|used| used == ZoneUse::Open);
             zones.full += drive.count(|used| used == ZoneUse::Full);
             zones.journal += drive.count(|used| used == ZoneUse::Journal);
-            let leaving = |used| matches!(used, ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping);
-            zones.leaving += drive.count(leaving);
+            zones.leaving += drive.count(ZoneUse::is_leaving);
+            zones.main += drive.zones.iter().filter(|zone| zone.is_main()).count();
         }
         Status {
             counters: *self.shard.counters(),
@@ -91,6 +91,7 @@ impl CacheVolume {
             buffer_bytes: self.shard.buffer_bytes(),
             copies_bytes: self.shard.memory().bytes(),
             copies: self.shard.memory().objects() as u64,
+            eviction: self.shard.options().eviction,
             zones,
             drives: self.shard.drives().iter().filter(|drive| drive.up).count(),
             frozen: self.shard.membership().is_frozen(),

@@ -18,7 +18,7 @@ fn scenarios_pass() {
 fn seeds_pass_and_do_what_they_are_for() {
     sim::catch_panics();
     let (mut hits, mut owed, mut crashes, mut checks, mut evictions, mut faults) = (0, 0, 0, 0, 0, 0);
-    let mut copies = 0;
+    let (mut copies, mut again) = (0, 0);
     for seed in 0..300 {
         let drawn = Run::draw(seed);
         let outcome = drawn.run();
@@ -33,8 +33,9 @@ fn seeds_pass_and_do_what_they_are_for() {
         evictions += outcome.tally.evictions;
         faults += outcome.tally.faults;
         copies += outcome.tally.hits_memory;
+        again += outcome.tally.reinserted;
     }
     assert!(hits > 20_000 && owed > 15_000 && crashes > 1_000 && checks > 500);
     assert!(evictions > 150 && faults > 250);
-    assert!(copies > 2_000, "{copies} hits of copies in memory");
+    assert!(copies > 2_000 && again > 200, "{copies} hits in memory, {again} objects written anew");
 }

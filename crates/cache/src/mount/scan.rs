@@ -2,6 +2,7 @@
 
 use super::reader::Reader;
 use super::{Findings, MountError, run};
+use crate::config::ACTIVE_ZONES_MIN;
 use crate::format::SUPERBLOCK_ZONES;
 use crate::format::header::Role;
 use crate::format::journal::{Entry, JournalBlock};
@@ -9,6 +10,7 @@ use crate::format::page::PageView;
 use crate::format::record::RecordHead;
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::hash::{FullKey, Shape};
+use crate::policy::Stream;
 use crate::request::WallMillis;
 use crate::shard::{Drive, Journal, JournalZone, LogPlace, Zone, ZoneUse};
 use base::frame::Frame;
@@ -63,6 +65,7 @@ pub struct ZoneScan {
     pub contents: Contents,
     /// Sequence at which its life began.
     pub birth: u64,
+    stream: u8,
     end: u32,
     /// It takes no more blocks.
     is_full: bool,
@@ -133,7 +136,7 @@ fn scan_zone(
         _ => (found.write_pointer, found.write_pointer == capacity),
     };
     let is_kept = reader.zone.0 < SUPERBLOCK_ZONES || found.state == ZoneState::Offline;
-    let mut scan = ZoneScan { contents: Contents::Unknown, birth: 0, end, is_full };
+    let mut scan = ZoneScan { contents: Contents::Unknown, birth: 0, stream: 0, end, is_full };
     if is_kept {
         scan.contents = Contents::Kept;
         return scan;
@@ -147,9 +150,10 @@ fn scan_zone(
         return scan;
     };
     latest.knows(header.wall, life.birth);
-    scan.birth = life.birth;
+    (scan.birth, scan.stream) = (life.birth, life.stream);
     let blocks = Blocks { life, end, is_full };
     let contents = match header.role {
+        Role::Data if Stream::from_code(life.stream).is_none() => None,
         Role::Data => scan_data(reader, &blocks, latest),
         Role::Journal => Some(scan_journal(reader, &blocks, header.shape, latest)),
     };
@@ -354,9 +358,11 @@ impl DriveScan {
             let found = (0..).map(ZoneIndex).zip(&self.zones).filter(|(_, zone)| chosen(zone));
             found.max_by_key(|(_, zone)| zone.birth)
         };
-        let open =
-            newest(&|zone| matches!(zone.contents, Contents::Data(_))).filter(|(_, zone)| !zone.is_full);
-        let open = open.map(|(zone, _)| zone);
+        let open = Stream::ALL.map(|stream| {
+            let is_data = |zone: &ZoneScan| matches!(zone.contents, Contents::Data(_));
+            let last = newest(&|zone| is_data(zone) && zone.stream == stream.code());
+            last.filter(|(_, zone)| !zone.is_full).map(|(zone, _)| zone)
+        });
         let mut journals: Vec<(u64, JournalZone, bool)> = Vec::new();
         let mut unclosed = Vec::new();
         let mut zones = Vec::new();
@@ -369,7 +375,7 @@ impl DriveScan {
                     journals.push((0, JournalZone { zone: index, last: mounted }, false));
                     ZoneUse::Journal
                 }
-                Contents::Data(_) if open == Some(index) => ZoneUse::Open,
+                Contents::Data(_) if open.contains(&Some(index)) => ZoneUse::Open,
                 Contents::Data(_) => ZoneUse::Full,
                 Contents::Journal { shape: own, last, lost_below, is_closed, .. } => {
                     let takes_more = !scan.is_full && *own == shape && *lost_below == 0 && !is_closed;
@@ -379,7 +385,7 @@ impl DriveScan {
                     ZoneUse::Journal
                 }
             };
-            zones.push(Zone { birth: scan.birth, end: scan.end, ..Zone::new(used) });
+            zones.push(Zone { birth: scan.birth, stream: scan.stream, end: scan.end, ..Zone::new(used) });
         }
         journals.sort_by_key(|(birth, _, _)| *birth);
         let is_open = journals.last().is_some_and(|(_, _, takes_more)| *takes_more);
@@ -397,6 +403,10 @@ impl DriveScan {
             base,
             zones,
             open,
+            has_main: geometry.active_zones_max.min(geometry.open_zones_max) > ACTIVE_ZONES_MIN,
+            finishing: 0,
+            hand: 0,
+            collection: None,
             batch: None,
             journal,
             log,

@@ -2,6 +2,7 @@
 
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::PageNumber;
+use crate::policy::Stream;
 use crate::request::{Namespace, Object};
 use base::frame::Frame;
 use base::slab::Slab;
@@ -27,6 +28,36 @@ pub struct Record {
     pub alive: bool,
     /// Page it begins in, once it is in flight.
     pub page: Option<PageNumber>,
+    /// It lies on flash, in a zone that goes, and is written anew.
+    pub again: Option<Again>,
+}
+
+/// Where an object lies that is written anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Again {
+    /// The drive.
+    pub drive: usize,
+    /// The zone.
+    pub zone: ZoneIndex,
+    /// Life of the zone.
+    pub birth: u64,
+    /// Heat that it keeps.
+    pub heat: u8,
+}
+
+impl Record {
+    /// The stream of its pages.
+    fn stream(&self) -> Stream {
+        if self.again.is_some() { Stream::Main } else { Stream::Young }
+    }
+}
+
+/// Records that wait for a page.
+#[derive(Debug, Default)]
+struct Filling {
+    records: VecDeque<u32>,
+    bytes: usize,
+    first_at: Option<Instant>,
 }
 
 /// Pages in flight to one zone of a drive.
@@ -46,14 +77,17 @@ pub struct Batch {
 #[derive(Debug, Default)]
 pub struct Buffer {
     records: Slab<Record>,
-    filling: VecDeque<u32>,
-    filling_bytes: usize,
+    /// By stream.
+    filling: [Filling; Stream::ALL.len()],
     bytes: u64,
+    /// Of these, bytes of what is written anew.
+    again_bytes: u64,
     /// Newest versions, by key.
     newest: BTreeMap<FullKey, u32>,
     /// Records in flight: what they may be of, and the drive.
     flying: BTreeMap<(Ident, u32), usize>,
-    first_at: Option<Instant>,
+    /// Records that are written anew, by the zone they lie in.
+    reinserting: BTreeMap<(usize, ZoneIndex), usize>,
     objects: [u64; 16],
 }
 
@@ -71,7 +105,8 @@ pub fn weight(key_bytes: usize, value_bytes: usize) -> usize {
 }
 
 impl Record {
-    fn weight(&self) -> u64 {
+    /// Bytes of memory that it takes.
+    pub fn weight(&self) -> u64 {
         weight(self.key.bytes().len(), self.object.value.len()) as u64
     }
 
@@ -87,9 +122,24 @@ impl Buffer {
         self.bytes
     }
 
-    /// Bytes that wait for a page.
-    pub fn filling_bytes(&self) -> usize {
-        self.filling_bytes
+    /// Bytes of what clients stored.
+    pub fn stored_bytes(&self) -> u64 {
+        self.bytes - self.again_bytes
+    }
+
+    /// Bytes of what is written anew.
+    pub fn again_bytes(&self) -> u64 {
+        self.again_bytes
+    }
+
+    /// Bytes that wait for a page of a stream.
+    pub fn filling_bytes(&self, stream: Stream) -> usize {
+        self.filling[stream.place()].bytes
+    }
+
+    /// Objects of a zone that are written anew and have not landed.
+    pub fn reinserting(&self, drive: usize, zone: ZoneIndex) -> usize {
+        self.reinserting.get(&(drive, zone)).copied().unwrap_or(0)
     }
 
     /// Newest versions of a namespace.
@@ -99,7 +149,12 @@ impl Buffer {
 
     /// Time at which the oldest record leaves.
     pub fn deadline(&self) -> Option<Instant> {
-        self.first_at.map(|first| first + PAGE_WAIT)
+        Stream::ALL.into_iter().filter_map(|stream| self.deadline_of(stream)).min()
+    }
+
+    /// Time at which the oldest record of a stream leaves.
+    pub fn deadline_of(&self, stream: Stream) -> Option<Instant> {
+        self.filling[stream.place()].first_at.map(|first| first + PAGE_WAIT)
     }
 
     /// Newest version of a key.
@@ -115,13 +170,21 @@ impl Buffer {
     /// Takes a new version of a key, which has none here.
     pub fn put(&mut self, now: Instant, record: Record) {
         assert!(record.alive && record.page.is_none());
-        self.filling_bytes += record.page_bytes();
+        let filling = &mut self.filling[record.stream().place()];
+        filling.bytes += record.page_bytes();
+        filling.first_at.get_or_insert(now);
         self.bytes += record.weight();
-        self.first_at.get_or_insert(now);
-        self.objects[usize::from(record.key.namespace().0)] += 1;
-        let key = record.key.clone();
+        match record.again {
+            // It counts where it lies.
+            Some(Again { drive, zone, .. }) => {
+                self.again_bytes += record.weight();
+                *self.reinserting.entry((drive, zone)).or_default() += 1;
+            }
+            None => self.objects[usize::from(record.key.namespace().0)] += 1,
+        }
+        let (key, stream) = (record.key.clone(), record.stream());
         let number = self.records.insert(record);
-        self.filling.push_back(number);
+        self.filling[stream.place()].records.push_back(number);
         let before = self.newest.insert(key, number);
         assert!(before.is_none(), "the older version was dropped");
     }
@@ -129,8 +192,9 @@ impl Buffer {
     /// The newest version of a key is none any more.
     pub fn drop_newest(&mut self, key: &FullKey) {
         if let Some(number) = self.newest.remove(key) {
-            self.objects[usize::from(key.namespace().0)] -= 1;
-            self.records.get_mut(number).alive = false;
+            let record = self.records.get_mut(number);
+            record.alive = false;
+            self.objects[usize::from(key.namespace().0)] -= u64::from(record.again.is_none());
         }
     }
 
@@ -141,34 +205,50 @@ impl Buffer {
     }
 
     /// The next record that waits for a page; superseded ones are left out of pages.
-    pub fn next_filling(&mut self) -> Option<&Record> {
-        while let Some(number) = self.filling.front().copied() {
+    pub fn next_filling(&mut self, stream: Stream) -> Option<&Record> {
+        while let Some(number) = self.filling[stream.place()].records.front().copied() {
             if self.records.get(number).alive {
                 return Some(self.records.get(number));
             }
-            self.filling.pop_front();
-            let record = self.records.remove(number);
-            self.filling_bytes -= record.page_bytes();
-            self.bytes -= record.weight();
+            self.filling[stream.place()].records.pop_front();
+            let record = self.take_out(number);
+            self.filling[stream.place()].bytes -= record.page_bytes();
         }
-        self.first_at = None;
+        self.filling[stream.place()].first_at = None;
         None
     }
 
+    /// A record is here no more.
+    fn take_out(&mut self, number: u32) -> Record {
+        let record = self.records.remove(number);
+        self.bytes -= record.weight();
+        if let Some(Again { drive, zone, .. }) = record.again {
+            self.again_bytes -= record.weight();
+            let count = self.reinserting.get_mut(&(drive, zone)).expect("it was counted when it came");
+            *count -= 1;
+            if *count == 0 {
+                self.reinserting.remove(&(drive, zone));
+            }
+        }
+        record
+    }
+
     /// The next record leaves for a page of a drive.
-    pub fn launch(&mut self, drive: usize, page: PageNumber) -> u32 {
-        let number = self.filling.pop_front().expect("the caller looked at it");
+    pub fn launch(&mut self, stream: Stream, drive: usize, page: PageNumber) -> u32 {
+        let filling = &mut self.filling[stream.place()];
+        let number = filling.records.pop_front().expect("the caller looked at it");
         let record = self.records.get_mut(number);
         assert!(record.alive && record.page.is_none());
         record.page = Some(page);
-        self.filling_bytes -= record.page_bytes();
+        filling.bytes -= record.page_bytes();
         self.flying.insert((record.ident, number), drive);
         number
     }
 
     /// What waits now begins to wait.
-    pub fn restart_wait(&mut self, now: Instant) {
-        self.first_at = if self.filling.is_empty() { None } else { Some(now) };
+    pub fn restart_wait(&mut self, stream: Stream, now: Instant) {
+        let filling = &mut self.filling[stream.place()];
+        filling.first_at = if filling.records.is_empty() { None } else { Some(now) };
     }
 
     /// A record in flight.
@@ -178,13 +258,12 @@ impl Buffer {
 
     /// A record in flight has landed, or is lost.
     pub fn land(&mut self, number: u32) -> Record {
-        let record = self.records.remove(number);
-        self.bytes -= record.weight();
+        let record = self.take_out(number);
         let was_flying = self.flying.remove(&(record.ident, number));
         assert!(was_flying.is_some(), "only what is in flight lands");
         if record.alive {
             self.newest.remove(&record.key);
-            self.objects[usize::from(record.key.namespace().0)] -= 1;
+            self.objects[usize::from(record.key.namespace().0)] -= u64::from(record.again.is_none());
         }
         record
     }

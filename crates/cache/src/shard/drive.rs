@@ -1,7 +1,9 @@
 //! Drives and zones as a shard sees them.
 
 use super::buffer::Batch;
+use super::reinsertion::Collection;
 use crate::format::NAMESPACES;
+use crate::policy::{Candidate, Stream};
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
 
@@ -19,6 +21,8 @@ pub enum ZoneUse {
     Open,
     /// Pages.
     Full,
+    /// A victim of which objects are written anew before it is drained.
+    Collecting,
     /// A victim whose readers and writers end.
     Draining,
     /// A victim that is being reset.
@@ -29,6 +33,14 @@ pub enum ZoneUse {
     Journal,
 }
 
+impl ZoneUse {
+    /// True of victims, until they are free.
+    #[must_use]
+    pub fn is_leaving(self) -> bool {
+        matches!(self, ZoneUse::Collecting | ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping)
+    }
+}
+
 /// A zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Zone {
@@ -36,31 +48,50 @@ pub struct Zone {
     pub used: ZoneUse,
     /// Sequence at which this life of it began.
     pub birth: u64,
+    /// Stream of its blocks, as it stands on the media.
+    pub stream: u8,
     /// Next block to write.
     pub end: u32,
     /// Reads under way.
     pub readers: u32,
     /// Objects that it holds, by namespace.
     pub live: [u32; NAMESPACES],
+    /// Hits of its objects since its life began, or eviction spared it.
+    pub hits: u64,
+    /// Sequence at the last hit.
+    pub last_hit: u64,
 }
 
 impl Zone {
     /// A zone that holds nothing.
     #[must_use]
     pub fn new(used: ZoneUse) -> Zone {
-        Zone { used, birth: 0, end: 0, readers: 0, live: [0; NAMESPACES] }
+        let live = [0; NAMESPACES];
+        Zone { used, birth: 0, stream: 0, end: 0, readers: 0, live, hits: 0, last_hit: 0 }
     }
 
     /// True when its pages can be read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        matches!(self.used, ZoneUse::Open | ZoneUse::Full)
+        matches!(self.used, ZoneUse::Open | ZoneUse::Full | ZoneUse::Collecting)
+    }
+
+    /// True when it holds what was hot when other zones went.
+    #[must_use]
+    pub fn is_main(&self) -> bool {
+        self.is_readable() && self.stream == Stream::Main.code()
+    }
+
+    /// Objects that it holds, of all namespaces.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.live.iter().map(|live| u64::from(*live)).sum()
     }
 
     /// True when bytes of objects are, or may be, on its media.
     #[must_use]
     pub fn holds_data(&self) -> bool {
-        matches!(self.used, ZoneUse::Open | ZoneUse::Full | ZoneUse::Draining | ZoneUse::Resetting)
+        self.is_readable() || matches!(self.used, ZoneUse::Draining | ZoneUse::Resetting)
     }
 }
 
@@ -133,8 +164,16 @@ pub struct Drive {
     pub base: u32,
     /// Its zones.
     pub zones: Vec<Zone>,
-    /// The zone that takes pages.
-    pub open: Option<ZoneIndex>,
+    /// The zones that take pages, by stream.
+    pub open: [Option<ZoneIndex>; Stream::ALL.len()],
+    /// It allows one active zone more than are needed: there are main zones.
+    pub has_main: bool,
+    /// Zones that are being finished.
+    pub finishing: u32,
+    /// Birth of the zone that went last.
+    pub hand: u64,
+    /// The victim that is collected.
+    pub collection: Option<Collection>,
     /// Pages in flight.
     pub batch: Option<Batch>,
     /// Its journal.
@@ -175,6 +214,34 @@ impl Drive {
     #[must_use]
     pub fn journal_share(&self) -> usize {
         self.journal_max().saturating_sub(self.journal.zones.len())
+    }
+
+    /// Zones that data may still take: what the journal may take is not for data.
+    #[must_use]
+    pub fn data_share(&self) -> usize {
+        self.free_zones().saturating_sub(self.journal_share())
+    }
+
+    /// Full zones, oldest first, as policies see them.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let full = (0..).zip(&self.zones).filter(|(_, zone)| zone.used == ZoneUse::Full);
+        let candidate = |(index, zone): (u32, &Zone)| Candidate {
+            zone: ZoneIndex(index),
+            birth: zone.birth,
+            stream: Stream::from_code(zone.stream).unwrap_or(Stream::Young),
+            objects: zone.objects(),
+            hits: zone.hits,
+            last_hit: zone.last_hit,
+        };
+        let mut candidates: Vec<Candidate> = full.map(candidate).collect();
+        candidates.sort_by_key(|zone| zone.birth);
+        candidates
+    }
+
+    /// A zone takes no more pages.
+    pub fn close(&mut self, zone: ZoneIndex) {
+        self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
     }
 
     /// Blocks that the open zone of the journal still takes.

@@ -1,4 +1,4 @@
-//! Eviction: whole zones go, the one with nothing alive or the oldest first.
+//! Eviction: whole zones go, those with nothing alive first, and then those that a policy chooses.
 //!
 //! A victim's slots go when its bytes cannot be read any more: after its reset, and where the drive's cache is volatile
 //! after the flush behind it. So no crash brings back what the index has forgotten, and the end of a zone's life needs no
@@ -44,40 +44,86 @@ impl Shard {
             return;
         }
         self.pick_victims(drive);
-        for index in 0..self.drives[drive].zones.len() {
-            let own = &mut self.drives[drive];
-            let zone = ZoneIndex(u32::try_from(index).expect("a u32 of zones"));
-            let is_written = own.batch.as_ref().is_some_and(|batch| batch.zone == zone);
-            if own.zones[index].used != ZoneUse::Draining || own.zones[index].readers > 0 || is_written {
-                continue;
+        for zone in (0..).map(ZoneIndex).take(self.drives[drive].zones.len()) {
+            if self.is_drained(drive, zone) {
+                self.drives[drive].zones[zone.index()].used = ZoneUse::Resetting;
+                effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
             }
-            own.zones[index].used = ZoneUse::Resetting;
-            effects.commands.push(command(drive, zone, Purpose::Reset.token(0), DeviceOp::Reset));
         }
+    }
+
+    /// True of a victim that nobody uses any more.
+    fn is_drained(&self, drive: usize, zone: ZoneIndex) -> bool {
+        let own = &self.drives[drive];
+        let found = &own.zones[zone.index()];
+        let is_written = own.batch.as_ref().is_some_and(|batch| batch.zone == zone);
+        if found.used != ZoneUse::Draining || found.readers > 0 || is_written {
+            return false;
+        }
+        // What is written anew lands before its first copy goes, unless it waits for the room.
+        let lands = own.data_share() > 0 && !self.membership.is_frozen();
+        !lands || self.buffer.reinserting(drive, zone) == 0
+    }
+
+    /// True when a victim of a drive can be reset: a copy for which it waited was superseded and left the buffers, say, which
+    /// no completion tells.
+    pub(super) fn may_reset(&self, drive: usize) -> bool {
+        let mut zones = (0..).map(ZoneIndex).take(self.drives[drive].zones.len());
+        self.drives[drive].up && zones.any(|zone| self.is_drained(drive, zone))
     }
 
     fn pick_victims(&mut self, drive: usize) {
         let own = &mut self.drives[drive];
-        let leaving = |used| matches!(used, ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping);
-        let coming = own.free_zones() + own.count(leaving);
-        let mut victim = None;
+        let coming = own.free_zones() + own.count(ZoneUse::is_leaving);
         if coming < FREE_WANTED + own.journal_share() {
-            let is_dead =
-                |zone: &super::Zone| zone.used == ZoneUse::Full && zone.live.iter().all(|live| *live == 0);
-            victim = own.oldest(is_dead).or_else(|| own.oldest(|zone| zone.used == ZoneUse::Full));
+            self.pick_for_room(drive);
         }
+        let own = &mut self.drives[drive];
         // The journal is at its bound: the zone that holds its horizon goes first.
         let is_short = own.journal_share() == 0 && own.journal_room() * 2 < own.capacity;
         let oldest_last = own.journal.zones.front().map_or(0, |zone| zone.last);
-        if is_short && own.horizon() <= oldest_last && own.count(|used| used == ZoneUse::Draining) == 0 {
-            victim = own.oldest(|zone| zone.is_readable() && zone.birth <= oldest_last).or(victim);
+        let is_going =
+            own.count(|used| used == ZoneUse::Draining) > 0 || own.collection.is_some() && own.has_time();
+        if is_short && own.horizon() <= oldest_last && !is_going {
+            let holds_it = own.oldest(|zone| zone.is_readable() && zone.birth <= oldest_last);
+            holds_it.into_iter().for_each(|zone| self.let_go(drive, zone));
         }
-        if let Some(zone) = victim {
-            own.zones[zone.index()].used = ZoneUse::Draining;
-            if own.open == Some(zone) {
-                own.open = None;
-            }
-            self.counters.zones_evicted += 1;
+    }
+
+    /// Picks a victim to make room: one with nothing alive, or the choice of the policy.
+    fn pick_for_room(&mut self, drive: usize) {
+        let own = &mut self.drives[drive];
+        if let Some(dead) = own.oldest(|zone| zone.used == ZoneUse::Full && zone.objects() == 0) {
+            return self.let_go(drive, dead);
+        }
+        // One victim is collected at a time, and the next waits for that as long as there is room.
+        if own.collection.is_some() && own.has_time() {
+            return;
+        }
+        let Some(choice) = self.options.eviction.choose(&own.candidates(), own.hand) else { return };
+        own.hand = own.zones[choice.victim.index()].birth;
+        for zone in &choice.spared {
+            own.zones[zone.index()].hits = 0;
+        }
+        self.counters.zones_spared += choice.spared.len() as u64;
+        self.let_go(drive, choice.victim);
+    }
+
+    /// A zone goes: at once, or when what was hit of it is collected.
+    fn let_go(&mut self, drive: usize, zone: ZoneIndex) {
+        let own = &mut self.drives[drive];
+        let found = &mut own.zones[zone.index()];
+        assert!(found.is_readable(), "only zones of data are evicted");
+        // One that is collected already was counted when that began.
+        self.counters.zones_evicted += u64::from(found.used != ZoneUse::Collecting);
+        let reinserts = self.options.eviction.reinserts() && self.options.reinsert_percent > 0;
+        let has_hits = found.used != ZoneUse::Collecting && found.hits > 0;
+        let collects = reinserts && has_hits && own.collection.is_none() && own.has_time();
+        let found = &mut own.zones[zone.index()];
+        found.used = if collects { ZoneUse::Collecting } else { ZoneUse::Draining };
+        own.close(zone);
+        if collects {
+            self.begin_collection(drive, zone);
         }
     }
 

@@ -13,9 +13,6 @@ use base::frame::Frame;
 use base::units::ZoneIndex;
 use zone::device::Op as DeviceOp;
 
-/// Stream of journal zones.
-const JOURNAL: u8 = 0;
-
 impl Shard {
     /// Sends an entry to the journal of a drive; an operation may wait for it.
     pub(super) fn issue_entry(&mut self, drive: usize, hash: KeyHash, sequence: u64, waiter: Option<u32>) {
@@ -49,7 +46,7 @@ impl Shard {
         let offset = self.drives[drive].zones[zone.index()].end;
         // No block is on the media without its header: a zone that begins with nothing never held an entry.
         let (purpose, frame) = match offset {
-            0 => (Purpose::JournalHeader, self.zone_header(drive, zone, Role::Journal, JOURNAL)),
+            0 => (Purpose::JournalHeader, self.zone_header(drive, zone, Role::Journal)),
             _ => (Purpose::Journal, self.journal_block(drive, zone, offset)),
         };
         self.counters.blocks_journal += 1;
@@ -70,7 +67,7 @@ impl Shard {
 
     fn journal_block(&mut self, drive: usize, zone: ZoneIndex, page: u32) -> Frame {
         let sequence = self.next_sequence();
-        let life = self.life(drive, zone, JOURNAL);
+        let life = self.life(drive, zone);
         let mut frame = self.take_frame();
         let journal = &mut self.drives[drive].journal;
         let count = journal.pending.len().min(ENTRIES_MAX);
@@ -84,9 +81,9 @@ impl Shard {
     }
 
     /// Header of a zone whose life begins.
-    pub(super) fn zone_header(&mut self, drive: usize, zone: ZoneIndex, role: Role, stream: u8) -> Frame {
+    pub(super) fn zone_header(&mut self, drive: usize, zone: ZoneIndex, role: Role) -> Frame {
         let mut frame = self.take_frame();
-        let life = self.life(drive, zone, stream);
+        let life = self.life(drive, zone);
         ZoneHeader { role, shape: self.index.shape(), wall: self.clocks.wall }.encode(&mut frame.data);
         Stamp { life, page: 0, kind: Kind::Header, sequence: life.birth, origin: 0 }.seal(&mut frame);
         frame

@@ -14,9 +14,6 @@ use crate::request::Object;
 use base::frame::Frame;
 use zone::device::{Completion, Op as DeviceOp, Status};
 
-/// Stream of data zones.
-pub(super) const YOUNG: u8 = 1;
-
 /// A lookup in pages.
 #[derive(Debug)]
 pub struct Reading {
@@ -51,6 +48,11 @@ enum Verdict {
 impl Shard {
     /// Looks for the object of an operation's key.
     pub(super) fn look_up(&mut self, number: u32, effects: &mut Effects) {
+        self.look_in(number, true, effects);
+    }
+
+    /// Looks in buffers, copies and pages; `certain` unless a slot could not be judged before.
+    fn look_in(&mut self, number: u32, certain: bool, effects: &mut Effects) {
         let operation = self.desk.operations.get_mut(number);
         if let Some(object) = self.buffer.get(&operation.key) {
             operation.stage = Stage::Looked { found: Some(object.clone()), certain: true };
@@ -65,29 +67,32 @@ impl Shard {
         }
         let mut rest: Vec<PageNumber> = self.index.find(ident).collect();
         let all = rest.len();
-        rest.retain(|page| {
-            let (drive, zone, _) = self.locate(*page);
-            self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable()
-        });
-        let certain = rest.len() == all;
+        rest.retain(|page| self.is_readable(*page));
+        let certain = certain && rest.len() == all;
         let reading = Reading { rest, page: PageNumber(0), certain, partial: None };
         self.read_next(number, reading, effects);
     }
 
+    /// True when the drive of a page is there, and its zone no victim.
+    pub(super) fn is_readable(&self, page: PageNumber) -> bool {
+        let (drive, zone, _) = self.locate(page);
+        self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable()
+    }
+
     fn read_next(&mut self, number: u32, mut reading: Reading, effects: &mut Effects) {
-        while let Some(page) = reading.rest.pop() {
-            let (drive, zone, _) = self.locate(page);
-            // A zone may have become a victim since.
-            if self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable() {
-                reading.page = page;
-                reading.partial = None;
-                return self.read(number, reading, 1, effects);
-            }
-            reading.certain = false;
+        let Some(page) = reading.rest.pop() else {
+            let operation = self.desk.operations.get_mut(number);
+            operation.stage = Stage::Looked { found: None, certain: reading.certain };
+            return self.desk.ready.push_back(number);
+        };
+        let ident = self.desk.operations.get(number).ident;
+        if !self.is_readable(page) || !self.index.find(ident).any(|found| found == page) {
+            // Its zone has become a victim since; what was written anew of it is elsewhere.
+            return self.look_in(number, reading.certain, effects);
         }
-        let operation = self.desk.operations.get_mut(number);
-        operation.stage = Stage::Looked { found: None, certain: reading.certain };
-        self.desk.ready.push_back(number);
+        reading.page = page;
+        reading.partial = None;
+        self.read(number, reading, 1, effects);
     }
 
     /// Reads pages: the first one, or those that follow.
@@ -158,6 +163,7 @@ impl Shard {
         let (ident, key) = (operation.ident, operation.key.clone());
         let was_hit = self.index.heat(ident, page) > 0;
         self.index.warm(ident, page);
+        self.note_hit(page);
         if was_hit {
             let (drive, zone, _) = self.locate(page);
             let birth = self.drives[drive].zones[zone.index()].birth;
@@ -181,7 +187,7 @@ impl Shard {
 
     fn judge(&self, number: u32, reading: &mut Reading, frames: &[Frame]) -> Verdict {
         let (drive, zone, page) = self.locate(reading.page);
-        let life = self.life(drive, zone, YOUNG);
+        let life = self.life(drive, zone);
         let stamp_of = |frame: &Frame, page: u32| {
             Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records)
         };

@@ -231,7 +231,8 @@ impl Shard {
             return;
         }
         self.drives[drive].up = false;
-        self.drives[drive].open = None;
+        self.drives[drive].open = [None, None];
+        self.drives[drive].collection = None;
         self.counters.drives_failed += 1;
         let version = self.membership.change();
         self.membership.recorded_by(drive);

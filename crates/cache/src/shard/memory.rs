@@ -191,11 +191,13 @@ impl Shard {
             return None;
         }
         let entry = self.memory.entries.get_mut(number);
+        let (page, object) = (entry.copied.page, entry.copied.object.clone());
         // What is hit in memory is worth its flash.
         if !std::mem::replace(&mut entry.was_hit, true) {
-            self.index.warm(ident, entry.copied.page);
+            self.index.warm(ident, page);
         }
-        Some(entry.copied.object.clone())
+        self.note_hit(page);
+        Some(object)
     }
 
     /// True while a copy is of what a slot leads to.
@@ -206,8 +208,11 @@ impl Shard {
         own.up && found.is_readable() && found.birth == copied.birth
     }
 
-    /// Keeps a copy in memory, if it is not too large.
+    /// Keeps a copy in memory, if it is not too large. One of the same object, which was written anew, makes place for it.
     pub(super) fn keep(&mut self, copied: Copied) {
+        if let Some(number) = self.memory.find(copied.ident, &copied.key) {
+            self.memory.remove(number);
+        }
         let limit = self.memory_limit();
         if copied.weight() <= limit / LARGEST_SHARE {
             self.memory.put(copied);

@@ -86,7 +86,7 @@ impl Shard {
 
     /// Goes on with all operations that can.
     pub(super) fn run_ready(&mut self, now: Instant, effects: &mut Effects) {
-        if self.buffer.bytes() < self.options.buffer_bytes_full() || self.membership.is_frozen() {
+        if self.buffer.stored_bytes() < self.options.stored_bytes_full() || self.membership.is_frozen() {
             let mut stalled = std::mem::take(&mut self.desk.stalled);
             self.desk.ready.append(&mut stalled);
         }
@@ -120,7 +120,7 @@ impl Shard {
         let capacity =
             self.drives.iter().filter(|drive| drive.up).map(|drive| drive.capacity).min().unwrap_or(u32::MAX);
         let half = (capacity as usize / 2).saturating_sub(2) * crate::format::page::ROOM_BYTES;
-        let room = usize::try_from(self.options.buffer_bytes_full()).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.options.stored_bytes_full()).unwrap_or(usize::MAX);
         let room = room.saturating_sub(weight(KEY_BYTES_MAX + 1, 0));
         self.options.object_max.min(half.saturating_sub(KEY_BYTES_MAX + 64)).min(room)
     }
@@ -146,7 +146,7 @@ impl Shard {
     /// True when an operation may store and the buffers have no room.
     fn lacks_room(&self, number: u32) -> bool {
         let may_store = matches!(self.desk.operations.get(number).task, Task::Set(_) | Task::Update(_));
-        let is_full = self.buffer.bytes() >= self.options.buffer_bytes_full();
+        let is_full = self.buffer.stored_bytes() >= self.options.stored_bytes_full();
         may_store && is_full && !self.membership.is_frozen()
     }
 
@@ -252,7 +252,8 @@ impl Shard {
             Some(object) => {
                 self.counters.stores += 1;
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
-                self.buffer.put(now, Record { key, hash, ident, object, alive: true, page: None });
+                self.buffer
+                    .put(now, Record { key, hash, ident, object, alive: true, page: None, again: None });
                 let limit = self.memory_limit();
                 self.memory.shrink(limit);
             }

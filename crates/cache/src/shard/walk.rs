@@ -7,13 +7,13 @@
 //! ```
 //! *Guarantee*: a walk in steps, each from the code the one before it ended with, tells every key that had an object from its
 //! begin to its end. For such a key has an ident, whose code alone says when the walk comes to it; then its object is in a
-//! buffer or in a page that a slot of the ident leads to, and both are looked at in one instant. A window was made after the walk began
+//! buffer or in a page that a slot of the ident leads to, and both are looked at in one instant, and again when a page is to be read
+//! that it has left. A window was made after the walk began
 //! (one that begins makes a new one), so the ident is in it.
 //!
 //! What is told was there in the instant of its batch. A page that is being read is not reset before. No walk holds more
 //! than a batch of idents, [`READS_MAX`] pages and its keys; walks take turns.
 
-use super::lookup::YOUNG;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -42,6 +42,8 @@ struct Walk {
     has_wrapped: bool,
     idents_left: u64,
     keys: Vec<Vec<u8>>,
+    /// The first of the batch.
+    batch_at: usize,
     keys_bytes: usize,
     /// Slots of the batch: their pages, and codes of their idents.
     slots: BTreeSet<(PageNumber, u64)>,
@@ -70,6 +72,15 @@ impl Walk {
         self.at == u64::MAX || self.idents_left == 0 || has_enough
     }
 
+    /// The batch is through. An object that is written anew has two slots for a while, and is told once.
+    fn end_batch(&mut self) {
+        let mut told = self.keys.split_off(self.batch_at);
+        told.sort_unstable();
+        told.dedup();
+        self.keys.append(&mut told);
+        self.batch_at = self.keys.len();
+    }
+
     /// A key of the batch, unless it is not of those that are asked for.
     fn tell(&mut self, key: &[u8], namespace: Namespace, expires: Option<WallMillis>, wall: WallMillis) {
         let is_live = expires.is_none_or(|at| at > wall);
@@ -92,6 +103,7 @@ impl Shard {
             has_wrapped: false,
             idents_left,
             keys: Vec::new(),
+            batch_at: 0,
             keys_bytes: 0,
             slots: BTreeSet::new(),
             pages: Vec::new(),
@@ -114,6 +126,9 @@ impl Shard {
         for _ in 0..BATCHES_MAX {
             let Some(mut walk) = self.walks.queue.pop_front() else { return };
             self.read_pages(&mut walk, effects);
+            if walk.reading == 0 {
+                walk.end_batch();
+            }
             if walk.reading == 0 && walk.is_over() {
                 let next = (walk.at != u64::MAX).then_some(walk.at);
                 effects
@@ -143,20 +158,13 @@ impl Shard {
         let count = usize::try_from(walk.idents_left).unwrap_or(usize::MAX);
         let count = count.min(walk.asked.stride).clamp(1, BATCH_IDENTS_MAX);
         let (codes, next) = self.walks.window.part(walk.at, count);
+        self.tell_buffered(walk, codes);
         walk.at = next;
         walk.idents_left -= codes.len() as u64;
         walk.slots.clear();
         for code in codes {
             let pages = self.index.find(Ident::from_code(*code));
             walk.slots.extend(pages.map(|page| (page, *code)));
-        }
-        let wall = self.clocks.wall;
-        if !codes.is_empty() {
-            for record in self.buffer.newest() {
-                if codes.binary_search(&record.ident.code()).is_ok() {
-                    walk.tell(record.key.plain(), record.key.namespace(), record.object.expires, wall);
-                }
-            }
         }
         walk.pages.extend(walk.slots.iter().map(|(page, _)| *page));
         walk.pages.dedup();
@@ -165,13 +173,50 @@ impl Shard {
         }
     }
 
+    /// Tells what is in buffers of some idents.
+    fn tell_buffered(&self, walk: &mut Walk, codes: &[u64]) {
+        if codes.is_empty() {
+            return;
+        }
+        for record in self.buffer.newest() {
+            if codes.binary_search(&record.ident.code()).is_ok() {
+                let (key, expires) = (&record.key, record.object.expires);
+                walk.tell(key.plain(), key.namespace(), expires, self.clocks.wall);
+            }
+        }
+    }
+
+    /// A page of the batch is left by what was in it: a later version, or one that was written anew, is in a buffer or has
+    /// another slot.
+    fn look_again(&self, walk: &mut Walk, page: PageNumber) {
+        let here = walk.slots.range((page, 0)..=(page, u64::MAX));
+        let codes: Vec<u64> = here.map(|(_, code)| *code).collect();
+        self.tell_buffered(walk, &codes);
+        for code in codes {
+            for found in self.index.find(Ident::from_code(code)) {
+                if walk.slots.insert((found, code)) {
+                    walk.pages.push(found);
+                }
+            }
+        }
+    }
+
+    /// True while all slots of the batch to a page are there, and the page can be read.
+    fn is_current(&self, walk: &Walk, page: PageNumber) -> bool {
+        let mut here = walk.slots.range((page, 0)..=(page, u64::MAX)).map(|(_, code)| *code);
+        self.is_readable(page)
+            && here.all(|code| self.index.find(Ident::from_code(code)).any(|found| found == page))
+    }
+
     /// Reads pages of the batch, as many at a time as may be.
     fn read_pages(&mut self, walk: &mut Walk, effects: &mut Effects) {
         while walk.reading < READS_MAX {
             let Some(page) = walk.pages.pop() else { return };
+            if !self.is_current(walk, page) {
+                self.look_again(walk, page);
+            }
             let (drive, zone, offset) = self.locate(page);
-            // What is in a zone that is being evicted is gone.
-            if self.drives[drive].up && self.drives[drive].zones[zone.index()].is_readable() {
+            if self.is_readable(page) {
                 self.drives[drive].zones[zone.index()].readers += 1;
                 self.counters.pages_read += 1;
                 let (token, frames) = (Purpose::Walk.token(page.0), vec![self.take_frame()]);
@@ -203,7 +248,7 @@ impl Shard {
     /// Tells the keys of a page to whose idents the batch has slots; `None` when it cannot be believed.
     fn tell_page(&self, walk: &mut Walk, page: PageNumber, frame: &Frame) -> Option<()> {
         let (drive, zone, offset) = self.locate(page);
-        let life = self.life(drive, zone, YOUNG);
+        let life = self.life(drive, zone);
         let stamp = Stamp::read_at(frame, &life, offset).filter(|stamp| stamp.kind == Kind::Records)?;
         let view = PageView::parse(&frame.data)?;
         let cleared = self.cleared[usize::from(walk.namespace.0)];

@@ -2,7 +2,6 @@
 
 use super::buffer::{Batch, Record};
 use super::drive::ZoneUse;
-use super::lookup::YOUNG;
 use super::memory::Copied;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::header::Role;
@@ -10,6 +9,7 @@ use crate::format::page::{Packer, PageWriter, Place};
 use crate::format::record;
 use crate::format::stamp::{Kind, Stamp};
 use crate::index::PageNumber;
+use crate::policy::Stream;
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{BLOCK_BYTES, ZoneIndex};
@@ -22,51 +22,65 @@ impl Shard {
         if !self.membership.has_recorded() || self.membership.is_frozen() {
             return;
         }
-        let is_due = self.buffer.deadline().is_some_and(|due| due <= now);
-        let is_full = self.buffer.bytes() >= self.options.buffer_bytes_full();
+        let is_full = self.buffer.stored_bytes() >= self.options.stored_bytes_full();
         let first = usize::try_from(self.counters.batches % self.drives.len() as u64).expect("few drives");
         for more in 0..self.drives.len() {
             let drive = (first + more) % self.drives.len();
-            let wanted = is_due || is_full || self.buffer.filling_bytes() >= BLOCK_BYTES;
-            let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
-            if wanted && is_idle && self.buffer.next_filling().is_some() {
-                self.write_batch(drive, now, effects);
+            for stream in self.streams_in_turn() {
+                let is_due = self.buffer.deadline_of(stream).is_some_and(|due| due <= now);
+                let wanted = is_due || is_full || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
+                let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
+                if wanted && is_idle && self.buffer.next_filling(stream).is_some() {
+                    self.write_batch(drive, stream, (now, effects));
+                }
             }
         }
     }
 
-    fn write_batch(&mut self, drive: usize, now: Instant, effects: &mut Effects) {
-        let Some(zone) = self.open_zone(drive) else { return };
+    /// All streams, another one first each time: a drive has one batch in flight.
+    fn streams_in_turn(&self) -> [Stream; 2] {
+        let [young, main] = Stream::ALL;
+        if self.counters.batches.is_multiple_of(2) { [young, main] } else { [main, young] }
+    }
+
+    fn write_batch(&mut self, drive: usize, stream: Stream, (now, effects): (Instant, &mut Effects)) {
+        let Some(zone) = self.open_zone(drive, stream) else { return };
         let (end, capacity) = (self.drives[drive].zones[zone.index()].end, self.drives[drive].capacity);
         let first = end.max(1);
         let room = (capacity - first) as usize;
-        let records = self.pack(drive, zone, first, room);
+        let records = self.pack((drive, zone), stream, first, room);
         if records.is_empty() {
             return self.close_zone(drive, zone, effects);
         }
         let mut frames = VecDeque::new();
         if end == 0 {
-            frames.push_back(self.zone_header(drive, zone, Role::Data, YOUNG));
+            frames.push_back(self.zone_header(drive, zone, Role::Data));
         }
         self.fill(drive, zone, &records, &mut frames);
         self.counters.batches += 1;
         self.counters.blocks_data += frames.len() as u64;
         let records = records.into_iter().map(|(number, _)| number).collect();
         self.drives[drive].batch = Some(Batch { zone, records, frames, handed: 0 });
-        self.buffer.restart_wait(now);
+        self.buffer.restart_wait(stream, now);
         self.hand_over(drive, effects);
     }
 
     /// Takes records that fit, with their places counted from page `first` of the zone.
-    fn pack(&mut self, drive: usize, zone: ZoneIndex, first: u32, room: usize) -> Vec<(u32, Place)> {
+    fn pack(
+        &mut self,
+        (drive, zone): (usize, ZoneIndex),
+        stream: Stream,
+        first: u32,
+        room: usize,
+    ) -> Vec<(u32, Place)> {
         let mut packer = Packer::new(room);
         let mut taken = Vec::new();
-        while let Some(record) = self.buffer.next_filling() {
+        while let Some(record) = self.buffer.next_filling(stream) {
             let (bytes, head) = record::sizes(&record.key, &record.object);
             let Some(place) = packer.place(bytes, head) else { break };
             let page = first + u32::try_from(place.page).expect("within a zone");
             let number = PageNumber(self.drives[drive].base + zone.0 * self.drives[drive].capacity + page);
-            taken.push((self.buffer.launch(drive, number), place));
+            taken.push((self.buffer.launch(stream, drive, number), place));
             if packer.pages() >= self.options.batch_pages as usize {
                 break;
             }
@@ -82,7 +96,7 @@ impl Shard {
         records: &[(u32, Place)],
         frames: &mut VecDeque<Frame>,
     ) {
-        let life = self.life(drive, zone, YOUNG);
+        let life = self.life(drive, zone);
         let first = self.drives[drive].zones[zone.index()].end.max(1);
         let mut pages: Vec<(Frame, u64, u64)> = Vec::new();
         for (number, place) in records {
@@ -136,9 +150,9 @@ impl Shard {
             return self.hand_over(drive, effects);
         }
         let batch = own.batch.take().expect("seen above");
-        if own.zones[zone.index()].end == own.capacity && own.open == Some(zone) {
+        if own.zones[zone.index()].end == own.capacity && own.open.contains(&Some(zone)) {
             own.zones[zone.index()].used = ZoneUse::Full;
-            own.open = None;
+            own.close(zone);
         }
         let place_of = |record: &Record| (record.page, record.ident);
         let landed = batch.records.iter().map(|number| self.buffer.record(*number));
@@ -152,47 +166,63 @@ impl Shard {
     /// A record is on the media: it gets a slot, unless it was superseded. What finds no slot is hidden; so is what the
     /// index cannot tell from a superseded record of the same page, for its slot would lead to both.
     fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) {
-        let Record { key, hash, ident, object, alive, page } = self.buffer.land(number);
+        let Record { key, hash, ident, object, alive, page, again } = self.buffer.land(number);
         let page = page.expect("it was in flight");
         if !alive {
             return;
         }
-        if has_dead_mate || self.index.insert(hash, page).is_err() {
+        let heat = again.map_or(0, |again| again.heat);
+        if has_dead_mate || self.index.insert_warm(hash, page, heat).is_err() {
             let sequence = self.next_sequence();
             self.issue_entry(drive, hash, sequence, None);
             self.counters.index_full += 1;
             return;
         }
         let found = &mut self.drives[drive].zones[zone.index()];
-        found.live[usize::from(key.namespace().0)] += 1;
+        let namespace = usize::from(key.namespace().0);
+        found.live[namespace] += 1;
         let birth = found.birth;
+        if let Some(again) = again {
+            // Its first copy counts for nothing now; the slot stays until that is gone.
+            let first = &mut self.drives[again.drive].zones[again.zone.index()];
+            if first.birth == again.birth {
+                first.live[namespace] = first.live[namespace].saturating_sub(1);
+            }
+        }
         self.keep(Copied { key, ident, object, page, birth });
     }
 
-    /// The zone of a drive that takes pages.
-    fn open_zone(&mut self, drive: usize) -> Option<ZoneIndex> {
-        if let Some(zone) = self.drives[drive].open {
+    /// The zone of a drive that takes pages of a stream: a young one where there is none for main objects.
+    fn open_zone(&mut self, drive: usize, stream: Stream) -> Option<ZoneIndex> {
+        let own = &self.drives[drive];
+        if let Some(zone) = own.open[stream.place()] {
             return Some(zone);
         }
-        let own = &self.drives[drive];
-        // What the journal may still take is not for data.
-        if own.free_zones() <= own.journal_share() {
-            return None;
+        // The last one is for young objects, and so is an active zone while another is being ended.
+        let has_room = match stream {
+            Stream::Young => own.data_share() > 0,
+            Stream::Main => own.has_main && own.data_share() > 1 && own.finishing == 0,
+        };
+        if !has_room {
+            return if stream == Stream::Main { self.open_zone(drive, Stream::Young) } else { None };
         }
         let zone = own.find_free()?;
         let birth = self.next_sequence();
         let own = &mut self.drives[drive];
         let found = &mut own.zones[zone.index()];
         (found.used, found.birth, found.end) = (ZoneUse::Open, birth, 0);
-        own.open = Some(zone);
+        found.stream = stream.code();
+        own.open[stream.place()] = Some(zone);
         Some(zone)
     }
 
     /// A zone takes no more: the next record is larger than its room.
     fn close_zone(&mut self, drive: usize, zone: ZoneIndex, effects: &mut Effects) {
         let own = &mut self.drives[drive];
-        assert!(own.open == Some(zone) && own.zones[zone.index()].end > 0, "an empty zone takes any record");
-        own.open = None;
+        let is_open = own.open.contains(&Some(zone));
+        assert!(is_open && own.zones[zone.index()].end > 0, "an empty zone takes any record");
+        own.close(zone);
+        own.finishing += 1;
         own.zones[zone.index()].used = ZoneUse::Full;
         // No reset overtakes it.
         own.zones[zone.index()].readers += 1;

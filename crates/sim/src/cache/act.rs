@@ -263,7 +263,31 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
         }
     }
     add_scans(plan, &mut acts);
+    add_pressure(plan, &mut acts);
     acts
+}
+
+/// Stores of large values among the acts of one run in three, and reads of few keys: zones are evicted all the time, and what
+/// is hot of them may be written anew. Drawn from a stream of their own.
+fn add_pressure(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e9e);
+    if !random.chance(1, 3) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let (every, hot) = (1 + random.below(4), 1 + random.index(6));
+    let bytes = [700, 3_000, 9_000][random.index(3)];
+    for act in others {
+        acts.push(act);
+        if !random.chance(1, every) {
+            continue;
+        }
+        for _ in 0..1 + random.below(3) {
+            let key = KEYS - 1 - random.index(12);
+            acts.push(Act::Set { key, bytes, filler: Filler::Dots, expiry: Expiry::Never });
+        }
+        acts.push(Act::Get(random.index(hot)));
+    }
 }
 
 /// Steps of scans among the acts of one run in three, drawn from a stream of their own.

@@ -3,6 +3,7 @@
 use crate::drive::Manner;
 use crate::plan::{Latency, Tearing};
 use ::cache::Options;
+use ::cache::policy::Eviction::{self, Fifo, Lru, S3Fifo, Sieve};
 use base::random::Random;
 use zone::device::Geometry;
 
@@ -40,6 +41,10 @@ pub struct Plan {
     pub memory_kib: u64,
     /// Most of it for copies of objects, in KiB.
     pub copies_kib: u64,
+    /// Which zones go.
+    pub eviction: Eviction,
+    /// Most of a zone that is written anew when it goes, in hundredths.
+    pub reinsert_percent: u32,
     /// Requests under way at most.
     pub depth: usize,
 }
@@ -68,9 +73,11 @@ impl Plan {
             tag_bits: if random.chance(3, 5) { 3 } else { 12 },
             object_mean: draw_object_mean(&mut random),
             batch_pages: narrow(1 + random.below(8)),
-            memory_kib: [160, 512, 512][random.index(3)],
+            memory_kib: [192, 512, 512][random.index(3)],
             depth: 1 + random.index(40),
             copies_kib: [0, 0, 1, 8, 40, 512][random.index(6)],
+            eviction: [S3Fifo, S3Fifo, S3Fifo, Sieve, Lru, Fifo][random.index(6)],
+            reinsert_percent: [0, 25, 60, 100][random.index(4)],
         }
     }
 
@@ -113,6 +120,8 @@ impl Plan {
         Options {
             memory_bytes: self.memory_kib << 10,
             copies_bytes_max: self.copies_kib << 10,
+            eviction: self.eviction,
+            reinsert_percent: self.reinsert_percent,
             object_mean: self.object_mean,
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,

@@ -64,7 +64,10 @@ impl World {
             return Err(Failure::new("an object is in memory and not in the index"));
         }
         self.check_copies()?;
-        self.ledger.rest();
+        // What was read from a copy in memory may be lost on media that are damaged, and only the next mount sees that.
+        if self.plan.copies_kib == 0 || self.bays.spoilt.is_empty() {
+            self.ledger.rest();
+        }
         Ok(())
     }
 
@@ -95,7 +98,7 @@ impl World {
                     ZoneUse::Free => found.write_pointer == 0,
                     ZoneUse::Open | ZoneUse::Journal => is_full || found.write_pointer == own.end,
                     ZoneUse::Full => found.write_pointer == drive.capacity || !found.state.is_active(),
-                    ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
+                    ZoneUse::Collecting | ZoneUse::Draining | ZoneUse::Resetting | ZoneUse::Sweeping => false,
                 };
                 if !is_right || own.readers > 0 {
                     let what = format!("drive {number}: zone {zone} is {own:?}, and on the drive {found:?}");

@@ -11,6 +11,7 @@ use super::oracle::name_of;
 use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::{Op, Walk};
+use std::collections::BTreeSet;
 
 /// A scan under way.
 #[derive(Clone, Debug)]
@@ -102,6 +103,9 @@ impl World {
         let place = usize::from(namespace.0);
         let mut scan = self.scans[place].take().ok_or_else(|| Failure::new("nobody scans"))?;
         scan.is_asked = false;
+        if BTreeSet::from_iter(keys).len() < keys.len() {
+            return Err(Failure::new("a step of a scan tells a key twice"));
+        }
         for name in keys {
             let known = (0..KEYS).find(|key| name_of(*key) == (namespace, name.clone()));
             let key = known.ok_or_else(|| Failure::new("a key is told that was never stored"))?;

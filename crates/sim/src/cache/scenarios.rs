@@ -4,6 +4,7 @@ use super::act::{Act, Change, Expiry, Filler, Moment};
 use super::{Plan, Run};
 use crate::plan::Tearing;
 use crate::step::Kind;
+use ::cache::policy::Eviction;
 
 /// Cache of a scenario: two drives without a volatile cache, and little memory.
 fn plan() -> Plan {
@@ -20,8 +21,10 @@ fn plan() -> Plan {
         tag_bits: 12,
         object_mean: 512,
         batch_pages: 4,
-        memory_kib: 160,
+        memory_kib: 192,
         copies_kib: 0,
+        eviction: Eviction::Fifo,
+        reinsert_percent: 0,
         depth: 40,
     }
 }

@@ -14,6 +14,8 @@ pub struct Tally {
     pub hits: u64,
     /// Objects that the cache found in copies in memory, in lives that have ended.
     pub hits_memory: u64,
+    /// Objects that the cache wrote anew when their zones went, in lives that have ended.
+    pub reinserted: u64,
     /// Answers without one.
     pub misses: u64,
     /// Of these, those that the ledger knew no cause for and had to judge.
@@ -48,6 +50,7 @@ impl Counts for Tally {
         self.refused += other.refused;
         self.hits += other.hits;
         self.hits_memory += other.hits_memory;
+        self.reinserted += other.reinserted;
         self.misses += other.misses;
         self.misses_owed += other.misses_owed;
         self.owed_found += other.owed_found;

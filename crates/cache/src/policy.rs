@@ -1,0 +1,145 @@
+//! Policies of eviction: which zone of a drive goes next, and whether its hot objects stay.
+//!
+//! A policy is a function of what is known of the zones, and keeps nothing. The shard applies what is chosen: it notes where
+//! the hand stands, forgets the hits of zones that were spared, and writes anew what is to stay (`shard/reinsertion.rs`).
+//! Zones in which nothing is alive go before any policy is asked.
+
+mod fifo;
+mod lru;
+mod s3fifo;
+mod sieve;
+
+use base::units::ZoneIndex;
+use std::fmt;
+use std::str::FromStr;
+
+/// Kinds of objects that have zones of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stream {
+    /// What clients have stored.
+    Young,
+    /// What was hot when its zone was evicted.
+    Main,
+}
+
+impl Stream {
+    /// All of them.
+    pub const ALL: [Stream; 2] = [Stream::Young, Stream::Main];
+
+    /// Place among all.
+    #[must_use]
+    pub fn place(self) -> usize {
+        match self {
+            Stream::Young => 0,
+            Stream::Main => 1,
+        }
+    }
+
+    /// Number on the media.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Stream::Young => 1,
+            Stream::Main => 2,
+        }
+    }
+
+    /// The stream of a number on the media.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Stream> {
+        Stream::ALL.into_iter().find(|stream| stream.code() == code)
+    }
+}
+
+/// A policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eviction {
+    /// Young zones are a tenth; of each victim what was hit is written anew.
+    #[default]
+    S3Fifo,
+    /// A hand passes over zones and spares those that were hit for half of their objects.
+    Sieve,
+    /// The zone that was hit longest ago.
+    Lru,
+    /// The oldest zone.
+    Fifo,
+}
+
+/// Names on command lines.
+const NAMES: [(&str, Eviction); 4] = [
+    ("s3fifo", Eviction::S3Fifo),
+    ("sieve", Eviction::Sieve),
+    ("lru", Eviction::Lru),
+    ("fifo", Eviction::Fifo),
+];
+
+impl FromStr for Eviction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Eviction, String> {
+        let found = NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, policy)| *policy).ok_or_else(|| format!("`{text}`: use s3fifo, sieve, lru or fifo"))
+    }
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = NAMES.iter().find(|(_, policy)| policy == self);
+        f.write_str(found.expect("all policies have names").0)
+    }
+}
+
+/// What is known of a zone that may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The zone.
+    pub zone: ZoneIndex,
+    /// Sequence at which its life began.
+    pub birth: u64,
+    /// Kind of its objects.
+    pub stream: Stream,
+    /// Objects that it holds.
+    pub objects: u64,
+    /// Hits since its life began, or it was spared.
+    pub hits: u64,
+    /// Sequence at its last hit.
+    pub last_hit: u64,
+}
+
+/// What a policy chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The zone that goes.
+    pub victim: ZoneIndex,
+    /// Zones that were passed over, and have to be hit again to be passed over again.
+    pub spared: Vec<ZoneIndex>,
+}
+
+impl Choice {
+    fn of(zone: &Candidate) -> Choice {
+        Choice { victim: zone.zone, spared: Vec::new() }
+    }
+}
+
+impl Eviction {
+    /// True when what was hit of a victim is written anew.
+    #[must_use]
+    pub fn reinserts(self) -> bool {
+        self == Eviction::S3Fifo
+    }
+
+    /// Chooses one of some zones, oldest first; the one that was chosen before was born at `hand`. `None` when there is none.
+    #[must_use]
+    pub fn choose(self, zones: &[Candidate], hand: u64) -> Option<Choice> {
+        assert!(zones.is_sorted_by_key(|zone| zone.birth), "zones stand in the order of their births");
+        match self {
+            Eviction::S3Fifo => s3fifo::choose(zones),
+            Eviction::Sieve => sieve::choose(zones, hand),
+            Eviction::Lru => lru::choose(zones),
+            Eviction::Fifo => fifo::choose(zones),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Reinsertion: what was hit of a victim is written anew before its zone is reset.
+//!
+//! ```text
+//!   victim -> look for slots that were hit -> read their pages -> buffers, as main objects -> land -> reset
+//!             a part of the index a turn       a transfer at a time
+//! ```
+//! A slot that leads to a page says that the object there is the newest of its key at that instant: a write of a key frees all
+//! slots of its ident (ADR 40). So a record is stamped as new when its slot is found, and is a version like any other from then
+//! on. The slot of its first copy stays until the zone is reset, and a write meanwhile hides both, each on its drive. What does
+//! not fit the share of the zone, or the buffers, is not written anew.
+
+use super::buffer::{Again, Record};
+use super::drive::{Drive, ZoneUse};
+use super::{Effects, Purpose, Shard, command};
+use crate::format::page::PageView;
+use crate::format::record::RecordHead;
+use crate::format::stamp::{Kind, Stamp};
+use crate::hash::FullKey;
+use crate::index::PageNumber;
+use base::frame::Frame;
+use base::time::Instant;
+use base::units::{BLOCK_BYTES, ZoneIndex};
+use std::collections::BTreeSet;
+use zone::device::{Completion, Op as DeviceOp, Status};
+
+/// Buckets that a turn looks at.
+const LOOK_BUCKETS: u64 = 1 << 14;
+
+/// A victim that is collected.
+#[derive(Debug)]
+pub struct Collection {
+    zone: ZoneIndex,
+    /// Next bucket to look at; `None` when all were.
+    bucket: Option<u64>,
+    /// Pages of the zone in which objects begin that were hit, and that were not read.
+    hot: BTreeSet<u32>,
+    /// Bytes that may be written anew.
+    budget: usize,
+    is_reading: bool,
+    /// Frames that were read, with the page of the first.
+    arrived: Option<(u32, Vec<Frame>)>,
+    /// A record that goes on in the page that comes next.
+    partial: Option<Partial>,
+}
+
+/// A record of which not all was read.
+#[derive(Debug)]
+struct Partial {
+    head: RecordHead,
+    key: FullKey,
+    bytes: Vec<u8>,
+    /// Page it begins in, and its sequence.
+    page: u32,
+    origin: u64,
+    /// Page in which it goes on.
+    next: u32,
+}
+
+impl Drive {
+    /// True when neither data nor the journal wants the zone of a victim at once.
+    pub(super) fn has_time(&self) -> bool {
+        let journal_has_room = self.journal_share() > 0 || self.journal_room() * 4 >= self.capacity;
+        self.data_share() > 0 && journal_has_room
+    }
+}
+
+impl Shard {
+    /// Begins to collect a victim.
+    pub(super) fn begin_collection(&mut self, drive: usize, zone: ZoneIndex) {
+        let own = &mut self.drives[drive];
+        assert!(own.collection.is_none() && own.zones[zone.index()].used == ZoneUse::Collecting);
+        let share = own.capacity as usize * self.options.reinsert_percent.min(100) as usize / 100;
+        own.collection = Some(Collection {
+            zone,
+            bucket: Some(0),
+            hot: BTreeSet::new(),
+            budget: share * BLOCK_BYTES,
+            is_reading: false,
+            arrived: None,
+            partial: None,
+        });
+    }
+
+    /// Goes on with the victim that a drive collects.
+    pub(super) fn collect(&mut self, drive: usize, now: Instant, effects: &mut Effects) {
+        let Some(mut collection) = self.drives[drive].collection.take() else { return };
+        let is_collected = self.drives[drive].zones[collection.zone.index()].used == ZoneUse::Collecting;
+        if let Some((first, frames)) = collection.arrived.take() {
+            if is_collected {
+                self.take_in(drive, &mut collection, (first, &frames), now);
+            }
+            self.frames.extend(frames);
+        }
+        if collection.is_reading {
+            self.drives[drive].collection = Some(collection);
+            return;
+        }
+        // Who waits for room cannot wait for this; and the journal may have taken the zone out of our hands.
+        let may_go_on = self.drives[drive].has_time() && !self.membership.is_frozen();
+        if !is_collected || !may_go_on || collection.budget == 0 {
+            return self.end_collection(drive, collection.zone);
+        }
+        if let Some(from) = collection.bucket {
+            self.look_for_hot(drive, &mut collection, from);
+        }
+        let reads = collection.bucket.is_none() && self.has_room_again();
+        if reads && !self.read_hot(drive, &mut collection, effects) {
+            return self.end_collection(drive, collection.zone);
+        }
+        self.drives[drive].collection = Some(collection);
+    }
+
+    /// True when a drive goes on with its victim though nothing arrives.
+    pub(super) fn may_collect(&self, drive: usize) -> bool {
+        let goes_on = |collection: &Collection| {
+            collection.bucket.is_some() || !collection.is_reading && self.has_room_again()
+        };
+        self.drives[drive].collection.as_ref().is_some_and(goes_on)
+    }
+
+    /// Objects of a zone that are written anew and have not landed: for checks.
+    #[must_use]
+    pub fn copies_on_their_way(&self, drive: usize, zone: ZoneIndex) -> usize {
+        self.buffer.reinserting(drive, zone)
+    }
+
+    /// What arrives finds room, as long as it is not much.
+    fn has_room_again(&self) -> bool {
+        self.buffer.again_bytes() * 2 <= self.options.again_bytes_max()
+    }
+
+    fn end_collection(&mut self, drive: usize, zone: ZoneIndex) {
+        let found = &mut self.drives[drive].zones[zone.index()];
+        if found.used == ZoneUse::Collecting {
+            found.used = ZoneUse::Draining;
+        }
+    }
+
+    fn look_for_hot(&self, drive: usize, collection: &mut Collection, from: u64) {
+        let (zone, hot) = (collection.zone, &mut collection.hot);
+        collection.bucket = self.index.look(from, LOOK_BUCKETS, |page| {
+            let (owner, of, offset) = self.locate(page);
+            if (owner, of) == (drive, zone) {
+                hot.insert(offset);
+            }
+        });
+    }
+
+    /// Reads the next pages; false when there are none.
+    fn read_hot(&mut self, drive: usize, collection: &mut Collection, effects: &mut Effects) -> bool {
+        let partial = collection.partial.as_ref().map(|partial| partial.next);
+        let Some(first) = partial.or(collection.hot.first().copied()) else { return false };
+        let own = &mut self.drives[drive];
+        // Pages behind the end are on their way to a zone that was open.
+        let count = own.transfer_max.min(own.zones[collection.zone.index()].end.saturating_sub(first));
+        if count == 0 {
+            return false;
+        }
+        own.zones[collection.zone.index()].readers += 1;
+        collection.hot = collection.hot.split_off(&(first + count));
+        collection.is_reading = true;
+        self.counters.pages_read += u64::from(count);
+        let frames = (0..count).map(|_| self.take_frame()).collect();
+        let op = DeviceOp::Read { offset: first, frames };
+        effects.commands.push(command(drive, collection.zone, Purpose::Collect.token(0), op));
+        true
+    }
+
+    /// Pages of a victim were read.
+    pub(super) fn on_collected(&mut self, drive: usize, completion: Completion) {
+        let Completion { status, zone, offset, frames, .. } = completion;
+        self.drives[drive].zones[zone.index()].readers -= 1;
+        // A drive that fails collects nothing any more.
+        let Some(collection) = &mut self.drives[drive].collection else { return self.frames.extend(frames) };
+        assert!(collection.is_reading && collection.zone == zone, "pages come to who reads them");
+        collection.is_reading = false;
+        if status == Status::Success {
+            collection.arrived = Some((offset, frames));
+        } else {
+            // They go with their zone.
+            collection.partial = None;
+            self.frames.extend(frames);
+        }
+    }
+
+    fn take_in(&mut self, drive: usize, collection: &mut Collection, pages: (u32, &[Frame]), now: Instant) {
+        let life = self.life(drive, collection.zone);
+        for (page, frame) in (pages.0..).zip(pages.1) {
+            let partial = collection.partial.take();
+            let stamp = Stamp::read_at(frame, &life, page).filter(|stamp| stamp.kind == Kind::Records);
+            let Some((stamp, view)) = stamp.zip(PageView::parse(&frame.data)) else { continue };
+            let continued = partial.filter(|partial| partial.next == page && partial.origin == stamp.origin);
+            if let Some(mut partial) = continued {
+                partial.bytes.extend_from_slice(view.lead());
+                partial.next += 1;
+                self.take_record(drive, collection, partial, now);
+            }
+            for bytes in view.records() {
+                let Some(head) = RecordHead::parse(bytes) else { continue };
+                let Some(key) = head.key(bytes) else { continue };
+                let key = FullKey::new(head.namespace, key);
+                let bytes = bytes[..bytes.len().min(head.record_bytes())].to_vec();
+                let partial = Partial { head, key, bytes, page, origin: stamp.sequence, next: page + 1 };
+                self.take_record(drive, collection, partial, now);
+            }
+        }
+    }
+
+    /// Writes a record anew, when all of it is there, it was hit, and its slot says that it is the newest of its key.
+    fn take_record(&mut self, drive: usize, collection: &mut Collection, partial: Partial, now: Instant) {
+        let Partial { head, key, bytes, page, origin, next } = partial;
+        let own = &self.drives[drive];
+        let (hash, ident) = self.hash_of(&key);
+        let first = PageNumber(own.base + collection.zone.0 * own.capacity + page);
+        let heat = self.index.heat(ident, first);
+        if heat == 0 || origin < self.cleared[usize::from(key.namespace().0)] {
+            return;
+        }
+        if bytes.len() < head.record_bytes() {
+            collection.partial = Some(Partial { head, key, bytes, page, origin, next });
+            return;
+        }
+        let Some(object) = head.object(bytes) else { return };
+        let size = key.plain().len() + object.value.len();
+        let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
+        let birth = own.zones[collection.zone.index()].birth;
+        let again = Some(Again { drive, zone: collection.zone, birth, heat: heat - 1 });
+        let record = Record { key, hash, ident, object, alive: true, page: None, again };
+        let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
+        if is_over || !fits || size > collection.budget || self.buffer.get(&record.key).is_some() {
+            return;
+        }
+        collection.budget -= size;
+        self.counters.reinserted += 1;
+        self.counters.bytes_reinserted += size as u64;
+        self.buffer.put(now, record);
+        let limit = self.memory_limit();
+        self.memory.shrink(limit);
+    }
+}
