@@ -1,5 +1,7 @@
 //! `zoneweave assemble`: writes `array.toml` anew from what drives say, wherever they are.
 
+use crate::array_file::VERSION;
+use crate::candidates;
 use crate::cli::Assemble;
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::examine::level_of;
@@ -9,14 +11,21 @@ use crate::scan::by_array;
 use crate::sighting::{self, Sighting};
 use crate::status;
 use anyhow::{Context, Result};
+use base::erasure::PieceSet;
 use base::units::{BLOCK_BYTES_U64, human_bytes};
 use std::path::Path;
 use zone::format::superblock::{MemberState, Superblock};
+use zone::stripe::Level;
 
 /// Finds the drives of an array and writes down where they are.
 pub fn run(options: &Assemble) -> Result<Exit> {
     let dir = &options.dir;
-    let before = Directory::open(dir).ok();
+    let before = match Directory::open(dir) {
+        Ok(before) => Some(before),
+        // The file of another version makes sense to others.
+        Err(error) if Exit::of(&error) == Exit::Usage => return Err(error),
+        Err(_) => None,
+    };
     if let Some(before) = &before {
         status::expect_unserved(before)?;
     }
@@ -40,6 +49,7 @@ pub fn run(options: &Assemble) -> Result<Exit> {
             other.file.uuid
         )));
     }
+    expect_enough(&record, &drives)?;
     std::fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
     keep_old(dir)?;
     let (file, missing) = file_of(dir, &record, &drives, before.map(|before| before.file));
@@ -49,6 +59,9 @@ pub fn run(options: &Assemble) -> Result<Exit> {
     for index in &missing {
         println!("  drive {index} was not found (uuid {})", directory.file.drive[*index].uuid);
     }
+    for (member, path) in replaced(&record, &drives) {
+        println!("  {} was drive {member}, is replaced, and is left out", path.display());
+    }
     let is_whole =
         missing.is_empty() && record.members.iter().all(|member| member.state == MemberState::Active);
     Ok(if is_whole { Exit::Well } else { Exit::Degraded })
@@ -57,7 +70,8 @@ pub fn run(options: &Assemble) -> Result<Exit> {
 /// The drives in the directory and at the paths that were given.
 fn look(options: &Assemble) -> Result<Vec<Sighting>> {
     let mut seen = Vec::new();
-    for path in &options.paths {
+    let named = || options.paths.iter().chain(&options.drives_path);
+    for path in named() {
         let more = match path.is_dir() {
             true => sighting::in_folder(path).with_context(|| format!("{}", path.display()))?,
             false => vec![Sighting::of(path)?],
@@ -68,7 +82,34 @@ fn look(options: &Assemble) -> Result<Vec<Sighting>> {
         let more = sighting::in_folder(&options.dir).with_context(|| format!("{}", options.dir.display()))?;
         sighting::add_new(&mut seen, more);
     }
+    if options.array.is_some() && named().next().is_none() {
+        sighting::add_new(&mut seen, candidates::on_devices());
+    }
     Ok(seen)
+}
+
+/// Refuses an array that cannot be served with the drives that were found.
+fn expect_enough(record: &Superblock, drives: &[&Sighting]) -> Result<()> {
+    let is_found = |uuid: &[u8; 16]| drives.iter().any(|drive| drive.uuid.as_bytes() == uuid);
+    let numbered = || record.members.iter().enumerate();
+    let usable =
+        numbered().filter(|(_, member)| member.state == MemberState::Active && is_found(&member.uuid));
+    let usable: PieceSet = usable.map(|(index, _)| index).collect();
+    let code = Level::from_code(record.level).and_then(|level| level.erasure_code(record.members.len()));
+    if code.is_some_and(|code| code.can_decode(usable)) {
+        return Ok(());
+    }
+    let away = numbered().filter(|(_, member)| !is_found(&member.uuid));
+    let away: Vec<String> = away
+        .map(|(index, member)| format!("drive {index} (uuid {})", uuid::Uuid::from_bytes(member.uuid)))
+        .collect();
+    Err(Exit::Failed.error(format!(
+        "{} of {} drives were found and hold what they should, which are too few; not found: {}; nothing was written: name \
+         the drives that lie elsewhere",
+        usable.count(),
+        record.members.len(),
+        if away.is_empty() { "none".to_owned() } else { away.join(", ") }
+    )))
 }
 
 /// The drives of the array that was asked for, or of the only one.
@@ -81,7 +122,8 @@ fn choose<'a>(options: &Assemble, seen: &'a [Sighting]) -> Result<Vec<&'a Sighti
     let names: Vec<String> = arrays.keys().map(ToString::to_string).collect();
     match arrays.len() {
         0 => Err(absent(format!(
-            "{}: no drive of an array here: name files or directories",
+            "{}: no drive of an array here: name files or directories, or with --array one of those that `zoneweave scan` \
+             finds on devices",
             options.dir.display()
         ))),
         1 => Ok(arrays.into_values().next().expect("there is one")),
@@ -91,6 +133,14 @@ fn choose<'a>(options: &Assemble, seen: &'a [Sighting]) -> Result<Vec<&'a Sighti
             Err(Exit::Usage.error(said))
         }
     }
+}
+
+/// Drives whose place another one has.
+fn replaced<'a>(record: &'a Superblock, drives: &'a [&Sighting]) -> impl Iterator<Item = (usize, &'a Path)> {
+    let is_member =
+        |drive: &Sighting| record.members.iter().any(|member| member.uuid == *drive.uuid.as_bytes());
+    let others = drives.iter().filter(move |drive| !is_member(drive));
+    others.filter_map(|drive| Some((drive.member()?, drive.path.as_path())))
 }
 
 /// Keeps an `array.toml` that is there already, whatever it holds, beside the new file.
@@ -115,17 +165,16 @@ fn file_of(
     for (index, member) in record.members.iter().enumerate() {
         let uuid = uuid::Uuid::from_bytes(member.uuid);
         let known = before.as_ref().and_then(|file| file.drive.iter().find(|table| table.uuid == uuid));
-        let path = match drives.iter().find(|drive| drive.uuid == uuid) {
-            Some(drive) => within(dir, &drive.path),
-            None => {
-                missing.push(index);
-                known.map_or_else(|| format!("drive-{index}.zns").into(), |table| table.path.clone())
-            }
-        };
-        tables.push(DriveTable { path, uuid });
+        let table =
+            drives.iter().find(|drive| drive.uuid == uuid).map(|drive| drive.table(within(dir, &drive.path)));
+        tables.push(table.unwrap_or_else(|| {
+            missing.push(index);
+            let path = format!("drive-{index}.zns").into();
+            known.cloned().unwrap_or(DriveTable { kind: None, path, id: None, uuid })
+        }));
     }
     let file = ArrayFile {
-        version: 1,
+        version: VERSION,
         uuid: uuid::Uuid::from_bytes(record.array),
         export: before.as_ref().map_or_else(|| "zoneweave".to_owned(), |file| file.export.clone()),
         scheme: SchemeTable {

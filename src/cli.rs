@@ -281,9 +281,12 @@ pub struct Examine {
 
 #[derive(Debug, Args)]
 pub struct Scan {
-    /// Directories to look in, and directly below [default: .]
-    #[arg(value_name = "DIR")]
-    pub dirs: Vec<PathBuf>,
+    /// Look at these drives only, and in these directories and directly below [default: the devices of this machine, and .]
+    #[arg(value_name = "PATH", conflicts_with = "dir")]
+    pub paths: Vec<PathBuf>,
+    /// Directory to look in, and directly below, beside the devices of this machine; may be repeated
+    #[arg(long)]
+    pub dir: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -293,12 +296,15 @@ pub struct Scan {
 pub struct Assemble {
     /// Directory of the array
     pub dir: PathBuf,
-    /// The array, where drives of several are found
+    /// The array, where drives of several are found; without paths, it is looked for on all devices of this machine
     #[arg(long, value_name = "UUID")]
     pub array: Option<uuid::Uuid>,
     /// Drives, or directories of drives, to be looked at besides the array's directory
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// The same, comma-separated
+    #[arg(long, value_delimiter = ',', value_name = "P1,P2,...")]
+    pub drives_path: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

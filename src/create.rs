@@ -1,6 +1,7 @@
 //! `zoneweave create`: drives, superblocks, `array.toml`, in this order, so that an array that is
 //! named is an array that works.
 
+use crate::array_file::{DriveKind, VERSION};
 use crate::cli::{AreaOptions, Create, CreateDrive, Scheme};
 use crate::directory::{ArrayFile, Directory, DriveTable, EngineTable, SchemeTable};
 use crate::exit::Exit;
@@ -85,16 +86,18 @@ pub fn create(options: &Create) -> Result<(Directory, Room)> {
         Some(devices) => {
             // They are there already.
             room.drive_bytes = 0;
+            devices.expect_apart(options.force)?;
             devices.expect_free(options.force)?;
         }
         None => leftover::clear(&full, options.force)?,
     }
     room.expect_on_host(&full, options.force)?;
-    let uuids = match &devices {
-        Some(devices) => devices.uuids()?,
-        None => paths.iter().map(|_| uuid::Uuid::new_v4()).collect(),
+    let tables = match &devices {
+        Some(devices) => devices.tables()?,
+        None => paths.into_iter().map(emulated).collect(),
     };
-    let file = file_of(&config, paths, &uuids);
+    let uuids: Vec<uuid::Uuid> = tables.iter().map(|table| table.uuid).collect();
+    let file = file_of(&config, tables);
     let mut made = Made::default();
     match make((options, devices.as_ref()), &config, (&full, &uuids), file, &mut made) {
         Ok(directory) => Ok((directory, room)),
@@ -184,10 +187,15 @@ fn make(
     Directory::create(&options.dir, file)
 }
 
+/// An emulated drive that is to be made.
+fn emulated(path: PathBuf) -> DriveTable {
+    DriveTable { kind: Some(DriveKind::Emulated), path, id: None, uuid: uuid::Uuid::new_v4() }
+}
+
 /// `array.toml` of a new array.
-fn file_of(config: &ArrayConfig, paths: Vec<PathBuf>, uuids: &[uuid::Uuid]) -> ArrayFile {
+fn file_of(config: &ArrayConfig, drive: Vec<DriveTable>) -> ArrayFile {
     ArrayFile {
-        version: 1,
+        version: VERSION,
         uuid: uuid::Uuid::from_bytes(config.array),
         export: "zoneweave".to_owned(),
         scheme: SchemeTable {
@@ -197,7 +205,7 @@ fn file_of(config: &ArrayConfig, paths: Vec<PathBuf>, uuids: &[uuid::Uuid]) -> A
             size: human_bytes(config.volume_blocks * BLOCK_BYTES_U64),
         },
         engine: EngineTable::default(),
-        drive: paths.into_iter().zip(uuids).map(|(path, uuid)| DriveTable { path, uuid: *uuid }).collect(),
+        drive,
         spare: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 pub use crate::array_file::{
     ArrayFile, DriveTable, EngineTable, GcChoice, GcStreamsChoice, PolicyChoice, SchemeTable,
 };
+use crate::array_file::{ParseError, VERSION};
 use crate::exit::Exit;
 use crate::sighting::{self, Sighting};
 use anyhow::{Context, Result};
@@ -23,7 +24,7 @@ fn without_file(path: &Path) -> anyhow::Error {
     let toml_path = path.join("array.toml");
     let Some(array) = drives.iter().find_map(Sighting::array) else {
         return Exit::Absent.error(format!(
-            "{}: no array here; make one with `zoneweave create {}`",
+            "{}: no array here; make one with `zoneweave create {}`, or see what `zoneweave scan` finds",
             toml_path.display(),
             path.display()
         ));
@@ -68,7 +69,10 @@ impl Directory {
                 "{dir}: holds an array of Linux md, for which this command is not made; see `zoneweave md --help`"
             )));
         }
-        let file = ArrayFile::parse(&text).map_err(|error| nonsense(&crate::exit::in_words(&error)))?;
+        let file = ArrayFile::parse(&text).map_err(|error| match error {
+            ParseError::Version(_) => Exit::Usage.error(format!("{} {error}", toml_path.display())),
+            ParseError::Toml(_) => nonsense(&error),
+        })?;
         Ok(Directory { path: path.to_owned(), file })
     }
 
@@ -79,13 +83,14 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes `array.toml` anew, all at once.
+    /// Writes `array.toml` anew, all at once and in the newest version.
     pub fn save(&self) -> Result<()> {
         let path = &self.path;
-        let text = toml::to_string(&self.file).context("array.toml")?;
-        let header = "# A Zoneweave array. A cache of what the drives' superblocks say, who have the last word: drives that\n\
-                      # move within their directories are found, others after their `path` is changed here, or with\n\
-                      # `zoneweave assemble`.\n";
+        let file = ArrayFile { version: VERSION, ..self.file.clone() };
+        let text = toml::to_string(&file).context("array.toml")?;
+        let header = "# A Zoneweave array. A cache of what the drives' superblocks say, who have the last word: files that move\n\
+                      # within their directories and devices that get other names are found, others after their `path` is\n\
+                      # changed here, or with `zoneweave assemble`.\n";
         let temporary = path.join("array.toml.new");
         std::fs::write(&temporary, format!("{header}{text}"))
             .with_context(|| format!("{}", temporary.display()))?;

@@ -2,9 +2,8 @@
 //!
 //! Nothing is written, and only block devices are opened.
 
-mod host;
-
 use crate::exit::Exit;
+use crate::host::{BlockNode, Host};
 use crate::md::device::Device;
 use crate::sighting::Sighting;
 use anyhow::{Context, Result};
@@ -15,7 +14,6 @@ use drive::conventional::device::layout_for;
 use drive::emulated::{DriveError, DriveProblem};
 use drive::nvme::{self, open::NvmeProblem};
 use drive::ordinary::open::is_held;
-use host::{BlockNode, Host};
 use serde::Serialize;
 use std::fmt;
 use std::io::ErrorKind;

@@ -1,9 +1,12 @@
 //! Devices that become drives: NVMe namespaces with zones (`/dev/ng0n1`), block devices that are cut into zones, and files
 //! as such (`raw:PATH`).
 
+use crate::array_file::{DriveKind, DriveTable};
 use crate::cli::Create;
 use crate::exit::Exit;
+use crate::host::Host;
 use crate::md::target::Target;
+use crate::shared_hardware::{self, SharedHardware};
 use crate::sighting::Sighting;
 use anyhow::Result;
 use base::units::human_bytes;
@@ -112,6 +115,22 @@ impl Devices {
         }
     }
 
+    /// Refuses devices that are parts of one disk or of one controller, unless it is forced.
+    pub fn expect_apart(&self, force: bool) -> Result<()> {
+        let shared = shared_hardware::among_devices(&self.paths);
+        if force {
+            shared.iter().for_each(|shared| log::warn!("{shared}"));
+            return Ok(());
+        }
+        let Some(SharedHardware { name, drives }) = shared.first() else { return Ok(()) };
+        let paths: Vec<String> =
+            drives.iter().map(|index| self.paths[*index].display().to_string()).collect();
+        Err(Exit::Failed.error(format!(
+            "{} are parts of {name}, and what takes it takes all of them: use other devices, or --force",
+            paths.join(" and ")
+        )))
+    }
+
     /// Refuses devices that somebody uses, or that hold something unless it is forced.
     pub fn expect_free(&self, force: bool) -> Result<()> {
         self.paths.iter().try_for_each(|path| expect_free(path, force))
@@ -129,24 +148,35 @@ impl Devices {
         }
     }
 
-    /// Identities of the drives: their own where they have one.
-    pub fn uuids(&self) -> Result<Vec<uuid::Uuid>> {
-        let uuid_of = |path: &PathBuf| match self.zoning {
-            Zoning::Own(_) => Ok(uuid::Uuid::from_bytes(open::look(path)?.uuid())),
-            Zoning::Cut(_) => Ok(uuid::Uuid::new_v4()),
-        };
-        let uuids = self.paths.iter().map(uuid_of).collect::<Result<Vec<_>>>()?;
-        let pairs = uuids.iter().zip(&self.paths).enumerate();
-        for (index, (uuid, path)) in pairs {
-            if let Some(other) = uuids[..index].iter().position(|other| other == uuid) {
+    /// Entries of the drives in `array.toml`. Their identities are their own where they have one.
+    pub fn tables(&self) -> Result<Vec<DriveTable>> {
+        let tables = self.paths.iter().map(|path| self.table_of(path)).collect::<Result<Vec<_>>>()?;
+        for (index, table) in tables.iter().enumerate() {
+            if let Some(other) = tables[..index].iter().find(|other| other.uuid == table.uuid) {
                 return Err(Exit::Usage.error(format!(
                     "{} and {} are the same drive",
-                    self.paths[other].display(),
-                    path.display()
+                    other.path.display(),
+                    table.path.display()
                 )));
             }
         }
-        Ok(uuids)
+        Ok(tables)
+    }
+
+    fn table_of(&self, path: &Path) -> Result<DriveTable> {
+        let path = path.to_owned();
+        Ok(match self.zoning {
+            Zoning::Own(_) => {
+                let found = open::look(&path)?;
+                let (id, uuid) = (Some(found.name()), uuid::Uuid::from_bytes(found.uuid()));
+                DriveTable { kind: Some(DriveKind::NvmeZns), path, id, uuid }
+            }
+            Zoning::Cut(_) => {
+                let kind = if path.is_file() { DriveKind::RawFile } else { DriveKind::Conventional };
+                let id = Host::here().node_at(&path).and_then(|node| node.id);
+                DriveTable { kind: Some(kind), path, id, uuid: uuid::Uuid::new_v4() }
+            }
+        })
     }
 }
 
@@ -210,7 +240,7 @@ fn common_layout(paths: &[PathBuf], zone_size: Option<u32>) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Zones and limits that all drives have: zones have to be alike, and of limits the lowest count.
+/// Zones and limits that all drives have: zones have to be alike; of their numbers and of limits the lowest count.
 fn common_geometry(paths: &[PathBuf]) -> Result<Geometry> {
     let mut common: Option<Geometry> = None;
     for path in paths {
@@ -222,19 +252,19 @@ fn common_geometry(paths: &[PathBuf]) -> Result<Geometry> {
         let zones = |geometry: &Geometry| {
             let [size, capacity] = [geometry.zone_size_blocks, geometry.zone_capacity_blocks]
                 .map(|blocks| human_bytes(u64::from(blocks) * base::units::BLOCK_BYTES_U64));
-            format!("{} zones of {capacity}, {size} apart", geometry.zones)
+            format!("zones of {capacity}, {size} apart")
         };
-        let shape =
-            |geometry: &Geometry| (geometry.zones, geometry.zone_size_blocks, geometry.zone_capacity_blocks);
+        let shape = |geometry: &Geometry| (geometry.zone_size_blocks, geometry.zone_capacity_blocks);
         if shape(&found) != shape(least) {
             return Err(Exit::Usage.error(format!(
-                "{} has {}, and {} has {}: drives of an array need the same zones",
+                "{} has {}, and {} has {}: drives of an array need zones of one size and capacity",
                 path.display(),
                 zones(&found),
                 paths[0].display(),
                 zones(least)
             )));
         }
+        least.zones = least.zones.min(found.zones);
         least.open_zones_max = least.open_zones_max.min(found.open_zones_max);
         least.active_zones_max = least.active_zones_max.min(found.active_zones_max);
         least.append_blocks_max = least.append_blocks_max.min(found.append_blocks_max);

@@ -8,8 +8,9 @@ use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
 use crate::raw;
-use crate::roster::{Absence, Roster};
-use crate::{rebuild, status};
+use crate::roster::{Absence, Roster, within};
+use crate::sighting::Sighting;
+use crate::{rebuild, spare, status};
 use anyhow::{Context, Result, bail};
 use array::engine::Engine;
 use array::log::config::Tuning;
@@ -217,6 +218,9 @@ impl Newcomer {
         geometry: &Geometry,
     ) -> Result<Newcomer> {
         let path = path.map_or_else(|| new_name(directory, own_name), Path::to_owned);
+        if let Some(spare) = spare::at(directory, &path) {
+            return Newcomer::spare(directory, spare);
+        }
         let device = raw::device_of(&path);
         let path = device.clone().unwrap_or(path);
         let full = directory.path.join(&path);
@@ -230,8 +234,16 @@ impl Newcomer {
         }
         let drive = AnyDrive::open(&full)?;
         let uuid = drive.uuid();
-        let table = DriveTable { path, uuid: uuid::Uuid::from_bytes(uuid) };
+        let table = Sighting::of(&full)?.table(path);
         Ok(Newcomer { table, drive, uuid, created })
+    }
+
+    /// Opens a spare, wherever it is now. It was made for the array when it was named, and is blank since.
+    fn spare(directory: &Directory, spare: &DriveTable) -> Result<Newcomer> {
+        let found = spare::locate(directory, spare)?;
+        let table = found.table(within(&directory.path, &found.path));
+        let uuid = *found.uuid.as_bytes();
+        Ok(Newcomer { table, drive: AnyDrive::open_as(&found.path, uuid)?, uuid, created: false })
     }
 }
 

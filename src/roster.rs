@@ -1,9 +1,12 @@
 //! The drives of an array, found: `array.toml` says where they were, their superblocks say who they are.
 //!
 //! `array.toml` is a cache: a drive that is not where it says is looked for in the array's directory and in those of
-//! the other drives, and the order is that of the superblocks. A drive that the superblocks count on and that cannot be
-//! had is trouble of this host until the operator says otherwise: whoever would write refuses to go on without it.
+//! the other drives, and where it is a device on all devices of this machine (ADR 63); the order is that of the superblocks.
+//! A drive that the superblocks count on and that cannot be had is trouble of this host until the operator says otherwise:
+//! whoever would write refuses to go on without it.
 
+use crate::array_file::VERSION;
+use crate::candidates;
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
@@ -13,7 +16,6 @@ use array::log::MountError;
 use base::erasure::PieceSet;
 use drive::any::AnyDrive;
 use drive::emulated::{DriveError, DriveProblem, Pace};
-use drive::nvme::node;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,8 @@ pub enum Absence {
 pub struct Place {
     /// Path of the drive's file, or where it should be.
     pub path: PathBuf,
+    /// Identity of the drive: another one is not opened.
+    uuid: uuid::Uuid,
     /// State of the member as the superblocks have it; none when no superblock was found.
     pub state: Option<MemberState>,
     /// Why it cannot be had.
@@ -91,14 +95,18 @@ impl Roster {
     /// # Errors
     /// When a drive is there twice.
     pub fn find(directory: &mut Directory) -> Result<Roster> {
-        let looked = look(directory);
+        let mut looked = look(directory);
+        let lost = lost_devices(directory, &looked);
+        if !lost.is_empty() {
+            candidates::find(&lost.iter().collect::<Vec<_>>(), &mut looked.seen);
+        }
         let array = array_of(directory, &looked);
-        let of_array = |sighting: &&Sighting| sighting.array() == Some(array);
-        let own = || looked.seen.iter().filter(of_array);
+        let own = || looked.seen.iter().filter(|sighting| sighting.array() == Some(array));
         if let Some((one, other)) = sighting::clone_among(own()) {
             return Err(sighting::clone_error(one, other));
         }
-        let record = sighting::speaker(own().filter_map(|sighting| sighting.record.as_ref()));
+        let record = record_of(&looked, array);
+        correct_spares(directory, &looked);
         let places = match &record {
             Some(record) => places_of(directory, &looked, record),
             None => directory
@@ -108,7 +116,7 @@ impl Roster {
                 .zip(&looked.listed)
                 .map(|(table, look)| {
                     let problem = look.as_ref().err().map(|error| error.problem.to_string());
-                    Place { path: directory.path.join(&table.path), state: None, problem }
+                    Place { path: directory.path.join(&table.path), uuid: table.uuid, state: None, problem }
                 })
                 .collect(),
         };
@@ -227,12 +235,14 @@ fn look(directory: &Directory) -> Looked {
     let path_of = |table: &DriveTable| directory.path.join(&table.path);
     let listed: Vec<Result<Sighting, DriveError>> =
         directory.file.drive.iter().map(|table| Sighting::of(&path_of(table))).collect();
+    let spares = directory.file.spare.iter().filter_map(|table| Sighting::of(&path_of(table)).ok());
     let mut seen = Vec::new();
     sighting::add_new(&mut seen, listed.iter().filter_map(|look| look.as_ref().ok()).cloned().collect());
+    sighting::add_new(&mut seen, spares.collect());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::from([directory.path.clone()]);
     folders
         .extend(directory.file.drive.iter().filter_map(|table| path_of(table).parent().map(Path::to_owned)));
-    // Device nodes are found by their paths alone.
+    // Of devices all are looked at, where one is lost.
     for folder in
         folders.into_iter().filter(|folder| !folder.starts_with("/dev") || folder.starts_with("/dev/shm"))
     {
@@ -241,16 +251,52 @@ fn look(directory: &Directory) -> Looked {
             Err(error) => log::debug!("{}: {error}", folder.display()),
         }
     }
-    // Numbers of NVMe nodes change when a device comes back.
-    let is_lost = |(table, look): (&DriveTable, &Result<Sighting, DriveError>)| {
-        let is_it = look.as_ref().is_ok_and(|sighting| sighting.uuid == table.uuid);
-        !is_it && table.path.starts_with("/dev")
-    };
-    if directory.file.drive.iter().zip(&listed).any(is_lost) {
-        let found = node::all().into_iter().filter_map(|path| Sighting::of(&path).ok());
-        sighting::add_new(&mut seen, found.collect());
-    }
     Looked { listed, seen }
+}
+
+/// Devices of the array that were not seen: those that `array.toml` lists, spares too, and in an array of devices those that
+/// only superblocks know.
+fn lost_devices(directory: &Directory, looked: &Looked) -> Vec<DriveTable> {
+    let is_lost = |uuid: uuid::Uuid| looked.seen.iter().all(|sighting| sighting.uuid != uuid);
+    let file = &directory.file;
+    let listed = || file.drive.iter().chain(&file.spare);
+    let mut lost: Vec<DriveTable> =
+        listed().filter(|table| table.is_device() && is_lost(table.uuid)).cloned().collect();
+    if !file.drive.iter().any(DriveTable::is_device) {
+        return lost;
+    }
+    let record = record_of(looked, array_of(directory, looked));
+    for member in record.iter().flat_map(|record| &record.members) {
+        let uuid = uuid::Uuid::from_bytes(member.uuid);
+        if is_lost(uuid) && listed().all(|table| table.uuid != uuid) {
+            lost.push(DriveTable { kind: None, path: PathBuf::new(), id: None, uuid });
+        }
+    }
+    lost
+}
+
+/// The superblock that speaks for an array.
+fn record_of(looked: &Looked, array: uuid::Uuid) -> Option<Superblock> {
+    let own = looked.seen.iter().filter(|sighting| sighting.array() == Some(array));
+    sighting::speaker(own.filter_map(|sighting| sighting.record.as_ref()))
+}
+
+/// Corrects the list of spares: one that is elsewhere is still the one that was named.
+fn correct_spares(directory: &mut Directory, looked: &Looked) {
+    let Directory { path: dir, file } = directory;
+    for spare in &mut file.spare {
+        let full = dir.join(&spare.path);
+        let is_it = |sighting: &&Sighting| sighting.uuid == spare.uuid;
+        let mut found = looked.seen.iter().filter(is_it);
+        let Some(sighting) = found.clone().find(|sighting| sighting.path == full).or_else(|| found.next())
+        else {
+            continue;
+        };
+        if sighting.path != full {
+            log::info!("spare {} is {} now", spare.path.display(), sighting.path.display());
+            *spare = sighting.table(within(dir, &sighting.path));
+        }
+    }
 }
 
 /// The array that `array.toml` names, or when no drive knows it, that of most drives it lists.
@@ -279,18 +325,42 @@ fn places_of(directory: &mut Directory, looked: &Looked, record: &Superblock) ->
                 let path = was
                     .map_or_else(|| within(&directory.path, &sighting.path), |was| before[was].path.clone());
                 if was != Some(index) {
-                    log::info!("drive {index} is {}, which array.toml did not say", sighting.path.display());
+                    say_where(index, sighting, before.get(index));
                 }
                 let is_blank = sighting.record.is_none() && member.state == MemberState::Active;
                 let problem = is_blank.then(|| "the drive holds no superblock that is whole".to_owned());
-                (DriveTable { path, uuid }, problem)
+                let id = before.iter().find(|table| table.uuid == uuid).and_then(|table| table.id.clone());
+                let table = sighting.table(path);
+                (DriveTable { id: table.id.clone().or(id), ..table }, problem)
             }
             None => not_found(&before, looked, record, index),
         };
-        places.push(Place { path: directory.path.join(&table.path), state: Some(member.state), problem });
+        places.push(Place {
+            path: directory.path.join(&table.path),
+            // Of a failed member it may be a replacement that superblocks do not name yet.
+            uuid: table.uuid,
+            state: Some(member.state),
+            problem,
+        });
         directory.file.drive.push(table);
     }
+    let is_same = |(one, other): (&DriveTable, &DriveTable)| one.path == other.path && one.uuid == other.uuid;
+    let drives = &directory.file.drive;
+    if directory.file.version < VERSION
+        && drives.len() == before.len()
+        && drives.iter().zip(&before).all(is_same)
+    {
+        // A file of an older version stays as it is for as long as it is right.
+        directory.file.drive = before;
+    }
     places
+}
+
+/// Names the place of a drive that `array.toml` has elsewhere.
+fn say_where(index: usize, sighting: &Sighting, before: Option<&DriveTable>) {
+    let name = sighting.id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
+    let was = before.map(|table| format!(" {}", table.path.display())).unwrap_or_default();
+    log::info!("drive {index}{name} is {}, array.toml said{was}", sighting.path.display());
 }
 
 /// Returns the entry for `array.toml` of a drive that was not seen, and the reason why it was not, if any.
@@ -309,7 +379,7 @@ fn not_found(
         let path = PathBuf::from(format!("drive-{index}.zns"));
         let problem =
             format!("array.toml has no [[drive]] for it (uuid {uuid}), and no file beside the others is it");
-        return (DriveTable { path, uuid }, Some(problem));
+        return (DriveTable { kind: None, path, id: None, uuid }, Some(problem));
     };
     let problem = match &looked.listed[listed] {
         Err(error) => Some(error.problem.to_string()),
@@ -337,7 +407,7 @@ pub fn within(dir: &Path, path: &Path) -> PathBuf {
 /// Opens a drive; notes why it cannot be had.
 fn open_one(place: &mut Place, patience_ends: Instant) -> Result<Option<AnyDrive>> {
     loop {
-        let error = match AnyDrive::open(&place.path) {
+        let error = match AnyDrive::open_as(&place.path, *place.uuid.as_bytes()) {
             Ok(drive) => return Ok(Some(drive)),
             Err(error) => error,
         };

@@ -1,5 +1,7 @@
-//! `zoneweave scan`: the arrays whose drives lie in some directories, and in those directly below.
+//! `zoneweave scan`: the arrays whose drives are devices of this machine, or lie in some directories, and in those directly
+//! below.
 
+use crate::candidates;
 use crate::cli::Scan;
 use crate::examine::{level_of, name_of};
 use crate::exit::Exit;
@@ -41,10 +43,15 @@ struct FoundDrive {
 /// Lists arrays.
 pub fn run(options: &Scan) -> Result<Exit> {
     let here = [PathBuf::from(".")];
-    let folders = if options.dirs.is_empty() { &here[..] } else { &options.dirs };
-    let mut seen = Vec::new();
-    for folder in folders {
-        sighting::add_new(&mut seen, below(folder)?);
+    let is_everywhere = options.paths.is_empty();
+    let paths = match (is_everywhere, options.dir.is_empty()) {
+        (true, true) => &here[..],
+        (true, false) => &options.dir,
+        (false, _) => &options.paths,
+    };
+    let mut seen = if is_everywhere { candidates::on_devices() } else { Vec::new() };
+    for path in paths {
+        sighting::add_new(&mut seen, at(path)?);
     }
     let arrays: Vec<ArrayReport> =
         by_array(&seen).into_values().filter_map(|drives| report_of(&drives)).collect();
@@ -54,13 +61,21 @@ pub fn run(options: &Scan) -> Result<Exit> {
         arrays.iter().for_each(print);
     }
     if arrays.is_empty() {
-        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        return Err(
-            Exit::Absent.error(format!("no drive of an array in {}, nor directly below", folders.join(", ")))
-        );
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let devices = if is_everywhere { "on the devices of this machine, nor in " } else { "in " };
+        return Err(Exit::Absent
+            .error(format!("no drive of an array {devices}{}, nor directly below", paths.join(", "))));
     }
     let is_well = arrays.iter().all(|array| array.state == "complete" && array.clones.is_empty());
     Ok(if is_well { Exit::Well } else { Exit::Degraded })
+}
+
+/// The drive at a path, or those in a folder.
+fn at(path: &Path) -> Result<Vec<Sighting>> {
+    if path.is_dir() || !path.exists() {
+        return below(path);
+    }
+    Ok(vec![Sighting::of(path)?])
 }
 
 /// The drives in a folder and in those directly below it.
@@ -69,7 +84,8 @@ fn below(folder: &Path) -> Result<Vec<Sighting>> {
     let entries = std::fs::read_dir(folder);
     let entries = match entries {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Exit::Absent.error(format!("{}: there is no such directory", folder.display())));
+            return Err(Exit::Absent
+                .error(format!("{}: there is no such file, device or directory", folder.display())));
         }
         entries => entries.with_context(said)?,
     };

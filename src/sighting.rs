@@ -1,7 +1,9 @@
 //! A drive as its file shows it: looked at, not opened, so that it may be in use or not ours to write.
 
+use crate::array_file::{DriveKind, DriveTable};
+use crate::host::Host;
 use array::log::spokesman;
-use drive::any::Peek;
+use drive::any::{Kind, Peek};
 use drive::emulated::{DriveError, DriveProblem};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,6 +19,10 @@ const FILES_MAX: usize = 10_000;
 pub struct Sighting {
     /// Path of the drive's file.
     pub path: PathBuf,
+    /// Kind of the drive.
+    pub kind: DriveKind,
+    /// Name that the device has wherever it is attached, where it has one.
+    pub id: Option<String>,
     /// Identity of the drive.
     pub uuid: uuid::Uuid,
     /// Zones and limits of the drive.
@@ -42,8 +48,21 @@ impl Sighting {
     /// As for opening the drive, but that it may be in use.
     pub fn of(path: &Path) -> Result<Sighting, DriveError> {
         let peek = Peek::open(path)?;
+        let kind = match peek.kind() {
+            Kind::Emulated => DriveKind::Emulated,
+            Kind::Nvme => DriveKind::NvmeZns,
+            Kind::Conventional if path.is_file() => DriveKind::RawFile,
+            Kind::Conventional => DriveKind::Conventional,
+        };
+        let id = match kind {
+            DriveKind::Emulated | DriveKind::RawFile => None,
+            DriveKind::NvmeZns => peek.own_name(),
+            DriveKind::Conventional => Host::here().node_at(path).and_then(|node| node.id),
+        };
         let mut sighting = Sighting {
             path: path.to_owned(),
+            kind,
+            id,
             uuid: uuid::Uuid::from_bytes(peek.uuid()),
             geometry: *peek.geometry(),
             file_id: peek.file_id(),
@@ -82,6 +101,11 @@ impl Sighting {
             damaged += u32::from(block.iter().any(|byte| *byte != 0));
         }
         Ok(())
+    }
+
+    /// Entry of the drive in `array.toml`, under this path.
+    pub fn table(&self, path: PathBuf) -> DriveTable {
+        DriveTable { kind: Some(self.kind), path, id: self.id.clone(), uuid: self.uuid }
     }
 
     /// The array that the drive is in.

@@ -3,18 +3,19 @@
 //! Spares are named in `array.toml` and nowhere else. A spare is opened when it is needed, by a server that finds a
 //! member failed; one that cannot be used then is passed over, with a word in the log.
 
+use crate::candidates;
 use crate::cli::{AddSpare, RemoveSpare};
 use crate::directory::{Directory, DriveTable};
 use crate::exit::Exit;
+use crate::raw;
 use crate::replace::Newcomer;
 use crate::roster::{Absence, Roster};
+use crate::sighting::Sighting;
 use crate::status;
 use anyhow::{Context, Result, ensure};
 use array::log::mount_read_only;
 use base::time::Instant;
-use drive::any::Kind;
-use drive::emulated::describe;
-use drive::nvme::open;
+use drive::any::Peek;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zone::device::Geometry;
@@ -31,7 +32,7 @@ pub struct Added {
 /// Adds a spare, through the server if there is one.
 pub fn run(options: &AddSpare) -> Result<Exit> {
     let mut directory = Directory::open(&options.dir)?;
-    let path = options.path.as_ref().map(std::path::absolute).transpose().context("PATH")?;
+    let path = options.path.as_ref().map(|path| raw::absolute(path)).transpose().context("PATH")?;
     let line = path.as_ref().map_or("add-spare".to_owned(), |path| format!("add-spare {}", path.display()));
     let added = match status::ask(&directory, &line)? {
         Some(answer) => serde_json::from_str(&answer).context("the server's answer")?,
@@ -74,15 +75,58 @@ pub fn remove(options: &RemoveSpare) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Forgets a spare: named as `zoneweave status` has it, or by a path.
-pub fn take_away(directory: &mut Directory, path: &Path) -> Result<Removed> {
+/// Number of the spare at a path: as `zoneweave status` has it, or from wherever the command is run.
+fn position(directory: &Directory, path: &Path) -> Option<usize> {
     let wanted = directory.path.join(path);
-    let absolute = std::path::absolute(path).context("PATH")?;
+    let absolute = std::path::absolute(path).ok();
     let is_it = |spare: &DriveTable| {
         let full = directory.path.join(&spare.path);
-        spare.path == path || full == wanted || std::path::absolute(&full).is_ok_and(|full| full == absolute)
+        spare.path == path
+            || full == wanted
+            || absolute.is_some() && std::path::absolute(&full).ok() == absolute
     };
-    let Some(index) = directory.file.spare.iter().position(is_it) else {
+    directory.file.spare.iter().position(is_it)
+}
+
+/// The spare at a path.
+pub fn at<'a>(directory: &'a Directory, path: &Path) -> Option<&'a DriveTable> {
+    position(directory, path).map(|index| &directory.file.spare[index])
+}
+
+/// Finds a spare by its identity, wherever it is now.
+///
+/// # Errors
+/// When it is not there, or somebody has made something else of it.
+pub fn locate(directory: &Directory, spare: &DriveTable) -> Result<Sighting> {
+    let path = directory.path.join(&spare.path);
+    let hint = Sighting::of(&path);
+    let mut seen = Vec::new();
+    match hint {
+        Ok(sighting) if sighting.uuid == spare.uuid => seen.push(sighting),
+        _ if spare.is_device() => candidates::find(&[spare], &mut seen),
+        _ => {}
+    }
+    let Some(found) = seen.into_iter().find(|sighting| sighting.uuid == spare.uuid) else {
+        let said = format!(
+            "{}: the spare of uuid {} is not there, nor on another device",
+            path.display(),
+            spare.uuid
+        );
+        return Err(Exit::Absent.error(said));
+    };
+    if let Some(array) = found.array() {
+        let said = format!("{}: the spare is a drive of array {array} meanwhile", found.path.display());
+        return Err(Exit::Failed.error(said));
+    }
+    if found.path != path {
+        log::warn!("spare {} is {} now", path.display(), found.path.display());
+    }
+    Ok(found)
+}
+
+/// Forgets a spare.
+pub fn take_away(directory: &mut Directory, path: &Path) -> Result<Removed> {
+    let Some(index) = position(directory, path) else {
         let said = format!("{}: is no spare of the array; `zoneweave status` lists them", path.display());
         return Err(Exit::Absent.error(said));
     };
@@ -109,25 +153,23 @@ pub fn add(directory: &mut Directory, path: Option<&Path>, geometry: &Geometry) 
 
 /// A spare that cannot be used is refused at once, not when it is needed.
 fn expect_usable(path: &Path, wanted: &Geometry) -> Result<()> {
-    let (geometry, is_blank) = match Kind::of(path) {
-        Kind::Nvme => {
-            let found = open::look(path)?;
-            (found.geometry, found.written_zones() == 0)
-        }
-        Kind::Emulated | Kind::Conventional => {
-            let found = describe(path)?;
-            (found.geometry, found.zones.empty == found.geometry.zones)
-        }
-    };
-    let is_alike = geometry.zones == wanted.zones
+    let peek = Peek::open(path)?;
+    let geometry = peek.geometry();
+    let is_alike = geometry.zones >= wanted.zones
         && geometry.zone_size_blocks == wanted.zone_size_blocks
         && geometry.zone_capacity_blocks == wanted.zone_capacity_blocks;
     ensure!(
         is_alike,
-        "{}: has another zone geometry than the array: give a drive like the others",
+        "{}: has another zone geometry than the array, or fewer zones: give a drive like the others",
         path.display()
     );
-    ensure!(is_blank, "{}: is not blank: give a file that does not exist, or a new drive", path.display());
+    for zone in 0..geometry.zones {
+        ensure!(
+            peek.written_blocks(zone)? == 0,
+            "{}: is not blank: give a file that does not exist, or a new drive",
+            path.display()
+        );
+    }
     Ok(())
 }
 

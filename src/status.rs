@@ -5,6 +5,7 @@ mod lifetime;
 
 pub use lifetime::{DamageCounts, LifetimeCounters};
 
+use crate::array_file::DriveKind;
 use crate::cli::Query;
 use crate::directory::{Directory, DriveTable};
 use crate::drive_watch::Trouble;
@@ -13,6 +14,7 @@ use crate::progress::Progress;
 use crate::room;
 use crate::roster::{Absence, Place, Roster};
 use crate::scrub::ScrubReport;
+use crate::shared_hardware::{self, SharedHardware};
 use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
@@ -42,6 +44,9 @@ pub struct StatusReport {
     pub level: String,
     /// The drives.
     pub members: Vec<MemberReport>,
+    /// Disks and controllers that several drives lie on; emulated drives do not count.
+    #[serde(default)]
+    pub shared: Vec<SharedHardware>,
     /// Blank drives that take the place of the next that fails.
     #[serde(default)]
     pub spares: Vec<SpareReport>,
@@ -188,6 +193,12 @@ pub struct MemberReport {
     pub index: usize,
     /// Path of the drive's file.
     pub path: String,
+    /// Kind of the drive, where `array.toml` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<DriveKind>,
+    /// Name that the device has wherever it is attached, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// active, failed, rebuilding, or missing: of a drive that the array counts on and that cannot be had.
     pub state: String,
     /// Trouble of the drive, as the server sees it.
@@ -240,9 +251,12 @@ fn without_mount(directory: Option<Directory>, error: &anyhow::Error) -> serde_j
         return serde_json::json!({ "served": false, "state": "failed", "error": exit::in_words(error) });
     };
     let places = Roster::find(&mut directory).map(|roster| roster.places).unwrap_or_default();
+    let table = |index: usize| directory.file.drive.get(index);
     let member = |(index, place): (usize, &Place)| MemberReport {
         index,
         path: place.path.display().to_string(),
+        kind: table(index).and_then(|table| table.kind),
+        id: table(index).and_then(|table| table.id.clone()),
         state: match (place.is_missing(), place.state) {
             (true, _) => "missing".to_owned(),
             (false, Some(state)) => state_in_words(state).to_owned(),
@@ -434,13 +448,12 @@ pub fn report(
     counters: &LifetimeCounters,
     served: Option<Served>,
 ) -> StatusReport {
+    let table = |index: usize| directory.file.drive.get(index);
     let member = |(index, state): (usize, &MemberState)| MemberReport {
         index,
-        path: directory
-            .file
-            .drive
-            .get(index)
-            .map_or_else(String::new, |drive| drive.path.display().to_string()),
+        path: table(index).map_or_else(String::new, |drive| drive.path.display().to_string()),
+        kind: table(index).and_then(|drive| drive.kind),
+        id: table(index).and_then(|drive| drive.id.clone()),
         state: state_in_words(*state).to_owned(),
         problem: None,
         trouble: None,
@@ -463,6 +476,7 @@ pub fn report(
         upkeep: UpkeepReport::of(status, served),
         level: status.level.name(status.members.len()),
         members: status.members.iter().enumerate().map(member).collect(),
+        shared: shared_among(directory),
         spares: directory.file.spare.iter().map(spare).collect(),
         space: SpaceReport::of(status),
         layout: LayoutReport::of(status),
@@ -479,6 +493,16 @@ pub fn report(
         log_lines_lost: 0,
         counters: counters.clone(),
     }
+}
+
+/// Hardware that several drives of the array lie on. Emulated drives are there to try things.
+fn shared_among(directory: &Directory) -> Vec<SharedHardware> {
+    let drives = directory.file.drive.iter().enumerate();
+    let real = drives.filter(|(_, drive)| match drive.kind {
+        Some(kind) => kind != DriveKind::Emulated,
+        None => drive.is_device(),
+    });
+    shared_hardware::among(real.map(|(index, drive)| (index, directory.path.join(&drive.path))))
 }
 
 fn print(report: &StatusReport) {
@@ -532,19 +556,30 @@ fn print(report: &StatusReport) {
     println!("degraded reads   {}", report.blocks.degraded_reads);
     println!("unreadable       {}", report.blocks.unreadable_blocks);
     println!("lost for good    {}", report.blocks.lost_blocks);
+    print_drives(report);
+    if report.log_lines_lost > 0 {
+        println!("lost log lines   {}", report.log_lines_lost);
+    }
+}
+
+/// The drives, what they share, and the spares.
+fn print_drives(report: &StatusReport) {
     for member in &report.members {
         let mut notes = member.problem.iter().map(|problem| format!(": {problem}")).collect::<String>();
         if let Some(found) = member.damage.in_words() {
             notes.push_str(", ");
             notes.push_str(&found);
         }
+        if let Some(id) = &member.id {
+            notes = format!(" ({id}){notes}");
+        }
         println!("drive {:<2}         {:<10} {}{notes}", member.index, member.state, member.path);
         if let Some(trouble) = &member.trouble {
             println!("                 {trouble}");
         }
     }
-    if report.log_lines_lost > 0 {
-        println!("lost log lines   {}", report.log_lines_lost);
+    for shared in &report.shared {
+        println!("shared           {shared}");
     }
     for spare in &report.spares {
         println!("spare            {:<10} {}", spare.state, spare.path);

@@ -6,8 +6,8 @@ mod support;
 
 use serde_json::Value;
 use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use support::loop_device::Loop;
 use support::run::{SOON, run_for};
 use support::scratch::Scratch;
 use support::server::zoneweave;
@@ -24,24 +24,6 @@ fn listed() -> Vec<Value> {
 fn listing(path: &Path) -> Value {
     let found = listed().into_iter().find(|drive| drive["path"] == text(path));
     found.unwrap_or_else(|| panic!("{} is not listed", path.display()))
-}
-
-/// A file as a block device, until it is dropped.
-struct Loop(PathBuf);
-
-impl Loop {
-    /// `None` where this host has no loop devices for us.
-    fn over(file: &Path) -> Option<Loop> {
-        let output = Command::new("losetup").args(["--find", "--show", text(file)]).output().ok()?;
-        let path = String::from_utf8(output.stdout).unwrap();
-        output.status.success().then(|| Loop(PathBuf::from(path.trim())))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
-    }
 }
 
 #[test]

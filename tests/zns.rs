@@ -27,23 +27,31 @@ const MACHINE_MAX: Duration = Duration::from_secs(300);
 const DRIVES: usize = 5;
 const DRIVE_BYTES: u64 = 1 << 30;
 
+/// Namespaces of the machine: the last drive has a second one.
+const NODES: usize = DRIVES + 1;
+
 /// Says that this program runs in the machine.
 const INSIDE: &str = "ZONEWEAVE_INSIDE";
 
-/// A namespace of 64 zones with 64 bytes of metadata apart, on a controller of its own.
+/// A controller with a namespace, the last one with two.
 fn drive(scratch: &Path, index: usize) -> Vec<String> {
-    let image = scratch.join(format!("z{index}.img"));
+    let controller = ["-device".to_owned(), format!("nvme,serial=zns{index},id=nvme{index},zoned.zasl=5")];
+    let namespaces = if index + 1 == DRIVES { 1..=2 } else { 1..=1 };
+    controller.into_iter().chain(namespaces.flat_map(|number| namespace(scratch, index, number))).collect()
+}
+
+/// A namespace of 64 zones with 64 bytes of metadata apart.
+fn namespace(scratch: &Path, index: usize, number: u32) -> Vec<String> {
+    let image = scratch.join(format!("z{index}n{number}.img"));
     std::fs::File::create(&image).unwrap().set_len(DRIVE_BYTES).unwrap();
     let file = text(&image);
     let namespace = "logical_block_size=4096,physical_block_size=4096,ms=64,mset=0,zoned=true,zoned.zone_size=16M,\
                      zoned.zone_capacity=12M,zoned.max_open=14,zoned.max_active=14";
     [
         "-drive".to_owned(),
-        format!("file={file},id=z{index},format=raw,if=none,cache=unsafe,discard=unmap"),
+        format!("file={file},id=z{index}n{number},format=raw,if=none,cache=unsafe,discard=unmap"),
         "-device".to_owned(),
-        format!("nvme,serial=zns{index},id=nvme{index},zoned.zasl=5"),
-        "-device".to_owned(),
-        format!("nvme-ns,drive=z{index},bus=nvme{index},nsid=1,{namespace}"),
+        format!("nvme-ns,drive=z{index}n{number},bus=nvme{index},nsid={number},{namespace}"),
     ]
     .to_vec()
 }
@@ -165,6 +173,7 @@ fn live() {
     oracle.verify(&server);
     pull_and_rebuild(&dir, server, &mut oracle, &mut random);
     come_back(&dir, &mut oracle);
+    swap_names(&dir, &mut oracle);
     let destroyed = run(&["destroy", "--yes", text(&dir)]);
     assert_eq!(destroyed.code(), Some(0), "{destroyed}");
     assert!(node(4).exists(), "devices are emptied, not removed");
@@ -174,6 +183,8 @@ fn live() {
 fn create(dir: &Path) -> Server {
     let nodes: Vec<String> = (0..4).map(|index| text(&node(index)).to_owned()).collect();
     let all = nodes.join(",");
+    let shared = ["create", "/tmp/other", "--drives-path", "/dev/ng3n1,/dev/ng4n1,/dev/ng4n2"];
+    refused(&shared, 4, "/dev/ng4n1 and /dev/ng4n2 are parts of nvme");
     let made = run(&["create", text(dir), "--drives-path", &all]);
     assert_eq!(made.code(), Some(0), "{made}");
     println!("- {}", made.stdout.lines().next().unwrap_or_default());
@@ -228,7 +239,7 @@ fn come_back(dir: &Path, oracle: &mut Oracle) {
     oracle.verify(&server);
     server.stop();
     std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
-    assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == DRIVES));
+    assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == NODES));
     let re_added = run_for(SOON * 2, zoneweave().args(["drive", "re-add", place, "0"]));
     assert!(matches!(re_added.code(), Some(0 | 3)), "{re_added}");
     println!("- {}", re_added.stdout.lines().next().unwrap_or_default());
@@ -237,4 +248,35 @@ fn come_back(dir: &Path, oracle: &mut Oracle) {
     assert_eq!(rebuilt.code(), Some(0), "{rebuilt}");
     oracle.verify(&server);
     server.stop();
+}
+
+/// Two drives are lost and come back in the other order, so that each has the name of the other one. Both are found.
+fn swap_names(dir: &Path, oracle: &mut Oracle) {
+    let of = |index: usize, file: &str| PathBuf::from(format!("/sys/class/nvme/nvme{index}/{file}"));
+    let serial =
+        |index: usize| std::fs::read_to_string(of(index, "serial")).unwrap_or_default().trim().to_owned();
+    let addresses = [0, 1].map(|index| {
+        let device = std::fs::canonicalize(of(index, "device")).unwrap();
+        device.file_name().unwrap().to_str().unwrap().to_owned()
+    });
+    let driver = |act: &str, address: &String| {
+        std::fs::write(format!("/sys/bus/pci/drivers/nvme/{act}"), address).unwrap();
+    };
+    addresses.iter().for_each(|address| driver("unbind", address));
+    addresses.iter().rev().for_each(|address| driver("bind", address));
+    assert!(until(SOON, || node(0).exists() && node(1).exists()));
+    assert_eq!([0, 1].map(serial), ["zns1", "zns0"], "the names are exchanged");
+    let server = Server::serve(dir);
+    oracle.verify(&server);
+    for (index, path) in [(0, "/dev/ng1n1"), (1, "/dev/ng0n1")] {
+        let member = &status(dir)["members"][index];
+        assert_eq!((&member["state"], &member["path"]), (&"active".into(), &path.into()), "{member}");
+        assert_eq!(member["kind"], "nvme-zns");
+        assert!(member["id"].as_str().unwrap().contains(&format!("zns{index}")), "{member}");
+    }
+    server.stop();
+    let corrected = std::fs::read_to_string(dir.join("array.toml")).unwrap();
+    let places = ["/dev/ng1n1", "/dev/ng0n1"].map(|path| corrected.find(path).unwrap());
+    assert!(places[0] < places[1], "{corrected}");
+    println!("- drives 0 and 1 exchanged their names, and are found");
 }

@@ -9,15 +9,17 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../src/array_file.rs"]
 mod array_file;
 
-use array_file::{ArrayFile, DriveTable, EngineTable, SchemeTable};
+use array_file::{ArrayFile, DriveKind, DriveTable, EngineTable, SchemeTable};
 
 fn seeds() {
     let drive = |index: u8| DriveTable {
+        kind: Some(DriveKind::Conventional).filter(|_| index != 1),
         path: format!("drive-{index}.img").into(),
+        id: Some("wwn.0x5000c500a1b2c3d4".to_owned()).filter(|_| index != 2),
         uuid: uuid::Uuid::from_bytes([index; 16]),
     };
     let file = ArrayFile {
-        version: 1,
+        version: 2,
         uuid: uuid::Uuid::from_bytes([7; 16]),
         export: "zoneweave".to_owned(),
         scheme: SchemeTable {

@@ -142,7 +142,9 @@ impl ServedArray {
         let index = DriveIndex(drive);
         // What is left of it keeps its file locked.
         drop(self.volume.drives.remove(index));
-        let opened = AnyDrive::open(&path).with_context(|| format!("drive {drive} cannot be re-added"))?;
+        let uuid = *self.directory.file.drive[index.index()].uuid.as_bytes();
+        let opened =
+            AnyDrive::open_as(&path, uuid).with_context(|| format!("drive {drive} cannot be re-added"))?;
         let hosted = self.hosting.host(opened, u64::from(drive))?;
         let engine = &self.volume.engine;
         self.counters.lifetime = self.counters.lifetime.plus(engine.counters(), &engine.drive_damage());
@@ -164,7 +166,8 @@ impl ServedArray {
             self.newcomers.insert(index);
         }
         let re_added = ReAddedDrive::new(&report, drive, path, true)?;
-        self.directory.file.drive[index.index()].path = within(&self.directory.path, &re_added.path);
+        let table = &mut self.directory.file.drive[index.index()];
+        table.path = within(&self.directory.path, &re_added.path);
         if let Err(error) = self.directory.save() {
             log::warn!("array.toml is not up to date, which does no harm: {}", exit::in_words(&error));
         }

@@ -11,6 +11,7 @@
 pub mod cache;
 pub mod disk;
 pub mod guest;
+pub mod loop_device;
 pub mod machine;
 pub mod md;
 pub mod mount;

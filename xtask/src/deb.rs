@@ -88,7 +88,8 @@ fn write_words(program: &Path, folder: &Path) -> Result<()> {
 fn packer() -> Result<PathBuf> {
     let folder = root().join("target/tools");
     let program = folder.join("bin/cargo-deb");
-    let has_it = program.is_file() && output(Command::new(&program).arg("--version"))?.trim() == CARGO_DEB;
+    let has_it =
+        program.is_file() && output(Command::new(&program).arg("--version"))?.trim().ends_with(CARGO_DEB);
     if !has_it {
         let mut command = cargo();
         command.args(["install", "--locked", "--force", "cargo-deb", "--version", CARGO_DEB, "--root"]);

@@ -62,12 +62,26 @@ impl AnyDrive {
     /// # Errors
     /// When there is none that can be opened.
     pub fn open(path: &Path) -> Result<AnyDrive, DriveError> {
+        AnyDrive::open_if(path, None)
+    }
+
+    /// Opens the drive of this identity. Another one that has come to its path meanwhile is not written to.
+    ///
+    /// # Errors
+    /// When it is another drive, or cannot be opened.
+    pub fn open_as(path: &Path, uuid: [u8; 16]) -> Result<AnyDrive, DriveError> {
+        AnyDrive::open_if(path, Some(uuid))
+    }
+
+    fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<AnyDrive, DriveError> {
         match Kind::of(path) {
-            Kind::Nvme => open::open_path(path).map(|drive| AnyDrive::Nvme(Box::new(drive))),
+            Kind::Nvme => open::open_if(path, wanted).map(|drive| AnyDrive::Nvme(Box::new(drive))),
             Kind::Conventional => {
-                device::open_path(path).map(|drive| AnyDrive::Conventional(Box::new(drive)))
+                device::open_if(path, wanted).map(|drive| AnyDrive::Conventional(Box::new(drive)))
             }
-            Kind::Emulated => EmulatedDrive::open(path).map(|drive| AnyDrive::Emulated(Box::new(drive))),
+            Kind::Emulated => {
+                EmulatedDrive::open_if(path, wanted).map(|drive| AnyDrive::Emulated(Box::new(drive)))
+            }
         }
     }
 
@@ -130,6 +144,25 @@ impl Peek {
         }
     }
 
+    /// Kind of the drive.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match &self.inner {
+            Inner::Emulated(_) => Kind::Emulated,
+            Inner::Conventional(_) => Kind::Conventional,
+            Inner::Nvme(_) => Kind::Nvme,
+        }
+    }
+
+    /// Name that an NVMe namespace has by itself.
+    #[must_use]
+    pub fn own_name(&self) -> Option<String> {
+        match &self.inner {
+            Inner::Emulated(_) | Inner::Conventional(_) => None,
+            Inner::Nvme(peek) => Some(peek.found.name()),
+        }
+    }
+
     /// Zones and limits of the drive.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
@@ -189,5 +222,51 @@ impl Peek {
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::conventional::label::Label;
+    use crate::emulated::{CreateOptions, create};
+
+    const OWN: [u8; 16] = [1; 16];
+
+    /// Opens a drive as its own and as another one, which must not change it.
+    #[track_caller]
+    fn expect_known(path: &Path) {
+        drop(AnyDrive::open_as(path, OWN).unwrap());
+        let before = std::fs::read(path).unwrap();
+        let refused = AnyDrive::open_as(path, [2; 16]).unwrap_err();
+        assert!(matches!(refused.problem, DriveProblem::OtherDrive { found: OWN, .. }), "{refused}");
+        assert!(std::fs::read(path).unwrap() == before, "another drive was written to");
+    }
+
+    #[test]
+    fn a_drive_that_is_not_the_wanted_one_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let emulated = dir.path().join("emulated");
+        let geometry = Geometry {
+            zones: 8,
+            zone_size_blocks: 64,
+            zone_capacity_blocks: 64,
+            open_zones_max: 4,
+            active_zones_max: 4,
+            append_blocks_max: 8,
+            transfer_blocks_max: 8,
+            volatile_cache: false,
+            areas: None,
+        };
+        create(&emulated, &CreateOptions::new(geometry, OWN)).unwrap();
+        expect_known(&emulated);
+        let conventional = dir.path().join("conventional");
+        let bytes = 128 << 20;
+        std::fs::File::create(&conventional).unwrap().set_len(bytes).unwrap();
+        let layout = device::layout_for(bytes, Some(4 << 20));
+        device::format_device(&conventional, &Label { uuid: OWN, layout }).unwrap();
+        expect_known(&conventional);
     }
 }

@@ -182,8 +182,16 @@ impl EmulatedDrive {
     /// # Errors
     /// What is wrong with the file and what to do about it.
     pub fn open(path: &Path) -> Result<EmulatedDrive, DriveError> {
+        EmulatedDrive::open_if(path, None)
+    }
+
+    /// The same, if it is the drive of this identity. Another one is not written to.
+    ///
+    /// # Errors
+    /// As [`EmulatedDrive::open`], and when it is another drive.
+    pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<EmulatedDrive, DriveError> {
         let in_file = |problem| DriveError::new(path, problem);
-        let OpenedFile { media, header, zones, watch } = file_setup::open(path).map_err(in_file)?;
+        let OpenedFile { media, header, zones, watch } = file_setup::open(path, wanted).map_err(in_file)?;
         let helper = match &media {
             Media::Heap(_) | Media::Sparse(_) | Media::Mapped(_) => Ok(None),
             Media::File(file) => Helper::start(file).map(Some),

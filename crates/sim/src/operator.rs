@@ -100,9 +100,11 @@ impl World {
         if let Array::Raizn(..) = self.service.array {
             return baseline::replace(&mut self.service, &mut self.bays, member);
         }
-        let drive = self.bays.empty_drive(member, &self.service);
+        let drive = self.bays.replacement(member, &self.service);
         let device = self.service.rack.device(drive);
+        let is_larger = device.geometry().zones > self.service.array.geometry().zones;
         let id = self.service.rack.lock().drives[drive].media().uuid();
+        let is_emptied = self.service.rack.lock().drives[self.bays.drive_of[member]].media().uuid() == id;
         self.service.rack.lock().power.recovering = true;
         let now = self.service.now;
         let Some(volume) = self.service.volume().log() else { return Ok(()) };
@@ -110,6 +112,8 @@ impl World {
         self.service.rack.lock().power.recovering = false;
         if accepted.is_ok() {
             self.service.ledger.end_scrub();
+            self.service.ledger.count("drives emptied and given again", u64::from(is_emptied));
+            self.service.ledger.count("larger drives given", u64::from(is_larger));
             self.bays.spoilt.remove(&member);
             self.bays.unplug(member);
             self.bays.away.remove(&member);

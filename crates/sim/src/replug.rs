@@ -5,10 +5,14 @@ use crate::drive::Drive;
 use crate::rollback::Taken;
 use crate::service::Service;
 use crate::step::Step;
+use zone::device::Geometry;
 use zone::drives::DriveSet;
 
 /// Drives of another array are numbered from here.
 const FOREIGN: usize = 100;
+
+/// Zones of a larger drive beyond those that the array uses.
+const ZONES_UNUSED: u32 = 3;
 
 impl Bays {
     /// Drives are unplugged, exchanged and replaced.
@@ -112,12 +116,31 @@ impl Bays {
 
     /// A new drive in the rack.
     pub(crate) fn empty_drive(&self, member: usize, service: &Service) -> usize {
-        let drives = &mut service.rack.lock().drives;
         let mut id = uuid(member);
-        assert!(member < service.plan.members, "member {member} of {}", service.plan.members);
-        id[8..].copy_from_slice(&(drives.len() as u64).to_le_bytes());
-        drives.push(Drive::new(&service.plan, service.array.geometry(), id, member));
-        assert!(drives.len() > service.plan.members, "a new drive beside the first ones");
-        drives.len() - 1
+        id[8..].copy_from_slice(&(service.rack.lock().drives.len() as u64).to_le_bytes());
+        add_drive(member, id, service.array.geometry(), service)
     }
+
+    /// An empty drive for one that failed. Every other one is the old drive, emptied, which keeps its identity; every third
+    /// one has more zones than the array uses.
+    pub(crate) fn replacement(&self, member: usize, service: &Service) -> usize {
+        let count = service.rack.lock().drives.len();
+        let mut geometry = service.array.geometry();
+        geometry.zones += if count.is_multiple_of(3) { ZONES_UNUSED } else { 0 };
+        let mut id = uuid(member);
+        id[8..].copy_from_slice(&(count as u64).to_le_bytes());
+        if count.is_multiple_of(2) {
+            id = service.rack.lock().drives[self.drive_of[member]].media().uuid();
+        }
+        add_drive(member, id, geometry, service)
+    }
+}
+
+/// Puts a blank drive into the rack.
+fn add_drive(member: usize, id: [u8; 16], geometry: Geometry, service: &Service) -> usize {
+    assert!(member < service.plan.members, "member {member} of {}", service.plan.members);
+    let drives = &mut service.rack.lock().drives;
+    drives.push(Drive::new(&service.plan, geometry, id, member));
+    assert!(drives.len() > service.plan.members, "a new drive beside the first ones");
+    drives.len() - 1
 }

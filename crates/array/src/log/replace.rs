@@ -83,7 +83,7 @@ pub fn expect_blank(
     now: Instant,
 ) -> Result<Box<dyn ZonedDevice>, ReplaceError> {
     let geometry = *device.geometry();
-    let is_alike = geometry.zones == wanted.zones
+    let is_alike = geometry.zones >= wanted.zones
         && geometry.zone_size_blocks == wanted.zone_size_blocks
         && geometry.zone_capacity_blocks == wanted.zone_capacity_blocks
         && geometry.open_zones_max >= wanted.open_zones_max
@@ -130,7 +130,9 @@ impl Shard {
         if self.core.membership.is_broken() {
             return Err(ReplaceError::Broken);
         }
-        if self.core.membership.record().members.iter().any(|member| member.uuid == uuid) {
+        // A device that was emptied is itself again; whoever it was in this place, it holds nothing now.
+        let mut others = self.core.membership.record().members.iter().enumerate();
+        if others.any(|(other, member)| other != drive && member.uuid == uuid) {
             return Err(ReplaceError::UuidInUse);
         }
         if !self.core.membership.has_room(self.core.config.geometry.zone_capacity_blocks) {

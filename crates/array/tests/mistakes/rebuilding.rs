@@ -86,7 +86,6 @@ fn wrong_drive_taken_as_a_replacement() {
     rig.volume.fail_member(DriveIndex(2));
     rig.rest();
     assert_eq!(refused(&mut rig, 2, device.clone(), uuid(1)), ReplaceError::UuidInUse);
-    assert_eq!(refused(&mut rig, 2, device.clone(), uuid(2)), ReplaceError::UuidInUse);
     assert_eq!(refused(&mut rig, 2, used, NEW), ReplaceError::NotBlank { zone: ZoneIndex(0) });
     let small = Geometry { zones: 11, ..rig.config.geometry };
     assert_eq!(refused(&mut rig, 2, Device::new(small, NEW, 7), NEW), ReplaceError::Geometry);
@@ -138,6 +137,16 @@ fn rebuild_of_drive_0_only() {
             expect_whole(&mut rig);
         }
     }
+}
+
+/// A real drive keeps its identity when it is emptied. It has more zones than the others here, which nobody uses.
+#[test]
+fn emptied_drive_refused_in_its_own_place() {
+    let mut rig = degraded(&raid5(), 2);
+    let larger = Geometry { zones: rig.config.geometry.zones + 3, ..rig.config.geometry };
+    let device = Device::new(larger, uuid(2), 7);
+    replace(&mut rig, 2, device, uuid(2));
+    expect_whole(&mut rig);
 }
 
 /// The old drive is back and the new one is not: the array goes on without either.

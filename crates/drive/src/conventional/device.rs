@@ -2,7 +2,7 @@
 
 use super::label::{Label, MAGIC};
 use super::layout::{Layout, UNIT_PLACES};
-use super::recovery::{FileSource, Found, OpenError, Trouble, look};
+use super::recovery::{FileSource, Found, OpenError, Trouble, find_label, look};
 use super::{ConventionalDrive, Options, format, open};
 use crate::emulated::{DriveError, DriveProblem};
 use crate::ordinary::OrdinaryDrive;
@@ -84,7 +84,7 @@ pub fn size_of(path: &Path) -> Result<u64, DriveError> {
 /// # Errors
 /// When it is in use, too small, or fails.
 pub fn format_device(path: &Path, label: &Label) -> Result<(), DriveError> {
-    let (mut device, wake_fd) = open_device(path)?;
+    let (mut device, wake_fd) = open_device(path, None)?;
     format(&mut device, label, &mut |device, op| carry_out(device, &wake_fd, op))
         .map_err(|error| DriveError::new(path, error.into()))
 }
@@ -94,7 +94,15 @@ pub fn format_device(path: &Path, label: &Label) -> Result<(), DriveError> {
 /// # Errors
 /// When there is none, it is in use, or damaged.
 pub fn open_path(path: &Path) -> Result<DeviceDrive, DriveError> {
-    let (device, wake_fd) = open_device(path)?;
+    open_if(path, None)
+}
+
+/// The same, if it is the drive of this identity. Another one is not written to.
+///
+/// # Errors
+/// As for [`open_path`], and when it is another drive.
+pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<DeviceDrive, DriveError> {
+    let (device, wake_fd) = open_device(path, wanted)?;
     let drive = open(device, Options::default(), &mut |device, op| carry_out(device, &wake_fd, op))
         .map_err(|error| DriveError::new(path, error.into()))?;
     Ok(DeviceDrive { drive, wake_fd })
@@ -114,9 +122,15 @@ pub fn wipe(path: &Path) -> Result<(), DriveError> {
     opened.file().sync_all().map_err(io)
 }
 
-fn open_device(path: &Path) -> Result<(OrdinaryDrive, OwnedFd), DriveError> {
+/// Opens a device to be written, if it holds the drive that is wanted.
+fn open_device(path: &Path, wanted: Option<[u8; 16]>) -> Result<(OrdinaryDrive, OwnedFd), DriveError> {
     let io = |doing| move |source| DriveError::new(path, DriveProblem::Io { doing, source });
     let mut opened = Opened::to_write(path).map_err(|error| problem_of(path, error.problem))?;
+    if wanted.is_some() {
+        let found = find_label(&mut FileSource::new(opened.file(), opened.sectors()));
+        let (label, _) = found.map_err(|error| DriveError::new(path, error.into()))?;
+        DriveProblem::expect(label.uuid, wanted).map_err(|problem| DriveError::new(path, problem))?;
+    }
     opened.make_direct_for(BLOCK_BYTES).map_err(io("read the device"))?;
     let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
     let bell = bell.map_err(|error| io("make an event descriptor")(error.into()))?;
@@ -154,6 +168,17 @@ fn problem_of(path: &Path, problem: OpenProblem) -> DriveError {
     DriveError::new(path, problem)
 }
 
+/// Device and inode of the file that all of a loop device lies in.
+fn file_behind(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(path).ok().filter(|metadata| metadata.file_type().is_block_device())?;
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    let device = format!("/sys/dev/block/{major}:{minor}/loop");
+    let text = |name: &str| std::fs::read_to_string(format!("{device}/{name}")).ok();
+    let starts_with_it = text("offset")?.trim() == "0";
+    let file = std::fs::metadata(text("backing_file").filter(|_| starts_with_it)?.trim_end()).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
 impl From<OpenError> for DriveProblem {
     fn from(error: OpenError) -> DriveProblem {
         DriveProblem::Conventional(error)
@@ -166,7 +191,7 @@ pub struct Peek {
     opened: Opened,
     found: Found,
     geometry: Geometry,
-    /// Device and inode: the same under each name. Of a block device its number.
+    /// Device and inode: the same under each name. Of a block device its number, of a loop device those of its file.
     pub file_id: (u64, u64),
     /// Time at which the file was last written.
     pub modified: Option<SystemTime>,
@@ -183,8 +208,11 @@ impl Peek {
             .map_err(|error| DriveError::new(path, error.into()))?;
         let io = |source| DriveError::new(path, DriveProblem::Io { doing: "read the device", source });
         let metadata = opened.file().metadata().map_err(io)?;
-        let file_id =
-            if opened.is_file() { (metadata.dev(), metadata.ino()) } else { (u64::MAX, metadata.rdev()) };
+        let file_id = match file_behind(path) {
+            Some(file_id) => file_id,
+            None if opened.is_file() => (metadata.dev(), metadata.ino()),
+            None => (u64::MAX, metadata.rdev()),
+        };
         let geometry = found.label.layout.geometry(true);
         Ok(Peek { opened, found, geometry, file_id, modified: metadata.modified().ok() })
     }

@@ -265,7 +265,7 @@ pub fn look(source: &mut dyn Source) -> Result<Found, OpenError> {
 }
 
 /// The label, and how many of its copies are damaged.
-fn find_label(source: &mut dyn Source) -> Result<(Label, usize), OpenError> {
+pub(super) fn find_label(source: &mut dyn Source) -> Result<(Label, usize), OpenError> {
     let mut first_error = None;
     let mut found: Option<Label> = None;
     let mut damaged = 0;

@@ -44,6 +44,14 @@ pub enum DriveProblem {
     /// The drive is open in another process (or in this one).
     #[error("the drive is in use by another process: stop that one first")]
     InUse,
+    /// A drive that was to be the one of an array is another one.
+    #[error("it is another drive (uuid {}), not the one of uuid {}", in_hex(found), in_hex(wanted))]
+    OtherDrive {
+        /// Identity of the drive.
+        found: [u8; 16],
+        /// Identity that it should have.
+        wanted: [u8; 16],
+    },
     /// Somebody uses the device.
     #[error("the device is in use: {0}; stop that first")]
     Held(String),
@@ -161,7 +169,20 @@ pub enum DriveProblem {
     },
 }
 
+/// An identity as it is written everywhere.
+fn in_hex(uuid: &[u8; 16]) -> uuid::Uuid {
+    uuid::Uuid::from_bytes(*uuid)
+}
+
 impl DriveProblem {
+    /// Refuses a drive that is not the one that is wanted, if one is.
+    pub(crate) fn expect(found: [u8; 16], wanted: Option<[u8; 16]>) -> Result<(), DriveProblem> {
+        match wanted {
+            Some(wanted) if wanted != found => Err(DriveProblem::OtherDrive { found, wanted }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Turns a system error into a problem that says what was being done.
     pub(super) fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> DriveProblem {
         move |error| DriveProblem::Io { doing, source: error.into() }

@@ -103,7 +103,7 @@ pub(super) struct OpenedFile {
 }
 
 /// Opens the file of a drive for this process alone.
-pub(super) fn open(path: &Path) -> Result<OpenedFile, DriveProblem> {
+pub(super) fn open(path: &Path, wanted: Option<[u8; 16]>) -> Result<OpenedFile, DriveProblem> {
     let file = open_file(path, OpenOptions::new().read(true).write(true))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -111,6 +111,7 @@ pub(super) fn open(path: &Path) -> Result<OpenedFile, DriveProblem> {
         Err(error) => return Err(DriveProblem::io("lock the file")(error)),
     }
     let header = read_header(&file)?;
+    DriveProblem::expect(header.uuid, wanted)?;
     let layout = FileLayout::new(&header.geometry);
     let in_memory = !header.geometry.volatile_cache;
     allocate(&file, &layout, in_memory)?;

@@ -130,6 +130,12 @@ pub struct Found {
 }
 
 impl Found {
+    /// Name of the namespace that no other one has and that stays.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.identity.name(self.quirks)
+    }
+
     /// Identity of the drive.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
@@ -157,7 +163,15 @@ pub struct OpenDrive {
 /// # Errors
 /// When it is in use, cannot be used, or this user may not.
 pub fn open_path(path: &Path) -> Result<OpenDrive, DriveError> {
-    open(path, None).map_err(|problem| DriveError::new(path, problem))
+    open_if(path, None)
+}
+
+/// The same, if it is the drive of this identity. Another one gets no command but to identify itself.
+///
+/// # Errors
+/// As for [`open_path`], and when it is another drive.
+pub fn open_if(path: &Path, wanted: Option<[u8; 16]>) -> Result<OpenDrive, DriveError> {
+    open(path, None, wanted).map_err(|problem| DriveError::new(path, problem))
 }
 
 /// The same as if nothing were known of the faults of its model, to find out whether it has them.
@@ -165,12 +179,16 @@ pub fn open_path(path: &Path) -> Result<OpenDrive, DriveError> {
 /// # Errors
 /// As for [`open_path`].
 pub fn open_without_quirks(path: &Path) -> Result<OpenDrive, DriveError> {
-    open(path, Some(Quirks::default())).map_err(|problem| DriveError::new(path, problem))
+    open(path, Some(Quirks::default()), None).map_err(|problem| DriveError::new(path, problem))
 }
 
-fn open(path: &Path, quirks: Option<Quirks>) -> Result<OpenDrive, DriveProblem> {
+fn open(path: &Path, quirks: Option<Quirks>, wanted: Option<[u8; 16]>) -> Result<OpenDrive, DriveProblem> {
     let node = hold(path)?;
     let session = Session::new(node.file(), path)?;
+    if wanted.is_some() {
+        let identity = session.identity()?;
+        DriveProblem::expect(identity.uuid(Quirks::of(&identity.controller)), wanted)?;
+    }
     session.manage_all(Transition::Close, "close its open zones")?;
     let found = session.look_with(quirks)?;
     let number = session.number;

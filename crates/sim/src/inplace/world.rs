@@ -240,13 +240,6 @@ impl World {
         }
         self.look_at_superblocks(&assembly)?;
         let is_clean = assembly.superblock().is_clean();
-        let tuning = Tuning {
-            client_frames: CLIENT_FRAMES,
-            strip_frames: 4096,
-            cache_bytes: self.plan.cache_bytes,
-            window: self.plan.window,
-            began: 1_700_000_000,
-        };
         let is_volatile = self.plan.is_volatile;
         let media: Vec<&DiskHandle> = alive.iter().collect();
         let recovered = match assembly.can_be_served() {
@@ -258,7 +251,7 @@ impl World {
             self.tally.refusals += 1;
             return Ok(false);
         }
-        let engine = match start_recovered(&assembly, recovered, |_| is_volatile, tuning) {
+        let engine = match start_recovered(&assembly, recovered, |_| is_volatile, self.tuning()) {
             Ok(engine) => engine,
             Err(error) => {
                 let is_in_doubt = !is_clean && (self.is_new || !self.has_logs() || self.has_too_many_torn());
@@ -298,6 +291,16 @@ impl World {
         self.volume = Some(volume);
         self.tally.starts += 1;
         Ok(true)
+    }
+
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            client_frames: CLIENT_FRAMES,
+            strip_frames: 4096,
+            cache_bytes: self.plan.cache_bytes,
+            window: self.plan.window,
+            began: 1_700_000_000,
+        }
     }
 
     fn begin_doubts(&mut self, is_dirty: bool) {

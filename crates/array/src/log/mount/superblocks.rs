@@ -11,7 +11,9 @@ use base::erasure::{ErasureCode, PieceSet};
 use base::frame::Frame;
 use base::time::Instant;
 use base::units::{DriveIndex, ZoneIndex};
-use zone::device::{Command, Completion, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice};
+use zone::device::{
+    Command, Completion, Geometry, Op, Status, Token, ZoneDescriptor, ZoneState, ZonedDevice,
+};
 use zone::drives::{DriveCommand, DriveSet};
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::superblock::{Member, MemberState, Superblock, Uuid, Version};
@@ -192,13 +194,14 @@ fn code_of(record: &Superblock) -> Result<ErasureCode, MountError> {
 pub fn config_of(record: &Superblock, drives: &DriveSet) -> Result<ArrayConfig, MountError> {
     let level = level_of(record)?;
     let present = (0..drives.len()).find_map(|member| drives.geometry(DriveIndex::at(member)));
-    let mut geometry = *present.expect("enough members are there");
+    let mut geometry = Geometry { zones: record.zones, ..*present.expect("enough members are there") };
     for member in 0..drives.len() {
         let Some(own) = drives.geometry(DriveIndex::at(member)) else { continue };
-        let same = own.zones == record.zones
+        // Zones beyond those of the smallest drive are not used.
+        let fits = own.zones >= record.zones
             && own.zone_size_blocks == record.zone_size_blocks
             && own.zone_capacity_blocks == record.zone_capacity_blocks;
-        if !same {
+        if !fits {
             return Err(MountError::Geometry { member });
         }
         // Limits may differ from drive to drive; the array keeps to the lowest.

@@ -1,13 +1,15 @@
 //! What the kernel says of block devices: sysfs, mounts and swap.
 //!
 //! ```text
-//!   /sys/class/block/NAME ─┬─ size, ro, partition, holders, uevent (PARTUUID)
+//!   /sys/class/block/NAME ─┬─ size, ro, partition, holders, slaves, uevent (PARTUUID), dm/uuid
 //!                          ├─ device/model, serial, wwid
 //!                          └─ queue/logical_block_size, rotational, zoned, nr_zones, ... (of a partition: its disk's)
 //!   /proc/self/mountinfo, /proc/swaps ──> who uses it
 //! ```
 
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the sectors that sysfs counts in, whatever the device's blocks are.
@@ -84,6 +86,22 @@ pub struct BlockNode {
     pub users: Vec<String>,
 }
 
+/// Hardware under a drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// Disks and controllers of which the drive is all or a part.
+    pub whole: BTreeSet<String>,
+    /// Those that its file lies on, where it is a file, or a loop device over one.
+    pub of_files: BTreeSet<String>,
+}
+
+impl Hardware {
+    /// All of it.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.whole.union(&self.of_files).map(String::as_str)
+    }
+}
+
 /// Roots of the kernel's file systems, other ones in tests.
 pub struct Host {
     /// `/sys`.
@@ -112,6 +130,64 @@ impl Host {
         Ok(names.iter().filter_map(|name| self.block_node(name)).collect())
     }
 
+    /// The block device of a node, whatever its name in `/dev` is.
+    pub fn node_at(&self, path: &Path) -> Option<BlockNode> {
+        let metadata = std::fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
+        let device = self.device_of_number(metadata.rdev())?;
+        self.block_node(device.file_name()?.to_str()?)
+    }
+
+    /// Directory of the block device of this number.
+    fn device_of_number(&self, number: u64) -> Option<PathBuf> {
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        std::fs::canonicalize(self.sys.join(format!("dev/block/{major}:{minor}"))).ok()
+    }
+
+    /// The hardware that a drive lies on: disks, and controllers of NVMe namespaces.
+    pub fn hardware_under(&self, path: &Path) -> Hardware {
+        let mut found = Hardware::default();
+        let Ok(metadata) = std::fs::metadata(path) else { return found };
+        let kind = metadata.file_type();
+        if kind.is_block_device() {
+            if let Some(device) = self.device_of_number(metadata.rdev()) {
+                self.add_hardware(&device, &mut found);
+            }
+        } else if kind.is_char_device() {
+            let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+            let device = std::fs::canonicalize(self.sys.join(format!("dev/char/{major}:{minor}")));
+            found.whole.extend(device.ok().and_then(|device| controller_of(&device)));
+        } else if let Some(device) = self.device_of_number(metadata.dev()) {
+            let mut below = Hardware::default();
+            self.add_hardware(&device, &mut below);
+            found.of_files = below.all().map(str::to_owned).collect();
+        } else {
+            // A file system without one block device.
+            let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+            found.of_files.insert(format!("file system {major}:{minor}"));
+        }
+        found
+    }
+
+    fn add_hardware(&self, device: &Path, found: &mut Hardware) {
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let whole = match device.join("partition").exists() {
+            true => device.parent().unwrap_or(device),
+            false => device,
+        };
+        let slaves = children(&whole.join("slaves"));
+        for slave in &slaves {
+            if let Ok(below) = std::fs::canonicalize(self.class().join(slave)) {
+                self.add_hardware(&below, found);
+            }
+        }
+        if slaves.is_empty() {
+            found.whole.extend(controller_of(whole).or_else(|| name(whole)));
+        }
+        if let Some(file) = text(&whole.join("loop/backing_file")) {
+            found.of_files.extend(self.hardware_under(Path::new(&file)).of_files);
+        }
+    }
+
     fn class(&self) -> PathBuf {
         self.sys.join("class/block")
     }
@@ -137,8 +213,8 @@ impl Host {
                 _ => Kind::Disk,
             },
             model: model_of(whole),
-            serial: first(&[whole.join("device/serial"), whole.join("serial")]),
-            id: id_of(&dir, whole, is_partition),
+            serial: serial_of(whole),
+            id: id_of(&dir, whole),
             size_bytes,
             logical_block_bytes: number(&queue.join("logical_block_size")).unwrap_or(SECTOR_BYTES),
             rotating: number(&queue.join("rotational")) == Some(1),
@@ -178,6 +254,15 @@ impl Host {
         users.dedup();
         users
     }
+}
+
+/// Controller of an NVMe namespace, or the subsystem that it has several of.
+fn controller_of(namespace: &Path) -> Option<String> {
+    let name = namespace.parent()?.file_name()?.to_str()?;
+    let is_nvme = |name: &str| name.starts_with("nvme") && name != "nvme";
+    let own = namespace.file_name()?.to_str()?;
+    let is_namespace = own.starts_with("nvme") || own.starts_with("ng");
+    (is_namespace && is_nvme(name)).then(|| name.to_owned())
 }
 
 /// A name cut into text and the numbers behind it, for an order in which 2 comes before 10.
@@ -230,13 +315,30 @@ fn model_of(whole: &Path) -> Option<String> {
     Some(vendor.map_or(model.clone(), |vendor| format!("{vendor} {model}")))
 }
 
-fn id_of(dir: &Path, whole: &Path, is_partition: bool) -> Option<String> {
-    if is_partition {
-        let uevent = text(&dir.join("uevent"))?;
-        let uuid = uevent.lines().find_map(|line| line.strip_prefix("PARTUUID="))?;
-        return Some(format!("partuuid.{uuid}"));
+/// Name of a device wherever it is attached: of a partition its PARTUUID, of a disk its world wide name, else model and
+/// serial number; of a volume of device mapper its UUID.
+fn id_of(dir: &Path, whole: &Path) -> Option<String> {
+    if let Some(number) = text(&dir.join("partition")) {
+        let uevent = text(&dir.join("uevent")).unwrap_or_default();
+        let uuid = uevent.lines().find_map(|line| line.strip_prefix("PARTUUID="));
+        return match uuid {
+            Some(uuid) => Some(format!("partuuid.{uuid}")),
+            None => Some(format!("{}-part{number}", id_of(whole, whole)?)),
+        };
     }
-    first(&[whole.join("wwid"), whole.join("device/wwid")])
+    if let Some(wwid) = first(&[whole.join("wwid"), whole.join("device/wwid")]) {
+        return Some(wwid.strip_prefix("naa.").map_or(wwid.clone(), |name| format!("wwn.0x{name}")));
+    }
+    if let Some(uuid) = text(&whole.join("dm/uuid")) {
+        return Some(format!("dm.{uuid}"));
+    }
+    let serial = serial_of(whole)?;
+    let model = model_of(whole).map(|model| format!("{model}-")).unwrap_or_default();
+    Some(format!("disk.{model}{serial}"))
+}
+
+fn serial_of(whole: &Path) -> Option<String> {
+    first(&[whole.join("device/serial"), whole.join("serial")])
 }
 
 fn zones_of(queue: &Path) -> Option<Zones> {
@@ -335,12 +437,40 @@ mod tests {
             (disk.kind, disk.model.as_deref(), disk.size_bytes),
             (Kind::Disk, Some("CT500MX500SSD1"), 1 << 30)
         );
-        assert_eq!(disk.id.as_deref(), Some("naa.5"));
+        assert_eq!(disk.id.as_deref(), Some("wwn.0x5"));
         assert_eq!(disk.users, ["sda1 swap space", "sda2 mounted on /srv/a b"]);
         assert_eq!((first.kind, first.id.as_deref()), (Kind::Partition, Some("partuuid.0a-1")));
+        assert_eq!((other.id.as_deref(), tenth.id.as_deref()), (Some("wwn.0x5-part2"), Some("disk.S1")));
         assert_eq!(
             (&first.users[..], &other.users[..]),
             (&["swap space".to_owned()][..], &["mounted on /srv/a b".to_owned()][..])
+        );
+    }
+
+    /// Partitions, volumes and namespaces come down to disks and controllers.
+    #[test]
+    fn hardware_is_what_a_device_is_a_part_of() {
+        let host = MadeUp::new("hardware");
+        host.device("pci0/host0/sda", 8, &[]);
+        host.device("pci0/host0/sda/sda1", 8, &[("partition", "1")]);
+        host.device("pci0/nvme/nvme3/nvme3n2", 8, &[]);
+        host.device("virtual/block/dm-0", 8, &[("slaves/sda1/x", ""), ("slaves/nvme3n2/x", "")]);
+        host.device("virtual/block/loop7", 8, &[("loop/backing_file", "/no/such/file\n")]);
+        let under = |place: &str| {
+            let mut found = Hardware::default();
+            let of = Host { sys: host.0.join("sys"), proc: host.0.join("proc") };
+            of.add_hardware(&host.0.join("sys/devices").join(place), &mut found);
+            assert!(found.of_files.is_empty());
+            found.whole.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(under("pci0/host0/sda/sda1"), ["sda"]);
+        assert_eq!(under("pci0/nvme/nvme3/nvme3n2"), ["nvme3"]);
+        assert_eq!(under("virtual/block/dm-0"), ["nvme3", "sda"]);
+        assert_eq!(under("virtual/block/loop7"), ["loop7"]);
+        assert_eq!(controller_of(Path::new("/sys/devices/pci0/nvme/nvme3/ng3n2")).as_deref(), Some("nvme3"));
+        assert_eq!(
+            controller_of(Path::new("/sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n1")).as_deref(),
+            Some("nvme-subsys1")
         );
     }
 

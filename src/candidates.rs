@@ -1,0 +1,62 @@
+//! Devices of this machine that may hold a drive of Zoneweave: NVMe namespaces with zones, and block devices without.
+//!
+//! They are looked at, not opened to be written, and may be in use. A device that is part of another one (a path of
+//! multipath, a physical volume) is left out, for its contents are those of the other one, or not its own.
+
+use crate::array_file::DriveTable;
+use crate::host::Host;
+use crate::sighting::{self, Sighting};
+use drive::nvme::node;
+use std::path::PathBuf;
+
+/// A device that is not looked at yet.
+struct Candidate {
+    path: PathBuf,
+    /// Name that the device has wherever it is attached, where the kernel tells one.
+    id: Option<String>,
+}
+
+/// Drives on the devices of this machine.
+pub fn on_devices() -> Vec<Sighting> {
+    let mut seen = Vec::new();
+    all().into_iter().for_each(|candidate| look_at(candidate, &mut seen));
+    seen
+}
+
+/// Adds what there is of these drives on the devices of this machine: those that have the id of one of them are looked at
+/// first, and the others where a drive is lost then.
+pub fn find(lost: &[&DriveTable], seen: &mut Vec<Sighting>) {
+    let has_id =
+        |candidate: &Candidate| candidate.id.is_some() && lost.iter().any(|table| table.id == candidate.id);
+    let (likely, others): (Vec<Candidate>, Vec<Candidate>) = all().into_iter().partition(has_id);
+    likely.into_iter().for_each(|candidate| look_at(candidate, seen));
+    let is_found = |table: &&DriveTable| seen.iter().any(|sighting| sighting.uuid == table.uuid);
+    if !lost.is_empty() && lost.iter().all(is_found) {
+        return;
+    }
+    others.into_iter().for_each(|candidate| look_at(candidate, seen));
+}
+
+fn look_at(candidate: Candidate, seen: &mut Vec<Sighting>) {
+    match Sighting::of(&candidate.path) {
+        Ok(sighting) => sighting::add_new(seen, vec![sighting]),
+        Err(error) => log::debug!("{error}"),
+    }
+}
+
+fn all() -> Vec<Candidate> {
+    // Their names are asked of the drives.
+    let mut all: Vec<Candidate> = node::all().into_iter().map(|path| Candidate { path, id: None }).collect();
+    let nodes = Host::here().block_nodes().unwrap_or_else(|error| {
+        log::debug!("block devices: {error}");
+        Vec::new()
+    });
+    for node in nodes {
+        let is_part_of_another = node.users.iter().any(|user| user.starts_with("member of"));
+        let has_zones = node.zones.as_ref().is_some_and(|zones| zones.model == "host-managed");
+        if !is_part_of_another && !has_zones {
+            all.push(Candidate { path: node.path, id: node.id });
+        }
+    }
+    all
+}
