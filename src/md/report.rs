@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::progress::Progress;
+use array::inplace::Counters;
 use array::inplace::scribe::Mark;
 use array::inplace::scrub::{ScrubState, ScrubStatus};
 use array::inplace::start::journal_of;
@@ -246,6 +247,40 @@ pub struct CountersReport {
     pub journal_blocks_written: u64,
 }
 
+impl JournalReport {
+    /// Journal of an array that is served.
+    fn of(journal: JournalStatus) -> JournalReport {
+        JournalReport {
+            path: None,
+            state: if journal.has_failed { "failed" } else { "active" }.to_owned(),
+            bytes: Some(journal.sectors * SECTOR_BYTES_U64),
+            bytes_used: Some(journal.sectors_used * SECTOR_BYTES_U64),
+            trouble: None,
+        }
+    }
+}
+
+impl CountersReport {
+    fn of(counters: &Counters) -> CountersReport {
+        CountersReport {
+            blocks_read: counters.read,
+            blocks_written: counters.written,
+            member_blocks_read: counters.read_for_writes,
+            member_blocks_written: counters.member_written,
+            rows_modified: counters.modified,
+            rows_reconstructed: counters.reconstructed,
+            blocks_decoded: counters.decoded,
+            blocks_unreadable: counters.unreadable,
+            parities_resynced: counters.resynced,
+            rows_rebuilt: counters.rebuilt,
+            superblock_writes: counters.superblocks,
+            bitmap_writes: counters.bitmap_pages,
+            ppl_blocks_written: counters.logged,
+            journal_blocks_written: counters.journaled,
+        }
+    }
+}
+
 impl Identity {
     /// Identity as the members' superblocks say.
     pub fn of(assembly: &Assembly<'_>) -> Identity {
@@ -367,13 +402,7 @@ impl Report {
             refused: None,
             members,
             spares: Vec::new(),
-            journal: status.journal.map(|journal| JournalReport {
-                path: None,
-                state: if journal.has_failed { "failed" } else { "active" }.to_owned(),
-                bytes: Some(journal.sectors * SECTOR_BYTES_U64),
-                bytes_used: Some(journal.sectors_used * SECTOR_BYTES_U64),
-                trouble: None,
-            }),
+            journal: status.journal.map(JournalReport::of),
             events: status.events,
             dirty: status.mark != Mark::Clean,
             bitmap: status.regions.map(|(set, regions)| BitmapReport {
@@ -390,22 +419,7 @@ impl Report {
                 hits: counters.cache_hits,
                 misses: counters.cache_misses,
             }),
-            counters: Some(CountersReport {
-                blocks_read: counters.read,
-                blocks_written: counters.written,
-                member_blocks_read: counters.read_for_writes,
-                member_blocks_written: counters.member_written,
-                rows_modified: counters.modified,
-                rows_reconstructed: counters.reconstructed,
-                blocks_decoded: counters.decoded,
-                blocks_unreadable: counters.unreadable,
-                parities_resynced: counters.resynced,
-                rows_rebuilt: counters.rebuilt,
-                superblock_writes: counters.superblocks,
-                bitmap_writes: counters.bitmap_pages,
-                ppl_blocks_written: counters.logged,
-                journal_blocks_written: counters.journaled,
-            }),
+            counters: Some(CountersReport::of(&status.counters)),
         }
     }
 
