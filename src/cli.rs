@@ -7,6 +7,7 @@ use crate::drive_list::DriveList;
 use crate::exit::{self, Exit};
 use crate::experiment::ExperimentRun;
 use crate::explain::Explain;
+use crate::manual::{Completions, Man};
 use crate::md::MdCommand;
 use crate::md_cost::MdCost;
 use crate::md_speed::MdSpeed;
@@ -87,6 +88,10 @@ pub enum Command {
     /// A seed draws an array, its drives and everything that happens; a seed and a commit repeat a run to
     /// the bit. Exit code 1 when a run failed.
     Sim(Sim),
+    /// Print the script that completes commands and options in a shell
+    Completions(Completions),
+    /// Write the manual's pages into a directory, one for each command
+    Man(Man),
 }
 
 #[derive(Debug, Args)]

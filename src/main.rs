@@ -26,6 +26,7 @@ mod hosting;
 mod lab_commands;
 mod leftover;
 mod lines;
+mod manual;
 mod md;
 mod md_cost;
 mod md_speed;
@@ -48,6 +49,7 @@ mod spare;
 mod status;
 mod steps;
 mod stop;
+mod supervisor;
 
 use clap::Parser;
 use cli::{Cli, Command, DriveCommand};
@@ -134,6 +136,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let exit = match cli.command {
         Command::Lab { command } => return lab_commands::run(&command),
         Command::Sim(options) => return sim::run(&options),
+        Command::Completions(options) => manual::print_completions(&options)?,
+        Command::Man(options) => manual::write_pages(&options)?,
         Command::Drive { command } => drive_command(command)?,
         Command::Md { command } => md::run(&command)?,
         Command::Cache { command } => cache::run(&command)?,

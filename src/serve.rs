@@ -18,6 +18,7 @@ use crate::scrub::{self, DriveOut, ScrubReport};
 use crate::signals::Impatience;
 use crate::spare;
 use crate::status::{self, LifetimeCounters, Served, StatusReport};
+use crate::supervisor;
 use anyhow::{Context, Result};
 use array::engine::Engine;
 use array::log::config::{CheckpointEvery, Tuning};
@@ -140,6 +141,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     };
     served.hosting.listen();
     let result = server::run(&config, service, &mut served);
+    supervisor::say_stopping();
     if result.is_ok() {
         served.write_last_checkpoint(clock);
     }
@@ -290,6 +292,7 @@ pub fn announce(listen: &Listen, export: &str, bytes: u64) -> Result<Lines> {
     );
     let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
     lines.say(text.into_bytes());
+    supervisor::say_ready();
     Ok(lines)
 }
 

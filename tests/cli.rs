@@ -6,12 +6,14 @@ mod support;
 
 use serde_json::Value;
 use signal_hook::consts::SIGPIPE;
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use support::nbd::Failure;
 use support::run::Finished;
 use support::scratch::Scratch;
-use support::server::{Server, ask, assert_clean, check, status};
+use support::server::{Server, ask, assert_clean, check, status, zoneweave};
 use support::text;
 
 /// Asserts that a command failed by itself and said all of `words`.
@@ -401,4 +403,49 @@ fn output_that_nobody_reads_ends_the_command_quietly() {
     assert_eq!(finished.status.signal(), Some(SIGPIPE), "{}", finished.status);
     let said = String::from_utf8_lossy(&finished.stderr);
     assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_service_manager_is_told_when_clients_are_served_and_when_the_server_ends() {
+    let scratch = Scratch::new("notify");
+    let (dir, told) = (scratch.join("array"), scratch.join("notify.sock"));
+    let manager = UnixDatagram::bind(&told).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut server = zoneweave();
+    server.args(["up", "--dir", text(&dir), "--size", "64MiB"]).env("NOTIFY_SOCKET", &told);
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let hear = || {
+        let mut said = [0; 256];
+        let bytes = manager.recv(&mut said).expect("the manager is told");
+        String::from_utf8_lossy(&said[..bytes]).trim().to_owned()
+    };
+    assert_eq!(hear(), "READY=1");
+    assert_eq!(status(&dir)["served"], true, "whoever waited for it finds it served");
+    ask(&["stop", text(&dir)]).expect("stop");
+    assert_eq!(hear(), "STOPPING=1");
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn every_command_has_a_page_in_the_manual_and_a_completion() {
+    let scratch = Scratch::new("manual");
+    let pages = scratch.join("man");
+    ask(&["man", text(&pages)]).expect("man");
+    let help = ask(&["--help"]).expect("--help");
+    let lines =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // What is said of a command may go on in lines that begin farther right.
+    let names =
+        lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let commands: Vec<&str> = names.collect();
+    assert!(commands.contains(&"serve") && commands.contains(&"md"), "{commands:?}");
+    let completions = ["bash", "zsh", "fish"].map(|shell| ask(&["completions", shell]).expect(shell));
+    for command in commands.iter().filter(|command| **command != "help") {
+        let page = std::fs::read_to_string(pages.join(format!("zoneweave-{command}.1"))).unwrap();
+        assert!(page.contains(".TH") && page.contains(command), "{command}");
+        assert!(completions.iter().all(|script| script.contains(command)), "{command}");
+    }
+    let page = std::fs::read_to_string(pages.join("zoneweave.1")).unwrap();
+    assert!(page.contains("3  degraded") || page.contains("degraded: the array lacks"), "exit codes: {page}");
+    assert_refused(&ask(&["completions", "dos"]), &["dos", "bash"]);
 }

@@ -9,6 +9,7 @@ use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::Lines;
 use crate::signals::Impatience;
+use crate::supervisor;
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::human_bytes;
@@ -101,7 +102,9 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
     let mut served = Served { volume, memory_bytes_max: options.memory, uuid: directory.file.uuid };
     hosting.listen();
-    cache_loop::run(&config, service, &mut served)?;
+    let result = cache_loop::run(&config, service, &mut served);
+    supervisor::say_stopping();
+    result?;
     log::info!("stopped; what was stored is on the drives");
     announced.finish();
     Ok(Exit::Well)
@@ -179,6 +182,7 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
     }
     let lines = Lines::start(std::io::stdout()).context("the thread that writes to stdout")?;
     lines.say(text.into_bytes());
+    supervisor::say_ready();
     Ok(lines)
 }
 

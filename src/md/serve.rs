@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::exports;
 use crate::serve::{announce, listen};
 use crate::signals::Impatience;
+use crate::supervisor;
 use anyhow::{Context, Result};
 use array::inplace::spares::Spare;
 use array::inplace::start::{Tuning, members_of, spares_of, start_recovered};
@@ -87,6 +88,7 @@ pub fn run(dir: &Path, options: &ServiceOptions) -> Result<Exit> {
         sweep: SweepLog::default(),
     };
     let result = server::run(&config, service, &mut served);
+    supervisor::say_stopping();
     let is_marked = stop_clean(&mut served.volume, clock);
     result?;
     if is_marked {

@@ -1,7 +1,7 @@
 //! The clients that the end-to-end tests drive: which are here, and where to get the others.
 
 use crate::phase::run;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -95,6 +95,21 @@ pub fn provide() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Installs Debian packages when one of their programs is not here; as root, else says what is missing.
+///
+/// # Errors
+/// When apt fails, or it is not ours to install.
+pub fn install(packages: &[&str], programs: &[&str]) -> Result<()> {
+    if programs.iter().all(|name| program_is_here(name)) {
+        return Ok(());
+    }
+    if !is_root() {
+        bail!("missing: {} (Debian: apt-get install -y {})", programs.join(", "), packages.join(" "));
+    }
+    run(apt().arg("update"))?;
+    run(apt().args(["install", "-y", "--no-install-recommends"]).args(packages))
 }
 
 fn apt() -> Command {

@@ -295,9 +295,9 @@ impl Shard {
 
     /// Makes what progress is possible.
     pub fn turn(&mut self, now: Instant, wall: WallMillis, effects: &mut Effects) {
-        self.clocks.wall = self.clocks.wall.max(wall);
         self.clocks.now = now;
         self.note_budget();
+        self.clocks.wall = self.clocks.wall.max(wall);
         self.settle(effects);
         self.clear_if_due(effects);
         // A clear that has just begun has superblocks to write, and nothing else would wake anybody for them.

@@ -317,6 +317,8 @@ impl Message {
         Message { header, iovecs: Vec::new() }
     }
 
+    // The number of pieces is a `size_t` in glibc and an `int` in musl.
+    #[allow(clippy::useless_conversion)]
     fn describe(&mut self, transfer: &mut Transfer) {
         self.iovecs.clear();
         let count = transfer.pieces_left().len().min(IOVECS_MAX);
@@ -327,7 +329,7 @@ impl Message {
             self.iovecs.push(libc::iovec { iov_base: slice.as_mut_ptr().cast(), iov_len: slice.len() });
         }
         self.header.msg_iov = self.iovecs.as_mut_ptr();
-        self.header.msg_iovlen = count;
+        self.header.msg_iovlen = count.try_into().expect("at most IOVECS_MAX");
     }
 }
 

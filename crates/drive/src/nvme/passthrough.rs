@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 /// Commands of io_uring: of the namespace with a data pointer, and with a pointer to vectors.
 const URING_IO: u32 = 0xc048_4e80;
 const URING_IO_VECTORS: u32 = 0xc048_4e81;
-/// Commands of ioctl.
-const IOCTL_NAMESPACE: libc::c_ulong = 0x4e40;
-const IOCTL_ADMIN: libc::c_ulong = 0xc050_4e47;
-const IOCTL_IO: libc::c_ulong = 0xc050_4e48;
-const IOCTL_IO_VECTORS: libc::c_ulong = 0xc050_4e49;
+/// Commands of ioctl; C libraries differ in the type of their numbers.
+const IOCTL_NAMESPACE: libc::Ioctl = libc::_IO(b'N' as u32, 0x40);
+const IOCTL_ADMIN: libc::Ioctl = libc::_IOWR::<[u8; COMMAND_BYTES]>(b'N' as u32, 0x47);
+const IOCTL_IO: libc::Ioctl = libc::_IOWR::<[u8; COMMAND_BYTES]>(b'N' as u32, 0x48);
+const IOCTL_IO_VECTORS: libc::Ioctl = libc::_IOWR::<[u8; COMMAND_BYTES]>(b'N' as u32, 0x49);
 
 /// Commands that may be queued before the kernel is told; the ring submits early when full.
 const SUBMISSIONS_MAX: u32 = 256;
