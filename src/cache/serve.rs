@@ -105,7 +105,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let result = cache_loop::run(&config, service, &mut served);
     supervisor::say_stopping();
     result?;
-    log::info!("stopped; what was stored is on the drives");
+    log::info!("stopped; what goes to flash is on the drives");
     announced.finish();
     Ok(Exit::Well)
 }
