@@ -211,7 +211,7 @@ fn second_writes_what_is_read_or_comes_again() {
     let before = client.volume.status();
     assert_eq!(before.counters.bytes_admitted, bytes as u64, "{before:?}");
     assert!(before.counters.forgotten > 1_000 && before.admission.held > 1_000, "{before:?}");
-    assert!(before.counters.bytes_written() < 2 * bytes as u64, "{before:?}");
+    assert!(before.counters.bytes_written() < 4 * bytes as u64, "{before:?}");
     (0..COLD / 2).for_each(|cold| client.store(format!("cold{cold}")));
     let after = client.volume.status();
     assert!(after.counters.bytes_admitted > 2 * bytes as u64, "some were remembered: {after:?}");

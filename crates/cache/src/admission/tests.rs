@@ -89,7 +89,7 @@ fn policies_admit_what_they_say() {
 
 #[test]
 fn a_ghost_remembers_once_and_has_its_bounds() {
-    let hash = |number: u64| KeyHash::from_bits(number * 0x1_0001_0007 & ((1 << 48) - 1));
+    let hash = |number: u64| KeyHash::from_bits((number * 0x1_0001_0007) & ((1 << 48) - 1));
     let mut gate = Gate::new(Admission::Second, None, 64);
     assert_eq!(gate.bytes(), 256);
     assert_eq!(gate.visit(hash(5)), Visit::First);
