@@ -60,6 +60,33 @@ fn what_is_deleted_stays_deleted_over_kill_9() {
 }
 
 #[test]
+fn what_nobody_reads_is_not_written() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-admission");
+    let dir = scratch.join("cache");
+    let server =
+        CacheServer::start(&dir, &["up", "--dir", text(&dir), "--size", "256MiB", "--admission", "second"]);
+    let found = |server: &CacheServer, index: u32| server.say(&["get", &format!("k{index}")]);
+    for index in 0..40 {
+        assert_eq!(server.say(&["set", &format!("k{index}"), "value"]), "OK\n");
+    }
+    let status = || ask(&["cache", "status", text(&dir)]).stdout;
+    assert!(status().contains("admission second, 40 objects in memory alone"), "{}", status());
+    (0..10).for_each(|index| assert_eq!(found(&server, index), "value\n"));
+    assert!(status().contains("admission second, 30 objects in memory alone"), "{}", status());
+    assert_eq!(server.say(&["dbsize"]), "40\n");
+    assert!(until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n")));
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    (0..10).for_each(|index| assert_eq!(found(&server, index), "value\n", "k{index} was read"));
+    (10..40).for_each(|index| assert_eq!(found(&server, index), "\n", "k{index} was on no drive"));
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
 fn the_benchmark_of_redis_runs() {
     if !have(&["redis-cli", "redis-benchmark"]) {
         return;
@@ -148,6 +175,18 @@ fn mistakes_are_named() {
     ask(&["cache", "create", text(&dir), "--drives", "2", "--size", "64MiB"]).expect("create");
     assert_eq!(ask(&["cache", "create", text(&dir)]).code(), Some(4));
     assert_clean(&dir);
+    let door = format!("unix:{}", text(&scratch.join("door")));
+    let wrong: [&[&str]; 5] = [
+        &["--admission", "auto"],
+        &["--admission", "second", "--endurance", "1TB/day"],
+        &["--endurance", "1TB"],
+        &["--object-max", "1GiB"],
+        &["--object-max", "64MiB", "--listen", &door],
+    ];
+    for options in wrong {
+        let refused = ask(&[&["cache", "serve", text(&dir)], options].concat());
+        assert!(refused.code() == Some(2) && refused.stderr.contains(options[0]), "{options:?}: {refused}");
+    }
     let array = scratch.join("array");
     std::fs::create_dir(&array).unwrap();
     std::fs::write(array.join("array.toml"), "").unwrap();
