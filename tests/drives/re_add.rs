@@ -3,11 +3,11 @@
 
 use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
-use crate::support::server::{Server, ask, assert_clean, let_run, status, zoneweave};
+use crate::support::server::{Server, ask, assert_clean, drive_file, let_run, status, zoneweave};
 use crate::support::writer::Oracle;
 use crate::support::{random, random_bytes, text};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const PIECE: usize = 1 << 20;
@@ -22,14 +22,6 @@ fn fill(server: &Server, seed: u64, mib: std::ops::Range<usize>, data: &mut Vec<
         client.write((at * PIECE) as u64, piece).unwrap();
     }
     client.flush().unwrap();
-}
-
-#[track_caller]
-fn assert_holds(server: &Server, data: &[u8]) {
-    let mut client = server.client();
-    for (at, piece) in (0..).step_by(PIECE).zip(data.chunks(PIECE)) {
-        assert!(client.read(at, 1 << 20).unwrap() == piece, "the data at {at} is wrong; {}", server.log());
-    }
 }
 
 fn re_add(dir: &Path, more: &[&str]) -> Value {
@@ -50,16 +42,7 @@ fn assert_refused(arguments: &[&str], code: i32, words: &str) {
 #[track_caller]
 fn assert_whole_without(dir: &Path, server: Server, other: usize, data: &[u8]) {
     until(SOON, || status(dir)["state"] == "clean");
-    server.stop();
-    assert_clean(dir);
-    std::fs::remove_file(drive_file(dir, other)).unwrap();
-    let server = Server::serve_degraded(dir);
-    assert_holds(&server, data);
-    server.stop();
-}
-
-fn drive_file(dir: &Path, drive: usize) -> PathBuf {
-    dir.join(status(dir)["members"][drive]["path"].as_str().unwrap())
+    server.stop_whole_without(other, data);
 }
 
 #[test]
@@ -81,7 +64,7 @@ fn a_drive_comes_back_to_a_served_array() {
     assert!(whole.as_u64() > lacking.as_u64().map(|lacking| 2 * lacking), "most is there: {answer}");
     assert!(lacking.as_u64() > Some(0), "{answer}");
     assert!(server.log().contains("drive 1 is back: "), "{}", server.log());
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     assert_whole_without(&dir, server, 3, &data);
 }
 
@@ -132,7 +115,7 @@ fn a_drive_comes_back_to_an_array_that_nobody_serves() {
     assert_eq!((&answer["drive"], &answer["served"]), (&2.into(), &false.into()), "{answer}");
     assert!(answer["segments_whole"].as_u64() > answer["segments_to_rebuild"].as_u64(), "{answer}");
     server = Server::serve(&dir);
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     assert_whole_without(&dir, server, 0, &data);
 }
 
@@ -171,7 +154,7 @@ fn a_drive_whose_place_another_one_took_stays_out() {
     assert_refused(&["drive", "re-add", text(&dir), text(&old)], 2, "it has not failed");
     ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
     assert_refused(&["drive", "re-add", text(&dir), text(&old)], 4, "another drive took its place");
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     re_add(&dir, &["1", "--wait"]);
     assert_whole_without(&dir, server, 2, &data);
 }

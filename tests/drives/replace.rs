@@ -3,10 +3,10 @@
 
 use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
-use crate::support::server::{Server, ask, assert_clean, check, status, zoneweave};
+use crate::support::server::{Server, ask, check, status, zoneweave};
 use crate::support::{random, random_bytes, text};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const SIZE: &str = "64MiB";
 
@@ -26,29 +26,12 @@ fn write_all(server: &Server, data: &[u8]) {
     client.flush().unwrap();
 }
 
-#[track_caller]
-fn assert_holds(server: &Server, data: &[u8]) {
-    let mut client = server.client();
-    for (at, piece) in (0..).step_by(1 << 20).zip(data.chunks(1 << 20)) {
-        assert!(client.read(at, 1 << 20).unwrap() == piece, "the data at {at} is wrong");
-    }
-}
-
 /// The server rebuilds and is stopped; then the array is clean, and holds everything without another drive.
 #[track_caller]
 fn assert_whole_without(dir: &Path, server: Server, other: usize, data: &[u8]) {
     run_for(SOON, zoneweave().args(["rebuild", text(dir), "--rate", "0", "--wait"])).expect("rebuild --wait");
     assert_eq!(status(dir)["state"], "clean");
-    server.stop();
-    assert_clean(dir);
-    std::fs::remove_file(drive_file(dir, other)).unwrap();
-    let server = Server::serve_degraded(dir);
-    assert_holds(&server, data);
-    server.stop();
-}
-
-fn drive_file(dir: &Path, drive: usize) -> PathBuf {
-    dir.join(status(dir)["members"][drive]["path"].as_str().unwrap())
+    server.stop_whole_without(other, data);
 }
 
 #[track_caller]
@@ -88,7 +71,7 @@ fn a_failed_drive_is_replaced_while_clients_go_on() {
     assert_refused(&["drive", "fail", text(&dir), "2"], &["lose data"]);
     data[..1 << 20].fill(7);
     write_all(&server, &data[..1 << 20]);
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     assert_eq!(status(&dir)["state"], "rebuilding", "a mebibyte a second takes its time");
     // The old drive is not needed, nor believed.
     std::fs::remove_file(dir.join("drive-1.zns")).unwrap();
@@ -115,7 +98,7 @@ fn a_rebuild_goes_on_after_kill_9() {
         assert_eq!(status(&dir)["state"], "rebuilding");
     }
     assert!(before > 0, "no segment was finished in time");
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     assert_whole_without(&dir, server, 0, &data);
 }
 
@@ -133,7 +116,7 @@ fn a_drive_is_replaced_while_nobody_serves() {
     assert_eq!(status(&dir)["state"], "rebuilding");
     assert_eq!(check(&dir).0, Some(3), "it is not whole yet");
     let server = Server::serve(&dir);
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     assert_whole_without(&dir, server, 1, &data);
 }
 
@@ -165,7 +148,7 @@ fn a_spare_takes_the_place_of_a_drive_that_fails() {
     assert!(until(SOON, is_rebuilding), "the second spare steps in\n{}", server.log());
     server.kill_9();
     let server = Server::serve(&dir);
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     assert_whole_without(&dir, server, 0, &data);
     assert_eq!(status(&dir)["spares"].as_array().unwrap().len(), 0);
 }
@@ -186,6 +169,6 @@ fn a_wrong_drive_is_refused_and_nothing_changes() {
     );
     assert_eq!(std::fs::read_to_string(dir.join("array.toml")).unwrap(), before);
     assert_eq!(status(&dir)["state"], "degraded");
-    assert_holds(&server, &data);
+    server.assert_holds(&data);
     server.stop();
 }

@@ -6,28 +6,11 @@ use crate::support::server::{Server, assert_clean, check, status, zoneweave};
 use crate::support::text;
 use serde_json::Value;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Distance of blocks in a drive's file: data and metadata.
 const STRIDE: usize = 4160;
 const PAGE_BYTES: usize = 4096;
-
-/// A folder of a test on a disk or in memory, removed with its owner.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(root: &str, name: &str) -> Place {
-        let path = Path::new(root).join(format!("zw-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Place(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _left_behind = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// `zoneweave scrub --json`: exit code and answer.
 #[track_caller]
@@ -89,8 +72,8 @@ fn a_damaged_superblock_record_is_named_and_written_anew() {
 #[test]
 fn a_header_that_is_gone_under_service_is_named_and_written_anew() {
     for root in ["/tmp", "/dev/shm"] {
-        let folder = Place::new(root, "scrubhead");
-        let dir = folder.0.join("a");
+        let folder = Scratch::below(root, "scrubhead");
+        let dir = folder.join("a");
         let server = Server::up(&dir, &["--size", "64MiB"]);
         server.client().write(0, &[7; 1 << 20]).unwrap();
         overwrite_header(&dir.join("drive-2.zns"));
@@ -117,8 +100,8 @@ fn a_header_that_is_gone_under_service_is_named_and_written_anew() {
 #[test]
 fn a_drive_file_that_is_cut_to_nothing_is_damage_that_a_scrub_names() {
     for root in ["/tmp", "/dev/shm"] {
-        let folder = Place::new(root, "scrubcut");
-        let dir = folder.0.join("a");
+        let folder = Scratch::below(root, "scrubcut");
+        let dir = folder.join("a");
         let server = Server::up(&dir, &["--size", "64MiB"]);
         server.client().write(0, &[7; 1 << 20]).unwrap();
         std::fs::File::options().write(true).open(dir.join("drive-1.zns")).unwrap().set_len(0).unwrap();

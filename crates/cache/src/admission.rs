@@ -141,7 +141,7 @@ impl Gate {
         self.ghost.remember(hash);
     }
 
-    /// An object is stored: true when it is known that it was stored before.
+    /// An object is stored: how often, as far as the ghost knows.
     pub fn visit(&mut self, hash: KeyHash) -> Visit {
         if self.ghost.recall(hash) { Visit::Again } else { Visit::First }
     }
