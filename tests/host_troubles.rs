@@ -8,7 +8,7 @@
 mod support;
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use support::disk::SmallDisk;
 use support::nbd::Client;
@@ -18,23 +18,6 @@ use support::server::{Server, assert_clean, check, status, zoneweave};
 use support::text;
 
 const MIB: u64 = 1 << 20;
-
-/// A folder of a test on a disk or in memory, removed with its owner.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(root: &str, name: &str) -> Place {
-        let path = Path::new(root).join(format!("zw-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Place(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _left_behind = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn member(dir: &Path, drive: usize) -> Value {
     status(dir)["members"][drive].clone()
@@ -55,8 +38,8 @@ fn exercise(client: &mut Client, at: u64, fill: u8) {
 #[test]
 fn a_drive_file_that_is_removed_is_a_failed_drive() {
     for place in ["/tmp", "/dev/shm"] {
-        let folder = Place::new(place, "unlinked");
-        let dir = folder.0.join("a");
+        let folder = Scratch::below(place, "unlinked");
+        let dir = folder.join("a");
         let mut server = Server::up(&dir, &["--size", "64MiB"]);
         let mut client = server.client();
         exercise(&mut client, 0, 1);
@@ -79,8 +62,8 @@ fn a_drive_file_that_is_removed_is_a_failed_drive() {
 #[test]
 fn a_drive_file_that_is_cut_short_is_a_failed_drive() {
     for place in ["/tmp", "/dev/shm"] {
-        let folder = Place::new(place, "cut");
-        let dir = folder.0.join("a");
+        let folder = Scratch::below(place, "cut");
+        let dir = folder.join("a");
         let mut server = Server::up(&dir, &["--size", "64MiB"]);
         let mut client = server.client();
         exercise(&mut client, 0, 1);
@@ -276,8 +259,8 @@ fn a_full_file_system_makes_writes_wait_and_fails_no_drive() {
 
 #[test]
 fn a_server_that_was_stopped_for_a_while_blames_no_drive() {
-    let folder = Place::new("/tmp", "stopped");
-    let dir = folder.0.join("a");
+    let folder = Scratch::below("/tmp", "stopped");
+    let dir = folder.join("a");
     let server = Server::up(&dir, &["--size", "64MiB", "--drive-timeout", "1"]);
     let signal = |name: &str| {
         run_for(SOON, command("kill").args([name, &server.process().to_string()])).expect("kill");

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use support::disk::SmallDisk;
 use support::run::{SOON, run_for, until};
 use support::scratch::Scratch;
-use support::server::{Server, ask, let_run, status, zoneweave};
+use support::server::{Server, ask, drive_file, let_run, status, zoneweave};
 use support::writer::{Oracle, Writers};
 use support::{have, number_from, random, text};
 
@@ -92,8 +92,7 @@ impl Siege {
     }
 
     fn drive_file(&self, drive: u64) -> PathBuf {
-        let report = status(&self.dir());
-        self.dir().join(report["members"][usize::try_from(drive).unwrap()]["path"].as_str().unwrap())
+        drive_file(&self.dir(), usize::try_from(drive).unwrap())
     }
 
     fn state(&self) -> String {

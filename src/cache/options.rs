@@ -1,6 +1,10 @@
 //! What can be typed after `zoneweave cache`.
 
 use crate::cli::{Query, parse_size};
+use crate::exit::Exit;
+use anyhow::Result as Checked;
+use base::units::{human_bytes, parse_bytes};
+use cache::admission::Admission;
 use cache::policy::Eviction;
 use clap::{Args, Subcommand};
 use server::Listen;
@@ -83,6 +87,16 @@ pub struct CacheServiceOptions {
     /// Most of a zone that s3fifo writes anew when it goes, 0 to 1
     #[arg(long, default_value = "0.25", value_parser = parse_share, value_name = "SHARE")]
     pub reinsert: u32,
+    /// What is written to flash: all, second (what was hit in memory, or is stored again) or auto (between these, by --endurance)
+    /// [default: auto with --endurance, else all]
+    #[arg(long, value_name = "POLICY")]
+    pub admission: Option<Admission>,
+    /// Bytes that may be written to flash in a day, like 10TB/day [default: no limit]
+    #[arg(long, value_parser = parse_endurance, value_name = "BYTES/day")]
+    pub endurance: Option<u64>,
+    /// Longest value that is stored, at most half a zone and a 16th of --memory [default: 16MiB, or as much as there is room for]
+    #[arg(long, value_parser = parse_object_max, value_name = "BYTES")]
+    pub object_max: Option<u64>,
     /// Addresses at which clients connect, comma-separated: tcp:HOST:PORT or unix:PATH
     #[arg(long, default_value = "tcp:127.0.0.1:6379", value_delimiter = ',', value_name = "PLACE,...")]
     pub listen: Vec<Listen>,
@@ -92,6 +106,45 @@ pub struct CacheServiceOptions {
     /// File whose first line is the password that clients have to say (AUTH) [default: no password]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+}
+
+impl CacheServiceOptions {
+    /// The policy of admission that these options mean.
+    ///
+    /// # Errors
+    /// When policy and endurance do not fit each other.
+    pub fn admission(&self) -> Checked<Admission> {
+        match (self.admission, self.endurance) {
+            (None, None) => Ok(Admission::All),
+            (None, Some(_)) => Ok(Admission::Auto),
+            (Some(Admission::Auto), None) => Err(Exit::Usage
+                .error("--admission auto needs a budget: add --endurance, like --endurance 10TB/day")),
+            (Some(policy), Some(_)) if policy != Admission::Auto => Err(Exit::Usage.error(format!(
+                "--admission {policy} keeps no --endurance: leave it away, or say --admission auto"
+            ))),
+            (Some(policy), _) => Ok(policy),
+        }
+    }
+}
+
+fn parse_endurance(text: &str) -> Result<u64, String> {
+    let bytes =
+        text.strip_suffix("/day").ok_or_else(|| format!("`{text}`: say bytes a day, like 10TB/day"))?;
+    match parse_bytes(bytes).map_err(|error| error.to_string())? {
+        0 => Err(format!("`{text}`: with no bytes a day nothing is ever written")),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Longest value of any cache.
+const OBJECT_BYTES_MAX: u64 = 512 << 20;
+
+fn parse_object_max(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    if (1..=OBJECT_BYTES_MAX).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(format!("{text}: values have 1 byte to {}", human_bytes(OBJECT_BYTES_MAX)))
 }
 
 /// A share, in hundredths.

@@ -23,8 +23,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zone::drives::DriveSet;
 
-/// Largest value.
-const OBJECT_BYTES_MAX: u64 = 16 << 20;
+/// Longest value, unless somebody asks for longer ones.
+const OBJECT_BYTES: u64 = 16 << 20;
 /// Part of the memory that is the clients'.
 const CLIENTS_SHARE: u64 = 4;
 /// A value has room several times in what clients have: arriving, under way, leaving.
@@ -58,6 +58,7 @@ pub fn run(options: &CacheServe) -> Result<Exit> {
 fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exit> {
     let impatience = Impatience::begin().context("signal handling")?;
     let clock = WallClock::start();
+    let admission = options.admission()?;
     let password = options.password_file.as_deref().map(password_in).transpose()?;
     let hosting = Hosting::new(None)?;
     let mut drives = drives::open(&directory, Some(&hosting))?;
@@ -70,12 +71,14 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     }
     let places = options.listen.iter().chain(&options.memcached);
     let listeners: Vec<Listener> = places.map(Listen::bind).collect::<Result<_, _>>()?;
-    let settings = settings(options, drives.zone_bytes, password, &listeners);
+    let settings = settings(options, drives.zone_bytes, password, &listeners)?;
     let engine = Options {
         memory_bytes: options.memory - options.memory / CLIENTS_SHARE,
         object_mean: options.object_mean,
         eviction: options.eviction,
         reinsert_percent: options.reinsert,
+        admission,
+        endurance: options.endurance,
         object_max: usize::try_from(settings.object_bytes_max).context("--memory")?,
         ..Options::default()
     };
@@ -102,7 +105,7 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let result = cache_loop::run(&config, service, &mut served);
     supervisor::say_stopping();
     result?;
-    log::info!("stopped; what was stored is on the drives");
+    log::info!("stopped; what goes to flash is on the drives");
     announced.finish();
     Ok(Exit::Well)
 }
@@ -118,23 +121,28 @@ fn settings(
     zone_bytes: u64,
     password: Option<Vec<u8>>,
     listeners: &[Listener],
-) -> Settings {
+) -> Result<Settings> {
     let clients = options.memory / CLIENTS_SHARE;
-    let object_bytes = OBJECT_BYTES_MAX.min(zone_bytes / 2).min(clients / OBJECTS_IN_CLIENTS);
-    if object_bytes < OBJECT_BYTES_MAX {
-        log::info!(
-            "values of up to {} are stored: larger ones need --memory {} and zones of 32 MiB",
-            human_bytes(object_bytes),
-            human_bytes(OBJECT_BYTES_MAX * OBJECTS_IN_CLIENTS * CLIENTS_SHARE)
-        );
+    let wanted = options.object_max.unwrap_or(OBJECT_BYTES);
+    let object_bytes = wanted.min(zone_bytes / 2).min(clients / OBJECTS_IN_CLIENTS);
+    if object_bytes < wanted {
+        let memory = human_bytes(wanted * OBJECTS_IN_CLIENTS * CLIENTS_SHARE);
+        let needs = format!("need --memory {memory} and zones of {}", human_bytes(wanted * 2));
+        let (most, asked) = (human_bytes(object_bytes), human_bytes(wanted));
+        if options.object_max.is_some() {
+            return Err(Exit::Usage.error(format!(
+                "--object-max {asked}: values of up to {most} can be stored; larger ones {needs}"
+            )));
+        }
+        log::info!("values of up to {most} are stored: larger ones {needs}");
     }
     let port = listeners.iter().find_map(|listener| match listener.place() {
         Listen::Tcp(address) => Some(address.port()),
         Listen::Unix(_) => None,
     });
     let (first, second) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
-    Settings {
-        object_bytes_max: u32::try_from(object_bytes).expect("at most 16 MiB"),
+    Ok(Settings {
+        object_bytes_max: u32::try_from(object_bytes).expect("at most 512 MiB"),
         client_memory_bytes: usize::try_from(clients).unwrap_or(usize::MAX),
         memory_bytes: options.memory,
         password,
@@ -142,7 +150,7 @@ fn settings(
         port: port.unwrap_or(0),
         executable: std::env::current_exe().unwrap_or_default(),
         ..Settings::default()
-    }
+    })
 }
 
 fn password_in(path: &Path) -> Result<Vec<u8>> {
@@ -221,6 +229,11 @@ impl Backend for Served {
             ("hits_buffer", counters.hits_buffer.to_string()),
             ("hits_memory", counters.hits_memory.to_string()),
             ("hits_flash", counters.hits_flash.to_string()),
+            ("held", status.admission.held.to_string()),
+            ("held_bytes", status.admission.held_bytes.to_string()),
+            ("forgotten", counters.forgotten.to_string()),
+            ("bytes_admitted", counters.bytes_admitted.to_string()),
+            ("bytes_forgotten", counters.bytes_forgotten.to_string()),
             ("zones_free", status.zones.free.to_string()),
             ("zones_spared", counters.zones_spared.to_string()),
             ("reinserted", counters.reinserted.to_string()),

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use anyhow::{Context, Result};
 use base::units::human_bytes;
 use cache::Status;
+use cache::admission::{Admission, WHOLE};
 use serde_json::{Value, json};
 use server::control::{self, AskError};
 use std::io::ErrorKind;
@@ -37,6 +38,7 @@ pub fn run(options: &Query) -> Result<Exit> {
 pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
     let Some(status) = status else { return json!({ "uuid": uuid, "served": false }) };
     let (counters, zones, recovery) = (status.counters, status.zones, status.recovery);
+    let admission = status.admission;
     json!({
         "uuid": uuid,
         "served": true,
@@ -55,6 +57,15 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
             "journal": counters.blocks_journal,
             "superblock": counters.blocks_superblock,
         },
+        "admission": {
+            "policy": admission.policy.to_string(),
+            "bytes_admitted": counters.bytes_admitted,
+            "held": { "objects": admission.held, "bytes": admission.held_bytes },
+            "forgotten": { "objects": counters.forgotten, "bytes": counters.bytes_forgotten },
+            "bytes_per_day": admission.bytes_per_day,
+            "budget_left": admission.bytes_per_day.map(|_| f64::from(admission.level) / f64::from(WHOLE)),
+        },
+        "bytes_written": counters.bytes_written(),
         "eviction": status.eviction.to_string(),
         "reinserted": { "objects": counters.reinserted, "bytes": counters.bytes_reinserted },
         "write_amplification": status.write_amplification(),
@@ -67,7 +78,7 @@ pub fn json(uuid: uuid::Uuid, status: Option<&Status>) -> Value {
         },
         "memory": {
             "index": status.index_bytes, "buffers": status.buffer_bytes, "copies": status.copies_bytes,
-            "all": status.memory_bytes(),
+            "held": admission.held_bytes, "ghost": admission.ghost_bytes, "all": status.memory_bytes(),
         },
         "copies": status.copies,
         "index_slots": status.index_slots,
@@ -114,6 +125,7 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/zones/evicted"),
         number("/zones/spared")
     );
+    text += &admission_in_words(report);
     let (again, bytes) = (number("/reinserted/objects"), human_bytes(number("/reinserted/bytes")));
     text += &format!("eviction  {}, {again} objects of {bytes} written anew\n", text_of(report, "eviction"));
     let part = |name: &str| human_bytes(number(&format!("/memory/{name}")));
@@ -127,6 +139,25 @@ fn in_words(report: &Value, dir: &str) -> String {
         number("/recovery/zones_dropped")
     );
     text
+}
+
+fn admission_in_words(report: &Value) -> String {
+    let admission = &report["admission"];
+    let number = |pointer: &str| admission.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    let (held, kept) = (number("/held/objects"), human_bytes(number("/held/bytes")));
+    let (forgotten, saved) = (number("/forgotten/objects"), human_bytes(number("/forgotten/bytes")));
+    let mut text = format!("admission {}", text_of(admission, "policy"));
+    if text_of(admission, "policy") != Admission::All.to_string() {
+        text += &format!(
+            ", {held} objects in memory alone ({kept}); {forgotten} of {saved} would have been written"
+        );
+    }
+    if let (Some(budget), Some(left)) =
+        (admission["bytes_per_day"].as_u64(), admission["budget_left"].as_f64())
+    {
+        text += &format!("; of {} a day, {:.0} % of an hour's are left", human_bytes(budget), left * 100.0);
+    }
+    text + "\n"
 }
 
 fn text_of<'a>(report: &'a Value, name: &str) -> &'a str {

@@ -5,7 +5,7 @@
 //! `ZONEWEAVE_REQUIRE_TOOLS=1`. `ZONEWEAVE_SEED` repeats a run, `ZONEWEAVE_TEST_DIR` says where
 //! arrays are made and `ZONEWEAVE_KEEP=1` keeps them.
 
-// Every test is a program of its own and uses a part of this.
+// Every program of tests uses a part of this.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod cache;

@@ -12,7 +12,15 @@ pub struct Scratch {
 
 impl Scratch {
     pub fn new(name: &str) -> Scratch {
-        let path = new_path(name);
+        Scratch::make(new_path(name))
+    }
+
+    /// The same below `root`: on a disk or in memory, whatever `ZONEWEAVE_TEST_DIR` says.
+    pub fn below(root: &str, name: &str) -> Scratch {
+        Scratch::make(new_path_below(Path::new(root), name))
+    }
+
+    fn make(path: PathBuf) -> Scratch {
         std::fs::create_dir(&path).unwrap();
         Scratch { path }
     }
@@ -41,6 +49,10 @@ impl Drop for Scratch {
 /// A path that nobody else uses: short, for it may hold a socket.
 pub fn new_path(name: &str) -> PathBuf {
     let folder = std::env::var_os("ZONEWEAVE_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    new_path_below(&folder, name)
+}
+
+fn new_path_below(folder: &Path, name: &str) -> PathBuf {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     folder.join(format!("zw-{name}-{}-{count}", std::process::id()))
 }

@@ -49,6 +49,11 @@ pub fn assert_clean(dir: &Path) {
     assert_eq!(report["clean"], true, "check: {report:#}");
 }
 
+/// File of a drive, as `zoneweave status` names it.
+pub fn drive_file(dir: &Path, drive: usize) -> PathBuf {
+    dir.join(status(dir)["members"][drive]["path"].as_str().unwrap())
+}
+
 /// A server, killed with its owner.
 pub struct Server {
     child: Child,
@@ -115,6 +120,27 @@ impl Server {
         });
         assert!(answered && ended.is_none(), "the server did not start ({ended:?})\n{}", server.log());
         server
+    }
+
+    /// Asserts that the volume begins with `data`, which is whole MiB.
+    #[track_caller]
+    pub fn assert_holds(&self, data: &[u8]) {
+        let mut client = self.client();
+        for (at, piece) in (0..).step_by(1 << 20).zip(data.chunks(1 << 20)) {
+            assert!(client.read(at, 1 << 20).unwrap() == piece, "the data at {at} is wrong; {}", self.log());
+        }
+    }
+
+    /// Stops the server, and asserts that the array is clean then and begins with `data` without a drive.
+    #[track_caller]
+    pub fn stop_whole_without(self, drive: usize, data: &[u8]) {
+        let dir = self.dir.clone();
+        self.stop();
+        assert_clean(&dir);
+        std::fs::remove_file(drive_file(&dir, drive)).unwrap();
+        let server = Server::serve_degraded(&dir);
+        server.assert_holds(data);
+        server.stop();
     }
 
     pub fn socket(&self) -> PathBuf {

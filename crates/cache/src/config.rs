@@ -1,5 +1,6 @@
 //! What a cache is made of and how it is to behave.
 
+use crate::admission::{Admission, Gate};
 use crate::hash::{Shape, TAG_BITS_MAX};
 use crate::index::{BUCKET_BYTES, PAGES_MAX, SLOTS};
 use crate::policy::Eviction;
@@ -31,6 +32,10 @@ pub struct Options {
     pub eviction: Eviction,
     /// Most of a zone that is written anew when it goes, in hundredths.
     pub reinsert_percent: u32,
+    /// What goes to flash.
+    pub admission: Admission,
+    /// Bytes a day that `auto` admits, about.
+    pub endurance: Option<u64>,
     /// Bits of a tag; 12 but in tests.
     pub tag_bits: u32,
     /// Longest value that is stored, where drives allow it.
@@ -47,6 +52,8 @@ impl Default for Options {
             copies_bytes_max: u64::MAX,
             eviction: Eviction::default(),
             reinsert_percent: 25,
+            admission: Admission::default(),
+            endurance: None,
             object_mean: 1024,
             tag_bits: TAG_BITS_MAX,
             object_max,
@@ -74,13 +81,26 @@ impl Options {
         self.buffer_bytes() / 8 * 2
     }
 
+    /// Who says what goes to flash, beside an index of so many bytes. It remembers a hash for each four slots, if memory has the
+    /// room.
+    #[must_use]
+    pub fn gate(&self, index_bytes: u64) -> Gate {
+        let rest = self.memory_bytes.saturating_sub(self.buffer_bytes() + index_bytes);
+        let wanted = index_bytes / BUCKET_BYTES as u64 * SLOTS as u64 / 4;
+        let hashes = if self.admission == Admission::All { 0 } else { wanted.min(rest / 16) };
+        Gate::new(self.admission, self.endurance, usize::try_from(hashes).unwrap_or(usize::MAX))
+    }
+
     /// The index for drives of this size: as many slots as objects of the mean size have room at 90 % of use, or as many
     /// as the memory holds.
     #[must_use]
     pub fn shape(&self, flash_bytes: u64) -> Shape {
         let objects = flash_bytes / (self.object_mean + 7).max(1);
         let wanted = objects * 10 / 9 / SLOTS as u64 + 1;
-        let affordable = (self.memory_bytes - self.buffer_bytes()) / BUCKET_BYTES as u64;
+        let rest = self.memory_bytes - self.buffer_bytes();
+        // What is not admitted is held in memory, and remembered.
+        let affordable =
+            if self.admission == Admission::All { rest } else { rest / 4 * 3 } / BUCKET_BYTES as u64;
         let buckets = wanted.min(affordable).clamp(1, (1 << 36) - 1);
         Shape::new(buckets, self.tag_bits.clamp(1, TAG_BITS_MAX)).expect("clamped to what is possible")
     }

@@ -3,6 +3,7 @@
 //! A cache forgets but never lies: a read answers with the newest value of its key that was acknowledged, with a
 //! newer one, or with nothing, whatever the drives and the power do (docs/adr/0040-cache-invalidations.md).
 
+pub mod admission;
 pub mod config;
 pub mod format;
 pub mod hash;

@@ -11,6 +11,7 @@
 mod buffer;
 mod drive;
 mod eviction;
+mod holding;
 mod journal;
 mod lookup;
 mod membership;
@@ -20,6 +21,7 @@ mod reinsertion;
 mod walk;
 mod writing;
 
+use crate::admission::Gate;
 use crate::config::Options;
 use crate::format::NAMESPACES;
 use crate::format::journal::Entry;
@@ -120,6 +122,8 @@ struct Clocks {
     wall: WallMillis,
     /// Number of the last journal entry.
     entry: u64,
+    /// Time of the last turn.
+    now: Instant,
 }
 
 /// Requests on their way.
@@ -158,6 +162,7 @@ pub struct Shard {
     cleared: [u64; NAMESPACES],
     buffer: Buffer,
     memory: Memory,
+    gate: Gate,
     desk: Desk,
     walks: Walks,
     /// Entries on their way: by ident and number, who waits for each.
@@ -194,7 +199,8 @@ impl Shard {
     pub fn new(recovered: Recovered) -> Shard {
         let Recovered { identity, options, index, drives, wall, cleared, membership, entries } = recovered;
         assert!(identity.epoch < 1 << 24, "epochs are 24 bits");
-        let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0 };
+        let clocks = Clocks { sequence: u64::from(identity.epoch) << 40, wall, entry: 0, now: Instant(0) };
+        let gate = options.gate(index.bytes());
         let mut shard = Shard {
             identity,
             options,
@@ -204,6 +210,7 @@ impl Shard {
             cleared,
             buffer: Buffer::default(),
             memory: Memory::default(),
+            gate,
             desk: Desk::default(),
             walks: Walks::default(),
             entries: BTreeMap::new(),
@@ -288,6 +295,8 @@ impl Shard {
 
     /// Makes what progress is possible.
     pub fn turn(&mut self, now: Instant, wall: WallMillis, effects: &mut Effects) {
+        self.clocks.now = now;
+        self.note_budget();
         self.clocks.wall = self.clocks.wall.max(wall);
         self.settle(effects);
         self.clear_if_due(effects);
@@ -352,10 +361,10 @@ impl Shard {
         &self.membership
     }
 
-    /// Bytes in buffers.
+    /// Bytes in buffers, without what is held in memory alone.
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
-        self.buffer.bytes()
+        self.buffer.bytes() - self.buffer.held_bytes()
     }
 
     /// How it behaves.

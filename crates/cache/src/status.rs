@@ -1,6 +1,8 @@
 //! What a cache says of itself.
 
+use crate::admission::Admission;
 use crate::policy::Eviction;
+use base::units::BLOCK_BYTES_U64;
 
 /// Counts since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,12 @@ pub struct Counters {
     pub pages_read: u64,
     /// Bytes of keys and values that were taken in.
     pub bytes_stored: u64,
+    /// Of these, bytes that were admitted to flash.
+    pub bytes_admitted: u64,
+    /// Objects that were forgotten in memory, and never on flash.
+    pub forgotten: u64,
+    /// Bytes of their keys and values: what would have been written without admission.
+    pub bytes_forgotten: u64,
     /// Blocks of records and zone headers written.
     pub blocks_data: u64,
     /// Blocks of journals written.
@@ -47,6 +55,14 @@ pub struct Counters {
     pub damaged: u64,
     /// Drives that failed.
     pub drives_failed: u64,
+}
+
+impl Counters {
+    /// All bytes written to drives.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        (self.blocks_data + self.blocks_journal + self.blocks_superblock) * BLOCK_BYTES_U64
+    }
 }
 
 /// Zones by what they are used for.
@@ -85,6 +101,23 @@ pub struct Recovery {
     pub drives_emptied: u64,
 }
 
+/// What goes to flash, and what does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionStatus {
+    /// The policy.
+    pub policy: Admission,
+    /// Bytes a day that may be written.
+    pub bytes_per_day: Option<u64>,
+    /// What is left of them, in 1024ths of an hour's.
+    pub level: u32,
+    /// Objects that memory alone holds.
+    pub held: u64,
+    /// Bytes of memory that they take.
+    pub held_bytes: u64,
+    /// Bytes of memory for hashes of what was forgotten.
+    pub ghost_bytes: u64,
+}
+
 /// Status of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -104,6 +137,8 @@ pub struct Status {
     pub copies: u64,
     /// Which zones make room.
     pub eviction: Eviction,
+    /// What goes to flash, and what does not.
+    pub admission: AdmissionStatus,
     /// Zones of all drives.
     pub zones: ZoneCounts,
     /// Drives in use.
@@ -118,16 +153,16 @@ impl Status {
     /// All bytes of memory: never more than the cache was given.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.index_bytes + self.buffer_bytes + self.copies_bytes
+        let held = self.admission.held_bytes + self.admission.ghost_bytes;
+        self.index_bytes + self.buffer_bytes + self.copies_bytes + held
     }
 
-    /// All bytes written over those of keys and values taken in; none before anything was.
+    /// All bytes written over those of keys and values admitted; none before anything was.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let counters = &self.counters;
-        let blocks = counters.blocks_data + counters.blocks_journal + counters.blocks_superblock;
         #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let ratio = (blocks * 4096) as f64 / counters.bytes_stored as f64;
-        (counters.bytes_stored > 0).then_some(ratio)
+        let ratio = counters.bytes_written() as f64 / counters.bytes_admitted as f64;
+        (counters.bytes_admitted > 0).then_some(ratio)
     }
 }

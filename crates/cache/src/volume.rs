@@ -92,6 +92,7 @@ impl CacheVolume {
             copies_bytes: self.shard.memory().bytes(),
             copies: self.shard.memory().objects() as u64,
             eviction: self.shard.options().eviction,
+            admission: self.shard.admission(),
             zones,
             drives: self.shard.drives().iter().filter(|drive| drive.up).count(),
             frozen: self.shard.membership().is_frozen(),

@@ -1,7 +1,9 @@
-//! Policies of the cache on drives: what is asked for all the time outlives what is stored once, where a policy says so.
+//! Policies of the cache on drives: what is asked for all the time outlives what is stored once, where a policy says so, and
+//! what is stored once is not written, where a policy says that.
 
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
+use cache::admission::Admission;
 use cache::policy::Eviction;
 use cache::request::{Cache, Namespace, Object, Op, Outcome, Request, RequestId, Walk, WallMillis};
 use cache::shard::ZoneUse;
@@ -46,6 +48,10 @@ fn options(eviction: Eviction, reinsert_percent: u32) -> Options {
 
 impl Client {
     fn new(eviction: Eviction, reinsert_percent: u32) -> Client {
+        Client::with(options(eviction, reinsert_percent))
+    }
+
+    fn with(options: Options) -> Client {
         let uuids = [[1; 16], [2; 16]];
         let device = |uuid| -> Option<Box<dyn ZonedDevice>> {
             Some(Box::new(EmulatedDrive::on_heap(GEOMETRY, uuid).expect("a geometry that works")))
@@ -53,7 +59,6 @@ impl Client {
         let mut drives = DriveSet::new(uuids.into_iter().map(device).collect());
         let config = CacheConfig { cache: [9; 16], secret: [3; 16], drives: uuids.to_vec() };
         format(&mut drives, Instant(0), &config).expect("empty drives");
-        let options = options(eviction, reinsert_percent);
         let volume = mount(drives, Instant(0), WALL, options).expect("a new cache");
         Client { volume, now: Instant(0), asked: 0, walked: None, waits: 0 }
     }
@@ -191,4 +196,41 @@ fn walks_tell_what_is_written_anew_meanwhile() {
     }
     let status = client.volume.status();
     assert!(told > 100 * HOT && status.counters.reinserted >= u64::from(HOT), "{told} keys told: {status:?}");
+}
+
+#[test]
+fn second_writes_what_is_read_or_comes_again() {
+    let mut client = Client::with(Options { admission: Admission::Second, ..options(Eviction::Fifo, 0) });
+    for key in 0..HOT {
+        client.store(format!("hot{key}"));
+        assert!(client.finds(key), "it is found in memory");
+    }
+    (0..COLD / 2).for_each(|cold| client.store(format!("cold{cold}")));
+    assert!((0..HOT).all(|key| client.finds(key)), "what was read is on flash");
+    let bytes: usize = (0..HOT).map(|key| format!("hot{key}").len() + 500).sum();
+    let before = client.volume.status();
+    assert_eq!(before.counters.bytes_admitted, bytes as u64, "{before:?}");
+    assert!(before.counters.forgotten > 1_000 && before.admission.held > 1_000, "{before:?}");
+    assert!(before.counters.bytes_written() < 4 * bytes as u64, "{before:?}");
+    (0..COLD / 2).for_each(|cold| client.store(format!("cold{cold}")));
+    let after = client.volume.status();
+    assert!(after.counters.bytes_admitted > 2 * bytes as u64, "some were remembered: {after:?}");
+    assert!(after.memory_bytes() <= client.volume.shard().options().memory_bytes, "{after:?}");
+}
+
+#[test]
+fn auto_keeps_its_budget() {
+    let hour = 1 << 20;
+    let budget =
+        Options { admission: Admission::Auto, endurance: Some(24 * hour), ..options(Eviction::Fifo, 0) };
+    let mut client = Client::with(budget);
+    for cold in 0..COLD {
+        client.store(format!("cold{cold}"));
+        client.finds(cold % HOT);
+    }
+    let status = client.volume.status();
+    // Half of an hour's is there in the beginning, and some seconds bring next to nothing. Buffers are written later.
+    let written = status.counters.bytes_written();
+    assert!((hour / 4..hour).contains(&written), "{written} of {hour}: {status:?}");
+    assert!(status.counters.bytes_forgotten > 8 * hour, "{status:?}");
 }

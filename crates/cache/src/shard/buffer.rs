@@ -1,4 +1,4 @@
-//! Buffers: objects that are not in the index yet, filling or in flight.
+//! Buffers: objects that are not in the index yet, filling or in flight; and those that are held in memory alone.
 
 use crate::hash::{FullKey, Ident, KeyHash};
 use crate::index::PageNumber;
@@ -8,7 +8,7 @@ use base::frame::Frame;
 use base::slab::Slab;
 use base::time::{Instant, Nanos};
 use base::units::ZoneIndex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Longest time that an object waits for its page to be full.
 pub const PAGE_WAIT: Nanos = Nanos::from_micros(10_000);
@@ -30,6 +30,8 @@ pub struct Record {
     pub page: Option<PageNumber>,
     /// It lies on flash, in a zone that goes, and is written anew.
     pub again: Option<Again>,
+    /// It is held in memory alone: its place in the order in which such came.
+    pub held: Option<u64>,
 }
 
 /// Where an object lies that is written anew.
@@ -82,6 +84,14 @@ pub struct Buffer {
     bytes: u64,
     /// Of these, bytes of what is written anew.
     again_bytes: u64,
+    /// Of all, bytes of what is held in memory alone.
+    held_bytes: u64,
+    /// What is held, in the order in which it came.
+    held: BTreeMap<u64, u32>,
+    /// The same, by ident.
+    held_of: BTreeSet<(Ident, u32)>,
+    /// Count of what was ever held.
+    held_ever: u64,
     /// Newest versions, by key.
     newest: BTreeMap<FullKey, u32>,
     /// Records in flight: what they may be of, and the drive.
@@ -91,11 +101,13 @@ pub struct Buffer {
     objects: [u64; 16],
 }
 
-/// Bytes of a record beside those of its key and its value: itself, its places in two trees, which are half full at the
+/// Bytes of a record beside those of its key and its value: itself, its places in four trees, which are half full at the
 /// least, and what three allocations waste.
 const RECORD_BYTES: usize = size_of::<Option<Record>>()
     + 2 * size_of::<(FullKey, u32)>()
     + 2 * size_of::<((Ident, u32), usize)>()
+    + 2 * size_of::<(u64, u32)>()
+    + 2 * size_of::<(Ident, u32)>()
     + 2 * size_of::<u32>()
     + 3 * 16;
 
@@ -122,9 +134,24 @@ impl Buffer {
         self.bytes
     }
 
-    /// Bytes of what clients stored.
+    /// Bytes of what clients stored that is on its way to flash.
     pub fn stored_bytes(&self) -> u64 {
-        self.bytes - self.again_bytes
+        self.bytes - self.again_bytes - self.held_bytes
+    }
+
+    /// Bytes of what is held in memory alone.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Objects that are held in memory alone.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// True of a key whose newest version is held in memory alone.
+    pub fn is_held(&self, key: &FullKey) -> bool {
+        self.newest.get(key).is_some_and(|number| self.records.get(*number).held.is_some())
     }
 
     /// Bytes of what is written anew.
@@ -167,12 +194,38 @@ impl Buffer {
         self.newest.values().map(|number| self.records.get(*number))
     }
 
-    /// Takes a new version of a key, which has none here.
+    /// Newest versions on their way to flash.
+    pub fn on_their_way(&self) -> impl Iterator<Item = &Record> {
+        let filling = self.filling.iter().flat_map(|filling| filling.records.iter());
+        let numbers = filling.chain(self.flying.keys().map(|(_, number)| number));
+        numbers.map(|number| self.records.get(*number)).filter(|record| record.alive)
+    }
+
+    /// Newest versions of an ident that are held in memory alone.
+    pub fn held_of(&self, ident: Ident) -> impl Iterator<Item = &Record> {
+        let found = self.held_of.range((ident, 0)..=(ident, u32::MAX));
+        found.map(|(_, number)| self.records.get(*number))
+    }
+
+    /// Takes a new version of a key, which has none here, for flash.
     pub fn put(&mut self, now: Instant, record: Record) {
+        let number = self.take_in(record);
+        self.enqueue(now, number);
+    }
+
+    /// Takes a new version of a key, which has none here, to hold it in memory alone.
+    pub fn hold(&mut self, record: Record) {
+        assert!(record.again.is_none(), "what is on flash is not held");
+        self.held_ever += 1;
+        self.held_bytes += record.weight();
+        let ident = record.ident;
+        let number = self.take_in(Record { held: Some(self.held_ever), ..record });
+        self.held.insert(self.held_ever, number);
+        self.held_of.insert((ident, number));
+    }
+
+    fn take_in(&mut self, record: Record) -> u32 {
         assert!(record.alive && record.page.is_none());
-        let filling = &mut self.filling[record.stream().place()];
-        filling.bytes += record.page_bytes();
-        filling.first_at.get_or_insert(now);
         self.bytes += record.weight();
         match record.again {
             // It counts where it lies.
@@ -182,11 +235,40 @@ impl Buffer {
             }
             None => self.objects[usize::from(record.key.namespace().0)] += 1,
         }
-        let (key, stream) = (record.key.clone(), record.stream());
+        let key = record.key.clone();
         let number = self.records.insert(record);
-        self.filling[stream.place()].records.push_back(number);
         let before = self.newest.insert(key, number);
         assert!(before.is_none(), "the older version was dropped");
+        number
+    }
+
+    /// A record waits for a page.
+    fn enqueue(&mut self, now: Instant, number: u32) {
+        let record = self.records.get(number);
+        let filling = &mut self.filling[record.stream().place()];
+        filling.bytes += record.page_bytes();
+        filling.first_at.get_or_insert(now);
+        filling.records.push_back(number);
+    }
+
+    /// What is held of a key goes to flash.
+    pub fn release(&mut self, now: Instant, key: &FullKey) {
+        let number = *self.newest.get(key).expect("it is held");
+        let record = self.records.get_mut(number);
+        let order = record.held.take().expect("it is held");
+        self.held_bytes -= record.weight();
+        self.held_of.remove(&(record.ident, number));
+        self.held.remove(&order);
+        self.enqueue(now, number);
+    }
+
+    /// What came first of all that is held is forgotten.
+    pub fn forget_oldest(&mut self) -> Option<Record> {
+        let (_, number) = self.held.pop_first()?;
+        let record = self.take_out(number);
+        self.newest.remove(&record.key);
+        self.objects[usize::from(record.key.namespace().0)] -= 1;
+        Some(record)
     }
 
     /// The newest version of a key is none any more.
@@ -195,6 +277,10 @@ impl Buffer {
             let record = self.records.get_mut(number);
             record.alive = false;
             self.objects[usize::from(key.namespace().0)] -= u64::from(record.again.is_none());
+            if let Some(order) = record.held {
+                self.held.remove(&order);
+                self.take_out(number);
+            }
         }
     }
 
@@ -222,6 +308,10 @@ impl Buffer {
     fn take_out(&mut self, number: u32) -> Record {
         let record = self.records.remove(number);
         self.bytes -= record.weight();
+        if record.held.is_some() {
+            self.held_bytes -= record.weight();
+            self.held_of.remove(&(record.ident, number));
+        }
         if let Some(Again { drive, zone, .. }) = record.again {
             self.again_bytes -= record.weight();
             let count = self.reinserting.get_mut(&(drive, zone)).expect("it was counted when it came");

@@ -56,7 +56,7 @@ impl Shard {
         let operation = self.desk.operations.get_mut(number);
         if let Some(object) = self.buffer.get(&operation.key) {
             operation.stage = Stage::Looked { found: Some(object.clone()), certain: true };
-            self.counters.hits_buffer += 1;
+            self.note_buffer_hit(number);
             return self.desk.ready.push_back(number);
         }
         let (ident, key) = (operation.ident, operation.key.clone());

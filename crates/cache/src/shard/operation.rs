@@ -49,7 +49,8 @@ pub struct Operation {
     pub hash: KeyHash,
     /// What the index tells apart of it.
     pub ident: Ident,
-    task: Task,
+    /// What is to be done.
+    pub task: Task,
     /// How far it is.
     pub stage: Stage,
     /// Entries and superblocks that it waits for.
@@ -252,10 +253,8 @@ impl Shard {
             Some(object) => {
                 self.counters.stores += 1;
                 self.counters.bytes_stored += (key.plain().len() + object.value.len()) as u64;
-                self.buffer
-                    .put(now, Record { key, hash, ident, object, alive: true, page: None, again: None });
-                let limit = self.memory_limit();
-                self.memory.shrink(limit);
+                let (alive, page, again, held) = (true, None, None, None);
+                self.admit(now, Record { key, hash, ident, object, alive, page, again, held });
             }
             None => self.counters.removes += 1,
         }

@@ -124,6 +124,12 @@ impl Shard {
         self.buffer.reinserting(drive, zone)
     }
 
+    /// Bytes of what is written anew and has not landed: for checks.
+    #[must_use]
+    pub fn again_bytes(&self) -> u64 {
+        self.buffer.again_bytes()
+    }
+
     /// What arrives finds room, as long as it is not much.
     fn has_room_again(&self) -> bool {
         self.buffer.again_bytes() * 2 <= self.options.again_bytes_max()
@@ -225,7 +231,7 @@ impl Shard {
         let is_over = object.expires.is_some_and(|at| at <= self.clocks.wall);
         let birth = own.zones[collection.zone.index()].birth;
         let again = Some(Again { drive, zone: collection.zone, birth, heat: heat - 1 });
-        let record = Record { key, hash, ident, object, alive: true, page: None, again };
+        let record = Record { key, hash, ident, object, alive: true, page: None, again, held: None };
         let fits = self.buffer.again_bytes() + record.weight() <= self.options.again_bytes_max();
         if is_over || !fits || size > collection.budget || self.buffer.get(&record.key).is_some() {
             return;

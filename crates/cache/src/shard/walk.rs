@@ -14,6 +14,7 @@
 //! What is told was there in the instant of its batch. A page that is being read is not reset before. No walk holds more
 //! than a batch of idents, [`READS_MAX`] pages and its keys; walks take turns.
 
+use super::buffer::Record;
 use super::{Effects, Purpose, Shard, command};
 use crate::format::page::PageView;
 use crate::format::record::RecordHead;
@@ -178,11 +179,11 @@ impl Shard {
         if codes.is_empty() {
             return;
         }
-        for record in self.buffer.newest() {
-            if codes.binary_search(&record.ident.code()).is_ok() {
-                let (key, expires) = (&record.key, record.object.expires);
-                walk.tell(key.plain(), key.namespace(), expires, self.clocks.wall);
-            }
+        let is_meant = |record: &&Record| codes.binary_search(&record.ident.code()).is_ok();
+        let held = codes.iter().flat_map(|code| self.buffer.held_of(Ident::from_code(*code)));
+        for record in self.buffer.on_their_way().filter(is_meant).chain(held) {
+            let (key, expires) = (&record.key, record.object.expires);
+            walk.tell(key.plain(), key.namespace(), expires, self.clocks.wall);
         }
     }
 

@@ -166,7 +166,7 @@ impl Shard {
     /// A record is on the media: it gets a slot, unless it was superseded. What finds no slot is hidden; so is what the
     /// index cannot tell from a superseded record of the same page, for its slot would lead to both.
     fn land(&mut self, (drive, zone): (usize, ZoneIndex), number: u32, has_dead_mate: bool) {
-        let Record { key, hash, ident, object, alive, page, again } = self.buffer.land(number);
+        let Record { key, hash, ident, object, alive, page, again, .. } = self.buffer.land(number);
         let page = page.expect("it was in flight");
         if !alive {
             return;

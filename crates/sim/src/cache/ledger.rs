@@ -1,6 +1,6 @@
 //! Ledger: objects that a read has to find, until something happens that costs them.
 //!
-//! Causes are eviction, a full index, damage, a drive that fails, the loss of buffers and caches, and a write of a key
+//! Causes are eviction, admission, a full index, damage, a drive that fails, the loss of buffers and caches, and a write of a key
 //! that the index cannot tell from this one.
 
 use super::act::KEYS;
@@ -12,6 +12,7 @@ use ::cache::status::{Counters, Recovery};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Marks {
     zones_evicted: u64,
+    forgotten: u64,
     index_full: u64,
     damaged: u64,
     drives_failed: u64,
@@ -19,8 +20,8 @@ struct Marks {
 
 impl Marks {
     fn of(counters: &Counters) -> Marks {
-        let Counters { zones_evicted, index_full, damaged, drives_failed, .. } = *counters;
-        Marks { zones_evicted, index_full, damaged, drives_failed }
+        let Counters { zones_evicted, forgotten, index_full, damaged, drives_failed, .. } = *counters;
+        Marks { zones_evicted, forgotten, index_full, damaged, drives_failed }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::drive::Manner;
 use crate::plan::{Latency, Tearing};
 use ::cache::Options;
+use ::cache::admission::Admission::{self, All, Auto, Second};
 use ::cache::policy::Eviction::{self, Fifo, Lru, S3Fifo, Sieve};
 use base::random::Random;
 use zone::device::Geometry;
@@ -45,6 +46,10 @@ pub struct Plan {
     pub eviction: Eviction,
     /// Most of a zone that is written anew when it goes, in hundredths.
     pub reinsert_percent: u32,
+    /// What goes to flash.
+    pub admission: Admission,
+    /// Bytes a day that `auto` admits.
+    pub endurance: u64,
     /// Requests under way at most.
     pub depth: usize,
 }
@@ -78,6 +83,9 @@ impl Plan {
             copies_kib: [0, 0, 1, 8, 40, 512][random.index(6)],
             eviction: [S3Fifo, S3Fifo, S3Fifo, Sieve, Lru, Fifo][random.index(6)],
             reinsert_percent: [0, 25, 60, 100][random.index(4)],
+            admission: [All, All, All, All, All, Second, Auto, Auto][random.index(8)],
+            // Little enough for a run of a second: of a day's, an hour's is kept.
+            endurance: 1 << (18 + random.below(10)),
         }
     }
 
@@ -122,6 +130,8 @@ impl Plan {
             copies_bytes_max: self.copies_kib << 10,
             eviction: self.eviction,
             reinsert_percent: self.reinsert_percent,
+            admission: self.admission,
+            endurance: Some(self.endurance),
             object_mean: self.object_mean,
             tag_bits: self.tag_bits,
             object_max: VALUE_MAX,

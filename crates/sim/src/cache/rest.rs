@@ -1,5 +1,7 @@
 //! What holds of the cache after each turn, and when everything is at rest.
 
+use super::act::KEYS;
+use super::oracle::full_key;
 use super::world::World;
 use crate::tally::Failure;
 use ::cache::request::Cache;
@@ -18,6 +20,10 @@ impl World {
         let (buffers, limit) = (status.buffer_bytes, options.buffer_bytes());
         if buffers > limit {
             return Err(Failure::new(format!("{buffers} bytes are in buffers, which may hold {limit}")));
+        }
+        let (again, limit) = (volume.shard().again_bytes(), options.again_bytes_max());
+        if again > limit {
+            return Err(Failure::new(format!("{again} bytes are written anew, which may be {limit}")));
         }
         let (bytes, limit) = (status.memory_bytes(), options.memory_bytes);
         if bytes > limit || status.copies_bytes > options.copies_bytes_max {
@@ -58,6 +64,10 @@ impl World {
             return Ok(());
         }
         self.tally.checks += 1;
+        // What memory alone holds is on no drive, and ends with the process.
+        let is_held = |key: &usize| self.mounted().shard().is_held(&full_key(*key));
+        let held: Vec<usize> = (0..KEYS).filter(is_held).collect();
+        held.into_iter().for_each(|key| self.ledger.forgive(key));
         self.check_membership()?;
         self.check_zones()?;
         if !self.mounted().shard().has_slots_for_copies() {

@@ -4,6 +4,7 @@ use super::act::{Act, Change, Expiry, Filler, Moment};
 use super::{Plan, Run};
 use crate::plan::Tearing;
 use crate::step::Kind;
+use ::cache::admission::Admission;
 use ::cache::policy::Eviction;
 
 /// Cache of a scenario: two drives without a volatile cache, and little memory.
@@ -25,6 +26,8 @@ fn plan() -> Plan {
         copies_kib: 0,
         eviction: Eviction::Fifo,
         reinsert_percent: 0,
+        admission: Admission::All,
+        endurance: 1 << 20,
         depth: 40,
     }
 }

@@ -16,6 +16,8 @@ pub struct Tally {
     pub hits_memory: u64,
     /// Objects that the cache wrote anew when their zones went, in lives that have ended.
     pub reinserted: u64,
+    /// Objects that were forgotten in memory, and never on flash, in lives that have ended.
+    pub forgotten: u64,
     /// Answers without one.
     pub misses: u64,
     /// Of these, those that the ledger knew no cause for and had to judge.
@@ -51,6 +53,7 @@ impl Counts for Tally {
         self.hits += other.hits;
         self.hits_memory += other.hits_memory;
         self.reinserted += other.reinserted;
+        self.forgotten += other.forgotten;
         self.misses += other.misses;
         self.misses_owed += other.misses_owed;
         self.owed_found += other.owed_found;

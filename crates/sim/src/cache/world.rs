@@ -381,6 +381,7 @@ impl World {
         self.tally.evictions += counters.zones_evicted;
         self.tally.hits_memory += counters.hits_memory;
         self.tally.reinserted += counters.reinserted;
+        self.tally.forgotten += counters.forgotten;
         self.tally.crashes += 1;
         // What clients are not told is not known.
         self.note_decisions()?;

@@ -1,0 +1,157 @@
+//! Admission: which of what clients store goes to flash. The rest is held in memory until it is hit, or others want its room.
+//!
+//! ```text
+//!   store, or hit of what is held -> Gate -- admitted ------------------> flash
+//!                                      \---> held in memory -- oldest --> forgotten; the ghost remembers its hash
+//! ```
+//! A policy says which shares of objects that come for the first time, and of those that come again, are admitted. `auto` takes
+//! them from a budget: what is left of it, and nothing else, says how large they are.
+
+mod budget;
+mod ghost;
+
+use crate::hash::KeyHash;
+use base::time::Instant;
+pub use budget::Budget;
+pub use ghost::Ghost;
+use std::fmt;
+use std::str::FromStr;
+
+/// A policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// Everything goes to flash.
+    #[default]
+    All,
+    /// What was hit in memory goes, and what is stored again while its hash is remembered.
+    Second,
+    /// Between these, and less than that, as a budget is used up.
+    Auto,
+}
+
+/// Names on command lines.
+const NAMES: [(&str, Admission); 3] =
+    [("all", Admission::All), ("second", Admission::Second), ("auto", Admission::Auto)];
+
+impl FromStr for Admission {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Admission, String> {
+        let found = NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, policy)| *policy).ok_or_else(|| format!("`{text}`: use all, second or auto"))
+    }
+}
+
+impl fmt::Display for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = NAMES.iter().find(|(_, policy)| policy == self);
+        f.write_str(found.expect("all policies have names").0)
+    }
+}
+
+/// All of something: shares are so many of it.
+pub const WHOLE: u32 = 1024;
+
+/// Shares of objects that are admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Of those that are stored for the first time, as far as is known.
+    pub first: u32,
+    /// Of those that were hit in memory, or are stored again.
+    pub again: u32,
+}
+
+/// How often an object came, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// It is stored for the first time.
+    First,
+    /// It was hit in memory, or is stored again while the ghost remembers it.
+    Again,
+}
+
+/// Lets shares pass, evenly.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turnstile {
+    carry: u32,
+}
+
+impl Turnstile {
+    fn passes(&mut self, share: u32) -> bool {
+        self.carry += share;
+        let passes = self.carry >= WHOLE;
+        self.carry -= if passes { WHOLE } else { 0 };
+        passes
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Gate {
+    policy: Admission,
+    budget: Option<Budget>,
+    ghost: Ghost,
+    first: Turnstile,
+    again: Turnstile,
+}
+
+impl Gate {
+    /// A gate with a budget of so many bytes a day, and room for so many hashes.
+    #[must_use]
+    pub fn new(policy: Admission, bytes_per_day: Option<u64>, hashes: usize) -> Gate {
+        let budget = bytes_per_day.filter(|_| policy == Admission::Auto).map(Budget::new);
+        let (first, again) = (Turnstile::default(), Turnstile::default());
+        Gate { policy, budget, ghost: Ghost::new(hashes), first, again }
+    }
+
+    /// It is so late, and so many bytes were written since the mount.
+    pub fn note(&mut self, now: Instant, bytes_written: u64) {
+        if let Some(budget) = &mut self.budget {
+            budget.note(now, bytes_written);
+        }
+    }
+
+    /// What is left of the budget, as a share of the most that can be; without one, all.
+    #[must_use]
+    pub fn level(&self) -> u32 {
+        self.budget.as_ref().map_or(WHOLE, Budget::level)
+    }
+
+    /// Shares that are admitted now.
+    #[must_use]
+    pub fn shares(&self) -> Shares {
+        match self.policy {
+            Admission::All => Shares { first: WHOLE, again: WHOLE },
+            Admission::Second => Shares { first: 0, again: WHOLE },
+            Admission::Auto => budget::shares(self.level()),
+        }
+    }
+
+    /// True when an object goes to flash.
+    pub fn admits(&mut self, visit: Visit) -> bool {
+        let shares = self.shares();
+        match visit {
+            Visit::First => self.first.passes(shares.first),
+            Visit::Again => self.again.passes(shares.again),
+        }
+    }
+
+    /// An object is forgotten that was never on flash.
+    pub fn forgets(&mut self, hash: KeyHash) {
+        self.ghost.remember(hash);
+    }
+
+    /// An object is stored: how often, as far as the ghost knows.
+    pub fn visit(&mut self, hash: KeyHash) -> Visit {
+        if self.ghost.recall(hash) { Visit::Again } else { Visit::First }
+    }
+
+    /// Bytes of memory.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.ghost.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! The cache: real clients, both protocols, and kill -9.
+
+#![allow(clippy::unwrap_used)]
+
+mod protocols;
+mod redis;
+
+#[path = "../support/mod.rs"]
+mod support;

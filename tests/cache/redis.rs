@@ -1,0 +1,191 @@
+//! A cache in the hands of Redis' own clients: what they store is there after kill -9, and what they delete is not.
+
+use crate::support::cache::{CacheServer, assert_clean};
+use crate::support::run::{SOON, command, run_for, until};
+use crate::support::scratch::Scratch;
+use crate::support::server::ask;
+use crate::support::{have, text};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn what_is_deleted_stays_deleted_over_kill_9() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-kill9");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    for index in 0..200 {
+        let (key, value) = (format!("k{index}"), format!("first-{index}"));
+        assert_eq!(server.say(&["set", &key, &value]), "OK\n");
+    }
+    // A page leaves some milliseconds after its first record; what is deleted now is on the drives.
+    assert!(until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n")));
+    for index in 0..200 {
+        let key = format!("k{index}");
+        match index % 4 {
+            0 => assert_eq!(server.say(&["del", &key]), "1\n"),
+            1 => assert_eq!(server.say(&["set", &key, "second"]), "OK\n"),
+            2 => assert_eq!(server.say(&["pexpire", &key, "1"]), "1\n"),
+            _ => {}
+        }
+    }
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    let mut kept = 0;
+    for index in 0..200 {
+        let found = server.say(&["get", &format!("k{index}")]);
+        match index % 4 {
+            0 | 2 => assert_eq!(found, "\n", "k{index} came back"),
+            1 => assert!(found == "second\n" || found == "\n", "k{index} is {found}"),
+            _ => {
+                assert!(found == format!("first-{index}\n") || found == "\n", "k{index} is {found}");
+                kept += u32::from(found != "\n");
+            }
+        }
+    }
+    assert!(kept >= 45, "{kept} of 50 that nobody touched are there");
+    assert_eq!(server.say(&["flushall"]), "OK\n");
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    assert_eq!(server.say(&["dbsize"]), "0\n");
+    assert_eq!(server.say(&["get", "k3"]), "\n");
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn what_nobody_reads_is_not_written() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-admission");
+    let dir = scratch.join("cache");
+    let server =
+        CacheServer::start(&dir, &["up", "--dir", text(&dir), "--size", "256MiB", "--admission", "second"]);
+    let found = |server: &CacheServer, index: u32| server.say(&["get", &format!("k{index}")]);
+    for index in 0..40 {
+        assert_eq!(server.say(&["set", &format!("k{index}"), "value"]), "OK\n");
+    }
+    let status = || ask(&["cache", "status", text(&dir)]).stdout;
+    assert!(status().contains("admission second, 40 objects in memory alone"), "{}", status());
+    (0..10).for_each(|index| assert_eq!(found(&server, index), "value\n"));
+    assert!(status().contains("admission second, 30 objects in memory alone"), "{}", status());
+    assert_eq!(server.say(&["dbsize"]), "40\n");
+    assert!(until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n")));
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    (0..10).for_each(|index| assert_eq!(found(&server, index), "value\n", "k{index} was read"));
+    (10..40).for_each(|index| assert_eq!(found(&server, index), "\n", "k{index} was on no drive"));
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn the_benchmark_of_redis_runs() {
+    if !have(&["redis-cli", "redis-benchmark"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-benchmark");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    for options in [["-P", "16", "-d", "100"], ["-P", "1", "-d", "10000"]] {
+        let mut benchmark = command("redis-benchmark");
+        benchmark.args([
+            "-s",
+            text(&server.socket),
+            "-t",
+            "set,get,incr",
+            "-n",
+            "5000",
+            "-r",
+            "1000",
+            "--csv",
+        ]);
+        let said = run_for(SOON, benchmark.args(options)).expect("redis-benchmark");
+        for test in ["SET", "GET", "INCR"] {
+            assert!(said.contains(&format!("\"{test}\"")), "{said}");
+        }
+    }
+    let status = ask(&["cache", "status", text(&dir), "--json"]).expect("status");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["served"], true);
+    assert!(status["stores"].as_u64().unwrap() >= 15_000, "{status:#}");
+    assert_eq!(status["damaged"], 0);
+    server.stop();
+    let status = ask(&["cache", "status", text(&dir), "--json"]).expect("status");
+    assert!(status.contains("\"served\":false"), "{status}");
+    assert_clean(&dir);
+}
+
+/// Clients that send halves of commands, or do not read, hold a bounded memory, and others are answered meanwhile.
+#[test]
+fn clients_that_misbehave_hold_up_nobody() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-hostile");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    let connect = || UnixStream::connect(&server.socket).unwrap();
+    // Nobody reads the answers to these.
+    let mut deaf = connect();
+    deaf.set_nonblocking(true).unwrap();
+    let pings = b"ping\r\n".repeat(10_000);
+    let taken = (0..1000).take_while(|_| deaf.write(&pings).is_ok()).count();
+    assert!(taken < 1000, "a server that takes 60 MB of commands and is not read from holds their answers");
+    // Together these would hold 60 MB, where clients have 16 MiB.
+    let half = [&b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$400000\r\n"[..], &[b'x'; 200_000]].concat();
+    let halves: Vec<UnixStream> = (0..300)
+        .map(|_| {
+            let mut client = connect();
+            client.set_nonblocking(true).unwrap();
+            let _as_much_as_it_takes = client.write(&half);
+            client
+        })
+        .collect();
+    assert_eq!(server.say(&["set", "b", "1"]), "OK\n");
+    let info = server.say(&["info", "clients"]);
+    let held = info.lines().find_map(|line| line.strip_prefix("client_memory_bytes:")).unwrap();
+    assert!(held.parse::<u64>().unwrap() < 20 << 20, "{info}");
+    drop(halves);
+    assert!(until(SOON, || server.say(&["info", "clients"]).contains("connected_clients:2\r\n")));
+    assert_eq!(server.say(&["get", "b"]), "1\n");
+    assert_eq!(server.say(&["get", "a"]), "\n");
+    let mut whole = connect();
+    whole.write_all(b"*1\r\n$-5\r\nget b\r\n").unwrap();
+    let mut said = String::new();
+    whole.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "-ERR Protocol error: invalid bulk length\r\n");
+    drop(deaf);
+    server.stop();
+}
+
+#[test]
+fn mistakes_are_named() {
+    let scratch = Scratch::new("cache-mistakes");
+    let dir = scratch.join("cache");
+    assert_eq!(ask(&["cache", "serve", text(&dir)]).code(), Some(6));
+    assert_eq!(ask(&["cache", "create", text(&dir), "--drives", "0"]).code(), Some(2));
+    ask(&["cache", "create", text(&dir), "--drives", "2", "--size", "64MiB"]).expect("create");
+    assert_eq!(ask(&["cache", "create", text(&dir)]).code(), Some(4));
+    assert_clean(&dir);
+    let door = format!("unix:{}", text(&scratch.join("door")));
+    let wrong: [&[&str]; 5] = [
+        &["--admission", "auto"],
+        &["--admission", "second", "--endurance", "1TB/day"],
+        &["--endurance", "1TB"],
+        &["--object-max", "1GiB"],
+        &["--object-max", "64MiB", "--listen", &door],
+    ];
+    for options in wrong {
+        let refused = ask(&[&["cache", "serve", text(&dir)], options].concat());
+        assert!(refused.code() == Some(2) && refused.stderr.contains(options[0]), "{options:?}: {refused}");
+    }
+    let array = scratch.join("array");
+    std::fs::create_dir(&array).unwrap();
+    std::fs::write(array.join("array.toml"), "").unwrap();
+    let refused = ask(&["cache", "create", text(&array)]);
+    assert!(refused.code() == Some(4) && refused.stderr.contains("holds an array"), "{refused}");
+}

@@ -1,0 +1,114 @@
+//! Arrays on conventional drives: files that are cut into zones.
+
+use crate::support::run::{Finished, SOON, run_for};
+use crate::support::scratch::Scratch;
+use crate::support::server::{Server, zoneweave};
+use std::path::PathBuf;
+
+/// Bytes of a read of a client.
+const READ: u32 = 1 << 20;
+
+fn devices(scratch: &Scratch, count: usize) -> Vec<PathBuf> {
+    let device = |index: usize| {
+        let path = scratch.join(&format!("disk{index}"));
+        std::fs::File::create(&path).unwrap().set_len(256 << 20).unwrap();
+        path
+    };
+    (0..count).map(device).collect()
+}
+
+fn raw(devices: &[PathBuf]) -> String {
+    devices.iter().map(|path| format!("raw:{}", path.display())).collect::<Vec<_>>().join(",")
+}
+
+fn create(scratch: &Scratch, devices: &[PathBuf], more: &[&str]) -> (PathBuf, Finished) {
+    let dir = scratch.join("array");
+    let fixed = ["--drives-path", &raw(devices), "--zone-size", "4MiB"];
+    let made = run_for(SOON, zoneweave().arg("create").arg(&dir).args(fixed).args(more));
+    (dir, made)
+}
+
+fn read_all(client: &mut crate::support::nbd::Client, bytes: usize) -> Vec<u8> {
+    let offsets = (0..u64::try_from(bytes).unwrap()).step_by(READ as usize);
+    offsets.flat_map(|offset| client.read(offset, READ).unwrap()).collect()
+}
+
+#[test]
+fn an_array_survives_kills_and_a_lost_device() {
+    let scratch = Scratch::new("conventional");
+    let mut devices = devices(&scratch, 4);
+    let (dir, made) = create(&scratch, &devices, &[]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let mut random = crate::support::random(31);
+    let mut content = vec![0; 24 << 20];
+    let mut options: &[&str] = &[];
+    for round in 0..4 {
+        let server = Server::serve_with(&dir, options);
+        let mut client = server.client();
+        assert!(read_all(&mut client, content.len()) == content, "round {round}: other data");
+        for write in 0..120_usize {
+            let bytes = [4096, 8192, 65_536, 262_144][write % 4];
+            let blocks = u64::try_from((content.len() - bytes) / 4096).unwrap();
+            let offset = usize::try_from(random.below(blocks)).unwrap() * 4096;
+            let data = crate::support::random_bytes(&mut random, bytes);
+            client.write(offset.try_into().unwrap(), &data).unwrap();
+            content[offset..offset + bytes].copy_from_slice(&data);
+        }
+        client.flush().unwrap();
+        drop(client);
+        drop(server);
+        let checked = run_for(SOON, zoneweave().arg("check").arg(&dir));
+        let degraded = !options.is_empty();
+        assert_eq!(checked.code(), Some(if degraded { 3 } else { 0 }), "round {round}: {checked}");
+        if round == 2 {
+            std::fs::remove_file(devices.remove(1)).unwrap();
+            options = &["--degraded"];
+        }
+    }
+    // A new device takes its place, beside clients, and then another one is lost.
+    let server = Server::serve(&dir);
+    let newcomer = scratch.join("new");
+    std::fs::File::create(&newcomer).unwrap().set_len(256 << 20).unwrap();
+    let with = format!("raw:{}", newcomer.display());
+    let replaced = run_for(
+        SOON,
+        zoneweave().args(["drive", "replace"]).arg(&dir).args(["1", "--with", &with, "--wait"]),
+    );
+    assert_eq!(replaced.code(), Some(0), "{replaced}");
+    drop(server);
+    std::fs::remove_file(&devices[2]).unwrap();
+    let server = Server::serve_degraded(&dir);
+    assert!(read_all(&mut server.client(), content.len()) == content, "what was rebuilt is other data");
+}
+
+#[test]
+fn what_devices_hold_is_not_overwritten() {
+    let scratch = Scratch::new("conventional");
+    let devices = devices(&scratch, 3);
+    let (dir, made) = create(&scratch, &devices, &["--zones", "40"]);
+    assert_eq!(made.code(), Some(2), "{made}");
+    let missing = [devices[0].clone(), devices[1].clone(), scratch.join("none")];
+    let (_, made) = create(&scratch, &missing, &[]);
+    assert_eq!(made.code(), Some(6), "{made}");
+    assert!(made.to_string().contains("truncate --size"), "{made}");
+    let (_, made) = create(&scratch, &devices, &[]);
+    assert_eq!(made.code(), Some(0), "{made}");
+    let other = scratch.join("other");
+    let again = || {
+        let mut command = zoneweave();
+        command.arg("create").arg(&other).args(["--drives-path", &raw(&devices), "--zone-size", "4MiB"]);
+        command
+    };
+    let refused = run_for(SOON, &mut again());
+    assert_eq!(refused.code(), Some(4), "{refused}");
+    assert!(refused.to_string().contains("is a drive of Zoneweave"), "{refused}");
+    let destroyed = run_for(SOON, zoneweave().arg("destroy").arg("--yes").arg(&dir));
+    assert_eq!(destroyed.code(), Some(0), "{destroyed}");
+    assert!(devices.iter().all(|path| path.exists()), "devices are wiped, not removed");
+    let made = run_for(SOON, &mut again());
+    assert_eq!(made.code(), Some(0), "{made}");
+    let server = Server::serve(&other);
+    let busy = run_for(SOON, again().arg("--force"));
+    assert_ne!(busy.code(), Some(0), "{busy}");
+    drop(server);
+}

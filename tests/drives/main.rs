@@ -1,0 +1,17 @@
+//! Drives of arrays: of all kinds, lost, found, replaced, rotten.
+
+#![allow(clippy::unwrap_used)]
+
+mod conventional;
+mod corrupt;
+mod finding;
+mod identity;
+mod list;
+mod older_copies;
+mod qualify;
+mod re_add;
+mod replace;
+mod scrub;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,16 @@
+//! Arrays of Linux md: what mdadm and the kernel make of ours, and we of theirs.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_blocks;
+mod golden;
+mod grow;
+mod locate;
+mod logs;
+mod ping_pong;
+mod returning;
+mod serve;
+mod spares;
+
+#[path = "../support/mod.rs"]
+mod support;
