@@ -5,6 +5,7 @@
 mod bad_blocks;
 mod golden;
 mod grow;
+mod journal;
 mod locate;
 mod logs;
 mod ping_pong;

@@ -1,16 +1,12 @@
 //! Arrays of md with a journal, served in place and taken over by Linux md: whole and degraded, stopped and after a `kill -9`.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::guest;
+use crate::support::md::{blanks, golden, read_all, sum, unpacked, volume, write_here_and_there};
+use crate::support::run::{SOON, run_for, until};
+use crate::support::scratch::Scratch;
+use crate::support::server::{Server, ask, status, zoneweave};
+use crate::support::text;
 use std::path::{Path, PathBuf};
-use support::guest;
-use support::md::{blanks, golden, read_all, sum, unpacked, volume, write_here_and_there};
-use support::run::{SOON, run_for, until};
-use support::scratch::Scratch;
-use support::server::{Server, ask, status, zoneweave};
-use support::text;
 
 /// A new array whose last member is its journal.
 fn create(scratch: &Scratch, level: &str, count: usize) -> (PathBuf, Vec<PathBuf>) {
@@ -83,8 +79,8 @@ dd if=/data of=/dev/md0 bs=4k seek=100 oflag=direct conv=fsync,notrunc 2>/dev/nu
 
 #[test]
 fn linux_md_takes_arrays_with_journals_and_gives_them_back() {
-    if !support::have(guest::TOOLS)
-        || !(support::is_root() || support::skip("a guest's root is made as root"))
+    if !crate::support::have(guest::TOOLS)
+        || !(crate::support::is_root() || crate::support::skip("a guest's root is made as root"))
     {
         return;
     }
@@ -110,7 +106,7 @@ fn linux_md_takes_arrays_with_journals_and_gives_them_back() {
         } else {
             server.stop()
         }
-        let data = support::random_bytes(&mut support::random(99), 300 * 4096);
+        let data = crate::support::random_bytes(&mut crate::support::random(99), 300 * 4096);
         let set = if is_degraded {
             String::new()
         } else {
