@@ -118,6 +118,15 @@ impl Effects {
     }
 }
 
+/// What is written before the members are: partial parities or all of it, as the policy says.
+#[derive(Debug)]
+struct WriteAhead {
+    logs: Option<Logs>,
+    journal: Option<Journal>,
+    /// What either said at the start, until it is on the members.
+    replay: Replay,
+}
+
 /// Engine: all state of one array.
 #[derive(Debug)]
 pub struct InPlace {
@@ -133,10 +142,7 @@ pub struct InPlace {
     scribe: Scribe,
     policy: PolicyState,
     pages: Option<Pages>,
-    logs: Option<Logs>,
-    journal: Option<Journal>,
-    /// What a log said at the start, until it is on the members.
-    replay: Replay,
+    ahead: WriteAhead,
     bad_blocks: BadBlocks,
     sync: Sync,
     sweeps: Sweeps,
@@ -190,7 +196,7 @@ impl InPlace {
     /// Takes a member, or the journal, for failed. It is recorded on the others before anything is answered that it has no part
     /// in.
     pub fn fail_member(&mut self, member: Role) {
-        if self.journal.as_ref().is_some_and(|journal| journal.role() == member) {
+        if self.ahead.journal.as_ref().is_some_and(|journal| journal.role() == member) {
             return self.fail_journal();
         }
         if self.members.fail(member) {

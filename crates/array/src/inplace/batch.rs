@@ -153,18 +153,19 @@ impl InPlace {
 
     /// The next batch of a member: rounds in order, as many as fit.
     pub(super) fn next_batch(&mut self, role: usize) -> Batch {
-        let blocks_max = self.logs.as_mut().expect("an array with logs").log_mut(role).blocks_max();
+        let blocks_max = self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).blocks_max();
         let mut filling = Filling::default();
         while let Some(slot) =
-            self.logs.as_mut().expect("an array with logs").log_mut(role).gathered.front().copied()
+            self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).gathered.front().copied()
         {
             let (_, runs) = self.logged_runs(slot);
             if !filling.take(slot, &runs, blocks_max) {
                 break;
             }
-            self.logs.as_mut().expect("an array with logs").log_mut(role).gathered.pop_front();
+            self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).gathered.pop_front();
         }
-        let gathers = !self.logs.as_mut().expect("an array with logs").log_mut(role).gathered.is_empty();
+        let gathers =
+            !self.ahead.logs.as_mut().expect("an array with logs").log_mut(role).gathered.is_empty();
         assert!(!gathers || !filling.slots.is_empty(), "a round that fits no batch");
         self.write_down(role, filling)
     }
@@ -197,7 +198,7 @@ impl InPlace {
         if self.log_says_doubt() || entries.is_empty() {
             entries.push(Entry::mark(parity_member, self.log_says_doubt()));
         }
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(entries, Origin::default());
         header.encode(&mut frames[0].data);
         Batch { generation: header.generation, slots: filling.slots, frames, has_witness: !sums.is_empty() }
@@ -213,7 +214,7 @@ impl InPlace {
     /// Spare header of the next generation with these entries.
     pub(super) fn spare_header(&mut self, entries: Vec<Entry>) -> Frame {
         let mut frame = self.log_frame();
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(entries, logs.origin);
         header.encode(&mut frame.data);
         frame
@@ -223,7 +224,7 @@ impl InPlace {
     pub(super) fn first_header(&mut self, role: usize) -> [u8; HEADER_BYTES] {
         let parity_member = u32::try_from(role).expect("at most 32");
         let entries = vec![Entry::mark(parity_member, self.log_says_doubt())];
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let header = logs.next_header(entries, Origin::default());
         let mut block = [0; HEADER_BYTES];
         header.encode(&mut block);
@@ -231,7 +232,7 @@ impl InPlace {
     }
 
     fn log_frame(&mut self) -> Frame {
-        self.logs.as_mut().expect("an array with logs").take_frame()
+        self.ahead.logs.as_mut().expect("an array with logs").take_frame()
     }
 
     fn entry(&self, strip: Strip, run: &Run, parity_member: u32) -> Entry {

@@ -332,17 +332,17 @@ impl InPlace {
     }
 
     pub(super) fn has_journal_failed(&self) -> bool {
-        self.journal.as_ref().is_some_and(Journal::has_failed)
+        self.ahead.journal.as_ref().is_some_and(Journal::has_failed)
     }
 
     /// True when the array's journal failed and the superblocks do not say so.
     pub(super) fn is_journal_untold(&self) -> bool {
-        self.journal.as_ref().is_some_and(Journal::is_untold)
+        self.ahead.journal.as_ref().is_some_and(Journal::is_untold)
     }
 
     /// Takes the journal for failed: rounds that wait for it are let go, and write nothing.
     pub(super) fn fail_journal(&mut self) {
-        let journal = self.journal.as_mut().expect("an array with a journal");
+        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
         if journal.has_failed() {
             return;
         }
@@ -353,7 +353,7 @@ impl InPlace {
 
     /// Superblocks are about to say that the journal failed.
     pub(super) fn begin_telling(&mut self) {
-        let journal = self.journal.as_mut().expect("an array with a journal");
+        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
         assert!(journal.has_failed() && journal.told == Told::Nothing, "{:?}", journal.told);
         journal.told = Told::Telling;
     }
@@ -361,13 +361,15 @@ impl InPlace {
     /// True when members have to know that the journal failed, and all that it had is on them but for a flush.
     pub(super) fn wants_telling(&self) -> bool {
         let is_untold =
-            self.journal.as_ref().is_some_and(|journal| journal.is_untold() && !journal.is_told());
+            self.ahead.journal.as_ref().is_some_and(|journal| journal.is_untold() && !journal.is_told());
         is_untold && !self.is_replaying() && self.scribe.writers() == 0
     }
 
     /// True when the journal's superblock should have another tail.
     pub(super) fn wants_tail(&self) -> bool {
-        let Some(journal) = self.journal.as_ref().filter(|journal| journal.is_begun()) else { return false };
+        let Some(journal) = self.ahead.journal.as_ref().filter(|journal| journal.is_begun()) else {
+            return false;
+        };
         if journal.has_failed() || self.members.is_broken() || self.has_unrecorded_failure() {
             return false;
         }
@@ -380,12 +382,12 @@ impl InPlace {
 
     /// True when nothing that the journal said before the start can be applied after the array is marked dirty.
     pub(super) fn is_journal_begun(&self) -> bool {
-        self.journal.as_ref().is_none_or(Journal::is_begun)
+        self.ahead.journal.as_ref().is_none_or(Journal::is_begun)
     }
 
     /// True when the journal has nothing on its way.
     pub(super) fn is_journal_resting(&self) -> bool {
-        self.journal.as_ref().is_none_or(|journal| journal.pending == 0 && journal.gathered.is_empty())
+        self.ahead.journal.as_ref().is_none_or(|journal| journal.pending == 0 && journal.gathered.is_empty())
     }
 
     /// True when rows of a round are in the journal before they are on members.
@@ -419,7 +421,7 @@ impl InPlace {
         if self.members.is_broken() || !self.is_journaled(slot) {
             return;
         }
-        let journal = self.journal.as_mut().expect("an array with a journal");
+        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
         let logged = if journal.has_failed() {
             Logged::Refused
         } else {
@@ -440,7 +442,7 @@ impl InPlace {
 
     /// True when the round that waits first finds room.
     fn has_room(&self) -> bool {
-        let journal = self.journal.as_ref().expect("an array with a journal");
+        let journal = self.ahead.journal.as_ref().expect("an array with a journal");
         let blocks = journal.gathered.front().map_or(0, |slot| self.blocks_of(*slot));
         let sectors = (u64::try_from(blocks).expect("at most 512") + ROUND_HEADS_MAX) * BLOCK_SECTORS;
         journal.has_room(sectors)
@@ -452,8 +454,8 @@ impl InPlace {
             return self.let_waiting_go();
         }
         let is_wanted = self.scribe.writers() > 0;
-        let has_room = self.journal.is_some() && self.has_room();
-        let Some(journal) = &mut self.journal else { return false };
+        let has_room = self.ahead.journal.is_some() && self.has_room();
+        let Some(journal) = &mut self.ahead.journal else { return false };
         match journal.state {
             State::Old if is_wanted || !journal.gathered.is_empty() => {
                 journal.state = State::Beginning;
@@ -477,7 +479,7 @@ impl InPlace {
 
     /// Rounds that wait are let go, for nothing is written any more; true when there were some.
     fn let_waiting_go(&mut self) -> bool {
-        let Some(journal) = &mut self.journal else { return false };
+        let Some(journal) = &mut self.ahead.journal else { return false };
         let slots: Vec<u32> = journal.gathered.drain(..).chain(journal.batch.drain(..)).collect();
         for slot in &slots {
             self.table.slot_mut(*slot).round_mut().logged = Logged::Refused;
@@ -488,17 +490,19 @@ impl InPlace {
 
     fn begin_batch_of_journal(&mut self, fx: &mut Effects) {
         let (mut slots, mut rows, mut blocks) = (Vec::new(), Vec::new(), 0);
-        while let Some(slot) = self.journal.as_ref().and_then(|journal| journal.gathered.front().copied()) {
+        while let Some(slot) =
+            self.ahead.journal.as_ref().and_then(|journal| journal.gathered.front().copied())
+        {
             blocks += self.blocks_of(slot);
             if !slots.is_empty() && !self.fits_batch(blocks) {
                 break;
             }
-            self.journal.as_mut().expect("asked above").gathered.pop_front();
+            self.ahead.journal.as_mut().expect("asked above").gathered.pop_front();
             rows.extend(self.rows_for_journal(slot));
             slots.push(slot);
         }
         let parities = usize::from(self.map.geometry().parities());
-        let journal = self.journal.as_mut().expect("asked above");
+        let journal = self.ahead.journal.as_mut().expect("asked above");
         assert!(journal.state == State::Idle && journal.pending == 0, "a batch while one is on its way");
         journal.state = State::Writing;
         let bare = rows.iter().filter(|row: &&LoggedRow| !row.has_parity()).count();
@@ -514,7 +518,7 @@ impl InPlace {
     /// True when several rounds with so many blocks may be one batch: the newest one stays in the ring, and leaves room for
     /// others. There are many blocks to a metadata block.
     fn fits_batch(&self, blocks: usize) -> bool {
-        let journal = self.journal.as_ref().expect("an array with a journal");
+        let journal = self.ahead.journal.as_ref().expect("an array with a journal");
         let heads = u64::try_from(blocks / 8).expect("at most 1024") + ROUND_HEADS_MAX;
         let sectors = (u64::try_from(blocks).expect("at most 1024") + heads) * BLOCK_SECTORS;
         let (_, all) = journal.used();
@@ -536,7 +540,7 @@ impl InPlace {
         let slot = self.table.slot(number);
         let (strip, order) = (slot.strip, self.map.order(slot.strip));
         let row = slot.round.as_ref().and_then(|round| round.rows.get(place)).expect("a row that is logged");
-        let journal = self.journal.as_mut().expect("an array with a journal");
+        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
         let array = journal.place.array;
         let mut logged = LoggedRow { payloads: Vec::new(), contents: Vec::new() };
         for chunk in 0..self.map.geometry().data_chunks() {
@@ -572,7 +576,7 @@ impl InPlace {
 
     /// The journal has answered.
     pub(super) fn on_journaled(&mut self, completion: Completion) {
-        let journal = self.journal.as_mut().expect("an array with a journal");
+        let journal = self.ahead.journal.as_mut().expect("an array with a journal");
         assert!(journal.pending > 0, "a block of the journal that nobody wrote");
         journal.pending -= 1;
         journal.spare.extend(completion.frames);
@@ -608,7 +612,7 @@ impl InPlace {
 
     /// Asserts what must hold between events: rounds write when their rows are in a batch that the tail has not passed.
     pub(super) fn check_journal(&self) {
-        let Some(journal) = &self.journal else { return };
+        let Some(journal) = &self.ahead.journal else { return };
         let is_writing = |round: &Round| round.phase() == Phase::Writing && round.pending > 0;
         for round in
             self.table.iter().filter_map(|slot| slot.round.as_deref()).filter(|round| is_writing(round))

@@ -239,10 +239,10 @@ impl InPlace {
 
     /// A round is about to write: it waits for a log, where its parities are.
     pub(super) fn gather(&mut self, slot: u32) {
-        if self.journal.is_some() {
+        if self.ahead.journal.is_some() {
             return self.gather_for_journal(slot);
         }
-        if self.logs.is_none() || self.members.is_broken() {
+        if self.ahead.logs.is_none() || self.members.is_broken() {
             return;
         }
         let (role, runs) = self.logged_runs(slot);
@@ -250,38 +250,38 @@ impl InPlace {
             return;
         }
         self.table.slot_mut(slot).round_mut().logged = Logged::Waits;
-        self.logs.as_mut().expect("asked above").gather(role, slot);
+        self.ahead.logs.as_mut().expect("asked above").gather(role, slot);
     }
 
     /// True when a log allows a round to write.
     pub(super) fn is_logged(&self, logged: Logged) -> bool {
-        self.logs.is_none() || (logged != Logged::Waits && !self.has_unrecorded_failure())
+        self.ahead.logs.is_none() || (logged != Logged::Waits && !self.has_unrecorded_failure())
     }
 
     /// True when nothing that a log said before the start can be applied after the array is marked dirty.
     pub(super) fn are_logs_begun(&self) -> bool {
-        self.logs.as_ref().is_none_or(Logs::are_begun)
+        self.ahead.logs.as_ref().is_none_or(Logs::are_begun)
     }
 
     /// True when logs have nothing on its way.
     pub(super) fn are_logs_resting(&self) -> bool {
-        !self.is_replaying() && self.logs.as_ref().is_none_or(Logs::are_resting)
+        !self.is_replaying() && self.ahead.logs.as_ref().is_none_or(Logs::are_resting)
     }
 
     /// Begins batches where logs are idle, and flushes before them; true when something moved.
     pub(super) fn advance_logs(&mut self, fx: &mut Effects) -> bool {
-        if self.logs.is_none() {
+        if self.ahead.logs.is_none() {
             return false;
         }
         let mut moved = self.drop_logs();
         if self.members.is_broken() || self.has_unrecorded_failure() {
             return moved;
         }
-        let is_wanted = self.scribe.writers() > 0 || self.logs.as_ref().is_some_and(Logs::has_gathered);
+        let is_wanted = self.scribe.writers() > 0 || self.ahead.logs.as_ref().is_some_and(Logs::has_gathered);
         let has_cache = !self.members.volatile().is_empty();
         let wants_no_doubt = !self.log_says_doubt() && !self.is_stopping;
         for role in self.members.recorded().iter() {
-            let log = self.logs.as_mut().expect("asked above").log_mut(role);
+            let log = self.ahead.logs.as_mut().expect("asked above").log_mut(role);
             let has_work = !log.gathered.is_empty() || (log.says_doubt && wants_no_doubt);
             match log.state {
                 State::Old if is_wanted => {}
@@ -304,7 +304,7 @@ impl InPlace {
     /// Writes the spare header of a member, where the next batch needs one that says something else; false otherwise.
     fn write_spare(&mut self, role: usize, fx: &mut Effects) -> bool {
         let entries = self.spare_entries(role);
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let log = logs.log_mut(role);
         let is_told = log.spare.as_ref() == Some(&entries) && !log.has_witness;
         if is_told || !log.may_begin_anew() {
@@ -322,7 +322,7 @@ impl InPlace {
 
     /// Writes to the log of a member.
     fn write_log(&mut self, role: usize, sector: u64, frames: Vec<Frame>, fx: &mut Effects) {
-        self.logs.as_mut().expect("an array with logs").in_flight += 1;
+        self.ahead.logs.as_mut().expect("an array with logs").in_flight += 1;
         self.counters.logged += u64::try_from(frames.len()).expect("at most 33");
         let waiter = u32::try_from(role).expect("at most 32");
         fx.command(members::role(role), kind::LOG, waiter, Op::Write { sector, frames, durable: true });
@@ -332,7 +332,7 @@ impl InPlace {
     fn begin_batch(&mut self, role: usize, fx: &mut Effects) {
         let says_doubt = self.log_says_doubt();
         let batch = self.next_batch(role);
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let log = logs.log_mut(role);
         assert!(matches!(log.state, State::Old | State::Idle), "a batch while one is {:?}", log.state);
         assert!(
@@ -352,7 +352,7 @@ impl InPlace {
 
     /// Flushes for the logs that wait for it, unless a flush is under way; true when one began.
     fn begin_log_flush(&mut self, fx: &mut Effects) -> bool {
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let waits = |log: &Option<Log>| log.as_ref().is_some_and(|log| log.state == State::Flushing);
         let waiting: PieceSet =
             logs.logs.iter().enumerate().filter(|(_, log)| waits(log)).map(|(role, _)| role).collect();
@@ -371,7 +371,7 @@ impl InPlace {
 
     /// Ends a flush of which all members have answered.
     fn end_log_flush(&mut self) {
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let Some(flush) = logs.flush.filter(|flush| flush.pending == 0) else { return };
         logs.flush = None;
         for role in flush.logs.iter() {
@@ -387,7 +387,7 @@ impl InPlace {
         if status != Status::Success {
             self.fail_member(member);
         }
-        let flush = self.logs.as_mut().and_then(|logs| logs.flush.as_mut());
+        let flush = self.ahead.logs.as_mut().and_then(|logs| logs.flush.as_mut());
         flush.expect("a flush that was asked for").pending -= 1;
         self.end_log_flush();
     }
@@ -397,7 +397,7 @@ impl InPlace {
         if completion.status != Status::Success {
             self.fail_member(member);
         }
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         assert!(logs.in_flight > 0, "a batch that nobody wrote");
         logs.in_flight -= 1;
         logs.spare.extend(completion.frames);
@@ -425,7 +425,7 @@ impl InPlace {
 
     /// Asserts what must hold between events: rounds write when their rows are in the newest header of a log.
     pub(super) fn check_logs(&self) {
-        let Some(logs) = &self.logs else { return };
+        let Some(logs) = &self.ahead.logs else { return };
         for round in self.table.iter().filter_map(|slot| slot.round.as_ref()) {
             if round.phase() != Phase::Writing || round.pending == 0 {
                 continue;
@@ -448,7 +448,7 @@ impl InPlace {
     /// Members that failed have no log: what waited for it has no parity to write. True when there was one.
     fn drop_logs(&mut self) -> bool {
         let recorded = if self.members.is_broken() { PieceSet::EMPTY } else { self.members.recorded() };
-        let logs = self.logs.as_mut().expect("an array with logs");
+        let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let mut dropped = false;
         for role in PieceSet::first(logs.logs.len()).without(recorded).iter() {
             let Some(log) = logs.logs[role].take() else { continue };

@@ -205,7 +205,7 @@ impl InPlace {
     pub(super) fn give_change_up(&mut self, fx: &mut Effects) {
         let Some(change) = self.policy.change.take() else { return };
         if self.policy.policy != Policy::Ppl {
-            self.logs = None;
+            self.ahead.logs = None;
         }
         change.held.into_iter().for_each(|request| self.submit(request, fx));
     }
@@ -343,7 +343,7 @@ impl InPlace {
             .map(|role| self.members.live().contains(role).then(|| self.turned(role)))
             .collect();
         let newest = turned.iter().flatten().next().expect("an array without missing members").clone();
-        self.logs = Some(Logs::new(&vec![None; turned.len()], &newest, 0));
+        self.ahead.logs = Some(Logs::new(&vec![None; turned.len()], &newest, 0));
         for (role, superblock) in turned.iter().enumerate() {
             let Some(place) = superblock.as_ref().and_then(Superblock::ppl_place) else { continue };
             self.begin_log(role, place, fx);
@@ -359,7 +359,7 @@ impl InPlace {
         self.policy.policy = turn.policy;
         self.pages = pages;
         if !has_logs {
-            self.logs = None;
+            self.ahead.logs = None;
         }
         let live = self.members.live();
         let superblock = live.iter().find_map(|role| self.scribe.roster.superblock(role));

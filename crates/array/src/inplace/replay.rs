@@ -65,25 +65,25 @@ impl InPlace {
     /// True while a log from before the start is being applied: strips have to wait.
     #[must_use]
     pub fn is_replaying(&self) -> bool {
-        !self.replay.is_through()
+        !self.ahead.replay.is_through()
     }
 
     /// Writes blocks, and flushes them at last; true when something moved.
     pub(super) fn advance_replay(&mut self, fx: &mut Effects) -> bool {
         let mut moved = self.write_stage(fx);
-        if self.replay.pending > 0 || self.replay.is_through() {
+        if self.ahead.replay.pending > 0 || self.ahead.replay.is_through() {
             return moved;
         }
         let is_broken = self.members.is_broken();
-        if self.replay.stages.len() > 1 && !is_broken {
-            self.replay.stages.pop_front();
+        if self.ahead.replay.stages.len() > 1 && !is_broken {
+            self.ahead.replay.stages.pop_front();
             return true;
         }
         moved = true;
-        self.replay.state = match self.replay.state {
+        self.ahead.replay.state = match self.ahead.replay.state {
             State::Writing if !is_broken => {
                 for role in self.members.volatile().iter() {
-                    self.replay.pending += 1;
+                    self.ahead.replay.pending += 1;
                     fx.command(super::members::role(role), kind::REPLAY, 0, Op::Flush);
                 }
                 State::Flushing
@@ -96,8 +96,9 @@ impl InPlace {
     /// Writes as much of a stage as goes; true when there was something.
     fn write_stage(&mut self, fx: &mut Effects) -> bool {
         let mut moved = false;
-        while !self.members.is_broken() && self.replay.pending < IN_FLIGHT_MAX {
-            let Some((target, content)) = self.replay.stages.front_mut().and_then(Stage::pop_front) else {
+        while !self.members.is_broken() && self.ahead.replay.pending < IN_FLIGHT_MAX {
+            let Some((target, content)) = self.ahead.replay.stages.front_mut().and_then(Stage::pop_front)
+            else {
                 break;
             };
             moved = true;
@@ -112,7 +113,7 @@ impl InPlace {
             let mut frame = Frame::zeroed();
             frame.data = *content;
             let sector = if is_journal { sector } else { self.members.data_offset(member) + sector };
-            self.replay.pending += 1;
+            self.ahead.replay.pending += 1;
             let op = Op::Write { sector, frames: vec![frame], durable: is_journal };
             fx.command(member, kind::REPLAY, 0, op);
         }
@@ -124,7 +125,7 @@ impl InPlace {
         if completion.status != Status::Success {
             self.fail_member(member);
         }
-        assert!(self.replay.pending > 0, "an answer that nobody waits for");
-        self.replay.pending -= 1;
+        assert!(self.ahead.replay.pending > 0, "an answer that nobody waits for");
+        self.ahead.replay.pending -= 1;
     }
 }

@@ -267,7 +267,7 @@ impl InPlace {
     /// The next blocks of a trim, and whether they are whole stripes; `None` when there are none.
     fn next_of_trim(&mut self, request: u32, stripe_blocks: u64) -> Option<(Range<u64>, bool)> {
         // What goes to a journal is written as zeros: it has no words for more.
-        let may_be_whole = self.journal.is_none();
+        let may_be_whole = self.ahead.journal.is_none();
         let open = self.requests.open.get_mut(request);
         let Asked::Trim(rest) = &mut open.asked else { return None };
         if rest.is_empty() || open.has_failed {

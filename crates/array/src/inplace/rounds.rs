@@ -152,7 +152,7 @@ impl InPlace {
     fn admit(&mut self, number: u32, job: Job) -> Result<(), Job> {
         let strip = self.table.slot(number).strip;
         let order = self.map.order(strip);
-        if self.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work, order) {
+        if self.ahead.logs.is_some() && !self.table.slot(number).is_consecutive_with(&job.work, order) {
             return Err(job);
         }
         let touched = self.rows_touched(strip, &job.work);
@@ -263,7 +263,7 @@ impl InPlace {
         if matches!(round.kind, Kind::Resync | Kind::Scrub) && self.members.is_degraded() {
             return;
         }
-        let has_journal = self.journal.is_some();
+        let has_journal = self.ahead.journal.is_some();
         let start = strip.0 * self.map.strip_rows();
         for (place, row) in round.rows.iter_mut() {
             let number = start + u64::from(place);
@@ -417,7 +417,7 @@ impl InPlace {
         let is_broken = self.members.is_broken();
         let round = self.table.slot(number).round.as_ref().expect("a round writes");
         let is_durable = |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
-        if self.journal.is_some() && round.logged == Logged::Waits {
+        if self.ahead.journal.is_some() && round.logged == Logged::Waits {
             return false;
         }
         if is_broken || round.kind == Kind::Read || round.logged == Logged::Refused {
@@ -591,7 +591,7 @@ impl InPlace {
 
     /// A round is through that was in a log.
     fn end_round_of_log(&mut self, logged: Logged) {
-        match (logged, &mut self.logs, &mut self.journal) {
+        match (logged, &mut self.ahead.logs, &mut self.ahead.journal) {
             (Logged::Durable(role, generation), Some(logs), _) => logs.end_round(role, generation),
             (Logged::Journaled(number), _, Some(journal)) => journal.end_round(number),
             _ => {}

@@ -338,7 +338,7 @@ impl InPlace {
                 self.end_flush();
                 let is_flushed = self.scribe.flushed == self.scribe.begun;
                 if self.is_idle() && is_flushed && !self.has_unrecorded_failure() {
-                    self.journal.iter_mut().for_each(Journal::end_flush);
+                    self.ahead.journal.iter_mut().for_each(Journal::end_flush);
                     self.scribe.mark = Mark::Unsure;
                     self.begin_record(false, fx);
                 }
@@ -353,7 +353,7 @@ impl InPlace {
                 self.end_flush();
                 // Who failed may be believed again after a crash: then it needs what the journal has.
                 if !self.has_unrecorded_failure() {
-                    let journal = self.journal.as_mut().expect("an array with a journal");
+                    let journal = self.ahead.journal.as_mut().expect("an array with a journal");
                     journal.end_flush();
                     let tail = journal.begin_record();
                     self.scribe.roster.set_tail(tail);
@@ -361,7 +361,7 @@ impl InPlace {
                     self.write_superblock_of_journal(fx);
                 }
             }
-            Step::Tail => self.journal.iter_mut().for_each(Journal::end_record),
+            Step::Tail => self.ahead.journal.iter_mut().for_each(Journal::end_record),
             step => {
                 assert!(step == Step::FlushToTell, "{step:?} is none of the journal");
                 self.end_flush();
@@ -406,7 +406,7 @@ impl InPlace {
         }
         if self.wants_telling() || self.wants_tail() {
             self.scribe.step = if self.wants_telling() { Step::FlushToTell } else { Step::FlushToTail };
-            self.journal.iter_mut().for_each(Journal::begin_flush);
+            self.ahead.journal.iter_mut().for_each(Journal::begin_flush);
             self.flush_members(fx);
             return true;
         }
@@ -437,7 +437,7 @@ impl InPlace {
         if self.wants_clean_mark() && self.is_idle() && is_over {
             self.scribe.step = Step::FlushToClean;
             self.scribe.flushed = self.scribe.begun;
-            self.journal.iter_mut().for_each(Journal::begin_flush);
+            self.ahead.journal.iter_mut().for_each(Journal::begin_flush);
             self.flush_members(fx);
             return true;
         }

@@ -15,7 +15,7 @@ use super::scribe::Scribe;
 use super::stock::Stock;
 use super::sync::Sync;
 use super::window::{Manner, Window};
-use super::{Counters, InPlace};
+use super::{Counters, InPlace, WriteAhead};
 use crate::pacer::Rates;
 use base::slab::Slab;
 use block::md::SECTOR_BYTES_U64;
@@ -425,9 +425,7 @@ pub fn start_recovered(
     Ok(InPlace {
         sync,
         policy: PolicyState::new(assembly.policy()),
-        logs,
-        journal,
-        replay,
+        ahead: WriteAhead { logs, journal, replay },
         members,
         recovery: Recovery::from_row(cursor),
         map,

@@ -88,7 +88,7 @@ impl InPlace {
             scrub: self.scrub_status(),
             rates: self.rates(),
             regions: self.pages.as_ref().map(|pages| (pages.set_count(), pages.regions_count())),
-            journal: self.journal.as_ref().map(|journal| {
+            journal: self.ahead.journal.as_ref().map(|journal| {
                 let (sectors_used, sectors) = journal.used();
                 JournalStatus { sectors_used, sectors, has_failed: journal.has_failed() }
             }),

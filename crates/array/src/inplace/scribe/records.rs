@@ -146,7 +146,7 @@ impl InPlace {
 
     /// Newcomers get logs that say nothing of any row.
     fn admit_logs(&mut self, waiting: PieceSet, fx: &mut Effects) {
-        if self.logs.is_none() {
+        if self.ahead.logs.is_none() {
             return;
         }
         for role in waiting.iter() {
@@ -160,7 +160,7 @@ impl InPlace {
     pub(in crate::inplace) fn begin_log(&mut self, role: usize, place: (u64, u64), fx: &mut Effects) {
         let says_doubt = self.log_says_doubt();
         let header = self.first_header(role);
-        self.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
+        self.ahead.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
         self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
     }
 
@@ -170,13 +170,15 @@ impl InPlace {
         self.scribe.events += 1;
         let resync_offset = match (is_dirty, self.sync.first()) {
             // A journal keeps parities right: there is nothing to resync after a crash.
-            (true, None) if self.journal.is_some() => CLEAN,
+            (true, None) if self.ahead.journal.is_some() => CLEAN,
             (true, _) => 0,
             (false, None) => CLEAN,
             // With a bitmap its bits say what is left.
             (false, Some(_)) if self.pages.is_some() => 0,
             // The same goes for rows that a log names.
-            (false, Some(_)) if self.logs.is_some() => self.sync.next(0).map_or(0, |row| row * ROW_SECTORS),
+            (false, Some(_)) if self.ahead.logs.is_some() => {
+                self.sync.next(0).map_or(0, |row| row * ROW_SECTORS)
+            }
             (false, Some(row)) => row * ROW_SECTORS,
         };
         let number =
@@ -199,12 +201,13 @@ impl InPlace {
                 superblock.device.recovery_offset = newcomer.flushed() * ROW_SECTORS;
             }
         }
-        let mark = self.logs.as_ref().map(|logs| logs.origin.mark);
-        let mark = mark.or(self.journal.as_ref().map(|_| MARK)).unwrap_or(0);
+        let mark = self.ahead.logs.as_ref().map(|logs| logs.origin.mark);
+        let mark = mark.or(self.ahead.journal.as_ref().map(|_| MARK)).unwrap_or(0);
         let updated = time(self.scribe.began + now.0 / SECOND, mark);
         let events = self.scribe.events;
-        let has_journal = self.journal.as_ref().is_some_and(|journal| !journal.is_told());
-        if let (Some(journal), Some(superblock)) = (&mut self.journal, &mut self.scribe.roster.journal) {
+        let has_journal = self.ahead.journal.as_ref().is_some_and(|journal| !journal.is_told());
+        if let (Some(journal), Some(superblock)) = (&mut self.ahead.journal, &mut self.scribe.roster.journal)
+        {
             superblock.device.recovery_offset = journal.begin_record();
         }
         let Roster { superblocks, journal, .. } = &mut self.scribe.roster;
@@ -255,7 +258,9 @@ impl InPlace {
 
     /// Writes the superblock of the journal, if there is one that works.
     pub(super) fn write_superblock_of_journal(&mut self, fx: &mut Effects) {
-        let Some(journal) = self.journal.as_ref().filter(|journal| !journal.has_failed()) else { return };
+        let Some(journal) = self.ahead.journal.as_ref().filter(|journal| !journal.has_failed()) else {
+            return;
+        };
         let superblock = self.scribe.roster.journal.as_ref().expect("a journal has a superblock");
         let mut frame = Frame::zeroed();
         let mut block = [0; PAGE_BYTES];
@@ -269,7 +274,7 @@ impl InPlace {
     }
 
     pub(super) fn end_record(&mut self, now: Instant, fx: &mut Effects) {
-        self.journal.iter_mut().for_each(Journal::end_record);
+        self.ahead.journal.iter_mut().for_each(Journal::end_record);
         let Record { is_dirty, absent, joining, whole } = self.scribe.record;
         self.scribe.step = Step::Rest;
         self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
