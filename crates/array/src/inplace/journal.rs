@@ -365,6 +365,13 @@ impl InPlace {
         is_untold && !self.is_replaying() && self.scribe.writers() == 0
     }
 
+    /// True when all parities have come to be right, and superblocks do not say so: after a crash they would be taken for wrong,
+    /// though the journal keeps them right. Clients that never pause must not put that off as they do the clean mark.
+    pub(super) fn is_sync_untold(&self) -> bool {
+        let has_journal = self.ahead.journal.as_ref().is_some_and(|journal| !journal.has_failed());
+        has_journal && self.scribe.is_ready() && self.sync.is_whole() && !self.scribe.roster.says_clean()
+    }
+
     /// True when the journal's superblock should have another tail.
     pub(super) fn wants_tail(&self) -> bool {
         let Some(journal) = self.ahead.journal.as_ref().filter(|journal| journal.is_begun()) else {

@@ -11,6 +11,7 @@
 //!   change   of the consistency policy: see [`super::policy`]
 //!   tail     flush ─> superblock of the journal: what lies before is on the members
 //!   tell     flush ─> record: the journal failed
+//!   synced   flush ─> record: beside a journal a resync is through
 //!   list     flush ─> bad-block logs that say something ─> record ─> logs that say nothing any more
 //! ```
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
@@ -67,6 +68,7 @@ enum Step {
     FlushToTail,
     Tail,
     FlushToTell,
+    FlushToSync,
     FlushToList,
     BadBlockLogs,
     ZeroLogs,
@@ -323,7 +325,9 @@ impl InPlace {
                 }
             }
             Step::FlushToList | Step::BadBlockLogs | Step::ZeroLogs => self.end_step_of_lists(fx),
-            Step::FlushToTail | Step::Tail | Step::FlushToTell => self.end_step_of_journal(fx),
+            Step::FlushToTail | Step::Tail | Step::FlushToTell | Step::FlushToSync => {
+                self.end_step_of_journal(fx)
+            }
             Step::Change => self.end_step_of_change(fx),
             Step::Pages | Step::ClearPages => {
                 self.end_pages();
@@ -362,6 +366,13 @@ impl InPlace {
                 }
             }
             Step::Tail => self.ahead.journal.iter_mut().for_each(Journal::end_record),
+            Step::FlushToSync => {
+                self.end_flush();
+                if self.is_sync_untold() && !self.has_unrecorded_failure() {
+                    self.ahead.journal.iter_mut().for_each(Journal::end_flush);
+                    self.begin_record(true, fx);
+                }
+            }
             step => {
                 assert!(step == Step::FlushToTell, "{step:?} is none of the journal");
                 self.end_flush();
@@ -404,8 +415,8 @@ impl InPlace {
         if self.begin_steps_of_change(fx) {
             return true;
         }
-        if self.wants_telling() || self.wants_tail() {
-            self.scribe.step = if self.wants_telling() { Step::FlushToTell } else { Step::FlushToTail };
+        if let Some(step) = self.step_of_journal() {
+            self.scribe.step = step;
             self.ahead.journal.iter_mut().for_each(Journal::begin_flush);
             self.flush_members(fx);
             return true;
@@ -442,6 +453,16 @@ impl InPlace {
             return true;
         }
         self.tick_pages(now, fx)
+    }
+
+    /// Step that the journal asks for, all of which begin with a flush.
+    fn step_of_journal(&self) -> Option<Step> {
+        let steps = [
+            (self.wants_telling(), Step::FlushToTell),
+            (self.is_sync_untold(), Step::FlushToSync),
+            (self.wants_tail(), Step::FlushToTail),
+        ];
+        steps.into_iter().find_map(|(is_wanted, step)| is_wanted.then_some(step))
     }
 
     /// Ages regions, and begins to clear the bits of those that were left alone.

@@ -8,6 +8,11 @@ use block::md::{Media, ReadFailed, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Least time of a command, in nanoseconds.
+const LEAST: u64 = 1_000;
+/// Some commands take so many times longer.
+const SLOWER: u64 = 20;
+
 /// Content of a sector.
 type Sector = [u8; SECTOR_BYTES];
 
@@ -319,6 +324,11 @@ impl DiskHandle {
         self.lock().bad.range(sectors).next().is_some()
     }
 
+    /// Longest time that a command takes.
+    pub fn slowest(&self) -> Nanos {
+        Nanos((LEAST + self.lock().latency) * SLOWER)
+    }
+
     /// Commands that were carried out.
     pub fn commands(&self) -> u64 {
         self.lock().commands
@@ -333,9 +343,9 @@ impl BlockDevice for DiskHandle {
     fn submit(&mut self, now: Instant, command: Command) {
         let mut disk = self.lock();
         let latency = disk.latency;
-        let mut took = 1_000 + disk.random.below(latency);
+        let mut took = LEAST + disk.random.below(latency);
         if disk.random.chance(1, 20) {
-            took *= 20;
+            took *= SLOWER;
         }
         let covers = disk.writes;
         disk.in_flight.push(Flight { due: now + Nanos(took), command, covers });

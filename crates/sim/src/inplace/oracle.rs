@@ -234,7 +234,9 @@ impl Oracle {
                 let submitted = block.now.iter().map(|value| value.submitted).min().unwrap_or(0);
                 let value = Value { stamps, id: 0, submitted, completed, is_done: true };
                 block.now = vec![value];
-                if !is_volatile || block.is_fresh {
+                // A write that failed may be in a journal, and come with the next start.
+                let may_come = is_whole && block.after.iter().any(|value| !value.is_done);
+                if (!is_volatile && !may_come) || block.is_fresh {
                     block.after = vec![value];
                 }
             }

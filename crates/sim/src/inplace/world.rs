@@ -166,7 +166,7 @@ pub struct World {
     random: Random,
     torn: logs::Torn,
     journal: journal::JournalDisk,
-    /// With logs: a resync of the new array may not be through.
+    /// With logs, or a journal: superblocks may not say that a resync of the new array is through.
     is_new: bool,
     /// A scrub was begun, and its end not judged.
     has_scrub: bool,
@@ -272,12 +272,12 @@ impl World {
             self.install(role.index(), alive[index].clone());
             devices[role.index()] = Some(Box::new(alive[index].clone()));
         }
-        self.journal.begin();
+        self.journal.begin(engine.status().events);
         let journal = self.journal.disk().cloned();
         devices.extend(journal.map(|disk| Some(Box::new(disk) as Box<dyn BlockDevice>)));
         let spares = self.spares_there(&assembly, &members, &alive);
         self.tally.resumed += u64::from(!engine.status().rebuilding.is_empty());
-        self.is_new &= engine.is_resyncing() || !missing.is_empty();
+        self.is_new &= engine.is_resyncing() || !missing.is_empty() || !self.is_said_by_all(&members);
         self.gone = missing;
         self.left.clear();
         self.has_scrub = false;
@@ -577,6 +577,7 @@ impl World {
         self.replies = replies;
         self.look_at_members();
         self.look_at_replay();
+        self.look_at_first_resync();
         self.look_at_policy();
         Ok(())
     }
@@ -752,6 +753,7 @@ impl World {
         if status.is_broken {
             self.note_in_flight();
             self.keep_causes();
+            self.expect_failed_writes();
         }
         self.disks.iter().chain(self.journal.disk()).for_each(DiskHandle::forget_fault);
         // The power may fail right after a stop: what was marked clean is.

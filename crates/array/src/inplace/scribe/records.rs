@@ -74,6 +74,11 @@ impl Roster {
         self.superblocks[role].as_mut()
     }
 
+    /// True when superblocks say, as they were written last, that nothing is to be resynced.
+    pub(in crate::inplace) fn says_clean(&self) -> bool {
+        self.superblocks.iter().flatten().all(Superblock::is_clean)
+    }
+
     /// A member missed the last update, for it was cut off.
     pub fn note_lagging(&mut self, role: usize) {
         self.lagging.insert(role);

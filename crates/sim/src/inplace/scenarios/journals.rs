@@ -2,6 +2,7 @@
 
 use super::{Act, Plan, Policy, Run, plan, write};
 use crate::inplace::act::Loss;
+use block::md::superblock::Version;
 
 /// RAID-5 of four members with a ring of so many sectors, and chunks of two rows: 48 blocks, six to a stripe.
 fn journaled(sectors: u64) -> Plan {
@@ -62,6 +63,23 @@ fn losing(loss: Loss, step: u64) -> Vec<Act> {
     meeting().into_iter().chain(lost).collect()
 }
 
+/// A write fails, for two members are gone, and is read as it was; then one of them is back, and the journal has the write.
+fn failed_and_replayed() -> Vec<Act> {
+    let long = || Act::Wait { nanos: 30_000_000_000, events: 2000 };
+    let short = Act::Wait { nanos: 134_217_728, events: 19 };
+    let first = [write(35, 4), long(), write(25, 1), write(13, 6), short, write(19, 19), Act::Fail(2)];
+    let second = [long(), Act::Die(3), write(6, 2), Act::Wait { nanos: 4_194_304, events: 26 }];
+    let last = [Act::Read { lba: 7, blocks: 1 }, Act::Revive, Act::Stop, Act::ReadAll];
+    first.into_iter().chain(second).chain(last).collect()
+}
+
+/// Writes of a new array that go on without a pause long after its resync, then a member is lost with a crash.
+fn past_the_first_resync() -> Vec<Act> {
+    let steady = (0..60).flat_map(|index| [write(7 * index % 44, 1 + index % 3), events(20)]);
+    let lost = [Act::Die(1), Act::Crash, Act::ReadAll, Act::Add(1), Act::Rebuild, Act::Stop, Act::ReadAll];
+    steady.chain(lost).collect()
+}
+
 fn runs(name: &'static str, plan: &Plan, count: u64, acts: impl Fn(u64) -> Vec<Act>) -> (&'static str, Run) {
     (name, Run { plan: plan.clone(), acts: (0..count).flat_map(acts).collect() })
 }
@@ -70,6 +88,20 @@ fn runs(name: &'static str, plan: &Plan, count: u64, acts: impl Fn(u64) -> Vec<A
 pub fn all() -> Vec<(&'static str, Run)> {
     let slow = Plan { latency: 200_000, ..journaled(600) };
     let uncached = Plan { is_volatile: false, ..journaled(600) };
+    let seeded = Plan {
+        seed: 77_200_018_324,
+        layout: 5,
+        chunk: 64,
+        stripes: 9,
+        version: Version::V1_0,
+        data_offset: 0,
+        latency: 160_000,
+        is_clean: false,
+        cache_bytes: 200_000,
+        rate: Some(16 << 10),
+        ..journaled(600)
+    };
+    let busy = Plan { is_clean: false, ..journaled(1024) };
     let is_new = Plan { is_clean: false, rate: Some(1 << 20), ..journaled(1024) };
     let new = |step: u64| {
         vec![
@@ -94,6 +126,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
         runs("journal-that-is-full", &journaled(424), 30, many),
         runs("journal-of-rows-without-parity", &slow, 24, without_parity),
         runs("journal-of-an-array-that-was-never-in-sync", &is_new, 12, new),
+        runs("journal-and-a-failed-write-that-is-replayed", &seeded, 1, |_| failed_and_replayed()),
+        runs("journal-and-writes-past-the-first-resync", &busy, 1, |_| past_the_first_resync()),
     ];
     let losses = [
         ("journal-that-dies", Loss::Dies),
