@@ -8,9 +8,11 @@ mod golden;
 
 use base::units::BLOCK_BYTES;
 use block::md::assembly::{Assembly, judge};
+use block::md::journal::MetaBlock;
 use block::md::member::Member;
 use block::md::reader::{Mismatches, ReadError, Reader};
 use block::md::recovered::recover;
+use block::md::superblock::Superblock;
 use sha2::{Digest, Sha256};
 
 const FIRST: &str = "6b7399d24d83d14b5b85169988014469327e9bac47a2b2344fce6597392ad940";
@@ -256,4 +258,34 @@ fn a_replay_of_a_journal_that_is_cut_off_loses_nothing_with_a_member() {
         }
         assert_content(&torn, &[cut % 4], sum, "a replay that was cut off");
     }
+}
+
+/// The kernel has several metadata blocks on their way: where one is torn, those behind may be whole.
+#[test]
+fn blocks_behind_a_torn_one_cannot_follow_what_is_written_there() {
+    let all = golden::members("r5-journal-wb-crash");
+    let blocks_of = |bytes: &[u8], journal: &Superblock| -> Vec<MetaBlock> {
+        let first = usize::try_from(journal.device.data_offset * 512).unwrap();
+        let blocks = bytes[first..].chunks_exact(BLOCK_BYTES);
+        blocks
+            .filter_map(|block| MetaBlock::decode(journal.array.uuid, block.first_chunk().unwrap()))
+            .collect()
+    };
+    let given = Given::of(&all, &[]);
+    let journal = given.members[4].superblock();
+    let (blocks, tail) = (blocks_of(&all[4].1, journal), journal.device.recovery_offset);
+    let mut tried = 0;
+    for torn in blocks.iter().filter(|block| block.position > tail) {
+        let mut crashed = all.clone();
+        let at = usize::try_from((journal.device.data_offset + torn.position) * 512).unwrap();
+        crashed[4].1[at..at + BLOCK_BYTES].fill(0);
+        let given = Given::of(&crashed, &[]);
+        let arrays = judge(&given.members);
+        let media: Vec<&[u8]> = given.media.iter().map(|bytes| &bytes[..]).collect();
+        let end = recover(&arrays[0], &media).unwrap().journal.unwrap();
+        let left = blocks_of(&crashed[4].1, journal);
+        tried += usize::from(left.iter().any(|block| block.sequence > torn.sequence));
+        assert!(left.iter().all(|block| block.sequence < end.sequence), "torn at {}", torn.position);
+    }
+    assert!(tried > 3, "{tried} of {} blocks have others behind them", blocks.len());
 }
