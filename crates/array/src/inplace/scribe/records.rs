@@ -169,11 +169,9 @@ impl InPlace {
         self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
     }
 
-    /// Superblocks become those of the record that is under way.
-    pub(super) fn update_superblocks(&mut self, now: Instant) {
-        let Record { is_dirty, whole, .. } = self.scribe.record;
-        self.scribe.events += 1;
-        let resync_offset = match (is_dirty, self.sync.first()) {
+    /// First sector that a crash leaves to resync, as superblocks say it.
+    fn resync_offset(&self, is_dirty: bool) -> u64 {
+        match (is_dirty, self.sync.first()) {
             // A journal keeps parities right: there is nothing to resync after a crash.
             (true, None) if self.ahead.journal.is_some() => CLEAN,
             (true, _) => 0,
@@ -185,7 +183,14 @@ impl InPlace {
                 self.sync.next(0).map_or(0, |row| row * ROW_SECTORS)
             }
             (false, Some(row)) => row * ROW_SECTORS,
-        };
+        }
+    }
+
+    /// Superblocks become those of the record that is under way.
+    pub(super) fn update_superblocks(&mut self, now: Instant) {
+        let Record { is_dirty, whole, .. } = self.scribe.record;
+        self.scribe.events += 1;
+        let resync_offset = self.resync_offset(is_dirty);
         let number =
             |role: usize| Some((role, self.scribe.roster.superblocks[role].as_ref()?.device.number.0));
         let numbers: Vec<(usize, u32)> = self.members.recorded().iter().filter_map(number).collect();
