@@ -382,9 +382,22 @@ fn last_record(
     end: u32,
     now: Instant,
 ) -> Option<Superblock> {
-    (0..end).rev().find_map(|offset| {
+    (0..end).rev().find_map(|offset| record_at(drives, place, (zone, offset), now))
+}
+
+/// The record in a block of a superblock zone. A drive may have returned another block, once, and an older record where a
+/// newer one names a failed member takes that member for a current one: each block is asked twice, and the newer answer
+/// counts.
+fn record_at(
+    drives: &mut DriveSet,
+    place: usize,
+    (zone, offset): (ZoneIndex, u32),
+    now: Instant,
+) -> Option<Superblock> {
+    let answers = (0..2).filter_map(|_| {
         let op = Op::Read { offset, frames: vec![Frame::zeroed()] };
         let completion = drives.execute(now, command(place, zone, op));
         Superblock::decode(&completion.frames.first()?.data)
-    })
+    });
+    answers.max_by_key(|record| record.generation)
 }

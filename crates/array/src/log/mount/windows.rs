@@ -18,11 +18,13 @@
 use crate::log::mount::scan::{FoundSegment, FoundZone, Zones, ends_with_footer, read_blocks};
 use crate::log::mount::{LostWrites, MountError, Session};
 use base::erasure::PieceSet;
+use base::frame::Frame;
 use base::units::{DriveIndex, ZoneIndex};
 use std::collections::BTreeMap;
 use zone::device::ZoneDescriptor;
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, WriteMode};
+use zone::format::oob::{self, Bound};
 use zone::stripe::Layout;
 
 /// Reads all windows. Returns the end of what was written in each zone with an area; nothing was where the write pointer
@@ -78,13 +80,41 @@ pub fn find_gone(
     }
     for (member, zone) in zones.iter_mut().enumerate() {
         let Some(zone) = zone else { continue };
-        let is_empty = read.window_is_empty(header, member) || read.lacks_marker(header, member);
+        let is_empty = read.lacks_marker(header, member) || !has_block(session, read, (header, layout), member);
         zone.window_is_gone = match zone.writable {
             _ if !is_empty && !session.record.windows_gone.contains(member) => false,
             true => read.descriptor(header, member).write_pointer < layout.footer_offset(),
             false => !ends_with_footer(session, header, member),
         };
     }
+}
+
+/// True when a block in the window of a member's zone says by its identity that the segment wrote it, or when the zone has
+/// no window. A block that is not zeros is no proof: the drive may have returned another one, once, or an error.
+fn has_block(
+    session: &mut Session,
+    read: &Zones,
+    (header, layout): (&SegmentHeader, &Layout),
+    member: usize,
+) -> bool {
+    let ZoneDescriptor { has_area, write_pointer, .. } = *read.descriptor(header, member);
+    if !has_area || write_pointer == 0 {
+        return true;
+    }
+    let (array, zone) = (session.array_tag(), header.zones[member]);
+    let is_of_it = |offset: u32, frame: &Frame| {
+        let Some((slot, _)) = layout.slot_at(offset) else {
+            return SegmentHeader::decode(&frame.data).is_some_and(|marker| {
+                marker.segment == header.segment && usize::from(marker.member) == member
+            });
+        };
+        let bound = Bound { array, zone, group: layout.group_of(slot) };
+        oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment)
+    };
+    (0..2).any(|_| {
+        let blocks = read_blocks(session, member, zone, write_pointer..read.written(header, member));
+        (write_pointer..).zip(&blocks).any(|(offset, frame)| frame.as_ref().is_some_and(|f| is_of_it(offset, f)))
+    })
 }
 
 /// Members whose zones of a segment lost what their windows held.
