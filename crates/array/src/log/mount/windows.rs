@@ -80,7 +80,8 @@ pub fn find_gone(
     }
     for (member, zone) in zones.iter_mut().enumerate() {
         let Some(zone) = zone else { continue };
-        let is_empty = read.lacks_marker(header, member) || !has_block(session, read, (header, layout), member);
+        let is_empty =
+            read.lacks_marker(header, member) || !has_block(session, read, (header, layout), member);
         zone.window_is_gone = match zone.writable {
             _ if !is_empty && !session.record.windows_gone.contains(member) => false,
             true => read.descriptor(header, member).write_pointer < layout.footer_offset(),
@@ -113,7 +114,9 @@ fn has_block(
     };
     (0..2).any(|_| {
         let blocks = read_blocks(session, member, zone, write_pointer..read.written(header, member));
-        (write_pointer..).zip(&blocks).any(|(offset, frame)| frame.as_ref().is_some_and(|f| is_of_it(offset, f)))
+        (write_pointer..)
+            .zip(&blocks)
+            .any(|(offset, frame)| frame.as_ref().is_some_and(|f| is_of_it(offset, f)))
     })
 }
 
