@@ -16,7 +16,7 @@ use crate::trace::Trace;
 use base::frame::Frame;
 use base::random::Random;
 use base::time::{Instant, Nanos};
-use base::units::ZoneIndex;
+use base::units::{BLOCK_BYTES, OOB_BYTES, ZoneIndex};
 use drive::emulated::{AreaFate, EmulatedDrive, HeapMedia};
 use drive::timing::{Access, Done, LbaFormat, Model, ModelOptions, Profile};
 use history::{History, Mark};
@@ -880,14 +880,19 @@ fn refused(Command { token, zone, op }: Command, status: Status) -> Completion {
     Completion { token, status, zone, offset, frames, report: Vec::new() }
 }
 
+/// A drive that is gone gives no frames back: those that come instead hold something else.
 fn gone(flight: InFlight) -> Completion {
-    match (flight.command, flight.completion) {
+    let mut completion = match (flight.command, flight.completion) {
         (Some(command), _) => refused(command, Status::DeviceGone),
         (None, Some(completion)) => {
             Completion { status: Status::DeviceGone, report: Vec::new(), ..completion }
         }
         (None, None) => unreachable!("a command in flight has one or the other"),
+    };
+    for frame in &mut completion.frames {
+        (frame.data, frame.oob) = ([0xa5; BLOCK_BYTES], [0xa5; OOB_BYTES]);
     }
+    completion
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use base::units::Lba;
 
 /// Turns at one instant before it counts as a live-lock.
 const TURNS_AT_ONCE_MAX: u32 = 10_000;
+/// Events in a row while clients wait and none is answered, before they count as one.
+const UNANSWERED_EVENTS_MAX: u32 = 1_000_000;
 /// Virtual time a request may take, beyond what drives hang.
 pub(crate) const PATIENCE_NS: u64 = 120_000_000_000;
 
@@ -34,6 +36,8 @@ pub(crate) struct Service {
     pub(crate) now: Instant,
     /// Drives hang at most until then.
     pub(crate) hangs_until: Instant,
+    /// Events since a client was answered.
+    unanswered_events: u32,
     pub(crate) tally: Tally,
 }
 
@@ -51,6 +55,7 @@ impl Service {
             volume: None,
             now: Instant(0),
             hangs_until: Instant(0),
+            unanswered_events: 0,
             tally: Tally::default(),
         }
     }
@@ -132,6 +137,7 @@ impl Service {
     }
 
     fn on_reply(&mut self, mut reply: Reply) -> Result<(), Failure> {
+        self.unanswered_events = 0;
         match self.clients.on_reply(self.now, &reply, &self.ledger, &mut self.tally)? {
             Answered::Done => self.volume().clients_view().frames().give_many(&mut reply.frames),
             Answered::Failed => {}
@@ -183,6 +189,10 @@ impl Service {
         if !advanced && !self.is_dark() {
             let waiting = self.clients.waiting_ids();
             return Err(self.stuck(&format!("nothing is due, and requests {waiting:?} wait for ever")));
+        }
+        self.unanswered_events += 1;
+        if self.unanswered_events > UNANSWERED_EVENTS_MAX {
+            return Err(self.stuck("live-lock: much happens, and nobody is answered"));
         }
         if let Some((id, since)) = self.clients.oldest()
             && self.is_over(since)
