@@ -129,6 +129,8 @@ pub struct BlocksReport {
     pub unreadable_blocks: u64,
     /// Blocks written off: lost for good until they are written or trimmed.
     pub lost_blocks: u64,
+    /// Zones that took no more writes and were given up.
+    pub retired_zones: u64,
 }
 
 /// An index of which only some is in memory.
@@ -437,6 +439,7 @@ impl BlocksReport {
             degraded_reads: errors.blocks_read_degraded,
             unreadable_blocks: errors.blocks_unreadable,
             lost_blocks: errors.blocks_lost,
+            retired_zones: errors.zones_retired,
         }
     }
 }
@@ -556,6 +559,7 @@ fn print(report: &StatusReport) {
     println!("degraded reads   {}", report.blocks.degraded_reads);
     println!("unreadable       {}", report.blocks.unreadable_blocks);
     println!("lost for good    {}", report.blocks.lost_blocks);
+    println!("retired zones    {}", report.blocks.retired_zones);
     print_drives(report);
     if report.log_lines_lost > 0 {
         println!("lost log lines   {}", report.log_lines_lost);

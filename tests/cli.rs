@@ -194,6 +194,7 @@ const KEYS: &[&str] = &[
     "large_chunk_bytes",
     "write_amplification",
     "corrected_errors",
+    "retired_zones",
     "degraded_reads",
     "unreadable_blocks",
     "counters",

@@ -95,6 +95,7 @@ pub struct Errors {
     pub blocks_read_degraded: u64,
     pub blocks_unreadable: u64,
     pub blocks_lost: u64,
+    pub zones_retired: u64,
 }
 
 impl Traffic {
@@ -133,6 +134,7 @@ impl Errors {
             blocks_read_degraded: self.blocks_read_degraded + now.blocks_read_degraded,
             blocks_unreadable: self.blocks_unreadable + now.blocks_unreadable,
             blocks_lost: self.blocks_lost + now.blocks_lost,
+            zones_retired: self.zones_retired + now.zones_retired,
         }
     }
 }

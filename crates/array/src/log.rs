@@ -43,6 +43,7 @@ mod rebuild;
 mod replace;
 mod requests;
 mod rescue;
+pub mod retired;
 pub mod rot;
 mod route;
 mod row;

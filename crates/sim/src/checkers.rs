@@ -35,6 +35,7 @@ struct AtRest<'a> {
 impl AtRest<'_> {
     fn check(&mut self) -> Result<(), Failure> {
         self.check_rebuilt()?;
+        self.forgive_refusals();
         self.service.engine().check_invariants();
         self.check_members()?;
         self.check_zones()?;
@@ -78,6 +79,20 @@ impl AtRest<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A member that refused writes is as good as new when the engine gave its zones up and moved what they held.
+    fn forgive_refusals(&mut self) {
+        let Some(volume) = self.service.volume().log() else { return };
+        let status = volume.engine.status();
+        let armed: Vec<bool> = {
+            let rack = self.service.rack.lock();
+            (0..status.members.len()).map(|member| rack.power.is_armed(member)).collect()
+        };
+        let is_over = |member: usize| {
+            status.members[member] == MemberState::Active && status.segments_condemned == 0 && !armed[member]
+        };
+        self.service.ledger.end_refusals(is_over);
     }
 
     /// Nobody is out whom no fault has touched.

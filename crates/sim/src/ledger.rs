@@ -14,6 +14,8 @@ pub struct Ledger {
     blamed: BTreeSet<usize>,
     /// Blamed members that hold damaged blocks and nothing worse.
     damaged: BTreeSet<usize>,
+    /// Blamed members that refused writes and did nothing worse.
+    refusing: BTreeSet<usize>,
     /// Members some of whose zones are no longer used.
     lacking_zones: BTreeSet<usize>,
     /// A scrub with repair began when all was at rest, and nothing broke since: no damage may be left.
@@ -26,8 +28,8 @@ impl Ledger {
     #[must_use]
     pub fn new(code: ErasureCode) -> Ledger {
         let (blamed, lacking_zones) = (BTreeSet::new(), BTreeSet::new());
-        let (damaged, counts) = (BTreeSet::new(), BTreeMap::new());
-        Ledger { code, blamed, damaged, lacking_zones, scrubbed: false, counts }
+        let (damaged, refusing, counts) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Ledger { code, blamed, damaged, refusing, lacking_zones, scrubbed: false, counts }
     }
 
     /// A fault happened to a member.
@@ -35,12 +37,37 @@ impl Ledger {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
         self.blamed.insert(member);
         self.damaged.remove(&member);
+        self.refusing.remove(&member);
         self.count(fault, 1);
+    }
+
+    /// A member refuses a write: it may lose the zone by that, or fail.
+    pub fn blame_refusal(&mut self, member: usize, fault: &'static str) {
+        assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
+        if self.blamed.insert(member) {
+            self.refusing.insert(member);
+        }
+        self.damaged.remove(&member);
+        self.count(fault, 1);
+    }
+
+    /// All is at rest: of members that refused writes, some lost a zone by that, and all that it held is elsewhere.
+    pub fn end_refusals(&mut self, is_over: impl Fn(usize) -> bool) {
+        if !self.is_tolerable() {
+            return;
+        }
+        for member in self.refusing.clone().into_iter().filter(|member| is_over(*member)) {
+            self.refusing.remove(&member);
+            self.blamed.remove(&member);
+            self.lacking_zones.insert(member);
+            self.count("members go on without a zone", 1);
+        }
     }
 
     /// Blocks of a member are damaged, which a scrub can repair.
     pub fn blame_damage(&mut self, member: usize, fault: &'static str) {
         assert!(member < self.code.piece_count(), "member {member} of {}", self.code.piece_count());
+        self.refusing.remove(&member);
         if self.blamed.insert(member) {
             self.damaged.insert(member);
         }
@@ -105,6 +132,7 @@ impl Ledger {
         if self.is_tolerable() {
             self.blamed.remove(&member);
             self.damaged.remove(&member);
+            self.refusing.remove(&member);
         }
     }
 
@@ -139,7 +167,7 @@ impl Ledger {
     #[must_use]
     pub fn has_lost_space(&self) -> bool {
         let happened = |fault: &&str| self.counts.contains_key(*fault);
-        ["zone offline", "zone read-only", "zone shrinks"].iter().any(happened)
+        ["zone offline", "zone read-only", "zone shrinks", "write fault"].iter().any(happened)
             || ["blocks rot", "drive goes back"].iter().all(happened)
     }
 

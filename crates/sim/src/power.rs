@@ -79,6 +79,12 @@ impl Power {
         self.fuses.retain(|fuse| fuse.member != Some(member));
     }
 
+    /// True when something will still happen to a member.
+    #[must_use]
+    pub fn is_armed(&self, member: usize) -> bool {
+        self.fuses.iter().any(|fuse| fuse.member == Some(member))
+    }
+
     /// A command of a member is about to take effect.
     pub fn burn(&mut self, member: usize, kind: Kind) -> Option<Blow> {
         let mut blown = None;

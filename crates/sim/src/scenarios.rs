@@ -187,6 +187,14 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "write-never-made",
     "zone-offline",
     "zone-read-only",
+    "zone-retired",
+    "zone-retired-appends",
+    "zone-retired-beside-dead",
+    "zone-retired-crash",
+    "zone-retired-finish",
+    "zone-retired-footer",
+    "zone-retired-header",
+    "zone-retired-read-only",
     "zone-shrinks",
 ];
 

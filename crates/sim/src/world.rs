@@ -214,6 +214,7 @@ impl World {
             }
             // A zone that shrinks is given up, and its drive goes on.
             Step::Shrink { .. } => self.service.ledger.cost_zone(member, fault),
+            Step::WriteFault { .. } => self.service.ledger.blame_refusal(member, fault),
             Step::Rot(Damage { scope, .. }) | Step::Unreadable(Damage { scope, .. })
                 if scope != Scope::Superblocks =>
             {

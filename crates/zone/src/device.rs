@@ -245,6 +245,16 @@ pub enum Status {
 }
 
 impl Status {
+    /// True when a write, a finish or the like was refused for what its zone is, not for what its drive is: the zone
+    /// takes no more, others may.
+    #[must_use]
+    pub fn ends_zone(self) -> bool {
+        matches!(
+            self,
+            Status::ZoneIsFull | Status::ZoneIsReadOnly | Status::ZoneIsOffline | Status::WriteFault
+        )
+    }
+
     /// Status code type and status code, as in NVMe Base 2.0 section 4.2.3 and ZNS 1.1 section 4.1.
     #[must_use]
     pub fn nvme_code(self) -> u16 {

@@ -108,10 +108,12 @@ impl Stripes {
                 stripe.landed_slots[piece] = landed;
                 has_more.then_some(segment_slot)
             }
-            // A write error, a drive that is gone, or one that placed a chunk outside its group: the
-            // drive no longer holds its part of this stripe and must not be believed.
+            // A zone that takes no more writes; or another error, a drive that is gone, or one that placed a chunk outside
+            // its group: the drive no longer holds its part of this stripe and must not be believed.
             _ => {
-                core.fail_member(drive, fx);
+                if !core.retire_zone(segment_slot, drive, status) {
+                    core.fail_member(drive, fx);
+                }
                 self.lose_piece(core, slot, piece, drive);
                 None
             }
@@ -127,7 +129,9 @@ impl Stripes {
             return;
         }
         // Without a piece, the stripe counts only once the superblocks say that its drive is out.
-        if !stripe.pieces_lost.is_empty() && core.membership.is_changing() {
+        if core.lacks_piece_of_member(stripe) {
+            core.events.push_back(Event::StripeRefused(slot));
+        } else if !stripe.pieces_lost.is_empty() && core.membership.is_changing() {
             core.membership.stripes_waiting.push(slot);
         } else {
             core.events.push_back(Event::StripeDurable(slot));
@@ -143,16 +147,17 @@ impl Stripes {
             .map(|(slot, _)| slot)
             .collect();
         for segment in slots {
-            let waiting: Vec<WaitingChunk> =
-                core.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
-            for chunk in waiting {
-                let piece = chunk.piece as usize;
-                let mut frames = std::mem::take(&mut self.slots.get_mut(chunk.slot).pieces[piece]);
-                core.frames.give_many(&mut frames);
-                self.slots.get_mut(chunk.slot).pieces[piece] = frames;
-                self.lose_piece(core, chunk.slot, piece, drive);
-                self.piece_done(core, chunk.slot);
-            }
+            self.drop_chunks_of_zone(core, segment, drive);
+        }
+    }
+
+    /// Chunks that wait for a zone will never be written.
+    pub(super) fn drop_chunks_of_zone(&mut self, core: &mut Core, segment: SegmentSlot, drive: usize) {
+        let waiting: Vec<WaitingChunk> =
+            core.segments.writer_mut(segment).zones[drive].waiting.drain(..).collect();
+        for chunk in waiting {
+            self.lose_piece(core, chunk.slot, chunk.piece as usize, drive);
+            self.piece_done(core, chunk.slot);
         }
     }
 }

@@ -29,6 +29,10 @@ pub enum Event {
     SegmentOpened(SegmentSlot),
     /// The zones of a segment of a stream are empty, and free.
     SegmentErased(Stream),
+    /// A zone of a segment takes no more writes.
+    ZoneRetired(SegmentSlot),
+    /// A stripe lacks a piece in a zone that takes no more writes: it goes to another segment.
+    StripeRefused(u32),
     /// Every piece of a stripe is where it must be.
     StripeDurable(u32),
     /// A stripe can be written nowhere.

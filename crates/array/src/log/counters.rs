@@ -33,6 +33,8 @@ pub struct Counters {
     pub checkpoints_written: u64,
     /// Groups whose stripe table had been dropped and was read from footers.
     pub stripe_tables_read: u64,
+    /// Zones that took no more writes and were given up.
+    pub zones_retired: u64,
     /// Segments collected.
     pub segments_collected: u64,
     /// Blocks rebuilt and written elsewhere because a drive returned an error or wrong data.

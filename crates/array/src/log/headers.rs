@@ -58,7 +58,7 @@ impl Core {
             return;
         }
         self.frames.give_vec(completion.frames);
-        if completion.status != Status::Success {
+        if completion.status != Status::Success && !self.retire_zone(slot, drive, completion.status) {
             self.fail_member(drive, fx);
         }
         let segment = self.segments.get_mut(slot);

@@ -43,6 +43,8 @@ pub struct Membership {
     changed_again: bool,
     /// Stripes that are complete but for a member whose failure is not recorded yet.
     pub stripes_waiting: Vec<u32>,
+    /// Zones of each member that were given up since the mount.
+    zones_retired: Vec<u32>,
     /// A device flush is complete but for the same.
     pub flush_waiting: bool,
 }
@@ -60,6 +62,7 @@ impl Membership {
             positions,
             records_pending: 0,
             changed_again: false,
+            zones_retired: vec![0; code.piece_count()],
             stripes_waiting: Vec::new(),
             flush_waiting: false,
         }
@@ -120,6 +123,18 @@ impl Membership {
         self.lost_count > self.code.tolerance() && !self.code.can_decode(active_members(&self.record))
     }
 
+    /// Zones of a member's drive that were given up since the mount, or since the drive came.
+    #[must_use]
+    pub fn zones_retired(&self, drive: usize) -> u32 {
+        self.zones_retired[drive]
+    }
+
+    /// A zone of a member's drive is given up.
+    pub fn note_retired_zone(&mut self, drive: usize) {
+        assert!(self.is_present(drive), "a zone of a drive that is there");
+        self.zones_retired[drive] += 1;
+    }
+
     /// True when every member's log has room for the records of another replacement.
     #[must_use]
     pub fn has_room(&self, capacity: u32) -> bool {
@@ -149,6 +164,7 @@ impl Membership {
         assert!(!self.is_present(drive), "member {drive} has not failed");
         assert!(self.rebuilding().is_none(), "one member is rebuilt at a time");
         self.record.members[drive].uuid = uuid;
+        self.zones_retired[drive] = 0;
         self.set_state(drive, MemberState::Rebuilding);
         self.record.rebuild_from = rebuild_from;
         self.positions[drive] = LogPosition { zone: ZoneIndex(0), next: 0 };

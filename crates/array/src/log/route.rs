@@ -34,7 +34,10 @@ impl Shard {
                     self.stripes.drop_waiting_chunks(&mut self.core, drive);
                 }
                 Event::MembersRecorded => self.repeat_device_flushes(fx),
+                Event::ZoneRetired(slot) => self.appender().close_retired(slot, fx),
+                Event::StripeRefused(slot) => self.appender().bind_elsewhere(slot, fx),
                 Event::SegmentOpened(slot) => {
+                    self.appender().close_retired(slot, fx);
                     self.appender().seal_segment_if_done(slot, fx);
                     let stream = self.core.segments.get(slot).stream;
                     self.appender().pump_stream(stream, fx);
@@ -59,6 +62,7 @@ impl Shard {
         fx: &mut Effects,
     ) {
         let Completion { status, offset, mut frames, .. } = completion;
+        let is_spoilt = status == Status::DeviceGone;
         let segment = self.core.segments.get_mut(self.stripes.slots.get(slot).segment);
         let first = segment.layout.chunk_blocks as usize;
         let writer = segment.writer.as_mut().expect("stripes are in flight");
@@ -67,10 +71,13 @@ impl Shard {
             WriteMode::Write => std::mem::take(&mut writer.zones[drive].joined),
         };
         for chunk in &joined {
-            let own = &mut self.stripes.slots.get_mut(chunk.slot).pieces[chunk.piece as usize];
-            own.extend(frames.drain(first..2 * first));
+            let stripe = self.stripes.slots.get_mut(chunk.slot);
+            stripe.pieces[chunk.piece as usize].extend(frames.drain(first..2 * first));
+            stripe.is_spoilt |= is_spoilt;
         }
-        self.stripes.slots.get_mut(slot).pieces[part as usize] = frames;
+        let stripe = self.stripes.slots.get_mut(slot);
+        stripe.pieces[part as usize] = frames;
+        stripe.is_spoilt |= is_spoilt;
         self.on_piece((slot, part as usize), drive, (status, offset), fx);
         for chunk in joined {
             self.route(fx);

@@ -5,8 +5,8 @@
 //!                  headers     stripes  footers,    garbage     moved and
 //!                  durable     arrive   finish      grows       erased
 //! ```
-//! `Condemned` stands in for `Sealed` when a segment was open at a crash and one of its zones no longer
-//! takes writes: it is only read, and collected before all others.
+//! `Condemned` stands in for `Sealed` when one of a segment's zones takes no more writes before it is sealed, in service
+//! (`retired.rs`) or found so after a crash: it is only read, and collected before all others.
 //!
 //! Invariants: a zone belongs to at most one segment, or is free, or holds superblocks; `live_blocks`
 //! counts the index entries that point into the segment.
@@ -79,7 +79,7 @@ pub struct Segment {
     pub evacuate: bool,
     /// Stripes that a crash tore and recovery could not complete, in order: their blocks were moved.
     pub torn_stripes: Vec<u32>,
-    /// Drives whose zone could not be reset and is given up, one bit each.
+    /// Drives whose zone takes no more writes, or could not be reset, and is given up with the segment, one bit each.
     pub zones_retired: u32,
     /// Drives that came after it was written and whose zone is not rebuilt yet, one bit each.
     pub zones_missing: u32,
@@ -149,7 +149,9 @@ impl Segment {
             SegmentState::Resetting { .. } => {
                 matches!(self.state, SegmentState::Sealed | SegmentState::Condemned)
             }
-            SegmentState::Condemned => false,
+            SegmentState::Condemned => {
+                self.state == SegmentState::Sealing { zones_pending: 0 } && self.has_retired_zone()
+            }
         };
         assert!(follows, "segment {} goes from {:?} to {next:?}", self.id, self.state);
         self.state = next;
@@ -256,6 +258,30 @@ impl Segment {
         self.zones_missing >> drive & 1 == 1
     }
 
+    /// True when its zone on some drive takes no more writes: it gets no more stripes.
+    #[must_use]
+    #[inline]
+    pub fn has_retired_zone(&self) -> bool {
+        self.zones_retired != 0
+    }
+
+    /// True when its zone on a drive takes no more writes.
+    #[must_use]
+    #[inline]
+    pub fn is_retired(&self, drive: usize) -> bool {
+        self.zones_retired >> drive & 1 == 1
+    }
+
+    /// A stripe that was given out goes elsewhere: what was written of it is nothing.
+    pub fn give_stripe_up(&mut self, stripe: u32) {
+        assert!(self.has_retired_zone(), "stripes of segment {} need not go elsewhere", self.id);
+        if self.table.is_none()
+            && let Err(at) = self.void_stripes.binary_search(&stripe)
+        {
+            self.void_stripes.insert(at, stripe);
+        }
+    }
+
     /// True while headers, footers, resets or a rebuild are under way.
     #[must_use]
     pub fn is_changing(&self) -> bool {
@@ -282,7 +308,7 @@ impl Segment {
     /// The next chunk that a drive may be handed now.
     #[inline]
     pub fn next_chunk(&mut self, drive: usize) -> Option<WaitingChunk> {
-        if self.is_opening() {
+        if self.is_opening() || self.is_retired(drive) {
             return None;
         }
         let Writer { zones, durable, .. } = &mut **self.writer.as_mut()?;
@@ -491,6 +517,24 @@ impl SegmentTable {
         assert!(self.evacuating > 0, "a segment is to be collected");
     }
 
+    /// The zone of a segment on a drive takes no more writes: it is not used again, and the segment is collected.
+    pub fn retire_zone(&mut self, slot: SegmentSlot, drive: usize) {
+        let segment = self.get_mut(slot);
+        assert!(drive < segment.zones.len(), "drive {drive} of {}", segment.zones.len());
+        assert!(segment.is_active(), "segment {} is written", segment.id);
+        segment.zones_retired |= 1 << drive;
+        self.evacuate(slot);
+    }
+
+    /// Zones of a drive that no segment can use again: those that it gave up.
+    #[must_use]
+    pub fn zones_lost(&self, drive: usize) -> u32 {
+        let owners = self.owner[drive].iter().skip(SUPERBLOCK_ZONES as usize);
+        let is_lost = |slot: &&SegmentSlot| **slot == NO_OWNER || self.get(**slot).is_retired(drive);
+        let lost = owners.filter(is_lost).count() - self.free[drive].len();
+        u32::try_from(lost).expect("a u32 of zones")
+    }
+
     /// True when some segment is to be collected, or is being erased, whether space is short or not.
     #[must_use]
     pub fn has_evacuees(&self) -> bool {
@@ -611,8 +655,7 @@ impl SegmentTable {
         }
         for (drive, zone) in segment.zones.iter().enumerate() {
             self.owner[drive][zone.index()] = NO_OWNER;
-            let retired = segment.zones_retired >> drive & 1 == 1;
-            if !retired {
+            if !segment.is_retired(drive) {
                 self.free_zone(drive, *zone);
             }
         }

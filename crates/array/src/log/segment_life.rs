@@ -113,7 +113,6 @@ impl Appender<'_> {
                 self.core.segments.writer_mut(segment_slot).zones[drive].waiting.push_back(chunk);
                 self.pump_zone(segment_slot, drive, fx);
             } else {
-                self.core.frames.give_many(&mut self.stripes.slots.get_mut(slot).pieces[piece]);
                 self.stripes.lose_piece(self.core, slot, piece, drive);
             }
         }
@@ -190,7 +189,7 @@ impl Appender<'_> {
     ) {
         let blocks = completion.frames.len();
         self.core.frames.give_vec(completion.frames);
-        if completion.status != Status::Success {
+        if completion.status != Status::Success && !self.core.retire_zone(slot, drive, completion.status) {
             self.core.fail_member(drive, fx);
         }
         if self.device_flush.ask_for_fillers(self.core, (slot, drive), blocks, fx) == Flushed::Now {
@@ -279,6 +278,9 @@ impl Reader {
         let ZoneWriter { landed, footer_next, finished, .. } = writer.zones[drive];
         if !core.membership.has_zone(segment, drive) || finished {
             self.zone_sealed(core, slot);
+        } else if segment.has_retired_zone() {
+            // Nothing is to be added any more, and no zone may stay active.
+            fx.command(drive, zone, Waiter::Finish { slot, part }, Op::Finish);
         } else if landed < layout.stripes {
             write_fillers(core, slot, drive, fx);
         } else if footer_next == 0 && commit_zone(core, slot, drive, layout.footer_offset(), fx) {
@@ -301,7 +303,13 @@ impl Reader {
         };
         assert!(*zones_pending > 0, "a zone is sealed once");
         *zones_pending -= 1;
-        if *zones_pending == 0 {
+        if *zones_pending > 0 {
+            return;
+        }
+        if segment.has_retired_zone() {
+            segment.enter(SegmentState::Condemned);
+            core.segments.drop_writer(slot);
+        } else {
             segment.enter(SegmentState::Sealed);
             core.segments.drop_writer(slot);
             self.give_up_table(core, slot);
@@ -317,8 +325,20 @@ impl Reader {
         completion: &Completion,
         fx: &mut Effects,
     ) {
-        if completion.status != Status::Success {
-            core.fail_member(drive, fx);
+        // A zone that is read-only or offline cannot be finished, and is not active.
+        let status = match completion.status {
+            Status::InvalidZoneStateTransition => Status::ZoneIsReadOnly,
+            status => status,
+        };
+        let is_retired = core.segments.get(slot).is_retired(drive);
+        match status {
+            Status::Success => {}
+            Status::ZoneIsReadOnly | Status::ZoneIsOffline if is_retired => {}
+            // It is told once more: the zone may be active still.
+            _ if !is_retired && core.retire_zone(slot, drive, status) => {
+                return self.seal_zone(core, slot, drive, fx);
+            }
+            _ => core.fail_member(drive, fx),
         }
         self.zone_sealed(core, slot);
     }

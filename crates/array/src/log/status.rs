@@ -81,6 +81,8 @@ pub struct Status {
     pub segments_open: u64,
     /// Segments only read.
     pub segments_sealed: u64,
+    /// Segments with a zone that takes no more writes: what they hold is being moved.
+    pub segments_condemned: u64,
     /// Chunk size.
     pub chunk_bytes: u64,
     /// Stripes of a group.
@@ -121,6 +123,7 @@ impl Shard {
             zones_total: u64::from(self.core.config.segments()) * members,
             segments_open: count(|state| matches!(state, SegmentState::Opening { .. } | SegmentState::Open)),
             segments_sealed: count(|state| matches!(state, SegmentState::Sealed)),
+            segments_condemned: count(|state| matches!(state, SegmentState::Condemned)),
             chunk_bytes: u64::from(self.core.config.chunk_blocks) * BLOCK_BYTES_U64,
             group_stripes: self.core.config.group_stripes,
             small_segments: self.core.config.open.small,

@@ -3,6 +3,8 @@
 //!
 //! ```text
 //!  Free ──> Filling ──> Sealed ──> Writing ──> (Waiting for membership) ──> Free
+//!                         ^           │
+//!                         └───────────┘ a zone took no more writes (`retired.rs`)
 //! ```
 //! Frames move into the slot with their block, leave with the chunk's command, come back with its
 //! completion, and go home when the stripe is durable.
@@ -71,8 +73,10 @@ pub struct Stripe {
     pub stripe: u32,
     /// Pieces that wait for their zone or are with a drive.
     pub pieces_pending: u32,
-    /// Pieces that are on no active drive.
+    /// Pieces that are on no active drive, or in no zone.
     pub pieces_lost: PieceSet,
+    /// A drive that is gone had some of its frames: what they hold is not known.
+    pub is_spoilt: bool,
 }
 
 /// All stripe slots. Each stream has its own, so that clients can never keep the collector from
@@ -110,6 +114,7 @@ impl StripeSlots {
                     stripe: 0,
                     pieces_pending: 0,
                     pieces_lost: PieceSet::EMPTY,
+                    is_spoilt: false,
                 });
             }
         }
@@ -125,6 +130,7 @@ impl StripeSlots {
         stripe.opened_at = now;
         stripe.pieces_pending = 0;
         stripe.pieces_lost = PieceSet::EMPTY;
+        stripe.is_spoilt = false;
         Some(slot)
     }
 

@@ -12,6 +12,7 @@ mod members;
 mod mortal;
 mod rebuilding;
 mod recovery;
+mod retired;
 mod rig;
 mod rotten;
 mod schemes;

@@ -1,0 +1,129 @@
+//! Retired zones: a write that a drive refuses for what the zone is costs the zone, not the drive (ADR 7).
+//!
+//! ```text
+//!   segment    zone 0   zone 1   zone 2   zone 3
+//!               s s s    s s s    s ! .    s s s      !: zone 2 refused its chunk of stripe 1
+//!
+//!   no more stripes ─> those given out land in the other zones ─> all zones are finished ─> Condemned: collected before others,
+//!     stripe 0: every piece has landed, it is durable              without footers          then all is free but zone 2
+//!     stripes 1, 2: bound to another segment, for the slot still has their data
+//! ```
+//! So nothing is acknowledged that lacks a piece. After a crash the pieces that did land are decided as those of any stripe that a
+//! power failure interrupted; should they count, they say what the stripe says elsewhere, with the same sequences.
+//!
+//! A drive of which zone after zone goes is failing: it is taken out when more are retired than [`zones_retired_max`] since
+//! the mount, or when those left do not suffice for the reserve's proof. So is one whose superblocks or rebuilt zones cannot be
+//! written. In segments of mapping blocks and in area mode any refused write takes the drive out.
+
+use crate::engine::Effects;
+use crate::log::append::Appender;
+use crate::log::core::{Core, Event};
+use crate::log::segment::SegmentSlot;
+use crate::log::stripe::{Origin, Stripe};
+use zone::device::Status;
+use zone::format::header::{Stream, WriteMode};
+
+/// Most zones of a drive of so many that may be retired from a mount to the next: one in a hundred, and at least eight.
+#[must_use]
+pub fn zones_retired_max(zones: u32) -> u32 {
+    (zones / 100).max(8)
+}
+
+impl Core {
+    /// A zone refused a write, and takes no more if the status says so. False when that is a matter of the drive: the status
+    /// says something else, or too many zones went.
+    pub(super) fn retire_zone(&mut self, slot: SegmentSlot, drive: usize, status: Status) -> bool {
+        let segment = self.segments.get(slot);
+        let may_retire = segment.mode != WriteMode::Area && segment.stream != Stream::Mapping;
+        if !status.ends_zone() || !may_retire || !self.membership.has_zone(segment, drive) {
+            return false;
+        }
+        if segment.is_retired(drive) {
+            return true;
+        }
+        let retired = self.membership.zones_retired(drive) + 1;
+        let lost =
+            self.segments.zones_lost(drive) + 1 + self.segments.mapping() + self.segments.kept_for_mapping();
+        if retired > zones_retired_max(self.config.geometry.zones) || !self.config.affords(lost, 0) {
+            return false;
+        }
+        self.membership.note_retired_zone(drive);
+        self.segments.retire_zone(slot, drive);
+        self.counters.zones_retired += 1;
+        self.events.push_back(Event::ZoneRetired(slot));
+        true
+    }
+
+    /// True when a stripe is not where it must be: it lacks a piece of a member that is there, for its zone takes no more.
+    pub(super) fn lacks_piece_of_member(&self, stripe: &Stripe) -> bool {
+        let segment = self.segments.get(stripe.segment);
+        if stripe.pieces_lost.is_empty() || !segment.has_retired_zone() {
+            return false;
+        }
+        let drive_of = |piece| segment.layout.drive_of(stripe.stripe, piece);
+        stripe.pieces_lost.iter().any(|piece| self.membership.has_zone(segment, drive_of(piece)))
+    }
+}
+
+impl Appender<'_> {
+    /// A zone of a segment takes no more writes: the segment gets no more stripes, and nothing waits for that zone. One
+    /// that is being opened is closed when all its headers are there; one that is being sealed is closed already.
+    pub(super) fn close_retired(&mut self, slot: SegmentSlot, fx: &mut Effects) {
+        let segment = self.core.segments.get(slot);
+        let zones_retired = segment.zones_retired;
+        if zones_retired == 0 || segment.writer.is_none() || segment.is_opening() {
+            return;
+        }
+        for drive in (0..self.core.config.members).filter(|drive| zones_retired >> drive & 1 == 1) {
+            self.stripes.drop_chunks_of_zone(self.core, slot, drive);
+        }
+        self.close_segment(slot, fx);
+    }
+
+    /// A stripe goes to another segment, with all of its pieces.
+    pub(super) fn bind_elsewhere(&mut self, slot: u32, fx: &mut Effects) {
+        let stripe = self.stripes.slots.get_mut(slot);
+        let (segment_slot, number, stream) = (stripe.segment, stripe.stripe, stripe.stream);
+        assert!(stripe.pieces_pending == 0, "nothing of a stripe that goes elsewhere is with a drive");
+        if stripe.is_spoilt {
+            return self.go_on_without(slot, fx);
+        }
+        let segment = self.core.segments.get_mut(segment_slot);
+        let (layout, mode) = (segment.layout, segment.mode);
+        segment.give_stripe_up(number);
+        stripe.pieces_lost = base::erasure::PieceSet::EMPTY;
+        let is_whole = |piece: &Vec<_>| piece.len() == layout.chunk_blocks as usize;
+        assert!(stripe.pieces.iter().all(is_whole), "stripe {number} has all of its frames");
+        self.core.segments.writer_mut(segment_slot).finish_stripe(&layout, number, mode);
+        // A summary is of use where it is, or nowhere.
+        if self.stripes.slots.get(slot).blocks.iter().any(|block| block.origin == Origin::Summary) {
+            self.core.events.push_back(Event::StripeFailed(slot));
+        } else {
+            self.stripes.stream(stream).sealed.push_back(slot);
+            self.pump_stream(stream, fx);
+        }
+        self.seal_segment_if_done(segment_slot, fx);
+    }
+
+    /// A drive that is gone had frames of a stripe that is to go elsewhere. What is left of it is where it is, and counts without
+    /// those whose zone took no more: they are taken out.
+    fn go_on_without(&mut self, slot: u32, fx: &mut Effects) {
+        let segment = self.core.segments.get(self.stripes.slots.get(slot).segment);
+        let retired = segment.zones_retired;
+        for drive in (0..self.core.config.members).filter(|drive| retired >> drive & 1 == 1) {
+            self.core.fail_member(drive, fx);
+        }
+        self.stripes.slots.get_mut(slot).pieces_pending = 1;
+        self.stripes.piece_done(self.core, slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_zone_in_a_hundred_may_go_and_at_least_eight() {
+        assert_eq!((zones_retired_max(904), zones_retired_max(100), zones_retired_max(3_688)), (9, 8, 36));
+    }
+}
