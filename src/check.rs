@@ -50,6 +50,7 @@ fn as_json(report: &CheckReport) -> Value {
         "blocks_checked": report.blocks_checked,
         "entries_checked": report.entries_checked,
         "stripes_to_complete": report.stripes_to_complete,
+        "slots_to_move": report.slots_to_move,
         "problems_count": report.problems_count,
         "problems": report.problems.iter().map(problem_as_json).collect::<Vec<Value>>(),
     })
@@ -95,6 +96,12 @@ fn print(report: &CheckReport) {
         println!(
             "{} stripes were cut short by a crash; the next start completes them",
             report.stripes_to_complete
+        );
+    }
+    if report.slots_to_move > 0 {
+        println!(
+            "{} blocks are in the write area; the next start moves them to the log",
+            report.slots_to_move
         );
     }
     for problem in &report.problems {

@@ -235,6 +235,10 @@ pub struct ServiceOptions {
     /// Start without drives that cannot be had: they are recorded as failed, and not believed again
     #[arg(long)]
     pub degraded: bool,
+    /// Zones of each drive for the write area, where small writes wait and are overwritten without wear (experimental): `off` or a
+    /// number; drives need random write areas
+    #[arg(long, value_parser = parse_write_area, default_value = "off", value_name = "ZONES")]
+    pub write_area: u32,
     /// Start though more drives lost what their random write areas held than the array can lose: blocks that were written last
     /// may then be older than what was acknowledged
     #[arg(long)]
@@ -771,6 +775,12 @@ fn parse_window(text: &str) -> Result<Manner, String> {
         "md" => Ok(Manner::Md),
         other => Err(format!("`{other}` is no manner of waiting: there are adaptive, paper and md")),
     }
+}
+
+/// Zones of the write area; none where it is off.
+fn parse_write_area(text: &str) -> Result<u32, String> {
+    let zones = if text == "off" { Some(0) } else { text.parse().ok().filter(|zones| *zones > 0) };
+    zones.ok_or_else(|| format!("`{text}` zones for the write area: use `off` or a number"))
 }
 
 /// Bytes of a limit, zero among them.

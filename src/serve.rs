@@ -1,6 +1,7 @@
 //! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
 
 mod returning;
+mod write_area;
 
 use crate::cli::{RATE_MIB_MAX, Rate, Scheme, Serve, ServiceOptions, Up};
 use crate::create;
@@ -213,6 +214,7 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
         checkpoints: CheckpointEvery::Auto,
         index_memory: options.index_memory,
         accepts_lost_writes: options.accept_lost_writes,
+        write_area_zones: options.write_area,
         ..Tuning::default()
     }
 }
@@ -243,6 +245,7 @@ fn recover(
                 human_bytes(status.memory.index)
             );
         }
+        write_area::expect(&shard, &set, tuning.write_area_zones)?;
         let mut volume = LogVolume::new(shard, set);
         turn_until(&mut volume, clock, |volume| !volume.engine.has_recovery_debt());
         if !volume.engine.must_mount_again() {

@@ -18,7 +18,7 @@ use crate::shared_hardware::{self, SharedHardware};
 use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
-use array::log::{MountReport, OlderCopy, mount_read_only};
+use array::log::{DamagedChunk, DamagedCopy, MountReport, OlderCopy, mount_read_only};
 use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
@@ -62,6 +62,9 @@ pub struct StatusReport {
     /// State of an index that is only partly in memory; null when all of it is.
     #[serde(default)]
     pub index: Option<IndexReport>,
+    /// State of the write area; null where it is off.
+    #[serde(default)]
+    pub write_area: Option<WriteAreaReport>,
     /// Lines of the server's log that nobody took.
     #[serde(default)]
     pub log_lines_lost: u64,
@@ -131,6 +134,23 @@ pub struct BlocksReport {
     pub lost_blocks: u64,
     /// Zones that took no more writes and were given up.
     pub retired_zones: u64,
+}
+
+/// The write area, where small writes wait and are overwritten without wear.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct WriteAreaReport {
+    /// Zones that it has now, over all drives.
+    pub zones: u64,
+    /// Slots of these zones.
+    pub slots: u64,
+    /// Slots that hold the newest version of a block.
+    pub live: u64,
+    /// Versions written to slots since the array was created.
+    pub written: u64,
+    /// Those that were overwritten there.
+    pub absorbed: u64,
+    /// Those that were moved to the log.
+    pub moved: u64,
 }
 
 /// An index of which only some is in memory.
@@ -485,6 +505,17 @@ pub fn report(
         layout: LayoutReport::of(status),
         blocks: BlocksReport::of(counters),
         memory: status.memory.into(),
+        write_area: status.write_area.map(|area| {
+            let (written, absorbed, moved) = counters.slots();
+            WriteAreaReport {
+                zones: area.zones,
+                slots: area.slots,
+                live: area.live,
+                written,
+                absorbed,
+                moved,
+            }
+        }),
         index: status.index.map(|index| IndexReport {
             limit_bytes: index.limit_bytes,
             resident_bytes: index.resident_bytes,
@@ -540,6 +571,12 @@ fn print(report: &StatusReport) {
     let structures: Vec<String> =
         structures.iter().map(|(name, bytes)| format!("{name} {}", human_bytes(*bytes))).collect();
     println!("memory           {}: {}", human_bytes(*total), structures.join(", "));
+    if let Some(area) = &report.write_area {
+        println!(
+            "write area       {} of {} slots in {} zones, {} blocks written, {} absorbed, {} moved",
+            area.live, area.slots, area.zones, area.written, area.absorbed, area.moved
+        );
+    }
     if let Some(index) = &report.index {
         println!(
             "index            {} of at most {}, {} of {} groups on the drives, {} hits, {} misses",
@@ -630,6 +667,22 @@ pub fn log_mount(directory: &Directory, status: &Status, report: &MountReport) {
             "random write areas lost what they held on drives [{}]: nothing is lost, it is decoded from the others and written anew",
             drives.join(", ")
         );
+    }
+    if report.slots_found > 0 {
+        log::info!("{} blocks are in the write area, and go to the log first", report.slots_found);
+    }
+    let (healed, lost): (Vec<&DamagedCopy>, Vec<&DamagedCopy>) =
+        report.slot_copies_damaged.iter().partition(|copy| copy.has_other);
+    for (copies, what) in
+        [(healed, "another copy of each is whole"), (lost, "no other copy of these is whole")]
+    {
+        if let Some(copy) = copies.first() {
+            let DamagedChunk { drive, zone, offset } = copy.at;
+            log::warn!(
+                "{} copies in the write area are damaged, the first in block {offset} of zone {zone} of drive {drive}; {what}",
+                copies.len()
+            );
+        }
     }
     if let Some(lost) = &report.writes_lost {
         log::error!("{lost}; the array goes on with them, as --accept-lost-writes allows");

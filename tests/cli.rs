@@ -58,7 +58,35 @@ fn wrong_arguments_are_named_with_their_fix() {
         assert_refused(&up, &["--listen", listen, "such as"]);
     }
     assert_refused(&ask(&["up", "--dir", text(&dir), "--cores", "0"]), &["--cores"]);
+    for zones in ["0", "some", "2.5"] {
+        let up = ask(&["up", "--dir", text(&dir), "--write-area", zones]);
+        assert_refused(&up, &["--write-area", zones, "`off` or a number"]);
+    }
     assert_refused(&ask(&[]), &["create", "serve", "status"]);
+}
+
+#[test]
+fn a_write_area_that_an_array_cannot_have_is_refused_with_the_reason() {
+    // Files that lie elsewhere have volatile caches.
+    let scratch = Scratch::below("/dev/shm", "noarea");
+    let size = ["--size", "64MiB"];
+    let windows = ["--size", "64MiB", "--zrwa-window", "256KiB"];
+    let up = |name: &str, made: &[&str], service: &[&str]| {
+        ask(&[&["up", "--dir", text(&scratch.join(name))], made, service].concat())
+    };
+    let plain = up("plain", &size, &["--write-area", "2"]);
+    assert_refused(&plain, &["--write-area 2", "drive 0", "--zrwa-window"]);
+    let many = up("many", &windows, &["--write-area", "200"]);
+    assert_refused(&many, &["--write-area 200", "at most", "use --write-area"]);
+    let mirror = [&windows[..], &["--level", "raid01"]].concat();
+    assert_refused(&up("mirror", &mirror, &["--write-area", "2"]), &["--write-area 2", "mirrors"]);
+    let on_disk = Scratch::new("noareacache");
+    let up_on_disk =
+        ask(&[&["up", "--dir", text(&on_disk.join("a"))], &windows[..], &["--write-area", "2"]].concat());
+    assert_refused(&up_on_disk, &["--write-area 2", "volatile", "/dev/shm"]);
+    // The refused arrays are whole, and served without.
+    Server::serve(&scratch.join("many")).stop();
+    assert_clean(&scratch.join("many"));
 }
 
 #[test]

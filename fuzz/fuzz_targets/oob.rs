@@ -17,7 +17,7 @@ const HEAD_BYTES: usize = 18;
 const INPUT_BYTES: usize = HEAD_BYTES + OOB_BYTES;
 
 fn seeds() {
-    let inputs = [Role::Data, Role::Parity, Role::Filler].map(|role| {
+    let inputs = [Role::Data, Role::Parity, Role::Filler, Role::Slot].map(|role| {
         let piece = if role == Role::Filler { u8::MAX } else { 2 };
         let place =
             Place { array: 1, segment: 9, zone: ZoneIndex(5), stripe: 77, group: 2, piece, row: 1, role };

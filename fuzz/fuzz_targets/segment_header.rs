@@ -20,6 +20,7 @@ fn seeds() {
         parity_count: 1,
         level: 5,
         mode: WriteMode::Append,
+        is_write_area: false,
         stream: Stream::Small,
         header_blocks: 1,
         chunk_blocks: 1,

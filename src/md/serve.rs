@@ -111,6 +111,7 @@ fn expect_options(options: &ServiceOptions) -> Result<()> {
         ("--index-memory", options.index_memory.is_some()),
         ("--stripe-tables-memory", options.stripe_tables_memory.is_some()),
         ("--rebuild-rate", options.rebuild_rate.is_some()),
+        ("--write-area", options.write_area > 0),
         ("--accept-lost-writes", options.accept_lost_writes),
     ];
     match foreign.into_iter().find(|(_, is_given)| *is_given) {

@@ -69,6 +69,9 @@ struct Traffic {
     tombstone_blocks_written: u64,
     moved_blocks_written: u64,
     cold_blocks_written: u64,
+    slot_blocks_written: u64,
+    slot_blocks_absorbed: u64,
+    slot_blocks_moved: u64,
     padding_blocks_written: u64,
     parity_blocks_written: u64,
     metadata_blocks_written: u64,
@@ -106,6 +109,9 @@ impl Traffic {
             tombstone_blocks_written: self.tombstone_blocks_written + now.tombstone_blocks_written,
             moved_blocks_written: self.moved_blocks_written + now.moved_blocks_written,
             cold_blocks_written: self.cold_blocks_written + now.cold_blocks_written,
+            slot_blocks_written: self.slot_blocks_written + now.slot_blocks_written,
+            slot_blocks_absorbed: self.slot_blocks_absorbed + now.slot_blocks_absorbed,
+            slot_blocks_moved: self.slot_blocks_moved + now.slot_blocks_moved,
             padding_blocks_written: self.padding_blocks_written + now.padding_blocks_written,
             parity_blocks_written: self.parity_blocks_written + now.parity_blocks_written,
             metadata_blocks_written: self.metadata_blocks_written + now.metadata_blocks_written,
@@ -176,6 +182,12 @@ impl LifetimeCounters {
         (groups_used.saturating_sub(groups_loaded), groups_loaded)
     }
 
+    /// Versions of blocks that were written to slots of the write area, overwritten there, and moved.
+    pub fn slots(&self) -> (u64, u64, u64) {
+        let Traffic { slot_blocks_written, slot_blocks_absorbed, slot_blocks_moved, .. } = self.traffic;
+        (slot_blocks_written, slot_blocks_absorbed, slot_blocks_moved)
+    }
+
     /// Blocks that were rebuilt, or could not be.
     pub fn errors(&self) -> Errors {
         self.errors
@@ -192,6 +204,8 @@ impl LifetimeCounters {
             user_blocks_written: self.traffic.user_blocks_written,
             tombstone_blocks_written: self.traffic.tombstone_blocks_written,
             moved_blocks_written: self.traffic.moved_blocks_written,
+            slot_blocks_written: self.traffic.slot_blocks_written,
+            slot_blocks_moved: self.traffic.slot_blocks_moved,
             padding_blocks_written: self.traffic.padding_blocks_written,
             metadata_blocks_written: self.traffic.metadata_blocks_written,
             checkpoint_blocks_written: self.traffic.checkpoint_blocks_written,

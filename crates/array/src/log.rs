@@ -14,6 +14,7 @@
 
 mod answer;
 mod append;
+pub mod area;
 mod audit;
 pub mod check;
 mod checkpoint;
@@ -67,8 +68,8 @@ mod writer;
 pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
-    Compared, DamagedChunk, LostWrites, MountError, MountReport, OlderCopy, ReAddRefusal, ReAdded,
-    compare_checkpoint, format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
+    Compared, DamagedChunk, DamagedCopy, LostWrites, MountError, MountReport, OlderCopy, ReAddRefusal,
+    ReAdded, compare_checkpoint, format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
 };
 pub use pba::{Location, Pba};
 pub use replace::{ReplaceError, expect_blank};
@@ -77,6 +78,7 @@ use crate::engine::{Effects, Engine};
 use crate::log::flush::FlushWaiter;
 use crate::log::flush::Flushed;
 use crate::request::{Request, RequestOp};
+use area::WriteArea;
 use base::frame::FramePool;
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -122,6 +124,7 @@ pub struct Shard {
     stripes: Stripes,
     reader: Reader,
     collector: Collector,
+    area: WriteArea,
     off_load: OffLoad,
     checkpoints: Checkpoints,
     summaries: Summaries,
@@ -136,7 +139,7 @@ type Process = fn(&mut Shard, Instant, &mut Effects);
 
 /// Processes in their order within a turn: what was read comes before what places it, and whoever frees space or slots before
 /// the clients who need them.
-const PROCESSES: [Process; 16] = [
+const PROCESSES: [Process; 17] = [
     |shard, _, _| {
         let wait = shard.core.decisions.are_wanted() && shard.space().clients_wait_for_victim();
         shard.appender().note(Decision::Clients { wait });
@@ -148,6 +151,11 @@ const PROCESSES: [Process; 16] = [
     |shard, _, fx| shard.move_weak_stripes(fx),
     |shard, _, _| shard.record_doubt(),
     |shard, _, fx| shard.go_on_with_reads(fx),
+    // It gives zones up that the collector erases, and a checkpoint waits until it is empty.
+    |shard, now, fx| {
+        shard.advance_area(fx);
+        shard.move_slots(now, fx);
+    },
     // A checkpoint that waits to begin keeps the others from placing anything.
     Shard::advance_checkpoint,
     Shard::place_moves,
@@ -218,6 +226,7 @@ impl Engine for Shard {
             Waiter::Rebuild { slot, .. } => {
                 self.member_rebuild.on_rebuild(&mut self.core, slot, drive.index(), completion, fx)
             }
+            Waiter::Slot { slot, .. } => self.on_slot(slot, drive.index(), completion, fx),
             Waiter::Superblock { .. } => self.core.on_superblock(drive.index(), completion, fx),
         }
         self.route(fx);
@@ -299,7 +308,9 @@ impl Engine for Shard {
     }
 
     fn client_frames_available(&self) -> usize {
-        self.core.frames.available().saturating_sub(self.core.frames_internal_max)
+        // What slots hold is part of what the engine may need.
+        let in_slots = self.area.slots().live_count() + self.area.slots().moving_count();
+        (self.core.frames.available() + in_slots).saturating_sub(self.core.frames_internal_max)
     }
 
     fn fail_member(&mut self, drive: DriveIndex, fx: &mut Effects) {
@@ -343,7 +354,9 @@ impl Engine for Shard {
     }
 
     fn has_recovery_debt(&self) -> bool {
-        self.space().has_blocks_to_rescue() || self.rescue.flush != RecoveryFlush::Done
+        self.rescue.slots > 0
+            || self.space().has_blocks_to_rescue()
+            || self.rescue.flush != RecoveryFlush::Done
     }
 
     fn must_mount_again(&self) -> bool {
@@ -365,6 +378,7 @@ impl Engine for Shard {
             let (counted, kept) = (live[slot as usize], segment.live_blocks);
             assert!(kept == counted || !all_there && kept > counted, "live blocks of segment {}", segment.id);
         }
+        self.check_area();
         self.check_groups();
         self.reader.check_tables(&self.core);
         self.stripes.check_open_segments(&self.core);
@@ -375,7 +389,8 @@ impl Engine for Shard {
                 .all(|stream| self.stripes.slots.in_use(*stream) <= self.stripes.slots.count(*stream))
         );
         if self.is_quiet() {
-            assert!(self.core.frames.frames_out() == 0, "{} frames leaked", self.core.frames.frames_out());
+            let leaked = self.core.frames.frames_out() - self.area.slots().frames_held();
+            assert!(leaked == 0, "{leaked} frames leaked");
             assert!(self.clients.regions.is_idle());
             assert!(self.clients.writes_outstanding == 0);
         }
@@ -388,7 +403,7 @@ impl Shard {
     /// windows held are as good as the others then, which is recorded.
     fn flush_recovery(&mut self, now: Instant, fx: &mut Effects) {
         match self.rescue.flush {
-            RecoveryFlush::Due if !self.space().has_blocks_to_rescue() => {
+            RecoveryFlush::Due if !self.space().has_blocks_to_rescue() && self.rescue.slots == 0 => {
                 self.rescue.flush = RecoveryFlush::Flushing;
                 if self.device_flush.ask(&mut self.core, FlushWaiter::Recovery, fx) == Flushed::Now {
                     self.end_recovery(fx);
@@ -510,12 +525,12 @@ impl Shard {
     }
 }
 
-/// Stripe slots of a stream, when so many segments are for mapping blocks.
-fn stripe_slot_count(config: &ArrayConfig, stream: Stream, mapping: u32) -> usize {
+/// Stripe slots of a stream, when so many segments are for mapping blocks and so many for the write area.
+fn stripe_slot_count(config: &ArrayConfig, stream: Stream, mapping: u32, area: u32) -> usize {
     let is_used = match stream {
         Stream::Small | Stream::Large => !config.modes(stream).is_empty(),
         Stream::Gc => true,
-        Stream::Cold => config.affords(mapping + 1, mapping.min(1) + 1),
+        Stream::Cold => config.affords(mapping + area + 1, mapping.min(1) + area + 1),
         Stream::Mapping => mapping > 0,
     };
     if !is_used {

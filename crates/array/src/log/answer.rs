@@ -67,7 +67,7 @@ impl Asked<'_> {
         if place.segment != self.segment {
             return None;
         }
-        if place.role == Role::Filler {
+        if matches!(place.role, Role::Filler | Role::Slot) {
             return Some(Entry::VOID);
         }
         let static_place = !self.mode.has_static_slots() || place.stripe == slot;

@@ -11,6 +11,7 @@
 //! Whoever writes (clients, collector, checkpoints, index pages, summaries) holds an [`Appender`] for as long as it does.
 
 use crate::log::Shard;
+use crate::log::area::WriteArea;
 use crate::log::core::Core;
 use crate::log::flush::DeviceFlush;
 use crate::log::gc::Collector;
@@ -32,6 +33,8 @@ pub struct Appender<'a> {
     pub device_flush: &'a mut DeviceFlush,
     /// Footers and stripe tables of segments that are sealed.
     pub reader: &'a mut Reader,
+    /// The write area, for stripes that would be padded.
+    pub area: &'a mut WriteArea,
     /// Load of clients.
     pub demand: &'a Demand,
     /// Progress of the collector.
@@ -96,6 +99,7 @@ impl Shard {
             stripes: &mut self.stripes,
             device_flush: &mut self.device_flush,
             reader: &mut self.reader,
+            area: &mut self.area,
             demand: &self.clients.demand,
             collector: &self.collector,
             off_load: &self.off_load,

@@ -67,6 +67,7 @@ impl Segment {
     fn has_its_area(&self, drive: usize, zone: &Zone) -> bool {
         let writer = self.writer.as_ref().filter(|_| self.state == SegmentState::Open);
         match writer.map(|writer| &writer.zones[drive]) {
+            None if self.is_write_area => true,
             Some(progress) if zone.state.is_active() => progress.window.is_some() == zone.area.is_some(),
             _ => zone.area.is_none(),
         }

@@ -5,7 +5,7 @@ mod records;
 
 use crate::log::index::Name;
 use crate::log::segment::SegmentSlot;
-use crate::log::{Location, MountReport, Pba, Shard, row};
+use crate::log::{DamagedChunk, DamagedCopy, Location, MountReport, Pba, Shard, row};
 use base::checksum::crc32c;
 use base::erasure::PieceSet;
 use base::frame::Frame;
@@ -108,6 +108,8 @@ pub struct CheckReport {
     pub entries_checked: u64,
     /// Stripes that a crash left incomplete and that the next mount completes: not a problem.
     pub stripes_to_complete: u64,
+    /// Blocks in slots of the write area, which the next mount moves to the log: not a problem.
+    pub slots_to_move: u64,
     /// Problems found.
     pub problems_count: u64,
     /// The first of them.
@@ -155,6 +157,8 @@ pub fn check(
         report: CheckReport::default(),
     };
     check.report.stripes_to_complete = mount.stripes_completed;
+    check.report.slots_to_move = mount.slots_found;
+    check.tell_of_slots(mount);
     for drive in 0..shard.core.config.members {
         check.read_write_pointers(drive);
         if shard.core.membership.is_present(drive) {
@@ -172,6 +176,9 @@ pub fn check(
     let segments: Vec<SegmentSlot> = shard.core.segments.iter().map(|(slot, _)| slot).collect();
     for (done, slot) in (0_u64..).zip(&segments) {
         progress(done * 1_000 / segments.len() as u64);
+        if shard.core.segments.get(*slot).is_write_area {
+            continue;
+        }
         check.check_segment_records(*slot);
         for stripe in 0..shard.core.segments.get(*slot).layout.stripes {
             check.check_stripe(*slot, stripe);
@@ -190,6 +197,18 @@ fn is_other_block(frame: &Frame, segment: u64, bound: &Bound) -> bool {
 }
 
 impl Check<'_> {
+    /// The mount has read and compared all copies in slots.
+    fn tell_of_slots(&mut self, mount: &MountReport) {
+        for DamagedCopy { at: DamagedChunk { drive, zone, offset }, has_other } in &mount.slot_copies_damaged
+        {
+            let (drive, zone, offset, rebuildable) = (*drive, *zone, *offset, *has_other);
+            self.report.add(Problem::BlockDamaged { drive, zone, offset, rebuildable });
+        }
+        for lba in self.shard.area.slots().lost_blocks() {
+            self.report.add(Problem::BlockLost { lba: lba.0 });
+        }
+    }
+
     fn read_write_pointers(&mut self, drive: usize) {
         let config = &self.shard.core.config;
         let capacity = config.geometry.zone_capacity_blocks;

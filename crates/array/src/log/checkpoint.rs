@@ -152,6 +152,30 @@ impl Shard {
         self.checkpoints.is_counting()
     }
 
+    /// Closes all stripes for a checkpoint, if one is due and can begin; true when it has done so.
+    fn begin_draining(&mut self, now: Instant, fx: &mut Effects) -> bool {
+        if !self.checkpoints.is_checkpoint_due(&self.core) || !self.can_begin_checkpoint() {
+            self.area.drain(false);
+            return false;
+        }
+        // What slots hold is in no image, so they are empty when it begins.
+        if !self.area.is_drained() {
+            self.area.drain(true);
+            self.move_slots(now, fx);
+            return false;
+        }
+        let blocks = Image::blocks_now(&self.core.index, &self.core.segments);
+        if !self.checkpoints.has_room_for_checkpoints(&self.core, blocks) {
+            self.checkpoints.postpone_checkpoint(&mut self.core);
+            return false;
+        }
+        // Nor are they filled with what is sealed now.
+        self.area.drain(true);
+        self.checkpoints.stage = Stage::Draining;
+        Stream::ALL.into_iter().for_each(|stream| self.appender().seal_filling(stream, fx));
+        true
+    }
+
     /// Goes on as far as possible.
     pub(super) fn advance_checkpoint(&mut self, now: Instant, fx: &mut Effects) {
         if self.core.index.checkpoint_blocks() > 0
@@ -164,20 +188,10 @@ impl Shard {
         }
         loop {
             match &self.checkpoints.stage {
-                Stage::Idle
-                    if !self.checkpoints.is_checkpoint_due(&self.core) || !self.can_begin_checkpoint() =>
-                {
-                    return;
-                }
                 Stage::Idle => {
-                    if !self.checkpoints.has_room_for_checkpoints(
-                        &self.core,
-                        Image::blocks_now(&self.core.index, &self.core.segments),
-                    ) {
-                        return self.checkpoints.postpone_checkpoint(&mut self.core);
+                    if !self.begin_draining(now, fx) {
+                        return;
                     }
-                    self.checkpoints.stage = Stage::Draining;
-                    Stream::ALL.into_iter().for_each(|stream| self.appender().seal_filling(stream, fx));
                 }
                 Stage::Draining if self.stripes.has_stripes_in_use() => {
                     // A segment was closed meanwhile: what waits for room may need what the collector frees.
@@ -187,7 +201,9 @@ impl Shard {
                     return;
                 }
                 Stage::Draining => {
-                    if !self.checkpoints.begin_checkpoint(&mut self.core) {
+                    let has_begun = self.checkpoints.begin_checkpoint(&mut self.core);
+                    self.area.drain(false);
+                    if !has_begun {
                         return self.checkpoints.postpone_checkpoint(&mut self.core);
                     }
                 }
@@ -294,6 +310,7 @@ impl Checkpoints {
         let unsealed: Vec<Unsealed> = (core.segments.iter())
             .filter_map(|(_, segment)| {
                 let stripes = match (segment.state, &segment.writer) {
+                    _ if segment.is_write_area => return None,
                     (SegmentState::Sealed | SegmentState::Resetting { .. }, _) => return None,
                     // Not the next one: a segment that was closed early gives out none, but would after a crash.
                     (_, Some(writer)) => writer.stripes_landed(),

@@ -148,6 +148,8 @@ pub struct Tuning {
     /// Mounts go on with older versions of blocks where more drives lost what their random write areas held than the array
     /// can lose (ADR 52).
     pub accepts_lost_writes: bool,
+    /// Zones of each drive that the write area gets (ADR 53); none without one.
+    pub write_area_zones: u32,
 }
 
 /// Interval of checkpoints.
@@ -190,6 +192,7 @@ impl Default for Tuning {
             summaries: SummaryEvery::Auto,
             wide_entries: false,
             accepts_lost_writes: false,
+            write_area_zones: 0,
         }
     }
 }

@@ -37,6 +37,8 @@ pub enum Event {
     StripeDurable(u32),
     /// A stripe can be written nowhere.
     StripeFailed(u32),
+    /// Every member knows which others are there, and slots of the write area waited for that.
+    SlotsRecorded,
 }
 
 /// State that all processes share.

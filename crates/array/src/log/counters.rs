@@ -13,6 +13,12 @@ pub struct Counters {
     pub moved_blocks_written: u64,
     /// Moved blocks that nobody wrote for long and that went to a segment of their own.
     pub cold_blocks_written: u64,
+    /// Versions of blocks that were written to slots of the write area, each in as many copies as it takes.
+    pub slot_blocks_written: u64,
+    /// Those that were overwritten in their slots, so that they never went to a stripe.
+    pub slot_blocks_absorbed: u64,
+    /// Those that were moved from their slots to stripes.
+    pub slot_blocks_moved: u64,
     /// Padding blocks.
     pub padding_blocks_written: u64,
     /// Parity blocks.
@@ -53,19 +59,27 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Blocks written to drives per block written by clients, parity not counted; `None` before
-    /// the first write.
+    /// Blocks that were written to zones for good, parity among them. What slots hold is not: it reaches the flash when it leaves them.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a ratio for display")]
-    pub fn write_amplification(&self) -> Option<f64> {
-        let written = self.user_blocks_written
+    pub fn flash_blocks(&self) -> u64 {
+        self.user_blocks_written.saturating_sub(self.slot_blocks_written)
+            + self.slot_blocks_moved
             + self.tombstone_blocks_written
             + self.moved_blocks_written
             + self.padding_blocks_written
             + self.checkpoint_blocks_written
             + self.mapping_blocks_written
             + self.summary_blocks_written
-            + self.metadata_blocks_written;
+            + self.metadata_blocks_written
+            + self.parity_blocks_written
+    }
+
+    /// Blocks written to drives per block written by clients, parity not counted; `None` before
+    /// the first write.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a ratio for display")]
+    pub fn write_amplification(&self) -> Option<f64> {
+        let written = self.flash_blocks() - self.parity_blocks_written;
         (self.user_blocks_written > 0).then(|| written as f64 / self.user_blocks_written as f64)
     }
 }

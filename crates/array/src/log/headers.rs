@@ -34,6 +34,7 @@ impl Core {
             parity_count: u8::try_from(code.parity_count()).expect("at most 32 members"),
             level: segment.layout.level.code(),
             mode: segment.mode,
+            is_write_area: segment.is_write_area,
             stream: segment.stream,
             header_blocks: segment.layout.header_blocks,
             chunk_blocks: segment.layout.chunk_blocks,
@@ -131,7 +132,7 @@ impl Core {
 pub(super) fn write_headers(core: &mut Core, slot: SegmentSlot, fx: &mut Effects) {
     let mut header = core.header_of(slot);
     // Drives that came meanwhile may have none: then all of the segment's zones are written without.
-    let areas = core.config.areas().filter(|_| header.mode == WriteMode::Area);
+    let areas = core.config.usable_areas().filter(|_| header.mode == WriteMode::Area);
     let mut headers_pending = 0;
     for (drive, zone) in header.zones.iter().enumerate() {
         if !core.membership.has_zone(core.segments.get(slot), drive) {

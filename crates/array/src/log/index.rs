@@ -268,6 +268,13 @@ impl Index {
         }
     }
 
+    /// Unmaps a block whose newest version lies in no stripe; returns where it was. It is neither trimmed nor lost.
+    pub fn unmap(&mut self, lba: Lba) -> Option<Pba> {
+        let before = self.trim(lba);
+        self.trimmed.remove(lba);
+        before
+    }
+
     /// Unmaps a block and marks it trimmed; returns where it was.
     pub fn trim(&mut self, lba: Lba) -> Option<Pba> {
         self.trimmed.insert(lba);

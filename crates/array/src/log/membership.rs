@@ -45,6 +45,8 @@ pub struct Membership {
     pub stripes_waiting: Vec<u32>,
     /// Zones of each member that were given up since the mount.
     zones_retired: Vec<u32>,
+    /// Slots of the write area are written but for the same.
+    pub slots_waiting: bool,
     /// A device flush is complete but for the same.
     pub flush_waiting: bool,
 }
@@ -64,6 +66,7 @@ impl Membership {
             changed_again: false,
             zones_retired: vec![0; code.piece_count()],
             stripes_waiting: Vec::new(),
+            slots_waiting: false,
             flush_waiting: false,
         }
     }
@@ -257,6 +260,9 @@ impl Core {
         }
         for slot in std::mem::take(&mut self.membership.stripes_waiting) {
             self.events.push_back(Event::StripeDurable(slot));
+        }
+        if std::mem::take(&mut self.membership.slots_waiting) {
+            self.events.push_back(Event::SlotsRecorded);
         }
         if std::mem::take(&mut self.membership.flush_waiting) {
             self.events.push_back(Event::MembersRecorded);

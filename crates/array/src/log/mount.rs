@@ -39,6 +39,7 @@ mod summaries;
 mod superblocks;
 mod windows;
 mod witness;
+mod write_area;
 
 use crate::log::Shard;
 use crate::log::config::{ArrayConfig, CheckpointEvery, ConfigError, Tuning};
@@ -48,10 +49,11 @@ use crate::log::pba::PbaFormat;
 use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::DriveIndex;
-use index::{Newest, Recovered};
+use index::{Newest, NewestOfAll, Recovered};
 use scan::FoundSegment;
 use std::fmt;
 use std::iter::Peekable;
+use write_area::FoundSlot;
 use zone::device::{Status, ZonedDevice};
 use zone::drives::DriveSet;
 use zone::format::FORMAT_VERSION;
@@ -99,6 +101,10 @@ pub struct MountReport {
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
     /// Members that lost what their random write areas held, which is decoded from the others and moved.
     pub windows_gone: PieceSet,
+    /// Blocks whose newest version only slots of the write area hold, and that go to the log.
+    pub slots_found: u64,
+    /// Copies in slots that are damaged.
+    pub slot_copies_damaged: Vec<DamagedCopy>,
     /// Writes that could not be decoded, and were given up as the operator allowed.
     pub writes_lost: Option<LostWrites>,
 }
@@ -112,6 +118,15 @@ pub struct DamagedChunk {
     pub zone: base::units::ZoneIndex,
     /// First block of the chunk within the zone.
     pub offset: u32,
+}
+
+/// A copy in a slot of the write area that is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamagedCopy {
+    /// Where it lies.
+    pub at: DamagedChunk,
+    /// True when another copy of the slot is whole, and goes to the log.
+    pub has_other: bool,
 }
 
 /// Why an array cannot be mounted.
@@ -424,6 +439,8 @@ struct Session {
     uses_checkpoints: bool,
     /// Blocks of each zone that are read first of segments that summaries may describe.
     summary_window: u32,
+    /// What slots of the write area hold.
+    slots: Vec<FoundSlot>,
     report: MountReport,
     /// A member that vanished while it was read.
     vanished: Option<usize>,
@@ -453,6 +470,7 @@ impl Session {
             re_add,
             uses_checkpoints: false,
             summary_window: u32::MAX,
+            slots: Vec::new(),
             report: MountReport { older_copies: found.older_copies, ..MountReport::default() },
             vanished: None,
         })
@@ -483,6 +501,9 @@ impl Session {
         }
         let mut scan = scan::run(self)?;
         windows::judge(self, &mut scan.segments, tuning.accepts_lost_writes)?;
+        tuning.write_area_zones = if self.writable { self.config.write_area_zones(&tuning) } else { 0 };
+        self.slots = write_area::read(self, &scan, tuning.accepts_lost_writes)?;
+        self.record.set_write_area(tuning.write_area_zones > 0 || !scan.areas.is_empty());
         if self.writable {
             self.record_mount()?;
             lacking::mark(self, &scan.zones_to_mark)?;
@@ -496,7 +517,7 @@ impl Session {
         if self.writable {
             repair::reset_zones(self, &mut scan)?;
         }
-        assemble::run(self, recovered, &scan.zones_in_use, tuning)
+        assemble::run(self, recovered, &scan, tuning)
     }
 
     /// With a checkpoint: reads what was written since, and all when the two do not fit.
@@ -555,8 +576,8 @@ impl Session {
             }
         }
         decided.for_each(&mut settle);
-        let (index, doubtful) = newest.finish(self, &segments)?;
-        Ok(Recovered { index, doubtful, segments, checkpoint: None, sequence_max })
+        let NewestOfAll { index, doubtful, slots } = newest.finish(self, &segments)?;
+        Ok(Recovered { index, doubtful, segments, checkpoint: None, sequence_max, slots })
     }
 
     /// Decides what counts of segments, and completes those that are not sealed.

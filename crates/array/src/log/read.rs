@@ -101,8 +101,10 @@ impl Shard {
                     break;
                 }
             }
+            let in_slot = self.area.read(lba);
+            let is_lost = in_slot.is_some_and(|version| version.kind == Kind::Lost);
             match self.core.index.get(Name::Block(lba)) {
-                None if self.core.index.is_lost(lba) => {
+                None if is_lost || self.core.index.is_lost(lba) => {
                     self.core.counters.blocks_unreadable += 1;
                     let read = self.clients.reads.get_mut(slot);
                     read.outcome = Outcome::IoError;
@@ -111,7 +113,10 @@ impl Shard {
                 None => {
                     let read = self.clients.reads.get_mut(slot);
                     let mut frame = read.stock.pop().expect("one frame per block");
-                    frame.data.fill(0);
+                    match in_slot {
+                        Some(version) => frame.data = version.frame.data,
+                        None => frame.data.fill(0),
+                    }
                     read.frames[first as usize] = Some(frame);
                     read.next += 1;
                 }

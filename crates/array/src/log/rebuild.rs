@@ -170,7 +170,8 @@ impl Shard {
             .iter()
             .filter(|(_, segment)| {
                 // Those of mapping blocks are not rebuilt but collected, in their own time.
-                let is_data = segment.stream != Stream::Mapping;
+                // Those of the write area are given up, and hold no stripes.
+                let is_data = segment.stream != Stream::Mapping && !segment.is_write_area;
                 is_data && segment.writer.is_some() && segment.lacks_zone(member)
             })
             .map(|(slot, _)| slot)

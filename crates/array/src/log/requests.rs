@@ -74,7 +74,7 @@ pub enum Work {
 
 impl ClientRequest {
     /// Blocks that it writes.
-    fn blocks(&self) -> u64 {
+    pub(super) fn blocks(&self) -> u64 {
         match &self.work {
             Work::Write { range, .. } => range.end - range.start,
             Work::Trim { .. } | Work::Flush { .. } => 0,
@@ -167,13 +167,16 @@ impl Shard {
             self.clients.in_flight.begin(lba, self.core.next_sequence);
             self.core.next_sequence += 1;
             self.core.counters.user_blocks_written += 1;
-            let name = Some(Name::Block(lba));
-            self.appender().place(
-                stream,
-                now,
-                Placement { frame, protected, name, origin: Origin::Request(slot), data_crc },
-                fx,
-            );
+            let placement = Placement {
+                frame,
+                protected,
+                name: Some(Name::Block(lba)),
+                origin: Origin::Request(slot),
+                data_crc,
+            };
+            if let Some(placement) = self.overwrite_slot(slot, placement, fx) {
+                self.appender().place(stream, now, placement, fx);
+            }
         }
         self.request_placed(slot, fx);
         Admitted::UnderWay
@@ -326,6 +329,14 @@ impl Shard {
             }
             self.clients.requests.get_mut(slot).started = true;
             self.clients.writes_outstanding += 1;
+        }
+        match self.leave_slots(slot, now, fx) {
+            Some(true) => {}
+            Some(false) => return false,
+            None => {
+                self.request_lost(slot, fx);
+                return true;
+            }
         }
         loop {
             let request = self.clients.requests.get(slot);

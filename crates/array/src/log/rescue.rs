@@ -12,6 +12,8 @@ pub struct Rescue {
     pub doubtful: Vec<u64>,
     /// Set while those are being written anew.
     pub recording_doubt: bool,
+    /// Blocks of the write area that a mount found and that are not in the log yet.
+    pub slots: u32,
     /// Flush of what recovery wrote.
     pub flush: RecoveryFlush,
     /// Set when a member failed before the weak stripes were moved.
@@ -23,6 +25,6 @@ impl Rescue {
     #[must_use]
     pub fn new(weak: Vec<(SegmentSlot, u32)>, doubtful: Vec<u64>) -> Rescue {
         assert!(doubtful.is_sorted(), "regions are in order");
-        Rescue { weak, doubtful, recording_doubt: false, flush: RecoveryFlush::Due, is_void: false }
+        Rescue { weak, doubtful, recording_doubt: false, slots: 0, flush: RecoveryFlush::Due, is_void: false }
     }
 }

@@ -35,6 +35,7 @@ impl Core {
     pub(super) fn retire_zone(&mut self, slot: SegmentSlot, drive: usize, status: Status) -> bool {
         let segment = self.segments.get(slot);
         let may_retire = segment.mode != WriteMode::Area && segment.stream != Stream::Mapping;
+        debug_assert!(!segment.is_write_area || segment.mode == WriteMode::Area, "a write area has windows");
         if !status.ends_zone() || !may_retire || !self.membership.has_zone(segment, drive) {
             return false;
         }

@@ -42,9 +42,11 @@ impl Shard {
                     let stream = self.core.segments.get(slot).stream;
                     self.appender().pump_stream(stream, fx);
                 }
+                Event::SlotsRecorded => self.slots_recorded(fx),
                 Event::SegmentErased(Stream::Mapping) => self.off_load.mapping_segment_erased(),
                 Event::SegmentErased(_) => {
                     self.core.counters.segments_collected += 1;
+                    self.area.space_freed();
                     self.collector.gc_erased();
                 }
                 Event::StripeDurable(slot) => self.on_stripe_durable(slot, fx),
@@ -219,6 +221,7 @@ impl Shard {
                 if self.clients.in_flight.complete(lba, sequence) {
                     let before = self.core.map(Name::Block(lba), pba);
                     before.into_iter().for_each(|stream| self.stripes.skew.overwrite(stream));
+                    self.area.supersede(&mut self.core, lba, sequence);
                 }
                 self.core.release_group(lba, Holder::Client);
                 self.request_block_done(request, lost, fx);
@@ -234,6 +237,10 @@ impl Shard {
                 }
                 self.request_block_done(request, lost, fx);
             }
+            (Origin::Slot(id), Some(Name::Block(_))) => {
+                self.area.moved(&mut self.core, id, &block.protected, (!lost).then_some(pba));
+            }
+            (Origin::Slot(_), Some(_)) => unreachable!("slots hold blocks of the volume"),
             (Origin::Request(_), Some(Name::Mapping(_) | Name::Group(_))) => {
                 unreachable!("clients write no parts of the index")
             }

@@ -211,6 +211,7 @@ impl Shard {
             ..Scrub::default()
         };
         self.scrub.pacer.set_rate(options.rate);
+        self.area.begin_scrub();
         self.core.damage.forget_scrubbed();
         Ok(())
     }
@@ -341,6 +342,7 @@ impl Shard {
     /// none.
     fn choose_to_scrub(&self) -> Option<Option<Current>> {
         if self.scrub.reads > 0
+            || self.area.holds_scrub()
             || self.member_rebuild.is_rebuilding(&self.core)
             || self.rescue.must_wait_to_rebuild(&self.core)
         {
@@ -349,6 +351,8 @@ impl Shard {
         let ids = self.scrub.done_to + 1..self.scrub.end;
         // What is being erased, or must be, is not worth a look.
         let is_kept = |segment: &Segment| match segment.state {
+            // Slots are in memory, and their copies are compared by a mount.
+            _ if segment.is_write_area => false,
             SegmentState::Condemned | SegmentState::Resetting { .. } => false,
             SegmentState::Opening { .. }
             | SegmentState::Open

@@ -61,6 +61,8 @@ pub struct Segment {
     pub stream: Stream,
     /// Write mode of its zones.
     pub mode: WriteMode,
+    /// True when it belongs to the write area: its zones hold slots, and no stripes.
+    pub is_write_area: bool,
     /// Layout of its stripes.
     pub layout: Layout,
     /// Zone of the segment on each drive; on missing drives, the zone a rebuild will write.
@@ -112,6 +114,7 @@ impl Segment {
             created_at,
             stream,
             mode,
+            is_write_area: false,
             layout,
             zones,
             state: SegmentState::Sealed,
@@ -133,8 +136,8 @@ impl Segment {
     /// A sealed segment in which nothing is live, as its header describes it.
     #[must_use]
     pub fn of_header(header: &SegmentHeader, layout: Layout) -> Segment {
-        let SegmentHeader { segment, sequence, stream, mode, ref zones, .. } = *header;
-        Segment::sealed(segment, sequence, stream, mode, layout, zones.clone())
+        let SegmentHeader { segment, sequence, stream, mode, is_write_area, ref zones, .. } = *header;
+        Segment { is_write_area, ..Segment::sealed(segment, sequence, stream, mode, layout, zones.clone()) }
     }
 
     /// Enters the next state of its life.
@@ -149,6 +152,7 @@ impl Segment {
             SegmentState::Resetting { .. } => {
                 matches!(self.state, SegmentState::Sealed | SegmentState::Condemned)
             }
+            SegmentState::Condemned if self.is_write_area => self.state == SegmentState::Open,
             SegmentState::Condemned => {
                 self.state == SegmentState::Sealing { zones_pending: 0 } && self.has_retired_zone()
             }
@@ -320,8 +324,9 @@ impl Segment {
     pub fn is_active(&self) -> bool {
         match self.state {
             SegmentState::Opening { .. } | SegmentState::Open | SegmentState::Sealing { .. } => true,
+            // Zones of the write area are not full when they are given up.
             SegmentState::Sealed | SegmentState::Condemned | SegmentState::Resetting { .. } => {
-                self.is_being_rebuilt
+                self.is_being_rebuilt || self.is_write_area
             }
         }
     }

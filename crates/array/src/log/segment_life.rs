@@ -137,7 +137,9 @@ impl Appender<'_> {
         let segment = self.core.segments.get(slot);
         let layout = segment.layout;
         let Some(writer) = &segment.writer else { return };
-        if segment.state != SegmentState::Open
+        // Zones of the write area hold no stripes, and are given up instead.
+        if segment.is_write_area
+            || segment.state != SegmentState::Open
             || !writer.is_exhausted(&layout)
             || writer.stripes_pending() > 0
         {

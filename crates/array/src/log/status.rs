@@ -56,6 +56,17 @@ pub struct IndexStatus {
     pub mapping_blocks: u64,
 }
 
+/// The write area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteAreaStatus {
+    /// Zones that it has now, over all drives; none while a member is missing.
+    pub zones: u64,
+    /// Slots of these zones.
+    pub slots: u64,
+    /// Slots that hold the newest version of a block.
+    pub live: u64,
+}
+
 /// A snapshot of a volume.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -97,6 +108,8 @@ pub struct Status {
     pub memory: Memory,
     /// Status of the index when only some of it is in memory.
     pub index: Option<IndexStatus>,
+    /// The write area, if there is one.
+    pub write_area: Option<WriteAreaStatus>,
     /// Counters since the volume was mounted.
     pub counters: Counters,
     /// Damage found on each drive since then.
@@ -118,7 +131,8 @@ impl Shard {
             level: self.core.config.level,
             members: self.core.membership.record().members.iter().map(|member| member.state).collect(),
             capacity_bytes: self.core.config.volume_blocks * BLOCK_BYTES_U64,
-            used_bytes: self.core.index.mapped_blocks() * BLOCK_BYTES_U64,
+            used_bytes: (self.core.index.mapped_blocks() + self.area.slots().durable_count())
+                * BLOCK_BYTES_U64,
             zones_free: u64::from(self.core.segments.free_segments()) * members,
             zones_total: u64::from(self.core.config.segments()) * members,
             segments_open: count(|state| matches!(state, SegmentState::Opening { .. } | SegmentState::Open)),
@@ -131,6 +145,7 @@ impl Shard {
             large_chunk_bytes: u64::from(self.core.config.open.large_chunk_blocks) * BLOCK_BYTES_U64,
             memory: self.memory(),
             index: index_status(&self.core),
+            write_area: self.area.status(self.core.config.members),
             counters: self.core.counters,
             damage: self.drive_damage(),
         }

@@ -29,6 +29,8 @@ pub enum Origin {
     Moved(Pba),
     /// The block was found damaged here, rebuilt, and moves.
     Repaired(Pba),
+    /// The block leaves this slot of the write area.
+    Slot(u32),
     /// The block belongs to a checkpoint that is being written.
     Checkpoint,
     /// The block holds a group of the index.

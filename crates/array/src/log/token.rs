@@ -96,6 +96,13 @@ pub enum Waiter {
         /// Drive.
         part: u32,
     },
+    /// Copy `part` of the write area's slot `slot`.
+    Slot {
+        /// Slot.
+        slot: u32,
+        /// Copy.
+        part: u32,
+    },
     /// Superblock record on drive `part`.
     Superblock {
         /// Unused.
@@ -128,8 +135,9 @@ impl Waiter {
             Waiter::Scrub { slot, part } => (11, slot, part),
             Waiter::Table { slot, part } => (12, slot, part),
             Waiter::Look { slot, part } => (13, slot, part),
+            Waiter::Slot { slot, part } => (14, slot, part),
         };
-        debug_assert!(kind < 14, "kinds of waiters are numbered");
+        debug_assert!(kind < 15, "kinds of waiters are numbered");
         Token::pack(kind, slot, part)
     }
 
@@ -155,6 +163,7 @@ impl Waiter {
             11 => Waiter::Scrub { slot, part },
             12 => Waiter::Table { slot, part },
             13 => Waiter::Look { slot, part },
+            14 => Waiter::Slot { slot, part },
             _ => panic!("a drive completed a command with token {:#x}, which was never given", token.0),
         }
     }
@@ -183,6 +192,7 @@ mod tests {
             Waiter::Scrub { slot, part: 0 },
             Waiter::Table { slot, part: 31 },
             Waiter::Look { slot: 0, part: 31 },
+            Waiter::Slot { slot, part: 3 },
         ] {
             assert_eq!(Waiter::from_token(waiter.token()), waiter);
         }

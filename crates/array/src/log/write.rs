@@ -68,10 +68,11 @@ impl Appender<'_> {
         self.place(stream, now, Placement { frame, protected, name: Some(name), origin, data_crc }, fx);
     }
 
-    /// Closes the filling stripe of a stream: padding, parity, and off to a segment.
+    /// Closes the filling stripe of a stream: padding, parity, and off to a segment. What would be padded goes to the write area,
+    /// where there is one.
     pub(super) fn seal_filling(&mut self, stream: Stream, fx: &mut Effects) {
         let Some(slot) = self.stripes.stream(stream).filling.take() else { return };
-        if self.recut(slot, fx) {
+        if self.spill(slot, fx) || self.recut(slot, fx) {
             return;
         }
         self.stripes.pad(self.core, slot, stream);

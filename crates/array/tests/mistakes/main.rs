@@ -17,6 +17,7 @@ mod rig;
 mod rotten;
 mod schemes;
 mod shape;
+mod slots;
 mod space;
 mod windows;
 mod writing;

@@ -44,6 +44,7 @@ impl FilledDrive {
             parity_count: u8::try_from(layout.code.parity_count()).expect("at most 32 members"),
             level: config.level.code(),
             mode: config.modes(Stream::Small)[0],
+            is_write_area: false,
             stream: Stream::Small,
             header_blocks: layout.header_blocks,
             chunk_blocks: layout.chunk_blocks,

@@ -25,6 +25,9 @@ pub struct DriveAreas {
     /// Member whose windows are twice as large; it has none where zones are too small for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlike: Option<usize>,
+    /// Zones of each drive that the write area gets, where the volume leaves room for them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub write_area: u32,
     /// What drives do when the power fails, in turn.
     pub fates: Vec<Fate>,
 }
@@ -63,6 +66,13 @@ impl DriveAreas {
         fits && has_few && is_whole(self.window_blocks) && is_whole(zone_capacity_blocks)
     }
 
+    /// With a write area in most plans. Drawn from a stream of its own, so that the others stay as they are.
+    fn or_write_area(self, seed: u64) -> DriveAreas {
+        let random = &mut Random::from_seed(seed ^ 0x736c_6f74);
+        let write_area = if random.chance(2, 3) { pick(random, &[1, 1, 1, 2, 2, 3]) } else { 0 };
+        DriveAreas { write_area, ..self }
+    }
+
     fn areas(&self) -> Option<Areas> {
         let areas = Areas {
             zones_max: self.zones,
@@ -72,6 +82,10 @@ impl DriveAreas {
         };
         (self.zones > 0).then_some(areas)
     }
+}
+
+fn is_zero(zones: &u32) -> bool {
+    *zones == 0
 }
 
 impl Plan {
@@ -96,8 +110,10 @@ impl Plan {
             granule_blocks,
             only_implicit: random.chance(1, 30),
             unlike: random.chance(1, 20).then(|| random.index(self.members)),
+            write_area: 0,
             fates: if random.chance(1, 2) { alike } else { mixed },
         };
+        let areas = areas.or_write_area(self.seed);
         // Beside volatile caches, windows are not used.
         let volatile_cache = self.volatile_cache && random.chance(1, 6);
         let plan = Plan { areas: Some(areas), zone_capacity_blocks, volatile_cache, ..self.clone() };

@@ -96,6 +96,8 @@ impl Entry {
             Role::Data => EntryKind::Data(Protected::from_bytes(protected)?.kind),
             Role::Parity => EntryKind::Parity(protected[16]),
             Role::Filler => return Some(Entry::VOID),
+            // Slots lie in zones of their own.
+            Role::Slot => return None,
         };
         Some(Entry { lba, sequence, kind, stripe, whole: true })
     }

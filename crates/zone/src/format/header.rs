@@ -22,7 +22,7 @@ record_fields! { BLOCK_BYTES;
     DATA_COUNT: 49, 1, "k";
     PARITY_COUNT: 50, 1, "m";
     LEVEL: 51, 1, "RAID level: 0, 1 (RAID-01), 4, 5, 6, or 7 (three rotating parities)";
-    MODE: 52, 1, "1 Zone Append, 2 Zone Write, 3 area mode: any order in random write areas";
+    MODE: 52, 1, "1 Zone Append, 2 Zone Write, 3 area mode: any order in random write areas, 4 write area: no stripes, but slots of one block in the windows";
     STREAM: 53, 1, "1 user, small chunks, 2 garbage collection, 3 user, large chunks";
     BLANK: 54, 1, "not zero: the zone of this copy holds nothing else, for its drive went back to a moment before the segment: 1 when that was sealed, 2 when it was open and a volatile cache may have been lost instead";
     RESERVED_0: 55, 1, "zero";
@@ -146,6 +146,8 @@ pub struct SegmentHeader {
     pub level: u8,
     /// Way in which the segment's zones are written.
     pub mode: WriteMode,
+    /// True for zones of the write area: they hold slots in their windows, and no stripes.
+    pub is_write_area: bool,
     /// Whose blocks it holds.
     pub stream: Stream,
     /// Blocks before the data region: one but in area mode.
@@ -182,6 +184,7 @@ impl SegmentHeader {
         block[at::MODE] = match self.mode {
             WriteMode::Append => 1,
             WriteMode::Write => 2,
+            WriteMode::Area if self.is_write_area => 4,
             WriteMode::Area => 3,
         };
         block[at::STREAM] = match self.stream {
@@ -223,7 +226,7 @@ impl SegmentHeader {
         let mode = match block[at::MODE] {
             1 => WriteMode::Append,
             2 => WriteMode::Write,
-            3 => WriteMode::Area,
+            3 | 4 => WriteMode::Area,
             _ => return None,
         };
         let header_blocks = match (mode, u32_at(block, at::HEADER_BLOCKS)) {
@@ -248,6 +251,7 @@ impl SegmentHeader {
             parity_count: block[at::PARITY_COUNT],
             level: block[at::LEVEL],
             mode,
+            is_write_area: block[at::MODE] == 4,
             stream: match block[at::STREAM] {
                 1 => Stream::Small,
                 2 => Stream::Gc,
@@ -295,6 +299,7 @@ mod tests {
             parity_count: 1,
             level: 5,
             mode: WriteMode::Append,
+            is_write_area: false,
             stream: Stream::Gc,
             header_blocks: 1,
             chunk_blocks: 4,
@@ -317,6 +322,9 @@ mod tests {
         in_areas.encode(1, &mut block);
         assert_eq!(SegmentHeader::decode(&block), Some(in_areas.clone()));
         assert_eq!((in_areas.committed_blocks(), header.committed_blocks()), (7, 1));
+        let of_slots = SegmentHeader { is_write_area: true, ..in_areas.clone() };
+        of_slots.encode(1, &mut block);
+        assert_eq!(SegmentHeader::decode(&block), Some(of_slots));
         for header_blocks in [0, 1] {
             SegmentHeader { header_blocks, ..in_areas.clone() }.encode(1, &mut block);
             assert_eq!(SegmentHeader::decode(&block), None, "header and marker come before data");

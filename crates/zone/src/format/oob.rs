@@ -26,7 +26,7 @@ record_fields! { OOB_BYTES;
     KIND_PAD: 17, 7, "zero (protected)";
     SEGMENT: 24, 8, "segment id";
     STRIPE: 32, 4, "stripe within the segment";
-    ROLE: 36, 1, "1 data, 2 parity, 3 filler (recovery closed the group; carries nothing)";
+    ROLE: 36, 1, "1 data, 2 parity, 3 filler (recovery closed the group; carries nothing), 4 copy in a slot of the write area: stripe is the slot of its zones, piece the copy";
     PIECE: 37, 1, "piece of the stripe: 0..k data, k..k+m parity";
     ROW: 38, 1, "block within the chunk";
     NEIGHBOUR_KIND: 39, 1, "kind of the neighbour, 0 when it is not known. The neighbour of data piece p is data piece (p + 1) mod k, that of parity piece k + j is data piece j mod k, that of a copy k + i is data piece (i + 1) mod k, same row";
@@ -92,6 +92,8 @@ pub enum Role {
     Parity,
     /// Written by recovery to close a group; belongs to no stripe.
     Filler,
+    /// A copy of a block in a slot of the write area.
+    Slot,
 }
 
 /// Fields of a block's metadata that parity protects.
@@ -223,6 +225,7 @@ pub fn seal(oob: &mut [u8; OOB_BYTES], place: &Place, data_crc: u32, neighbour: 
         Role::Data => 1,
         Role::Parity => 2,
         Role::Filler => 3,
+        Role::Slot => 4,
     };
     oob[at::PIECE] = place.piece;
     oob[at::ROW] = place.row;
@@ -253,6 +256,7 @@ pub fn open(oob: &[u8; OOB_BYTES], bound: &Bound) -> Option<Oob> {
         1 => Role::Data,
         2 => Role::Parity,
         3 => Role::Filler,
+        4 => Role::Slot,
         _ => return None,
     };
     let neighbour = Kind::from_code(oob[at::NEIGHBOUR_KIND]).map(|kind| Protected {

@@ -37,7 +37,7 @@ record_fields! { BLOCK_BYTES;
     LARGE_CHUNK_BLOCKS: 648, 4, "C of large-chunk segments; zero without";
     SEGMENTS_SMALL: 652, 1, "open segments of small chunks";
     SEGMENTS_LARGE: 653, 1, "open segments of large chunks";
-    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all, 4 none, and in random write areas where drives have them (3: the same without markers, not read any more)";
+    APPEND: 654, 1, "clients' segments written with Zone Append: 1 one of small chunks, 2 all, 4 none, and in random write areas where drives have them (3: the same without markers, not read any more); with 0x80 added while slots of a write area may be in use";
     RESERVED_1: 655, 1, "zero";
     CHECKPOINT: 656, 4, "number of the checkpoint that counts; zero when none does";
     CHECKPOINT_BLOCKS: 660, 4, "blocks of its image";
@@ -136,7 +136,28 @@ pub struct Superblock {
     pub members: Vec<Member>,
 }
 
+/// Set in the field of the use of Zone Append while slots of a write area may be in use. Versions before the write area refuse
+/// such a number: they would take its zones for ones that hold nothing.
+const WRITE_AREA: u8 = 0x80;
+
 impl Superblock {
+    /// Returns the use of Zone Append alone.
+    #[must_use]
+    pub fn append_use(&self) -> u8 {
+        self.append & !WRITE_AREA
+    }
+
+    /// From now on slots of a write area may be in use, or none is any more.
+    pub fn set_write_area(&mut self, is_used: bool) {
+        self.append = self.append_use() | if is_used { WRITE_AREA } else { 0 };
+    }
+
+    /// True while slots of a write area may be in use.
+    #[must_use]
+    pub fn has_write_area(&self) -> bool {
+        self.append & WRITE_AREA != 0
+    }
+
     /// True when a segment with this id was written with the member: its zone of it is there from the
     /// start. Of a member being rebuilt, older segments lack it until they are rebuilt.
     ///

@@ -1,5 +1,7 @@
 //! Assembling the engine from decided segments and the index: live counts, free zones, writers.
 
+use crate::log::area::slots::Version;
+use crate::log::area::{SLOT_WRITES_MAX, WriteArea};
 use crate::log::checkpoint::Checkpoints;
 use crate::log::clients::Clients;
 use crate::log::config::Tuning;
@@ -7,8 +9,11 @@ use crate::log::core::Core;
 use crate::log::flush::DeviceFlush;
 use crate::log::gc::Collector;
 use crate::log::in_flight::InFlight;
+use crate::log::index::Index;
 use crate::log::membership::{LogPosition, Membership, active_members};
 use crate::log::mount::index::Recovered;
+use crate::log::mount::scan::{FoundArea, Scan};
+use crate::log::mount::write_area::FoundSlot;
 use crate::log::mount::{MountError, Session};
 use crate::log::off_load::OffLoad;
 use crate::log::pba::{Location, PbaFormat};
@@ -20,20 +25,22 @@ use crate::log::rebuild::MemberRebuild;
 use crate::log::rescue::Rescue;
 use crate::log::rot::DamageLog;
 use crate::log::scrub::Scrub;
-use crate::log::segment::{Segment, SegmentSlot, SegmentTable};
+use crate::log::segment::{Segment, SegmentSlot, SegmentState, SegmentTable};
 use crate::log::streams::StreamWriter;
 use crate::log::stripe::StripeSlots;
 use crate::log::stripe::Stripes;
 use crate::log::summary::Summaries;
 use crate::log::trim::RegionLocks;
 use crate::log::{Counters, Shard, internal_frames_max, stripe_slot_count};
+use base::checksum::crc32c;
 use base::frame::FramePool;
 use base::slab::Slab;
-use base::units::ZoneIndex;
+use base::units::{BLOCK_BYTES, Lba, ZoneIndex};
 use std::collections::VecDeque;
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::checkpoint::Checkpoint;
 use zone::format::header::Stream;
+use zone::format::oob::Kind;
 
 /// Sequences and segment ids start anew in each epoch, above all of earlier ones.
 const EPOCH_SHIFT_SEQUENCE: u32 = 40;
@@ -46,35 +53,29 @@ pub const EPOCH_SHIFT_SEGMENT: u32 = 32;
 pub fn run(
     session: &mut Session,
     recovered: Recovered,
-    zones_in_use: &[Vec<bool>],
+    scan: &Scan,
     tuning: Tuning,
 ) -> Result<Shard, MountError> {
     let config = session.config.clone();
-    let Recovered { index, doubtful, segments, checkpoint, sequence_max } = recovered;
+    let Recovered { index, doubtful, segments, checkpoint, sequence_max, slots: slots_that_count } =
+        recovered;
     let mut streams = Stream::ALL.map(|stream| StreamWriter::new(&config, stream, tuning.policy));
     let (zones, segments_max) = (config.geometry.zones, config.segments());
     let mut table = SegmentTable::new(config.members, zones, segments_max, tuning.stripe_table);
     let weak = adopt_all(evacuate_lacking(session, segments), &mut table, &mut streams);
-    free_zones(zones_in_use, &mut table);
+    let area_segments = adopt_areas(session, scan, &mut table);
+    free_zones(&scan.zones_in_use, &mut table);
+    let area_zones = tuning.write_area_zones;
     let limit = config.index_limit(&tuning);
     let mapping_segments = limit.map_or(0, |limit| limit.mapping_segments);
-    let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream, mapping_segments));
+    let slots = Stream::ALL.map(|stream| stripe_slot_count(&config, stream, mapping_segments, area_zones));
     let chunks = Stream::ALL.map(|stream| config.chunk_blocks_of(stream) as usize);
     let blocks_of = |(slots, stream): (&usize, &StreamWriter)| slots * stream.stripe_data_blocks as usize;
-    let frames_internal_max = internal_frames_max(&config, slots);
-    let clients = Clients {
-        requests: Slab::default(),
-        pending: VecDeque::new(),
-        flushes_waiting: Vec::new(),
-        reads: Slab::default(),
-        regions: RegionLocks::new(index.regions()),
-        in_flight: InFlight::new(slots.iter().zip(&streams).map(blocks_of).sum()),
-        demand: Demand::default(),
-        writes_outstanding: 0,
-        writes_failed: false,
-        stripe_failed: false,
-        next_arrival: 0,
-    };
+    let frames_internal_max = internal_frames_max(&config, slots)
+        + WriteArea::frames_max(&config, area_zones, slots_that_count.len());
+    let slot_writes_max = if area_zones > 0 { SLOT_WRITES_MAX } else { 0 };
+    let in_flight_max = slots.iter().zip(&streams).map(blocks_of).sum::<usize>() + slot_writes_max;
+    let clients = clients_of(&index, in_flight_max);
     let stripes = Stripes {
         slots: StripeSlots::new(slots, config.members, chunks),
         streams,
@@ -82,7 +83,7 @@ pub fn run(
         separates_survivors: false,
         sealing_waits: false,
     };
-    let core = Core {
+    let mut core = Core {
         array_tag: session.array_tag(),
         pba: PbaFormat::new(config.members, &config.geometry).expect("validated"),
         segments: table,
@@ -100,11 +101,14 @@ pub fn run(
         tuning,
     };
     assert!(core.next_sequence > sequence_max, "sequences only grow");
+    let blocks = take_slots(session, &mut core, &slots_that_count);
+    let area = WriteArea::new(&core.config, area_zones, area_segments, blocks);
     let mut shard = Shard {
         clients,
         stripes,
         reader: Reader::new(tuning.stripe_tables_bytes_max),
         collector: Collector::default(),
+        area,
         off_load: OffLoad::new(mapping_segments),
         checkpoints: Checkpoints::new(tuning.checkpoints, &session.record, checkpoint.as_ref(), &core.config),
         summaries: Summaries::default(),
@@ -114,11 +118,60 @@ pub fn run(
         rescue: Rescue::new(weak, doubtful),
         core,
     };
+    shard.rescue.slots = shard.area.found_count();
     count_live(&mut shard.core);
     shard.core.index.off_load(limit);
     shard.reader.give_up_tables(&mut shard.core);
     shard.set_rebuild_rate(tuning.rebuild_rate);
     Ok(shard)
+}
+
+/// Nobody has asked for anything yet, and no more blocks than this will be in flight.
+fn clients_of(index: &Index, in_flight_max: usize) -> Clients {
+    Clients {
+        requests: Slab::default(),
+        pending: VecDeque::new(),
+        flushes_waiting: Vec::new(),
+        reads: Slab::default(),
+        regions: RegionLocks::new(index.regions()),
+        in_flight: InFlight::new(in_flight_max),
+        demand: Demand::default(),
+        writes_outstanding: 0,
+        writes_failed: false,
+        stripe_failed: false,
+        next_arrival: 0,
+    }
+}
+
+/// Segments of a write area of before join the others until what they hold is in the log.
+fn adopt_areas(session: &Session, scan: &Scan, table: &mut SegmentTable) -> Vec<SegmentSlot> {
+    assert!(scan.areas.iter().all(|area| area.header.is_write_area), "only they hold slots");
+    let adopt = |area: &FoundArea| {
+        table.insert(Segment {
+            state: SegmentState::Open,
+            zones_missing: area.zones_missing,
+            ..Segment::of_header(&area.header, area.layout)
+        })
+    };
+    assert!(session.slots.is_empty() || !scan.areas.is_empty(), "slots lie in segments");
+    scan.areas.iter().map(adopt).collect()
+}
+
+/// The newest versions of blocks that slots held. What counts is decided: they get sequences above all there were, so that a copy which a
+/// later mount finds, and this one did not, changes nothing. Where no copy is whole, the block is marked as lost.
+fn take_slots(session: &mut Session, core: &mut Core, that_count: &[usize]) -> Vec<(Lba, Version)> {
+    let mut slots: Vec<Option<FoundSlot>> =
+        std::mem::take(&mut session.slots).into_iter().map(Some).collect();
+    let mut take = |at: &usize| {
+        let FoundSlot { lba, frame: found, .. } = slots[*at].take().expect("a slot counts once");
+        let kind = if found.is_some() { Kind::User } else { Kind::Lost };
+        let mut frame = core.frames.take();
+        frame.data = found.map_or([0; BLOCK_BYTES], |found| found.data);
+        let sequence = core.next_sequence;
+        core.next_sequence += 1;
+        (lba, Version { sequence, data_crc: crc32c(&frame.data), frame, kind })
+    };
+    that_count.iter().map(&mut take).collect()
 }
 
 /// Returns the position of each member's next superblock record.

@@ -4,7 +4,7 @@
 use crate::log::checkpoint::image;
 use crate::log::config::Tuning;
 use crate::log::mount::decide::Decided;
-use crate::log::mount::index::{self, Recovered};
+use crate::log::mount::index::{self, NewestOfAll, Recovered};
 use crate::log::mount::reader::{self, Owners};
 use crate::log::mount::scan::FoundSegment;
 use crate::log::mount::{MountError, Session, settled};
@@ -69,13 +69,13 @@ pub fn run(
         let is_covered = |location| owners.may_hold(&restored, location);
         index::since(session, checkpoint, index, (decided, &segments), is_covered)?
     };
-    let Some((index, doubtful)) = found else { return Ok(None) };
+    let Some(NewestOfAll { index, doubtful, slots }) = found else { return Ok(None) };
     session.report.segments_covered = restored.len() as u64;
     segments.extend(restored);
     segments.sort_by_key(|segment| segment.id);
     let sequence_max = decided.iter().map(settled::sequence_max).max().unwrap_or(0);
     let checkpoint = Some(checkpoint.clone());
-    Ok(Some(Recovered { index, doubtful, segments, checkpoint, sequence_max }))
+    Ok(Some(Recovered { index, doubtful, segments, checkpoint, sequence_max, slots }))
 }
 
 fn segment_of(found: &FoundSegment, table: Option<StripeTable>, void_stripes: Vec<u32>) -> Segment {

@@ -39,6 +39,8 @@ pub struct Recovered {
     pub checkpoint: Option<Checkpoint>,
     /// The highest sequence of a block that was read.
     pub sequence_max: u64,
+    /// Slots of the write area that hold the newest version of their blocks, among those that were found.
+    pub slots: Vec<usize>,
 }
 
 /// The index of a checkpoint and what was written since; `None` when the two do not fit together. The segments are
@@ -52,7 +54,7 @@ pub fn since(
     index: Index,
     (decided, segments): (&[Decided], &[Segment]),
     is_covered: impl Fn(Location) -> bool,
-) -> Result<Option<(Index, Vec<u64>)>, MountError> {
+) -> Result<Option<NewestOfAll>, MountError> {
     let mut newest = Newest::new(session, index, Some(checkpoint.sequence));
     newest.index.begin_checkpoint(checkpoint.number, checkpoint.blocks);
     for segment in decided {
@@ -66,11 +68,21 @@ pub fn since(
     for segment in decided {
         newest.add(segment, stripes_before(checkpoint, segment)..segment.layout.stripes);
     }
-    let doubtful = newest.bury_all(session, segments)?;
+    let (doubtful, slots) = newest.settle(session, segments)?;
     // The cheaper question first: it is answered with yes by nearly all.
     let told = |(name, at)| is_covered(newest.pba.unpack(at)) || newest.is_told(name);
     let fits = newest.index.mapped().all(told);
-    Ok(fits.then_some((newest.index, doubtful)))
+    Ok(fits.then_some(NewestOfAll { index: newest.index, doubtful, slots }))
+}
+
+/// The newest copy of every name.
+pub struct NewestOfAll {
+    /// Where it lies, if not in a slot.
+    pub index: Index,
+    /// Regions whose tombstone is to be written anew.
+    pub doubtful: Vec<u64>,
+    /// Slots of the write area that hold one, among those that were found.
+    pub slots: Vec<usize>,
 }
 
 /// Stripes of a segment that were given out when a checkpoint began.
@@ -197,13 +209,40 @@ impl Newest {
     ///
     /// # Errors
     /// When a drive vanishes.
-    pub fn finish(
-        mut self,
+    pub fn finish(mut self, session: &mut Session, segments: &[Segment]) -> Result<NewestOfAll, MountError> {
+        let (doubtful, slots) = self.settle(session, segments)?;
+        Ok(NewestOfAll { index: self.index, doubtful, slots })
+    }
+
+    /// All copies in segments were offered: those in slots of the write area are now, and tombstones hide what they hide. Returns the regions whose
+    /// tombstone is to be written anew, and the slots that hold the newest version of their blocks.
+    fn settle(
+        &mut self,
         session: &mut Session,
         segments: &[Segment],
-    ) -> Result<(Index, Vec<u64>), MountError> {
+    ) -> Result<(Vec<u64>, Vec<usize>), MountError> {
+        let slots: Vec<(Lba, u64)> = session.slots.iter().map(|slot| (slot.lba, slot.sequence)).collect();
+        let newer = slots.iter().enumerate().filter(|(_, (lba, sequence))| self.offer_slot(*lba, *sequence));
+        let newer: Vec<usize> = newer.map(|(at, _)| at).collect();
         let doubtful = self.bury_all(session, segments)?;
-        Ok((self.index, doubtful))
+        let is_hidden = |at: &usize| {
+            let (lba, _) = slots[*at];
+            self.index.is_trimmed(lba) || self.index.is_lost(lba)
+        };
+        let newest: Vec<usize> = newer.into_iter().filter(|at| !is_hidden(at)).collect();
+        session.report.slots_found = newest.len() as u64;
+        Ok((doubtful, newest))
+    }
+
+    /// Offers what a slot of the write area holds; true when it is newer than any copy that was offered before, and than anything
+    /// the image of a checkpoint knows, for slots are empty when one begins.
+    fn offer_slot(&mut self, lba: Lba, sequence: u64) -> bool {
+        let counts = sequence > self.sequence_of(lba);
+        if counts {
+            *self.blocks.newest(lba) = sequence;
+            self.index.unmap(lba);
+        }
+        counts
     }
 
     fn offer(&mut self, entry: &Entry, copy: Copy) {

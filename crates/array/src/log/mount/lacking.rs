@@ -55,7 +55,8 @@ impl Lacking {
 /// Finds out who lacks what. A rebuild that lost what it had written begins anew.
 pub fn find(session: &mut Session, read: &Zones, headers: &BTreeMap<u64, SegmentHeader>) -> Lacking {
     let mut members = BTreeMap::new();
-    for header in headers.values() {
+    // What slots hold has copies elsewhere, and none of them is rebuilt.
+    for header in headers.values().filter(|header| !header.is_write_area) {
         let lacking = lacking_members(session, read, header);
         if !lacking.is_empty() {
             members.insert(header.segment, lacking);

@@ -175,10 +175,28 @@ pub struct FoundSegment {
     pub is_given_up: bool,
 }
 
+/// A segment of the write area.
+pub struct FoundArea {
+    /// Header of the segment.
+    pub header: SegmentHeader,
+    /// Layout that a segment of stripes would have there.
+    pub layout: Layout,
+    /// Members whose zones hold it.
+    pub readable: PieceSet,
+    /// Ends of what zones may hold, by member.
+    pub ends: Vec<u32>,
+    /// Members that are there but whose zone is not of the segment, one bit each.
+    pub zones_missing: u32,
+    /// True when a zone is empty: nothing in slots was needed any more, or nothing was there yet.
+    pub was_left: bool,
+}
+
 /// Result of a scan of the drives.
 pub struct Scan {
     /// Segments that count, oldest first.
     pub segments: Vec<FoundSegment>,
+    /// Segments of the write area, oldest first.
+    pub areas: Vec<FoundArea>,
     /// Zones of segments that do not.
     pub zones_to_reset: Vec<(usize, ZoneIndex)>,
     /// Zones that are neither free nor to be reset, by member.
@@ -203,19 +221,24 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
     let zones = session.config.geometry.zones as usize;
     let mut scan = Scan {
         segments: Vec::new(),
+        areas: Vec::new(),
         zones_to_reset: Vec::new(),
         zones_in_use: vec![vec![false; zones]; session.config.members],
         zones_to_mark: Vec::new(),
     };
     // Newest first: a zone whose own header is damaged belongs to the newest segment that names it.
     for header in headers.into_values().rev() {
-        claim(session, &read, header, &lacking, &mut scan);
+        match header.is_write_area {
+            true => claim_area(session, &read, header, &mut scan),
+            false => claim(session, &read, header, &lacking, &mut scan),
+        }
     }
     assert!(
         scan.segments.is_sorted_by(|newer, older| newer.header.segment > older.header.segment),
         "segments are claimed newest first"
     );
     scan.segments.reverse();
+    scan.areas.reverse();
     scan.zones_to_mark = lacking::zones_to_mark(&read, &scan.segments, &lacking);
     find_orphans(session, &read, &mut scan);
     Ok(scan)
@@ -376,6 +399,62 @@ fn claim(session: &mut Session, read: &Zones, header: SegmentHeader, all_lacking
         is_unproven,
         is_given_up: false,
     });
+}
+
+/// Takes the zones of a segment of the write area, unless one of them was used again: then all were erased. So they were, too, when more
+/// zones are of other segments, or empty, than drives may have gone back to a moment before it.
+fn claim_area(session: &mut Session, read: &Zones, header: SegmentHeader, scan: &mut Scan) {
+    let members: Vec<usize> =
+        (0..session.config.members).filter(|member| session.is_present(*member)).collect();
+    let was_there = |member: &usize| session.record.was_written_with(*member, header.segment);
+    let is_used_again = |member: &usize| {
+        scan.zones_in_use[*member][header.zones[*member].index()]
+            || was_there(member) && read.owner(&header, *member).is_some_and(|other| other > header.segment)
+    };
+    let is_other = |member: &&usize| was_there(member) && is_of_another(read, &header, **member);
+    let was_erased = members.iter().filter(is_other).count() > session.config.code().tolerance();
+    let layout = layout_of(session, &header).filter(|_| !was_erased && !members.iter().any(is_used_again));
+    let Some(layout) = layout else {
+        session.report.segments_discarded += 1;
+        members.into_iter().for_each(|member| discard_zone(read, &header, member, scan));
+        return;
+    };
+    let (mut readable, mut zones_missing, mut was_left) = (PieceSet::EMPTY, 0, false);
+    let mut ends = vec![0; session.config.members];
+    for (member, end) in ends.iter_mut().enumerate() {
+        let zone = header.zones[member];
+        scan.zones_in_use[member][zone.index()] = true;
+        let Some(descriptor) = read.descriptors[member].get(zone.index()) else { continue };
+        let is_own = read.owner(&header, member) == Some(header.segment);
+        if !session.record.was_written_with(member, header.segment) {
+            zones_missing |= 1 << member;
+            if read.written(&header, member) > 0 || descriptor.has_area {
+                scan.zones_to_reset.push((member, zone));
+            }
+        } else if is_own && descriptor.state != ZoneState::Offline {
+            readable.insert(member);
+            *end = window_end(session, read, &header, member);
+        } else {
+            was_left |= descriptor.state == ZoneState::Empty;
+        }
+    }
+    scan.areas.push(FoundArea { header, layout, readable, ends, zones_missing, was_left });
+}
+
+/// True when a member's zone is empty, or has the header of another segment. One whose header is damaged may be of this one.
+fn is_of_another(read: &Zones, header: &SegmentHeader, member: usize) -> bool {
+    let is_empty = read.descriptor(header, member).state == ZoneState::Empty;
+    read.owner(header, member).map_or(is_empty, |owner| owner != header.segment)
+}
+
+/// End of what slots may hold in a member's zone: of its window, or of what was written where it has none any more.
+fn window_end(session: &Session, read: &Zones, header: &SegmentHeader, member: usize) -> u32 {
+    let geometry = session.drives.geometry(DriveIndex::at(member));
+    let areas = geometry.and_then(|geometry| Some((geometry, geometry.areas?)));
+    let committed = header.committed_blocks();
+    let end = areas.map_or(read.capacity, |(geometry, areas)| areas.window_end(geometry, committed));
+    let descriptor = read.descriptor(header, member);
+    if descriptor.has_area { end } else { end.min(written_blocks(descriptor, read.capacity)) }
 }
 
 /// Data follows only when every header is durable: without data, a header that is not there may have been torn, and the

@@ -13,7 +13,13 @@ impl ArrayConfig {
     /// Areas in which segments of clients are written, if they are.
     #[must_use]
     pub fn areas(&self) -> Option<Areas> {
-        let areas = self.geometry.areas.filter(|_| self.open.append == AppendUse::Areas)?;
+        self.usable_areas().filter(|_| self.open.append == AppendUse::Areas)
+    }
+
+    /// Areas that could be written in, for all drives have them and they are alike and as they must be.
+    #[must_use]
+    pub fn usable_areas(&self) -> Option<Areas> {
+        let areas = self.geometry.areas?;
         let Areas { zones_max, window_blocks, granule_blocks, explicit_commit } = areas;
         let is_whole = |blocks: u32| granule_blocks > 0 && blocks.is_multiple_of(granule_blocks);
         let large = if self.open.large > 0 { self.open.large_chunk_blocks } else { 0 };
@@ -34,7 +40,7 @@ impl ArrayConfig {
     #[must_use]
     pub fn area_segments_max(&self) -> u32 {
         let open_max = self.geometry.open_zones_max.saturating_sub(1);
-        self.areas().map_or(0, |areas| areas.zones_max.min(open_max))
+        self.usable_areas().map_or(0, |areas| areas.zones_max.min(open_max))
     }
 }
 

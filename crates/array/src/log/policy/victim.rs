@@ -145,7 +145,8 @@ impl Space<'_> {
     pub(in crate::log) fn must_keep_older_copies(&self) -> bool {
         let has_room =
             self.core.segments.free_segments() > 0 || !self.stripes.collector_has_no_room(self.core);
-        let is_moving = self.rescue.flush == RecoveryFlush::Due && self.has_blocks_to_rescue();
+        let is_moving =
+            self.rescue.flush == RecoveryFlush::Due && (self.has_blocks_to_rescue() || self.rescue.slots > 0);
         self.rescue.is_void || is_moving && has_room
     }
 

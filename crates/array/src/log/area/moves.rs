@@ -1,0 +1,152 @@
+//! Blocks on their way from slots to the log. Where slots run out, as many go as fill a stripe, those first that came first and were
+//! not overwritten since. All go when a member has failed, before a trim and before a checkpoint; and after a mount, before
+//! clients are served.
+
+use crate::log::area::{Stage, WriteArea};
+use crate::log::core::Core;
+use crate::log::flush::RecoveryFlush;
+use crate::log::index::{Name, region_range};
+use crate::log::pba::Pba;
+use crate::log::stripe::Origin;
+use crate::log::write::Placement;
+use crate::log::{Effects, Shard};
+use base::time::Instant;
+use base::units::Lba;
+use std::ops::Range;
+use zone::format::header::Stream;
+use zone::format::oob::Protected;
+
+/// Of so many slots one is kept free, and those of two stripes at least.
+const FREE_PART: usize = 16;
+
+impl WriteArea {
+    /// True when all that slots hold is to leave.
+    fn leaves(&self) -> bool {
+        self.drains || self.scrubs || self.stage == Stage::Retiring || self.slots.found_count() > 0
+    }
+
+    /// The block of a stripe is durable in the log, or could not be written.
+    pub(in crate::log) fn moved(&mut self, core: &mut Core, id: u32, block: &Protected, at: Option<Pba>) {
+        let lba = Lba(block.lba);
+        let frame = self.slots.end_move(id, (lba, block.sequence), at.is_some());
+        self.moves_failed |= at.is_none();
+        let (Some(frame), Some(pba)) = (frame, at) else { return };
+        core.frames.give(frame);
+        let before = core.map(Name::Block(lba), pba);
+        assert!(before.is_none(), "block {lba} was in its slot alone");
+    }
+
+    /// Space was freed: moves that failed are tried again.
+    pub(in crate::log) fn space_freed(&mut self) {
+        self.moves_failed = false;
+    }
+}
+
+impl Shard {
+    /// Moves what must leave slots, and what makes room for others.
+    pub(in crate::log) fn move_slots(&mut self, now: Instant, fx: &mut Effects) {
+        if self.area.slots.live_count() == 0 || self.area.moves_failed || self.core.membership.is_broken() {
+            return;
+        }
+        let is_recovering = self.rescue.flush != RecoveryFlush::Done;
+        // What recovery could not complete in place comes first, for nothing else may have the room.
+        if is_recovering && self.space().has_blocks_to_rescue() {
+            return;
+        }
+        // Clients may wait for the collector, which waits for what recovery moves.
+        let stream = if is_recovering { Stream::Gc } else { self.core.config.stream_for(1) };
+        if self.area.leaves() {
+            self.move_all(stream, None, now, fx);
+        } else if let Some(blocks) = self.area.trims.clone() {
+            self.move_all(stream, Some(blocks), now, fx);
+        } else {
+            self.make_room(stream, now, fx);
+        }
+    }
+
+    /// True when a moved block can be placed.
+    fn may_place_slot(&self, stream: Stream) -> bool {
+        match stream {
+            Stream::Small | Stream::Large => self.may_place(stream),
+            Stream::Gc | Stream::Cold | Stream::Mapping => {
+                let has_slot = self.stripes.streams[stream.index()].filling.is_some()
+                    || self.stripes.slots.in_use(stream) < self.stripes.slots.count(stream);
+                has_slot && !self.checkpoints.is_draining()
+            }
+        }
+    }
+
+    /// Moves all, or all of a range, and closes the last stripe.
+    fn move_all(&mut self, stream: Stream, among: Option<Range<u64>>, now: Instant, fx: &mut Effects) {
+        while let Some(id) = self.area.slots.next_to_move(true, among.as_ref()) {
+            if !self.may_place_slot(stream) {
+                return;
+            }
+            self.move_slot(id, stream, now, fx);
+        }
+        let Some(slot) = self.stripes.streams[stream.index()].filling else { return };
+        let is_slot = |origin: Origin| matches!(origin, Origin::Slot(_));
+        if self.stripes.slots.get(slot).blocks.iter().any(|block| is_slot(block.origin)) {
+            self.appender().seal_filling(stream, fx);
+        }
+    }
+
+    /// Moves as many blocks as fill stripes, until enough slots are free.
+    fn make_room(&mut self, stream: Stream, now: Instant, fx: &mut Effects) {
+        let stripe_blocks = self.stripes.streams[stream.index()].stripe_data_blocks as usize;
+        let all = self.area.slots.free_count() + self.area.slots.used_count();
+        let wanted = (all / FREE_PART).max(2 * stripe_blocks).min(all / 2);
+        let mut leaving = self.area.slots.moving_count();
+        while self.area.slots.free_count() + leaving < wanted && self.may_place_slot(stream) {
+            let filling = self.stripes.streams[stream.index()].filling;
+            let gathered = filling.map_or(0, |slot| self.stripes.slots.get(slot).blocks.len());
+            let room = stripe_blocks - gathered;
+            if self.area.slots.live_count() < room {
+                return;
+            }
+            for _ in 0..room {
+                let id = self.area.slots.next_to_move(false, None).expect("counted");
+                self.move_slot(id, stream, now, fx);
+            }
+            leaving += room;
+        }
+    }
+
+    /// A trim holds its regions: true when no block of them has a slot, `None` when one never leaves it.
+    pub(in crate::log) fn leave_slots(
+        &mut self,
+        request: u32,
+        now: Instant,
+        fx: &mut Effects,
+    ) -> Option<bool> {
+        let regions = self.clients.requests.get(request).regions();
+        let blocks = self.core.index.blocks();
+        let blocks = region_range(regions.start, blocks).start..region_range(regions.end - 1, blocks).end;
+        if !self.area.slots.has_any(blocks.clone()) {
+            self.area.trims = None;
+            return Some(true);
+        }
+        self.area.trims = Some(blocks);
+        if self.area.moves_failed || self.core.membership.is_broken() {
+            self.area.trims = None;
+            return None;
+        }
+        self.move_slots(now, fx);
+        Some(false)
+    }
+
+    fn move_slot(&mut self, id: u32, stream: Stream, now: Instant, fx: &mut Effects) {
+        let mut frame = self.core.frames.take();
+        let (lba, version) = self.area.slots.begin_move(id);
+        frame.data = version.frame.data;
+        let protected = Protected { lba: lba.0, sequence: version.sequence, kind: version.kind };
+        let (name, data_crc) = (Some(Name::Block(lba)), version.data_crc);
+        self.core.counters.slot_blocks_moved += 1;
+        self.appender().place(
+            stream,
+            now,
+            Placement { frame, protected, name, origin: Origin::Slot(id), data_crc },
+            fx,
+        );
+    }
+}

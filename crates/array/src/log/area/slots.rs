@@ -1,0 +1,451 @@
+//! Slots: which block each slot of the write area holds, and what is under way with it. Pure: no drives, no index.
+//!
+//! ```text
+//!            begin_write                 end_write                  begin_move
+//!   Empty ───────────────> Writing ──────────────────> Live ──────────────────────> Moving
+//!     ^                       ^   (fails: as before)    │ ^                           │
+//!     │                       └────────────────────────┘ └───── end_move, not durable ┤
+//!     └──────────────────── supersede: something newer is durable in the log ─────────┴─ end_move, durable
+//! ```
+//! A slot keeps its block's newest *durable* version; one newer version may be on its way to the same slot, in whichever state. A slot
+//! is empty, and another block's, only when its version is durable in the log, or a newer one is: nothing else empties it.
+//!
+//! Slots at the end of the table hold what a mount found in the write area of before. They have no place of their own on the
+//! drives, and are never written.
+
+use base::frame::Frame;
+use base::units::Lba;
+use std::collections::{BTreeMap, VecDeque};
+use zone::format::oob::Kind;
+
+/// A version of a block.
+#[derive(Debug)]
+pub struct Version {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its data, with the metadata that parity protects.
+    pub frame: Frame,
+    /// Checksum of the data.
+    pub data_crc: u32,
+    /// Data of a client, or [`Kind::Lost`] where a mount found no copy of them whole.
+    pub kind: Kind,
+}
+
+/// A version on its way to a slot.
+#[derive(Debug)]
+struct Pending {
+    version: Version,
+    /// Request that waits for it.
+    request: u32,
+    /// Copies that are with drives.
+    copies_pending: u32,
+    /// Set when a copy is on no active drive.
+    lacks_copy: bool,
+    copies_written: u32,
+}
+
+/// A slot.
+#[derive(Debug)]
+struct Slot {
+    lba: Lba,
+    /// The newest durable version.
+    durable: Option<Version>,
+    /// Set while that one is in a stripe that is not durable.
+    is_moving: bool,
+    /// Set when it was overwritten since it came, or since it was passed over last.
+    is_hot: bool,
+    pending: Option<Pending>,
+}
+
+impl Slot {
+    fn is_empty(&self) -> bool {
+        self.durable.is_none() && self.pending.is_none()
+    }
+}
+
+/// A version that is durable now, or failed.
+#[derive(Debug)]
+pub struct Written {
+    /// Its block.
+    pub lba: Lba,
+    /// Its sequence.
+    pub sequence: u64,
+    /// Request that waits for it.
+    pub request: u32,
+    /// Set when some copy is on no active drive.
+    pub lacks_copy: bool,
+    /// Copies that are on drives.
+    pub copies_written: u32,
+}
+
+/// All slots.
+#[derive(Debug)]
+pub struct Slots {
+    slots: Vec<Slot>,
+    /// Slots that can be written: those before this one.
+    writable: u32,
+    free: Vec<u32>,
+    /// Slot of each block that has one.
+    places: BTreeMap<Lba, u32>,
+    /// Durable versions in the order in which they are to leave.
+    queue: VecDeque<u32>,
+    moving: u32,
+    /// Slots that hold what a mount found.
+    found: u32,
+}
+
+impl Slots {
+    /// So many slots that can be written, once they are opened, and one for each block that a mount found.
+    #[must_use]
+    pub fn new(writable: u32, found: Vec<(Lba, Version)>) -> Slots {
+        let empty = || Slot { lba: Lba(0), durable: None, is_moving: false, is_hot: false, pending: None };
+        let mut slots: Vec<Slot> = (0..writable).map(|_| empty()).collect();
+        let (mut places, mut queue) = (BTreeMap::new(), VecDeque::with_capacity(writable as usize));
+        for (slot, (lba, version)) in (writable..).zip(found) {
+            let before = places.insert(lba, slot);
+            assert!(before.is_none(), "block {lba} was found once");
+            slots.push(Slot { lba, durable: Some(version), ..empty() });
+            queue.push_back(slot);
+        }
+        let found = u32::try_from(places.len()).expect("a u32 of slots");
+        let free = Vec::with_capacity(writable as usize);
+        Slots { slots, writable, free, places, queue, moving: 0, found }
+    }
+
+    /// Every slot that can be written is free from now on.
+    ///
+    /// # Panics
+    /// When one is in use.
+    pub fn open(&mut self) {
+        assert!(self.free.is_empty() && self.places.is_empty(), "slots are opened when none is in use");
+        self.free.extend((0..self.writable).rev());
+    }
+
+    /// No slot can be written from now on.
+    ///
+    /// # Panics
+    /// When one is in use.
+    pub fn close(&mut self) {
+        assert!(self.places.is_empty(), "{} slots are in use", self.places.len());
+        self.free.clear();
+    }
+
+    /// Slots that are free.
+    #[must_use]
+    pub fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Slots that hold something, or are about to.
+    #[must_use]
+    pub fn used_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Durable versions that no stripe has.
+    #[must_use]
+    pub fn live_count(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Durable versions that are in stripes which are not durable.
+    #[must_use]
+    pub fn moving_count(&self) -> usize {
+        self.moving as usize
+    }
+
+    /// Blocks whose newest durable version no stripe has.
+    #[must_use]
+    pub fn durable_count(&self) -> u64 {
+        self.queue.len() as u64 + u64::from(self.moving)
+    }
+
+    /// Frames of all versions.
+    #[must_use]
+    pub fn frames_held(&self) -> usize {
+        let of = |slot: &Slot| usize::from(slot.durable.is_some()) + usize::from(slot.pending.is_some());
+        self.slots.iter().map(of).sum()
+    }
+
+    /// Blocks that a mount found and that are in no durable stripe yet.
+    #[must_use]
+    pub fn found_count(&self) -> u32 {
+        self.found
+    }
+
+    /// The durable version of a block.
+    #[must_use]
+    pub fn version_of(&self, lba: Lba) -> Option<&Version> {
+        self.slots[*self.places.get(&lba)? as usize].durable.as_ref()
+    }
+
+    /// Blocks that have slots.
+    pub fn blocks(&self) -> impl Iterator<Item = Lba> + '_ {
+        self.places.keys().copied()
+    }
+
+    /// Blocks that have a durable version.
+    pub fn live_blocks(&self) -> impl Iterator<Item = Lba> + '_ {
+        self.slots.iter().filter(|slot| slot.durable.is_some()).map(|slot| slot.lba)
+    }
+
+    /// Blocks of which a mount found no copy whole.
+    pub fn lost_blocks(&self) -> impl Iterator<Item = Lba> + '_ {
+        let is_lost = |slot: &&Slot| slot.durable.as_ref().is_some_and(|version| version.kind == Kind::Lost);
+        self.slots.iter().filter(is_lost).map(|slot| slot.lba)
+    }
+
+    /// True when some block of a range has a slot.
+    #[must_use]
+    pub fn has_any(&self, blocks: std::ops::Range<u64>) -> bool {
+        self.places.range(Lba(blocks.start)..Lba(blocks.end)).next().is_some()
+    }
+
+    /// How a version of a block can be written: `Some(true)` over an older one, `Some(false)` to a free slot, if there is one; `None`
+    /// while another one is on its way, or when a newer one is there.
+    #[must_use]
+    pub fn is_overwrite(&self, lba: Lba, sequence: u64) -> Option<bool> {
+        match self.places.get(&lba) {
+            None => Some(false),
+            Some(slot) if *slot >= self.writable => None,
+            Some(slot) => {
+                let Slot { durable, pending, .. } = &self.slots[*slot as usize];
+                let is_newer = durable.as_ref().is_none_or(|durable| durable.sequence < sequence);
+                (pending.is_none() && is_newer).then_some(true)
+            }
+        }
+    }
+
+    /// A version goes to the slot of its block, or to a free one; returns it.
+    ///
+    /// # Panics
+    /// When another write of it is on its way, or no slot is free.
+    pub fn begin_write(&mut self, lba: Lba, version: Version, request: u32, copies: u32) -> u32 {
+        let id = match self.places.get(&lba) {
+            Some(slot) => *slot,
+            None => self.free.pop().expect("the caller checked for a free slot"),
+        };
+        assert!(id < self.writable, "what a mount found is not written");
+        let slot = &mut self.slots[id as usize];
+        assert!(slot.pending.is_none(), "one write of a slot is in flight");
+        assert!(
+            slot.durable
+                .as_ref()
+                .is_none_or(|durable| slot.lba == lba && durable.sequence < version.sequence)
+        );
+        slot.lba = lba;
+        slot.pending =
+            Some(Pending { version, request, copies_pending: copies, lacks_copy: false, copies_written: 0 });
+        self.places.insert(lba, id);
+        id
+    }
+
+    /// The version that is on its way to a slot.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn pending(&self, id: u32) -> (Lba, &Version) {
+        let slot = &self.slots[id as usize];
+        (slot.lba, &slot.pending.as_ref().expect("a write is in flight").version)
+    }
+
+    /// A drive has written a copy, or has not. True when that was the last one.
+    ///
+    /// # Panics
+    /// When none is in flight.
+    pub fn copy_done(&mut self, id: u32, is_written: bool) -> bool {
+        let pending = self.slots[id as usize].pending.as_mut().expect("a copy is in flight");
+        assert!(pending.copies_pending > 0, "a copy is written once");
+        pending.copies_pending -= 1;
+        pending.copies_written += u32::from(is_written);
+        pending.lacks_copy |= !is_written;
+        pending.copies_pending == 0
+    }
+
+    /// What all drives have answered for: the version that was on its way to a slot.
+    ///
+    /// # Panics
+    /// When they have not.
+    #[must_use]
+    pub fn written(&self, id: u32) -> Written {
+        let slot = &self.slots[id as usize];
+        let pending = slot.pending.as_ref().expect("a write is in flight");
+        assert!(pending.copies_pending == 0, "all copies are written, or not");
+        Written {
+            lba: slot.lba,
+            sequence: pending.version.sequence,
+            request: pending.request,
+            lacks_copy: pending.lacks_copy,
+            copies_written: pending.copies_written,
+        }
+    }
+
+    /// The version on its way is the block's newest durable one, or it does not count. Returns the frame that is not needed any
+    /// more, if there is one.
+    pub fn end_write(&mut self, id: u32, counts: bool) -> Option<Frame> {
+        let slot = &mut self.slots[id as usize];
+        let Pending { version, copies_pending, .. } = slot.pending.take().expect("a write is in flight");
+        assert!(copies_pending == 0, "all copies are written, or not");
+        if !counts {
+            self.give_if_empty(id);
+            return Some(version.frame);
+        }
+        let before = slot.durable.replace(version);
+        if before.is_none() {
+            self.queue.push_back(id);
+        } else if std::mem::take(&mut slot.is_moving) {
+            // The stripe that has the version before does not count any more.
+            self.moving -= 1;
+            self.queue.push_back(id);
+        }
+        slot.is_hot = before.is_some();
+        before.map(|before| before.frame)
+    }
+
+    /// A newer version of a block is durable in the log. Returns the frame that is not needed any more.
+    pub fn supersede(&mut self, lba: Lba, sequence: u64) -> Option<Frame> {
+        let id = *self.places.get(&lba)?;
+        let slot = &mut self.slots[id as usize];
+        let before = slot.durable.take_if(|durable| durable.sequence < sequence)?;
+        self.leave(id);
+        Some(before.frame)
+    }
+
+    /// The version that is to leave next, in the order in which they came, of which those that were overwritten since are passed
+    /// over once, unless `takes_all`. Those of other ranges than `among` stay where they are.
+    pub fn next_to_move(&mut self, takes_all: bool, among: Option<&std::ops::Range<u64>>) -> Option<u32> {
+        if let Some(among) = among {
+            let is_among = |id: &u32| among.contains(&self.slots[*id as usize].lba.0);
+            return self.queue.iter().copied().find(is_among);
+        }
+        for _ in 0..2 * self.queue.len() {
+            let id = *self.queue.front()?;
+            let slot = &mut self.slots[id as usize];
+            if takes_all || !std::mem::take(&mut slot.is_hot) {
+                return Some(id);
+            }
+            self.queue.rotate_left(1);
+        }
+        self.queue.front().copied()
+    }
+
+    /// A durable version goes to a stripe.
+    ///
+    /// # Panics
+    /// When it is in one already.
+    pub fn begin_move(&mut self, id: u32) -> (Lba, &Version) {
+        let at = self.queue.iter().position(|queued| *queued == id).expect("a version moves once");
+        self.queue.remove(at);
+        let slot = &mut self.slots[id as usize];
+        assert!(!slot.is_moving, "a version moves once");
+        slot.is_moving = true;
+        self.moving += 1;
+        (slot.lba, slot.durable.as_ref().expect("only what is durable moves"))
+    }
+
+    /// The stripe is durable that a version of a slot went to, or failed. True when the slot still held that version: then it is in the log
+    /// now, and the frame is not needed any more.
+    pub fn end_move(&mut self, id: u32, (lba, sequence): (Lba, u64), is_durable: bool) -> Option<Frame> {
+        let slot = &mut self.slots[id as usize];
+        let holds_it = slot.is_moving
+            && slot.lba == lba
+            && slot.durable.as_ref().is_some_and(|durable| durable.sequence == sequence);
+        if !holds_it {
+            return None;
+        }
+        if !is_durable {
+            slot.is_moving = false;
+            self.moving -= 1;
+            self.queue.push_back(id);
+            return None;
+        }
+        let version = slot.durable.take().expect("just looked at");
+        self.leave(id);
+        Some(version.frame)
+    }
+
+    /// A slot's durable version is gone.
+    fn leave(&mut self, id: u32) {
+        let slot = &mut self.slots[id as usize];
+        slot.is_hot = false;
+        if std::mem::take(&mut slot.is_moving) {
+            self.moving -= 1;
+        } else {
+            let at =
+                self.queue.iter().position(|queued| *queued == id).expect("what does not move is queued");
+            self.queue.remove(at);
+        }
+        self.give_if_empty(id);
+    }
+
+    fn give_if_empty(&mut self, id: u32) {
+        let slot = &self.slots[id as usize];
+        if slot.is_empty() {
+            let place = self.places.remove(&slot.lba);
+            assert!(place == Some(id), "a block has one slot");
+            match id < self.writable {
+                true => self.free.push(id),
+                false => self.found -= 1,
+            }
+        }
+    }
+
+    /// Asserts what must hold between events.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub fn check_invariants(&self) {
+        let (mut live, mut moving, mut used, mut found) = (0, 0, 0, 0);
+        for (id, slot) in (0..).zip(&self.slots) {
+            let is_queued = self.queue.contains(&id);
+            assert!(
+                is_queued == (slot.durable.is_some() && !slot.is_moving),
+                "slot {id} is queued: {is_queued}"
+            );
+            assert!(!slot.is_moving || slot.durable.is_some(), "slot {id} moves nothing");
+            assert!(slot.is_empty() != (self.places.get(&slot.lba) == Some(&id)), "slot {id} and its place");
+            live += usize::from(is_queued);
+            moving += u32::from(slot.is_moving);
+            used += usize::from(!slot.is_empty());
+            found += u32::from(!slot.is_empty() && id >= self.writable);
+        }
+        assert!(
+            (live, moving, used, found) == (self.queue.len(), self.moving, self.places.len(), self.found),
+            "slots are counted"
+        );
+        assert!(self.free.iter().all(|id| self.slots[*id as usize].is_empty()), "a free slot holds nothing");
+    }
+}
+
+/// Places of the copies of slots in the zones of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotPlaces {
+    /// Drives.
+    pub members: u32,
+    /// m + 1.
+    pub copies: u32,
+    /// Blocks of each window that hold copies, and the first of them.
+    pub blocks: u32,
+    /// Offset of the first of them in its zone.
+    pub first: u32,
+}
+
+impl SlotPlaces {
+    /// Slots of a segment.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.members * self.blocks / self.copies
+    }
+
+    /// Drive and offset of a copy: linear places go round the drives, so copies are on drives of their own.
+    #[must_use]
+    pub fn of(&self, slot: u32, copy: u32) -> (usize, u32) {
+        debug_assert!(slot < self.slots() && copy < self.copies, "copy {copy} of slot {slot}");
+        let place = slot * self.copies + copy;
+        ((place % self.members) as usize, self.first + place / self.members)
+    }
+}
+
+#[cfg(test)]
+mod tests;

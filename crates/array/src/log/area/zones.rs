@@ -1,0 +1,220 @@
+//! Segments of the write area: headers in windows like those of segments in area mode, and slots behind the markers. They are opened
+//! when all members are active and nothing is left of an area of before, and given up, once all slots are empty, when a member
+//! fails or space runs out. They count as segments without data in the reserve's proof.
+
+use crate::log::area::slots::SlotPlaces;
+use crate::log::area::{Stage, WriteArea};
+use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
+use crate::log::core::Core;
+use crate::log::flush::RecoveryFlush;
+use crate::log::headers::write_headers;
+use crate::log::index::Name;
+use crate::log::segment::{Segment, SegmentSlot, SegmentState};
+use crate::log::{Effects, Shard};
+use zone::format::header::{MARKER_BLOCKS, Stream, WriteMode};
+
+impl ArrayConfig {
+    /// Places of slots in the zones of the write area, where drives have windows that can be used. Mirrors have none: an array that can
+    /// lose some sets of members and not others would have to place copies by that.
+    #[must_use]
+    pub fn slot_places(&self) -> Option<SlotPlaces> {
+        let areas = self.usable_areas()?;
+        let code = self.code();
+        if code.is_mirrored() || code.tolerance() == 0 {
+            return None;
+        }
+        let places = SlotPlaces {
+            members: u32::try_from(self.members).expect("at most 32 members"),
+            copies: u32::try_from(code.tolerance()).expect("at most 32 members") + 1,
+            blocks: areas.window_blocks - MARKER_BLOCKS,
+            first: areas.granule_blocks + MARKER_BLOCKS,
+        };
+        (places.slots() > 0).then_some(places)
+    }
+
+    /// Zones of each drive that the write area gets when so many are asked for: all of them, or none.
+    #[must_use]
+    pub fn write_area_zones(&self, tuning: &Tuning) -> u32 {
+        let wanted = tuning.write_area_zones;
+        if self.no_write_area(wanted, tuning).is_none() { wanted } else { 0 }
+    }
+
+    /// Why the write area cannot have so many zones of each drive.
+    #[must_use]
+    pub fn no_write_area(&self, zones: u32, tuning: &Tuning) -> Option<NoWriteArea> {
+        let fits = |zones: &u32| {
+            *zones <= self.area_segments_max() && self.affords(*zones, *zones + ACTIVE_ZONES_SPARE)
+        };
+        if self.code().is_mirrored() || self.code().tolerance() == 0 {
+            Some(NoWriteArea::Level)
+        } else if self.slot_places().is_none() {
+            Some(NoWriteArea::NoWindows)
+        } else if self.index_limit(tuning).is_some() {
+            Some(NoWriteArea::IndexOnDrives)
+        } else if fits(&zones) {
+            None
+        } else {
+            Some(NoWriteArea::TooMany { zones_max: (1..zones).rev().find(fits).unwrap_or(0) })
+        }
+    }
+}
+
+/// Why there is no write area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoWriteArea {
+    /// Of mirrors, which sets of members may be lost decides where copies would have to be. RAID-0 would keep one copy, and a header that
+    /// rots would take those of its zone along.
+    Level,
+    /// A drive has no windows that can be used, or other ones than the others.
+    NoWindows,
+    /// Parts of the index are on the drives.
+    IndexOnDrives,
+    /// Drives or volume leave room for fewer zones.
+    TooMany {
+        /// Zones of each drive that there is room for.
+        zones_max: u32,
+    },
+}
+
+impl Shard {
+    /// Why the write area cannot have so many zones of each drive.
+    #[must_use]
+    pub fn no_write_area(&self, zones: u32) -> Option<NoWriteArea> {
+        self.core.config.no_write_area(zones, &self.core.tuning)
+    }
+
+    /// Opens the area and gives it up, as far as that can go on.
+    pub(in crate::log) fn advance_area(&mut self, fx: &mut Effects) {
+        self.rescue.slots = self.area.found_count();
+        if self.area.found_count() == 0 && !self.area.found.is_empty() {
+            for slot in std::mem::take(&mut self.area.found) {
+                give_up(&mut self.core, slot);
+            }
+        }
+        self.area.scrubs &= !self.area.is_drained();
+        match self.area.stage {
+            Stage::Closed if self.may_open_area() => {
+                for _ in 0..self.area.zones_wanted {
+                    let slot = open(&mut self.core, fx);
+                    self.area.segments.push(slot);
+                }
+                self.area.stage = Stage::Opening;
+            }
+            Stage::Opening if self.area.is_opened(&self.core) => {
+                let has_windows = self.area.has_windows(&self.core);
+                self.area.stage = if has_windows { Stage::Open } else { Stage::Retiring };
+                if has_windows {
+                    self.area.slots.open();
+                } else {
+                    // A drive that refuses once would refuse again.
+                    self.area.zones_wanted = 0;
+                }
+            }
+            Stage::Open => {
+                if self.must_retire() {
+                    self.area.stage = Stage::Retiring;
+                }
+            }
+            Stage::Retiring if self.area.is_drained() && !self.core.membership.is_broken() => {
+                self.area.slots.close();
+                for slot in std::mem::take(&mut self.area.segments) {
+                    give_up(&mut self.core, slot);
+                }
+                self.area.stage = Stage::Closed;
+            }
+            Stage::Closed | Stage::Opening | Stage::Retiring => {}
+        }
+    }
+
+    fn may_open_area(&self) -> bool {
+        self.area.zones_wanted > 0
+            && self.is_well()
+            && self.rescue.flush == RecoveryFlush::Done
+            && !self.rescue.is_void
+            && self.core.segments.iter().all(|(_, segment)| !segment.is_write_area)
+            && self.core.segments.free_segments() > GC_RESERVE_SEGMENTS + self.area.zones_wanted
+            && self.core.segments.area_count() + self.area.zones_wanted
+                <= self.core.config.area_segments_max()
+            && self.core.segments.active_count() + self.area.zones_wanted + ACTIVE_ZONES_KEPT
+                < self.core.config.geometry.active_zones_max
+    }
+
+    /// Asserts what must hold of slots between events: the index knows nothing of what slots hold.
+    ///
+    /// # Panics
+    /// When an invariant is broken.
+    pub(in crate::log) fn check_area(&self) {
+        self.area.slots.check_invariants();
+        for lba in self.area.slots.live_blocks() {
+            assert!(self.core.index.get(Name::Block(lba)).is_none(), "block {lba} is in a slot, and mapped");
+            assert!(!self.core.index.is_trimmed(lba), "block {lba} is in a slot, and trimmed");
+            assert!(!self.core.index.is_lost(lba), "block {lba} is in a slot, and lost");
+        }
+    }
+
+    /// True when all members hold all they should, with windows.
+    fn is_well(&self) -> bool {
+        self.core.membership.lost_count() == 0
+            && !self.core.membership.is_changing()
+            && self.core.config.slot_places() == Some(self.area.places)
+    }
+
+    fn must_retire(&mut self) -> bool {
+        let no_space =
+            self.core.segments.free_segments() <= GC_RESERVE_SEGMENTS && self.space().gc_is_at_a_loss();
+        if no_space {
+            // Zones failed that were part of the reserve: it would run out again.
+            self.area.zones_wanted = 0;
+        }
+        no_space
+            || self.core.membership.lost_count() > 0
+            || self.core.config.slot_places() != Some(self.area.places)
+    }
+}
+
+/// Active zones that the others need while the area is opened: the superblock log's, the collector's and one that is sealed.
+const ACTIVE_ZONES_KEPT: u32 = 3;
+/// Active zones beside those that must be there, without which an area might never find a moment to open.
+const ACTIVE_ZONES_SPARE: u32 = 2;
+
+impl WriteArea {
+    fn is_opened(&self, core: &Core) -> bool {
+        self.segments.iter().all(|slot| core.segments.get(*slot).state == SegmentState::Open)
+    }
+
+    /// True when each zone got its window.
+    fn has_windows(&self, core: &Core) -> bool {
+        self.segments.iter().all(|slot| {
+            let writer = core.segments.get(*slot).writer.as_ref().expect("a segment that is open");
+            writer.zones.iter().all(|zone| zone.window.is_some())
+        })
+    }
+}
+
+/// Takes a zone of every drive and begins the headers.
+fn open(core: &mut Core, fx: &mut Effects) -> SegmentSlot {
+    let layout = core.config.layout(Stream::Small, WriteMode::Area);
+    let (id, created_at) = (core.next_segment_id, core.next_sequence);
+    core.next_segment_id += 1;
+    let zones = core.segments.take_zones(None);
+    let writer = Some(core.segments.take_writer(&layout));
+    let slot = core.segments.insert(Segment {
+        state: SegmentState::Opening { headers_pending: 0 },
+        is_write_area: true,
+        writer,
+        ..Segment::sealed(id, created_at, Stream::Small, WriteMode::Area, layout, zones)
+    });
+    if core.segments.begin_opening(slot) {
+        write_headers(core, slot, fx);
+    }
+    slot
+}
+
+/// Nothing that slots of a segment hold is needed any more: it is erased like any that cannot be completed.
+fn give_up(core: &mut Core, slot: SegmentSlot) {
+    if core.segments.get(slot).writer.is_some() {
+        core.segments.drop_writer(slot);
+    }
+    core.segments.get_mut(slot).enter(SegmentState::Condemned);
+    core.segments.evacuate(slot);
+}
