@@ -39,6 +39,7 @@ pub mod rig;
 pub mod scheme;
 mod search;
 pub mod setting;
+mod slots;
 mod straid;
 mod student;
 mod text;
@@ -170,7 +171,7 @@ pub const ALL: &[Experiment] = &[
 ];
 
 /// Experiments in virtual time that are not among `all`: they are asked for by name.
-pub const BY_NAME: &[Experiment] = &[area::EXPERIMENT];
+pub const BY_NAME: &[Experiment] = &[area::EXPERIMENT, slots::EXPERIMENT];
 
 /// Experiments on the wall clock: not among `all`, for they take a machine of their own. Experiments with real software
 /// need [`Host`].

@@ -41,6 +41,9 @@ pub const WRITE_AMPLIFICATION: Metric = metric("write_amplification", "x");
 pub const INDEX_RESIDENT: Metric = metric("index_resident_percent", "%");
 /// Blocks written to drives per block written by clients: data, parity and everything else.
 pub const DRIVE_WRITES: Metric = metric("drive_writes_per_client_write", "x");
+/// Bytes programmed in zones per byte written by clients, data, parity, padding, moves and metadata; what slots of the write area hold at
+/// either end is not among them.
+pub const FLASH_BYTES: Metric = metric("flash_bytes_per_user_byte", "x");
 
 /// Blocks read from drives for writes, per block written by clients.
 pub const DRIVE_READS: Metric = metric("drive_reads_per_client_write", "x");

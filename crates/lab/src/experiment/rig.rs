@@ -81,6 +81,8 @@ pub struct Plan {
     pub index_memory: Option<u64>,
     /// Entries of a group of the index; `None` is as many as a block holds.
     pub index_group_entries: Option<usize>,
+    /// Zones of each drive for the write area.
+    pub write_area_zones: u32,
     /// Seed of the drives.
     pub seed: u64,
 }
@@ -125,6 +127,7 @@ impl Plan {
             summaries: SummaryEvery::Auto,
             index_memory: None,
             index_group_entries: None,
+            write_area_zones: setting.write_area_zones.unwrap_or(0),
             seed,
         })
     }
@@ -146,12 +149,16 @@ impl Plan {
         Ok(())
     }
 
+    fn uses_areas(&self) -> bool {
+        self.scheme == Scheme::Area || self.write_area_zones > 0
+    }
+
     /// The array as the engine knows it.
     ///
     /// # Errors
     /// When there can be no such array.
     pub fn config(&self) -> Result<ArrayConfig> {
-        let areas = self.profile.geometry_with_areas().areas.filter(|_| self.scheme == Scheme::Area);
+        let areas = self.profile.geometry_with_areas().areas.filter(|_| self.uses_areas());
         let geometry = Geometry {
             zones: 0,
             zone_size_blocks: self.zone_capacity_blocks,
@@ -177,7 +184,10 @@ impl Plan {
         let stripes_per_segment = u64::from(layout.stripes);
         let spare_open = u64::from(self.open.small + self.open.large).saturating_sub(1);
         let segments = match self.space {
-            Space::Stripes(stripes) => stripes.div_ceil(stripes_per_segment) + SEGMENTS_SPARE + spare_open,
+            Space::Stripes(stripes) => {
+                let data = stripes.div_ceil(stripes_per_segment);
+                data + SEGMENTS_SPARE + spare_open + u64::from(self.write_area_zones)
+            }
             Space::Blocks(blocks) => blocks.div_ceil(u64::from(layout.segment_data_blocks())),
         };
         let is_enough = |config: &ArrayConfig| {
@@ -228,6 +238,7 @@ impl Plan {
             summaries: self.summaries,
             index_memory: self.index_memory,
             index_group_entries: self.index_group_entries,
+            write_area_zones: self.write_area_zones,
             ..Tuning::default()
         }
     }

@@ -39,6 +39,9 @@ pub struct Setting {
     /// Attachment by which a served volume became a block device, on the wall clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachment: Option<&'static str>,
+    /// Zones of each drive for the write area, where that is varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_area_zones: Option<u32>,
     /// Physical space beyond the volume, as a share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_percent: Option<u32>,
@@ -96,6 +99,7 @@ impl fmt::Display for Setting {
             ("queue_depth", self.queue_depth.filter(|depth| Some(*depth) != usual.queue_depth)),
             ("group", self.group),
             ("connections", self.connections),
+            ("write_area_zones", self.write_area_zones),
             ("reserved_percent", self.reserved_percent),
             ("index_percent", self.index_percent),
             ("volume_mib", self.volume_mib),
