@@ -416,7 +416,6 @@ impl InPlace {
     fn may_write(&self, number: u32) -> bool {
         let is_broken = self.members.is_broken();
         let round = self.table.slot(number).round.as_ref().expect("a round writes");
-        let is_durable = |region: &u64| self.pages.as_ref().is_some_and(|pages| pages.is_durable(*region));
         if self.ahead.journal.is_some() && round.logged == Logged::Waits {
             return false;
         }
@@ -426,7 +425,15 @@ impl InPlace {
         if !self.is_logged(round.logged) {
             return false;
         }
-        !round.is_marked() || (self.scribe.is_ready() && round.regions.iter().all(is_durable))
+        !round.is_marked() || (self.scribe.is_ready() && self.are_bits_durable(&round.regions))
+    }
+
+    /// True when the bits of regions survive a crash. Until the failure of a member is recorded it is believed, and its bitmap may be
+    /// the one that counts: it lacks the bits that it failed to write.
+    fn are_bits_durable(&self, regions: &[u64]) -> bool {
+        let Some(pages) = &self.pages else { return regions.is_empty() };
+        let is_recorded = !self.has_unrecorded_failure();
+        is_recorded && regions.iter().all(|region| pages.is_durable(*region))
     }
 
     /// Issues the writes of a round; false when there are none.
