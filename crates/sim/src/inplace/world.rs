@@ -699,9 +699,10 @@ impl World {
         spoiled.extend(self.blemishes.listed_in(row, lba, done));
         let lost = spoiled.union(&self.gone).count();
         let before = self.doubts.done[usize::try_from(lba).expect("small")];
+        let has_doubts = self.doubts.all || self.doubts.rows.contains(&row);
         // With another member lost, what was written in a row in doubt cannot be decoded either.
-        let is_old = lost > 1 || done.is_none_or(|done| done == before);
-        let in_doubt = lost > 0 && is_old && (self.doubts.all || self.doubts.rows.contains(&row));
+        let is_old = lost > 1 || done.is_none_or(|done| done == before) || self.lists_another(row, &spoiled);
+        let in_doubt = lost > 0 && has_doubts && is_old;
         let is_torn = lost > 0 && self.is_torn(lba, done);
         lost > self.plan.parities() || in_doubt || is_torn
     }

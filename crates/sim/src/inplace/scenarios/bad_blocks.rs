@@ -15,7 +15,40 @@ fn soon(nanos: u64) -> Act {
 
 /// All of them. Of the first stripe, members 0 to 2 have the data, rows 0 and 1 of member 0 are blocks 0 and 1, and member 3 has P.
 pub(super) fn all() -> Vec<(&'static str, Run)> {
-    [of_sectors(), of_flushes()].concat()
+    [of_sectors(), of_flushes(), of_losses()].concat()
+}
+
+/// What is lost and stays so when members were rebuilt.
+fn of_losses() -> Vec<(&'static str, Run)> {
+    let of_two_parities = || Plan { level: 6, members: 5, ..plan() };
+    let end = |member| [Act::Drain, Act::Add(member), Act::Rebuild];
+    vec![
+        // Of stripe 4, members 2 to 4 have the data. Its parities were never right: the block of member 4 is lost and listed on the new
+        // one, and that of member 3 cannot be decoded though it was written.
+        (
+            "a-row-in-doubt-loses-a-member-beside-one-that-lists-it",
+            run(
+                Plan { is_clean: false, ..of_two_parities() },
+                [Act::Die(4), write(26, 1)].into_iter().chain(end(4)).chain([
+                    Act::Fail(3),
+                    Act::Read { lba: 26, blocks: 1 },
+                    Act::Drain,
+                ]),
+            ),
+        ),
+        // Members 3 and 4 have the parities. Each fails one row of a stripe that is written, and both rows when it is zeroed.
+        (
+            "a-trim-fails-in-rows-that-were-written-in-part",
+            run(
+                Plan { layout: 5, ..of_two_parities() },
+                [Act::Die(0), Act::Scar { member: 3, row: 0 }, Act::Scar { member: 4, row: 1 }, write(0, 6)]
+                    .into_iter()
+                    .chain([Act::Drain, Act::Trim { lba: 0, blocks: 6, durable: false }])
+                    .chain(end(0))
+                    .chain([Act::ReadAll]),
+            ),
+        ),
+    ]
 }
 
 /// Sectors that cannot be written, and writes that heal them.

@@ -62,15 +62,24 @@ impl World {
         if has_doubts && !had_doubts {
             (0..self.rows()).for_each(|row| self.ruin(row));
         }
-        let mut ruined = Vec::new();
-        for (row, members) in &self.doubts.spoiled {
-            let listed = self.blemishes.listed.get(row).cloned().unwrap_or_default();
-            let all: BTreeSet<&usize> = members.iter().chain(&self.gone).chain(&listed).collect();
-            if all.len() > self.plan.parities() {
-                ruined.push(*row);
-            }
-        }
+        let spoiled = self.doubts.spoiled.keys();
+        let ruined: Vec<u64> = spoiled.copied().filter(|row| self.lacks_too_many(*row)).collect();
         ruined.into_iter().for_each(|row| self.ruin(row));
+    }
+
+    /// True when more members cannot return a row than there are parities.
+    fn lacks_too_many(&self, row: u64) -> bool {
+        let spoiled = self.doubts.spoiled.get(&row).into_iter().flatten();
+        let listed = self.blemishes.listed.get(&row).into_iter().flatten();
+        spoiled.chain(listed).chain(&self.gone).collect::<BTreeSet<_>>().len() > self.plan.parities()
+    }
+
+    /// True when a member lists a row in doubt beside those that are lost: until all of it was written, its parities are not right.
+    pub(super) fn lists_another(&self, row: u64, spoiled: &BTreeSet<usize>) -> bool {
+        let listed = self.blemishes.listed.get(&row).into_iter().flatten();
+        let mut others = listed.filter(|member| !self.gone.contains(member) && !spoiled.contains(member));
+        let is_old = |(lba, done): (u64, &u64)| self.row_of(lba) == row && self.oracle.done(lba) == *done;
+        others.next().is_some() && (0..).zip(&self.doubts.done).any(is_old)
     }
 
     fn ruin(&mut self, row: u64) {
@@ -101,10 +110,12 @@ impl World {
     /// Notes writes that failed, and what the engine lists.
     pub(super) fn look_at_blemishes(&mut self) {
         let mut has_new = false;
+        let mut failed = BTreeSet::new();
         for member in 0..self.disks.len() {
             for sector in self.disks[member].take_failed() {
                 for row in self.rows_of(sector, 1).filter(|_| sector >= self.data_offset) {
                     has_new |= self.doubts.spoiled.entry(row).or_default().insert(member);
+                    failed.insert(row);
                 }
             }
         }
@@ -120,6 +131,12 @@ impl World {
         let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
         if has_new || has_doubts != self.blemishes.has_doubts {
             self.note_ruin();
+        }
+        // What was written since such a row was ruined is lost again when another write of it fails.
+        for row in failed {
+            if self.lacks_too_many(row) {
+                self.ruin(row);
+            }
         }
     }
 
