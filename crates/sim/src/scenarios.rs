@@ -18,6 +18,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "area-header-torn",
     "area-marker-gone",
     "area-unlike-drives",
+    "area-window-gone-header-rots",
     "area-window-gone-misread",
     "area-windows-committed",
     "area-windows-gone",

@@ -82,8 +82,10 @@ impl Zones {
     /// in area mode, was not committed.
     pub fn holds_nothing(&self, header: &SegmentHeader, member: usize) -> bool {
         let written = self.written(header, member);
+        // Behind a commit a header is whole: one that cannot be read was damaged since.
+        let has_area = self.descriptor(header, member).has_area;
         written < header.committed_blocks()
-            || written == header.committed_blocks() && self.own_header(header, member).is_none()
+            || written == header.committed_blocks() && !has_area && self.own_header(header, member).is_none()
             || self.lacks_marker(header, member) && !self.has_data(header)
     }
 
