@@ -9,7 +9,10 @@ fn counters_are_saved_flat_and_in_order() {
     saved.errors.blocks_lost = 3;
     let text = serde_json::to_string(&saved).expect("numbers");
     assert!(text.starts_with(r#"{"user_blocks_written":7,"user_blocks_read":0,"#), "{text}");
-    assert!(text.ends_with(r#""blocks_unreadable":0,"blocks_lost":3,"zones_retired":0,"drives":{}}"#), "{text}");
+    assert!(
+        text.ends_with(r#""blocks_unreadable":0,"blocks_lost":3,"zones_retired":0,"drives":{}}"#),
+        "{text}"
+    );
     let read: LifetimeCounters = serde_json::from_str(&text).expect("what was written");
     assert_eq!((read.traffic.user_blocks_written, read.errors.blocks_lost), (7, 3));
 }
