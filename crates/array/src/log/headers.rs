@@ -59,8 +59,8 @@ impl Core {
             return;
         }
         self.frames.give_vec(completion.frames);
-        if completion.status != Status::Success && !self.retire_zone(slot, drive, completion.status) {
-            self.fail_member(drive, fx);
+        if completion.status != Status::Success {
+            self.write_failed(slot, drive, completion.status, fx);
         }
         let segment = self.segments.get_mut(slot);
         let SegmentState::Opening { headers_pending } = &mut segment.state else {

@@ -20,6 +20,7 @@ use crate::log::append::Appender;
 use crate::log::core::{Core, Event};
 use crate::log::segment::SegmentSlot;
 use crate::log::stripe::{Origin, Stripe};
+use base::erasure::PieceSet;
 use zone::device::Status;
 use zone::format::header::{Stream, WriteMode};
 
@@ -30,6 +31,13 @@ pub fn zones_retired_max(zones: u32) -> u32 {
 }
 
 impl Core {
+    /// What was to be written to a segment's zone is not there: that costs the zone, or the drive.
+    pub(super) fn write_failed(&mut self, slot: SegmentSlot, drive: usize, status: Status, fx: &mut Effects) {
+        if !self.retire_zone(slot, drive, status) {
+            self.fail_member(drive, fx);
+        }
+    }
+
     /// A zone refused a write, and takes no more if the status says so. False when that is a matter of the drive: the status
     /// says something else, or too many zones went.
     pub(super) fn retire_zone(&mut self, slot: SegmentSlot, drive: usize, status: Status) -> bool {
@@ -71,11 +79,10 @@ impl Appender<'_> {
     /// that is being opened is closed when all its headers are there; one that is being sealed is closed already.
     pub(super) fn close_retired(&mut self, slot: SegmentSlot, fx: &mut Effects) {
         let segment = self.core.segments.get(slot);
-        let zones_retired = segment.zones_retired;
-        if zones_retired == 0 || segment.writer.is_none() || segment.is_opening() {
+        if !segment.has_retired_zone() || segment.writer.is_none() || segment.is_opening() {
             return;
         }
-        for drive in (0..self.core.config.members).filter(|drive| zones_retired >> drive & 1 == 1) {
+        for drive in segment.retired_drives() {
             self.stripes.drop_chunks_of_zone(self.core, slot, drive);
         }
         self.close_segment(slot, fx);
@@ -92,7 +99,7 @@ impl Appender<'_> {
         let segment = self.core.segments.get_mut(segment_slot);
         let (layout, mode) = (segment.layout, segment.mode);
         segment.give_stripe_up(number);
-        stripe.pieces_lost = base::erasure::PieceSet::EMPTY;
+        stripe.pieces_lost = PieceSet::EMPTY;
         let is_whole = |piece: &Vec<_>| piece.len() == layout.chunk_blocks as usize;
         assert!(stripe.pieces.iter().all(is_whole), "stripe {number} has all of its frames");
         self.core.segments.writer_mut(segment_slot).finish_stripe(&layout, number, mode);
@@ -110,8 +117,7 @@ impl Appender<'_> {
     /// those whose zone took no more: they are taken out.
     fn go_on_without(&mut self, slot: u32, fx: &mut Effects) {
         let segment = self.core.segments.get(self.stripes.slots.get(slot).segment);
-        let retired = segment.zones_retired;
-        for drive in (0..self.core.config.members).filter(|drive| retired >> drive & 1 == 1) {
+        for drive in segment.retired_drives() {
             self.core.fail_member(drive, fx);
         }
         self.stripes.slots.get_mut(slot).pieces_pending = 1;

@@ -276,6 +276,12 @@ impl Segment {
         self.zones_retired >> drive & 1 == 1
     }
 
+    /// Drives on which its zone takes no more writes.
+    #[must_use]
+    pub fn retired_drives(&self) -> Vec<usize> {
+        (0..self.zones.len()).filter(|drive| self.is_retired(*drive)).collect()
+    }
+
     /// A stripe that was given out goes elsewhere: what was written of it is nothing.
     pub fn give_stripe_up(&mut self, stripe: u32) {
         assert!(self.has_retired_zone(), "stripes of segment {} need not go elsewhere", self.id);

@@ -17,6 +17,7 @@ use crate::log::window::Window;
 use crate::log::writer::{WaitingChunk, ZoneWriter};
 use crate::log::{Effects, GC_RESERVE_SEGMENTS, Waiter};
 use base::checksum::crc32c;
+use base::units::ZoneIndex;
 use zone::device::{Completion, Op, Status};
 use zone::format::footer::{self, FooterId};
 use zone::format::header::{Stream, WriteMode};
@@ -53,21 +54,9 @@ impl Appender<'_> {
             }
             return None;
         }
-        let (id, created_at) = (self.core.next_segment_id, self.core.next_sequence);
-        self.core.next_segment_id += 1;
         let zones = self.core.segments.take_zones(self.core.is_adaptive().then_some(stream));
-        let table = (mode == WriteMode::Append).then(|| self.core.segments.take_table(layout));
-        let writer = Some(self.core.segments.take_writer(layout));
-        let slot = self.core.segments.insert(Segment {
-            state: SegmentState::Opening { headers_pending: 0 },
-            table,
-            writer,
-            ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
-        });
-        if self.core.segments.begin_opening(slot) {
-            write_headers(self.core, slot, fx);
-        }
-        Some(slot)
+        let segment = self.core.new_segment(stream, mode, layout, zones);
+        Some(self.core.begin_segment(segment, fx))
     }
 
     /// A crash may leave more segments with room than there are places for them. Those whose turn has not come hold
@@ -191,8 +180,8 @@ impl Appender<'_> {
     ) {
         let blocks = completion.frames.len();
         self.core.frames.give_vec(completion.frames);
-        if completion.status != Status::Success && !self.core.retire_zone(slot, drive, completion.status) {
-            self.core.fail_member(drive, fx);
+        if completion.status != Status::Success {
+            self.core.write_failed(slot, drive, completion.status, fx);
         }
         if self.device_flush.ask_for_fillers(self.core, (slot, drive), blocks, fx) == Flushed::Now {
             self.reader.seal_zone(self.core, slot, drive, fx);
@@ -347,6 +336,33 @@ impl Reader {
 }
 
 impl Core {
+    /// A segment in these zones, which nobody else has, to be begun.
+    pub(in crate::log) fn new_segment(
+        &mut self,
+        stream: Stream,
+        mode: WriteMode,
+        layout: &Layout,
+        zones: Vec<ZoneIndex>,
+    ) -> Segment {
+        let (id, created_at) = (self.next_segment_id, self.next_sequence);
+        self.next_segment_id += 1;
+        Segment {
+            state: SegmentState::Opening { headers_pending: 0 },
+            table: (mode == WriteMode::Append).then(|| self.segments.take_table(layout)),
+            writer: Some(self.segments.take_writer(layout)),
+            ..Segment::sealed(id, created_at, stream, mode, *layout, zones)
+        }
+    }
+
+    /// The headers of a new segment are written, when those of older ones are durable.
+    pub(in crate::log) fn begin_segment(&mut self, segment: Segment, fx: &mut Effects) -> SegmentSlot {
+        let slot = self.segments.insert(segment);
+        if self.segments.begin_opening(slot) {
+            write_headers(self, slot, fx);
+        }
+        slot
+    }
+
     /// True while something is under way that may make room, or a segment that can be collected.
     pub(super) fn may_free_or_fill_segments(&self) -> bool {
         self.segments.iter().any(|(_, segment)| segment.is_changing() || segment.has_stripes_in_flight())

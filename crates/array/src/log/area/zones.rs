@@ -7,7 +7,6 @@ use crate::log::area::{Stage, WriteArea};
 use crate::log::config::{ArrayConfig, GC_RESERVE_SEGMENTS, Tuning};
 use crate::log::core::Core;
 use crate::log::flush::RecoveryFlush;
-use crate::log::headers::write_headers;
 use crate::log::index::Name;
 use crate::log::segment::{Segment, SegmentSlot, SegmentState};
 use crate::log::{Effects, Shard};
@@ -194,20 +193,9 @@ impl WriteArea {
 /// Takes a zone of every drive and begins the headers.
 fn open(core: &mut Core, fx: &mut Effects) -> SegmentSlot {
     let layout = core.config.layout(Stream::Small, WriteMode::Area);
-    let (id, created_at) = (core.next_segment_id, core.next_sequence);
-    core.next_segment_id += 1;
     let zones = core.segments.take_zones(None);
-    let writer = Some(core.segments.take_writer(&layout));
-    let slot = core.segments.insert(Segment {
-        state: SegmentState::Opening { headers_pending: 0 },
-        is_write_area: true,
-        writer,
-        ..Segment::sealed(id, created_at, Stream::Small, WriteMode::Area, layout, zones)
-    });
-    if core.segments.begin_opening(slot) {
-        write_headers(core, slot, fx);
-    }
-    slot
+    let segment = core.new_segment(Stream::Small, WriteMode::Area, &layout, zones);
+    core.begin_segment(Segment { is_write_area: true, ..segment }, fx)
 }
 
 /// Nothing that slots of a segment hold is needed any more: it is erased like any that cannot be completed.
