@@ -445,6 +445,15 @@ impl SlotPlaces {
         let place = slot * self.copies + copy;
         ((place % self.members) as usize, self.first + place / self.members)
     }
+
+    /// Slot and copy that a block of a drive's window is: the inverse of [`SlotPlaces::of`].
+    #[must_use]
+    pub fn at(&self, member: usize, offset: u32) -> (u32, u32) {
+        debug_assert!(offset >= self.first, "block {offset} lies before slots");
+        let member = u32::try_from(member).expect("at most 32 members");
+        let place = (offset - self.first) * self.members + member;
+        (place / self.copies, place % self.copies)
+    }
 }
 
 #[cfg(test)]

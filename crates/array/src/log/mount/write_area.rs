@@ -91,10 +91,10 @@ pub fn read(
     let mut slots: BTreeMap<Lba, FoundSlot> = BTreeMap::new();
     let mut lost = LostWrites { members: PieceSet::EMPTY, missing: PieceSet::EMPTY, blocks_max: 0 };
     for area in &scan.areas {
-        let windows = read_area(session, area);
+        let places = places_of(session, area);
+        let windows = read_area(session, area, &places);
         let missing = session.config.code().pieces().without(area.readable);
         let without = windows.gone.or(missing);
-        let places = places_of(session, area);
         let (unknown, unknown_on) = windows.unknown_slots(&places, without);
         let has_other = |slot: &u32| windows.slots.get(slot).is_some_and(|copies| !copies.whole.is_empty());
         let damaged =
@@ -149,10 +149,17 @@ fn found(said: Protected, frame: Option<Frame>) -> FoundSlot {
 }
 
 /// Reads the windows of a segment.
-fn read_area(session: &mut Session, area: &FoundArea) -> Windows {
+fn read_area(session: &mut Session, area: &FoundArea, places: &SlotPlaces) -> Windows {
     let mut windows = Windows::default();
     for member in area.readable.iter() {
-        if !read_window(session, area, member, &mut windows) {
+        let window = Window {
+            segment: area.header.segment,
+            bound: Bound { array: session.array_tag(), zone: area.header.zones[member], group: 0 },
+            places: *places,
+            member,
+            volume_blocks: session.config.volume_blocks,
+        };
+        if !window.read(session, area.ends[member], &mut windows) {
             windows.gone.insert(member);
         }
     }
@@ -166,81 +173,79 @@ enum Answer {
     Block(Frame),
 }
 
-/// Reads the window of a member's zone. False when nothing is there, not even the marker.
-fn read_window(session: &mut Session, area: &FoundArea, member: usize, windows: &mut Windows) -> bool {
-    let (zone, first) = (area.header.zones[member], area.header.header_blocks);
-    let marker = first - MARKER_BLOCKS;
-    let end = area.ends[member].max(marker);
-    let mut best: Vec<Answer> = (marker..end).map(|_| Answer::Unreadable).collect();
-    for _ in 0..READS_MAX {
-        let blocks = read_blocks(session, member, zone, marker..end);
-        for ((offset, frame), best) in (marker..).zip(blocks).zip(&mut best) {
-            let answer = match frame {
-                None => continue,
-                Some(frame) if frame.is_blank() => Answer::Blank,
-                Some(frame) => Answer::Block(frame),
-            };
-            let is_better = match (&*best, &answer) {
-                (Answer::Unreadable, _) | (Answer::Blank, Answer::Block(_)) => true,
-                (_, Answer::Block(frame)) => is_whole(session, area, member, offset, frame),
-                (_, Answer::Blank | Answer::Unreadable) => false,
-            };
-            if is_better {
-                *best = answer;
+/// Window of a member's zone.
+struct Window {
+    segment: u64,
+    bound: Bound,
+    places: SlotPlaces,
+    member: usize,
+    volume_blocks: u64,
+}
+
+impl Window {
+    /// Reads it. False when nothing is there, not even the marker.
+    fn read(&self, session: &mut Session, end: u32, windows: &mut Windows) -> bool {
+        let (member, zone) = (self.member, self.bound.zone);
+        let marker = self.places.first - MARKER_BLOCKS;
+        let end = end.max(marker);
+        let mut best: Vec<Answer> = (marker..end).map(|_| Answer::Unreadable).collect();
+        for _ in 0..READS_MAX {
+            let blocks = read_blocks(session, member, zone, marker..end);
+            for ((offset, frame), best) in (marker..).zip(blocks).zip(&mut best) {
+                let answer = match frame {
+                    None => continue,
+                    Some(frame) if frame.is_blank() => Answer::Blank,
+                    Some(frame) => Answer::Block(frame),
+                };
+                let is_better = match (&*best, &answer) {
+                    (Answer::Unreadable, _) | (Answer::Blank, Answer::Block(_)) => true,
+                    (_, Answer::Block(frame)) => {
+                        offset >= self.places.first && self.open(offset, frame).is_some() && is_whole(frame)
+                    }
+                    (_, Answer::Blank | Answer::Unreadable) => false,
+                };
+                if is_better {
+                    *best = answer;
+                }
             }
         }
-    }
-    if best.iter().all(|answer| matches!(answer, Answer::Blank)) {
-        return false;
-    }
-    for (offset, answer) in (marker..).zip(best).skip(MARKER_BLOCKS as usize) {
-        let slot = linear_place(session, area, member, offset) / copies_of(session);
-        let frame = match answer {
-            Answer::Blank => continue,
-            Answer::Unreadable => None,
-            Answer::Block(frame) => Some(frame),
-        };
-        let said = frame.and_then(|frame| Some((open(session, area, member, offset, &frame)?, frame)));
-        match said {
-            Some((said, frame)) if is_whole(session, area, member, offset, &frame) => {
-                windows.slots.entry(slot).or_default().whole.push((said, frame));
-                continue;
-            }
-            Some((said, _)) => windows.slots.entry(slot).or_default().rotten.push(said),
-            None => windows.unknown.push((slot, member)),
+        if best.iter().all(|answer| matches!(answer, Answer::Blank)) {
+            return false;
         }
-        windows.damaged.push((slot, DamagedChunk { drive: DriveIndex::at(member), zone, offset }));
+        for (offset, answer) in (marker..).zip(best).skip(MARKER_BLOCKS as usize) {
+            let (slot, _) = self.places.at(member, offset);
+            let frame = match answer {
+                Answer::Blank => continue,
+                Answer::Unreadable => None,
+                Answer::Block(frame) => Some(frame),
+            };
+            match frame.and_then(|frame| Some((self.open(offset, &frame)?, frame))) {
+                Some((said, frame)) if is_whole(&frame) => {
+                    windows.slots.entry(slot).or_default().whole.push((said, frame));
+                    continue;
+                }
+                Some((said, _)) => windows.slots.entry(slot).or_default().rotten.push(said),
+                None => windows.unknown.push((slot, member)),
+            }
+            windows.damaged.push((slot, DamagedChunk { drive: DriveIndex::at(member), zone, offset }));
+        }
+        true
     }
-    true
+
+    /// What a block of a slot says it is, if it says that it belongs where it lies.
+    fn open(&self, offset: u32, frame: &Frame) -> Option<Protected> {
+        let place = oob::open(&frame.oob, &self.bound)?.place;
+        let belongs = place.role == Role::Slot
+            && place.segment == self.segment
+            && (place.stripe, u32::from(place.piece)) == self.places.at(self.member, offset);
+        let said = Protected::from_bytes(&frame.oob).filter(|said| said.kind == Kind::User)?;
+        (belongs && said.lba < self.volume_blocks).then_some(said)
+    }
 }
 
-/// Place of a copy among all of its segment.
-fn linear_place(session: &Session, area: &FoundArea, member: usize, offset: u32) -> u32 {
-    let number = |count: usize| u32::try_from(count).expect("at most 32 members");
-    (offset - area.header.header_blocks) * number(session.config.members) + number(member)
-}
-
-fn copies_of(session: &Session) -> u32 {
-    u32::try_from(session.config.code().tolerance()).expect("at most 32 members") + 1
-}
-
-/// What a block says it is, if it says that it belongs where it lies.
-fn open(session: &Session, area: &FoundArea, member: usize, offset: u32, frame: &Frame) -> Option<Protected> {
-    let bound = Bound { array: session.array_tag(), zone: area.header.zones[member], group: 0 };
-    let place = oob::open(&frame.oob, &bound)?.place;
-    let linear = linear_place(session, area, member, offset);
-    let belongs = place.role == Role::Slot
-        && place.segment == area.header.segment
-        && place.stripe == linear / copies_of(session)
-        && u32::from(place.piece) == linear % copies_of(session);
-    let said = Protected::from_bytes(&frame.oob).filter(|said| said.kind == Kind::User)?;
-    (belongs && said.lba < session.config.volume_blocks).then_some(said)
-}
-
-fn is_whole(session: &Session, area: &FoundArea, member: usize, offset: u32, frame: &Frame) -> bool {
-    offset >= area.header.header_blocks
-        && open(session, area, member, offset, frame).is_some()
-        && oob::data_crc(&frame.oob) == crc32c(&frame.data)
+/// True when the data of a block are those that it was written with.
+fn is_whole(frame: &Frame) -> bool {
+    oob::data_crc(&frame.oob) == crc32c(&frame.data)
 }
 
 /// Places of the slots of a segment.
@@ -249,5 +254,6 @@ fn places_of(session: &Session, area: &FoundArea) -> SlotPlaces {
     let windows =
         area.readable.iter().filter_map(|member| session.drives.geometry(DriveIndex::at(member))?.areas);
     let blocks = windows.map(|areas| areas.window_blocks - MARKER_BLOCKS).max().unwrap_or(0);
-    SlotPlaces { members, copies: copies_of(session), blocks, first: area.header.header_blocks }
+    let copies = u32::try_from(session.config.code().tolerance()).expect("at most 32 members") + 1;
+    SlotPlaces { members, copies, blocks, first: area.header.header_blocks }
 }

@@ -62,6 +62,8 @@ proptest! {
         let mut all = BTreeSet::new();
         for slot in 0..places.slots() {
             let own: Vec<(usize, u32)> = (0..copies).map(|copy| places.of(slot, copy)).collect();
+            let back: Vec<(u32, u32)> = own.iter().map(|(member, offset)| places.at(*member, *offset)).collect();
+            prop_assert_eq!(back, (0..copies).map(|copy| (slot, copy)).collect::<Vec<_>>());
             let drives: BTreeSet<usize> = own.iter().map(|(drive, _)| *drive).collect();
             prop_assert_eq!(drives.len(), copies as usize);
             for (drive, offset) in own {
