@@ -1,6 +1,8 @@
 //! Consistency policies of served md arrays, which change beside clients: what is there then, Linux md serves.
 
-use crate::support::md::{Guest, blanks, create, read_all, read_without_each, write_here_and_there};
+use crate::support::md::{
+    Guest, blanks, create, read_all, read_without_each, serve_in_sync, write_here_and_there,
+};
 use crate::support::run::{Finished, SOON, until};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, status};
@@ -14,9 +16,7 @@ fn grow(dir: &Path, options: &[&str]) -> Finished {
 /// An array without bitmap that is served, and has come to rest.
 fn served(scratch: &Scratch, level: &str, members: &[PathBuf]) -> (PathBuf, Server, usize) {
     let dir = create(scratch, level, members, &["--bitmap", "none"]);
-    let server = Server::serve(&dir);
-    assert!(until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    let (server, bytes) = serve_in_sync(&dir);
     (dir, server, bytes)
 }
 

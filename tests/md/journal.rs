@@ -1,8 +1,9 @@
 //! Arrays of md with a journal, served in place and taken over by Linux md: whole and degraded, stopped and after a `kill -9`.
 
-use crate::support::guest;
-use crate::support::md::{blanks, golden, read_all, sum, unpacked, volume, write_here_and_there};
-use crate::support::run::{SOON, run_for, until};
+use crate::support::md::{
+    Guest, Visit, blanks, golden, read_all, serve_in_sync, unpacked, volume, write_here_and_there,
+};
+use crate::support::run::{SOON, run_for};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, status, zoneweave};
 use crate::support::text;
@@ -63,27 +64,9 @@ fn an_array_is_refused_without_its_journal() {
     assert!(golden::names().iter().any(|name| name == "r5-journal-clean"));
 }
 
-/// In the guest: assembles the array, prints what it holds and what md says of it, and writes `/data` at block 100.
-const GUEST_SCRIPT: &str = "
-idle() { while [ \"$(cat /sys/block/md0/md/sync_action)\" != idle ]; do sleep 0.1; done; }
-mdadm --assemble --run /dev/md0 $members
-echo action=$(cat /sys/block/md0/md/sync_action) policy=$(cat /sys/block/md0/md/consistency_policy)
-idle
-echo sum=$(sha256sum /dev/md0)
-if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
-  echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
-fi
-echo mismatches=$(cat /sys/block/md0/md/mismatch_cnt) degraded=$(cat /sys/block/md0/md/degraded)
-dd if=/data of=/dev/md0 bs=4k seek=100 oflag=direct conv=fsync,notrunc 2>/dev/null
-";
-
 #[test]
 fn linux_md_takes_arrays_with_journals_and_gives_them_back() {
-    if !crate::support::have(guest::TOOLS)
-        || !(crate::support::is_root() || crate::support::skip("a guest's root is made as root"))
-    {
-        return;
-    }
+    let Some(guest) = Guest::here() else { return };
     // Level, whether Zoneweave is killed, whether a member is taken out before, whether the guest panics, and md's mode.
     for (level, is_killed, is_degraded, panics, mode) in [
         ("5", false, false, true, "write-through"),
@@ -93,9 +76,7 @@ fn linux_md_takes_arrays_with_journals_and_gives_them_back() {
     ] {
         let scratch = Scratch::new("md-journal-kernel");
         let (dir, devices) = create(&scratch, level, 4);
-        let server = Server::serve(&dir);
-        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-        assert!(until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let (server, bytes) = serve_in_sync(&dir);
         let mut content = write_here_and_there(&server, vec![0; bytes]);
         if is_degraded {
             assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
@@ -106,23 +87,15 @@ fn linux_md_takes_arrays_with_journals_and_gives_them_back() {
         } else {
             server.stop()
         }
-        let data = crate::support::random_bytes(&mut crate::support::random(99), 300 * 4096);
-        let set = if is_degraded {
+        let before = if is_degraded {
             String::new()
         } else {
             format!("echo {mode} > /sys/block/md0/md/journal_mode\n")
         };
-        let end = if panics { "echo c > /proc/sysrq-trigger" } else { "mdadm --stop /dev/md0" };
-        let script = GUEST_SCRIPT.replace("dd if", &format!("{set}dd if"));
-        let script = format!("members=$(ls /dev/ubd?)\n{script}{end}\n");
-        let said = guest::run(scratch.path(), &devices, &script, &data);
+        let visit = Visit { before: &before, is_direct: true, is_degraded, panics };
         let case = format!("RAID-{level}, killed {is_killed}, degraded {is_degraded}, {mode}");
+        let said = guest.take(&scratch, &devices, &visit, &mut content, &case);
         assert!(said.stdout.contains("action=idle policy=journal"), "{case}: md resyncs\n{said}");
-        let expected = format!("sum={}", sum(&scratch, &content));
-        assert!(said.stdout.contains(&expected), "{case}: md reads something else\n{said}");
-        let state = format!("mismatches=0 degraded={}", u8::from(is_degraded));
-        assert!(said.stdout.contains(&state), "{case}: {said}");
-        content[100 * 4096..400 * 4096].copy_from_slice(&data);
         assert!(volume(&scratch, "copy", &[&dir]) == content, "{case}: what md wrote, on the media");
         let server = Server::serve_degraded(&dir);
         assert!(read_all(&server, bytes) == content, "{case}: what md wrote, served");

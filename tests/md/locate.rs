@@ -1,7 +1,6 @@
 //! Members of RAID-6 that are wrong without an error: a scrub names them.
 
-use crate::support::md::{blanks, create, write_here_and_there};
-use crate::support::run::{SOON, until};
+use crate::support::md::{blanks, create, serve_in_sync, write_here_and_there};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, status};
 use crate::support::text;
@@ -12,9 +11,7 @@ fn a_scrub_names_the_member_that_is_wrong() {
     let scratch = Scratch::new("md-locate");
     let members = blanks(&scratch, 5);
     let dir = create(&scratch, "6", &members, &[]);
-    let server = Server::serve(&dir);
-    assert!(until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    let (server, bytes) = serve_in_sync(&dir);
     write_here_and_there(&server, vec![0; bytes]);
     server.stop();
     // A byte in each of three stripes, in the middle of the member's data.

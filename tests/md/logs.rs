@@ -1,7 +1,6 @@
 //! Arrays of md with partial parity logs, served in place and taken over by Linux md: whole and degraded, stopped and after a `kill -9`.
 
-use crate::support::guest;
-use crate::support::md::{blanks, golden, read_all, rebuild_and_wait, sum, volume};
+use crate::support::md::{Guest, Visit, blanks, capacity, golden, read_all, rebuild_and_wait, volume};
 use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
 use crate::support::server::{Server, ask, status, zoneweave};
@@ -100,33 +99,15 @@ fn logs_that_md_wrote_are_applied_and_gone_on_with() {
     }
 }
 
-/// In the guest: assembles the array, prints what it holds and what md says of it, and writes `/data` at block 100.
-const GUEST_SCRIPT: &str = "
-idle() { while [ \"$(cat /sys/block/md0/md/sync_action)\" != idle ]; do sleep 0.1; done; }
-mdadm --assemble --run /dev/md0 $members
-echo action=$(cat /sys/block/md0/md/sync_action) policy=$(cat /sys/block/md0/md/consistency_policy)
-idle
-echo sum=$(sha256sum /dev/md0)
-if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
-  echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
-fi
-echo mismatches=$(cat /sys/block/md0/md/mismatch_cnt) degraded=$(cat /sys/block/md0/md/degraded)
-dd if=/data of=/dev/md0 bs=4k seek=100 oflag=direct conv=fsync,notrunc 2>/dev/null
-";
-
 #[test]
 fn linux_md_takes_arrays_with_logs_and_gives_them_back() {
-    if !crate::support::have(guest::TOOLS)
-        || !(crate::support::is_root() || crate::support::skip("a guest's root is made as root"))
-    {
-        return;
-    }
+    let Some(guest) = Guest::here() else { return };
     // Whether Zoneweave is killed, whether a member is taken out before, and whether the guest panics.
     for (is_killed, is_degraded, panics) in [(false, false, true), (true, false, false), (true, true, true)] {
         let scratch = Scratch::new("md-ppl-kernel");
         let (dir, members) = create(&scratch, 4);
         let server = Server::serve(&dir);
-        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        let bytes = capacity(&dir);
         let rebuilt = rebuild_and_wait(&dir);
         assert_eq!(rebuilt.code(), Some(0), "{rebuilt}");
         let mut content = write_here_and_there(&server, 6, vec![0; bytes]);
@@ -139,17 +120,10 @@ fn linux_md_takes_arrays_with_logs_and_gives_them_back() {
         } else {
             server.stop()
         }
-        let data = crate::support::random_bytes(&mut crate::support::random(99), 300 * 4096);
-        let end = if panics { "echo c > /proc/sysrq-trigger" } else { "mdadm --stop /dev/md0" };
-        let script = format!("members=$(ls /dev/ubd?)\n{GUEST_SCRIPT}{end}\n");
-        let said = guest::run(scratch.path(), &members, &script, &data);
+        let visit = Visit { is_direct: true, is_degraded, panics, ..Visit::default() };
         let case = format!("killed {is_killed}, degraded {is_degraded}");
+        let said = guest.take(&scratch, &members, &visit, &mut content, &case);
         assert!(said.stdout.contains("action=idle policy=ppl"), "{case}: md resyncs\n{said}");
-        let expected = format!("sum={}", sum(&scratch, &content));
-        assert!(said.stdout.contains(&expected), "{case}: md reads something else\n{said}");
-        let state = format!("mismatches=0 degraded={}", u8::from(is_degraded));
-        assert!(said.stdout.contains(&state), "{case}: {said}");
-        content[100 * 4096..400 * 4096].copy_from_slice(&data);
         assert!(volume(&scratch, "copy", &[&dir]) == content, "{case}: what md wrote, on the media");
         let server = Server::serve(&dir);
         assert!(read_all(&server, bytes) == content, "{case}: what md wrote, served");

@@ -1,7 +1,8 @@
 //! Members of served md arrays that come back after they missed writes: what the bitmap says is written to them, and nothing else.
 
 use crate::support::md::{
-    Guest, blanks, create, read_all, read_without_each, rebuild_and_wait, unpacked, volume,
+    Guest, blanks, capacity, create, read_all, read_without_each, rebuild_and_wait, serve_in_sync, unpacked,
+    volume,
 };
 use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
@@ -11,11 +12,6 @@ use std::path::{Path, PathBuf};
 
 fn rows_rebuilt(dir: &Path) -> u64 {
     status(dir)["counters"]["rows_rebuilt"].as_u64().unwrap()
-}
-
-/// Bytes of the volume of an array that is served.
-fn capacity(dir: &Path) -> usize {
-    usize::try_from(status(dir)["capacity_bytes"].as_u64().unwrap()).unwrap()
 }
 
 /// Writes some blocks in the middle; returns what the volume holds then.
@@ -54,9 +50,7 @@ fn a_member_that_went_gets_what_it_missed() {
         let scratch = Scratch::new("md-return");
         let members = blanks(&scratch, count);
         let dir = create(&scratch, level, &members, &["--bitmap-chunk", "64K"]);
-        let server = Server::serve(&dir);
-        assert!(until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
-        let bytes = capacity(&dir);
+        let (server, bytes) = serve_in_sync(&dir);
         let content = write_some(&server, vec![0; bytes], 7);
         assert!(until(SOON, || status(&dir)["bitmap"]["regions_set"] == 0), "{}", server.log());
         assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
@@ -143,9 +137,7 @@ fn linux_md_goes_on_with_a_member_that_came_back() {
         let scratch = Scratch::new("md-return-kernel");
         let members = blanks(&scratch, count);
         let dir = create(&scratch, level, &members, &["--bitmap-chunk", "64K"]);
-        let server = Server::serve(&dir);
-        assert!(until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
-        let bytes = capacity(&dir);
+        let (server, bytes) = serve_in_sync(&dir);
         let content = write_some(&server, vec![0; bytes], 7);
         assert!(until(SOON, || status(&dir)["bitmap"]["regions_set"] == 0), "{}", server.log());
         assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));

@@ -3,8 +3,8 @@
 
 use crate::support::guest;
 use crate::support::md::{
-    GUEST_SCRIPT, blanks, read_all, read_without_each, rebuild_and_wait, sum, unpacked, volume,
-    write_here_and_there,
+    GUEST_SCRIPT, Guest, Visit, blanks, capacity, read_all, read_without_each, rebuild_and_wait,
+    serve_in_sync, sum, unpacked, volume, write_here_and_there,
 };
 use crate::support::run::{Finished, SOON, run_for};
 use crate::support::scratch::Scratch;
@@ -27,7 +27,7 @@ fn what_is_written_is_there_after_a_kill_and_parities_are_right() {
         let members = blanks(&scratch, count);
         let dir = create(&scratch, level, &members);
         let server = Server::serve(&dir);
-        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+        let bytes = capacity(&dir);
         let content = write_here_and_there(&server, vec![0; bytes]);
         server.kill_9();
         let server = Server::serve(&dir);
@@ -51,9 +51,7 @@ fn an_array_goes_on_without_as_many_members_as_it_has_parities() {
     let scratch = Scratch::new("md-degraded");
     let members = blanks(&scratch, 5);
     let dir = create(&scratch, "6", &members);
-    let server = Server::serve(&dir);
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-    assert!(crate::support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    let (server, bytes) = serve_in_sync(&dir);
     let content = write_here_and_there(&server, vec![0; bytes]);
     let failed = ask(&["md", "fail", text(&dir), text(&members[1])]);
     assert_eq!(failed.code(), Some(0), "{failed}");
@@ -80,9 +78,7 @@ fn a_member_that_is_not_there_is_missed() {
     let scratch = Scratch::new("md-missed");
     let members = blanks(&scratch, 4);
     let dir = create(&scratch, "5", &members);
-    let server = Server::serve(&dir);
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-    assert!(crate::support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    let (server, bytes) = serve_in_sync(&dir);
     let content = write_here_and_there(&server, vec![0; bytes]);
     let busy = ask(&["serve", text(&dir), "--listen", "tcp:127.0.0.1:0"]);
     assert!(busy.code() == Some(5) && busy.stderr.contains("is in use"), "{busy}");
@@ -174,9 +170,7 @@ fn a_member_is_replaced_beside_clients() {
         let dir = create(&scratch, level, &members);
         let early = ask(&["md", "add", text(&dir), text(&members[0])]);
         assert!(early.code() == Some(6) && early.stderr.contains("serve"), "{early}");
-        let server = Server::serve(&dir);
-        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-        assert!(crate::support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let (server, bytes) = serve_in_sync(&dir);
         let content = write_here_and_there(&server, vec![0; bytes]);
         let new = scratch.join("new");
         std::fs::File::create(&new).unwrap().set_len(25 << 20).unwrap();
@@ -253,9 +247,7 @@ fn a_rebuild_goes_on_after_a_kill_and_after_a_stop() {
     let scratch = Scratch::new("md-resume");
     let members = blanks(&scratch, 4);
     let dir = create(&scratch, "5", &members);
-    let server = Server::serve(&dir);
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-    assert!(crate::support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+    let (server, bytes) = serve_in_sync(&dir);
     let content = write_here_and_there(&server, vec![0; bytes]);
     assert_eq!(ask(&["md", "fail", text(&dir), "3"]).code(), Some(0));
     let content = write_here_and_there(&server, content);
@@ -343,11 +335,7 @@ fn a_scrub_counts_and_mends_parities_as_md_does() {
 
 #[test]
 fn arrays_go_to_linux_md_and_back() {
-    if !crate::support::have(guest::TOOLS)
-        || !(crate::support::is_root() || crate::support::skip("a guest's root is made as root"))
-    {
-        return;
-    }
+    let Some(guest) = Guest::here() else { return };
     // Whether Zoneweave is killed, whether a member is taken out, and whether the guest panics.
     for (level, count, is_killed, is_degraded, panics) in [
         ("4", 3, false, false, true),
@@ -358,9 +346,7 @@ fn arrays_go_to_linux_md_and_back() {
         let scratch = Scratch::new("md-kernel");
         let members = blanks(&scratch, count);
         let dir = create(&scratch, level, &members);
-        let server = Server::serve(&dir);
-        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-        assert!(crate::support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let (server, bytes) = serve_in_sync(&dir);
         let mut content = write_here_and_there(&server, vec![0; bytes]);
         if is_degraded {
             assert_eq!(ask(&["md", "fail", text(&dir), "1"]).code(), Some(0));
@@ -372,14 +358,8 @@ fn arrays_go_to_linux_md_and_back() {
         } else {
             server.stop()
         }
-        let data = crate::support::random_bytes(&mut crate::support::random(99), 300 * 4096);
-        let end = if panics { "echo c > /proc/sysrq-trigger" } else { "mdadm --stop /dev/md0" };
-        let said = guest::run(scratch.path(), &members, &format!("{GUEST_SCRIPT}{end}\n"), &data);
-        let expected = format!("sum={}", sum(&scratch, &content));
-        assert!(said.stdout.contains(&expected), "RAID-{level}: md reads something else\n{said}");
-        let state = format!("mismatches=0 degraded={}", u8::from(is_degraded));
-        assert!(said.stdout.contains(&state), "RAID-{level}: {said}");
-        content[100 * 4096..400 * 4096].copy_from_slice(&data);
+        let visit = Visit { is_degraded, panics, ..Visit::default() };
+        guest.take(&scratch, &members, &visit, &mut content, &format!("RAID-{level}"));
         if panics && is_degraded {
             let refused = ask(&["serve", text(&dir)]);
             assert!(refused.code() == Some(4) && refused.stderr.contains("dirty and degraded"), "{refused}");
@@ -417,9 +397,7 @@ fn linux_md_takes_members_that_were_rebuilt_or_goes_on_with_them() {
         let scratch = Scratch::new("md-rebuilt-kernel");
         let mut members = blanks(&scratch, count);
         let dir = create(&scratch, level, &members);
-        let server = Server::serve(&dir);
-        let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
-        assert!(crate::support::run::until(SOON, || status(&dir)["resync"].is_null()), "{}", server.log());
+        let (server, bytes) = serve_in_sync(&dir);
         let content = write_here_and_there(&server, vec![0; bytes]);
         assert_eq!(ask(&["md", "fail", text(&dir), "0"]).code(), Some(0));
         let content = write_here_and_there(&server, content);
@@ -544,7 +522,7 @@ fn an_array_to_try_takes_one_command_and_goes_with_another() {
     }
     let options = ["--engine", "inplace", "--size", "64MiB", "--level", "raid6", "--drives", "5"];
     let server = Server::up(&dir, &options);
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    let bytes = capacity(&dir);
     assert!((64 << 20..65 << 20).contains(&bytes), "{bytes}");
     let content = write_here_and_there(&server, vec![0; bytes]);
     let refused = ask(&["destroy", text(&dir), "--yes"]);

@@ -1,7 +1,7 @@
 //! Spares of served md arrays: made here or by mdadm, they take the role of a member that fails, by themselves.
 
 use crate::support::md::{
-    Guest, blanks, read_all, read_without_each, unpacked, volume, write_here_and_there,
+    Guest, blanks, capacity, read_all, read_without_each, unpacked, volume, write_here_and_there,
 };
 use crate::support::run::{SOON, run_for, until};
 use crate::support::scratch::Scratch;
@@ -67,7 +67,7 @@ fn spares_that_are_made_here_are_spares_to_linux_md() {
     assert_eq!(spares(&dir).len(), 2);
     assert_eq!(ask(&["md", "remove", text(&dir), text(&members[4])]).code(), Some(0));
     assert_eq!(spares(&dir), [text(&extra)]);
-    let bytes = usize::try_from(status(&dir)["capacity_bytes"].as_u64().unwrap()).unwrap();
+    let bytes = capacity(&dir);
     let content = write_here_and_there(&server, vec![0; bytes]);
     server.stop();
     // Nothing was written to it since, and it is a spare all the same.

@@ -4,9 +4,9 @@
 pub mod golden;
 
 use super::guest;
-use super::run::{Finished, SOON, command, run_for};
+use super::run::{Finished, SOON, command, run_for, until};
 use super::scratch::Scratch;
-use super::server::{Server, zoneweave};
+use super::server::{Server, status, zoneweave};
 use std::path::{Path, PathBuf};
 
 /// Members of a golden array as files in a directory of their own.
@@ -41,6 +41,19 @@ pub fn create(scratch: &Scratch, level: &str, members: &[PathBuf], options: &[&s
     let made = run_for(SOON, &mut create);
     assert_eq!(made.code(), Some(0), "{made}");
     dir
+}
+
+/// Bytes of the volume of an array that is served.
+pub fn capacity(dir: &Path) -> usize {
+    usize::try_from(status(dir)["capacity_bytes"].as_u64().unwrap()).unwrap()
+}
+
+/// Serves an array, once its parities are right; returns the bytes of its volume as well.
+pub fn serve_in_sync(dir: &Path) -> (Server, usize) {
+    let server = Server::serve(dir);
+    assert!(until(SOON, || status(dir)["resync"].is_null()), "{}", server.log());
+    let bytes = capacity(dir);
+    (server, bytes)
 }
 
 /// The volume as the independent reader of closed members sees it.
@@ -108,10 +121,12 @@ pub fn sum(scratch: &Scratch, content: &[u8]) -> String {
     summed.stdout.split(' ').next().unwrap().to_owned()
 }
 
-/// In the guest: assembles the array, prints its sum, lets md check the parities, writes `/data` at block 100.
+/// In the guest: assembles the array, prints what md is about to do with it and its sum, lets md check the parities, writes `/data`
+/// at block 100.
 pub const GUEST_SCRIPT: &str = "
 idle() { while [ \"$(cat /sys/block/md0/md/sync_action)\" != idle ]; do sleep 0.1; done; }
-mdadm --assemble --run /dev/md0 /dev/ubd? && idle
+mdadm --assemble --run /dev/md0 /dev/ubd? \\
+  && echo action=$(cat /sys/block/md0/md/sync_action) policy=$(cat /sys/block/md0/md/consistency_policy) && idle
 echo sum=$(sha256sum /dev/md0)
 if [ \"$(cat /sys/block/md0/md/degraded)\" = 0 ]; then
   echo check > /sys/block/md0/md/sync_action; sleep 0.3; idle
@@ -122,6 +137,19 @@ dd if=/data of=/dev/md0 bs=4k seek=100 conv=fsync,notrunc 2>/dev/null
 
 /// A guest whose md looks at members.
 pub struct Guest;
+
+/// How md in a guest writes to an array that it was given, and leaves it.
+#[derive(Default)]
+pub struct Visit<'a> {
+    /// Commands before it writes.
+    pub before: &'a str,
+    /// Whether it writes past the guest's page cache.
+    pub is_direct: bool,
+    /// Whether a member is missing.
+    pub is_degraded: bool,
+    /// Whether the guest panics at the end, instead of stopping the array.
+    pub panics: bool,
+}
 
 impl Guest {
     /// A guest; `None` where there can be none.
@@ -141,6 +169,31 @@ impl Guest {
             &format!("{script}\nmdadm --detail /dev/md0\nmdadm --stop /dev/md0\n"),
             &[],
         )
+    }
+
+    /// Has md take an array that holds this content, and write: then it holds what `content` says afterwards. Fails unless md
+    /// found that content, and parities that are right.
+    #[track_caller]
+    pub fn take(
+        &self,
+        scratch: &Scratch,
+        members: &[PathBuf],
+        visit: &Visit,
+        content: &mut [u8],
+        case: &str,
+    ) -> Finished {
+        let data = super::random_bytes(&mut super::random(99), 300 * 4096);
+        let flags = if visit.is_direct { " oflag=direct" } else { "" };
+        let end = if visit.panics { "echo c > /proc/sysrq-trigger" } else { "mdadm --stop /dev/md0" };
+        let write = format!("{}dd if=/data of=/dev/md0 bs=4k seek=100{flags} conv", visit.before);
+        let script = GUEST_SCRIPT.replace("dd if=/data of=/dev/md0 bs=4k seek=100 conv", &write);
+        let said = guest::run(scratch.path(), members, &format!("{script}{end}\n"), &data);
+        let expected = format!("sum={}", sum(scratch, content));
+        assert!(said.stdout.contains(&expected), "{case}: md reads something else\n{said}");
+        let state = format!("mismatches=0 degraded={}", u8::from(visit.is_degraded));
+        assert!(said.stdout.contains(&state), "{case}: {said}");
+        content[100 * 4096..][..data.len()].copy_from_slice(&data);
+        said
     }
 
     /// Fails unless md read this content.
