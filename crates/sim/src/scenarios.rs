@@ -112,6 +112,7 @@ pub const SCENARIOS: &[(&str, &str)] = scenarios![
     "misdirected-write",
     "off-loaded-drive-replaced",
     "off-loaded-index",
+    "off-loaded-index-in-circles",
     "off-loaded-writes-pass",
     "older-copy",
     "older-copy-behind-checkpoint",
