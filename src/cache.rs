@@ -2,6 +2,7 @@
 //!
 //! `options` is what can be typed, `directory` a cache's directory on disk: `cache.toml`, its drives, its control socket.
 
+mod bays;
 mod check;
 mod create;
 mod directory;
@@ -22,5 +23,6 @@ pub fn run(command: &CacheCommand) -> Result<Exit> {
         CacheCommand::Serve(options) => serve::run(options),
         CacheCommand::Status(options) => status::run(options),
         CacheCommand::Check(options) => check::run(options),
+        CacheCommand::Drive(command) => bays::run(command),
     }
 }

@@ -84,14 +84,20 @@ impl CacheDirectory {
         drive: Vec<CacheDrive>,
     ) -> Result<CacheDirectory> {
         let file = CacheFile { version: VERSION, uuid, size, drive };
-        let text = toml::to_string(&file).context(NAME)?;
-        let temporary = path.join("cache.toml.new");
+        let directory = CacheDirectory { path: path.to_owned(), file };
+        directory.save()?;
+        Ok(directory)
+    }
+
+    /// Writes `cache.toml`, all at once.
+    pub fn save(&self) -> Result<()> {
+        let text = toml::to_string(&self.file).context(NAME)?;
+        let temporary = self.path.join("cache.toml.new");
         std::fs::write(&temporary, format!("{HEADER}{text}"))
             .with_context(|| format!("{}", temporary.display()))?;
         std::fs::File::open(&temporary).and_then(|file| file.sync_all()).context(NAME)?;
-        std::fs::rename(&temporary, path.join(NAME)).context(NAME)?;
-        std::fs::File::open(path).and_then(|directory| directory.sync_all()).context(NAME)?;
-        Ok(CacheDirectory { path: path.to_owned(), file })
+        std::fs::rename(&temporary, self.path.join(NAME)).context(NAME)?;
+        std::fs::File::open(&self.path).and_then(|directory| directory.sync_all()).context(NAME)
     }
 
     /// Path of a drive.

@@ -25,6 +25,29 @@ pub enum CacheCommand {
     Status(Query),
     /// Verify a cache that is not served: every page, directory and journal (exit 1 if something is damaged)
     Check(Query),
+    /// Act on a drive of a cache
+    #[command(subcommand)]
+    Drive(CacheDriveCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CacheDriveCommand {
+    /// Take a drive out of a served cache; what it holds is forgotten
+    Fail(CacheBay),
+    /// Put an empty drive in the place of one that failed, served or not; it is filled by use
+    Replace(CacheBay),
+}
+
+/// A drive of a cache.
+#[derive(Debug, Args)]
+pub struct CacheBay {
+    /// Directory of the cache
+    pub dir: PathBuf,
+    /// The drive, counted from 0
+    pub drive: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl CacheCommand {

@@ -1,5 +1,6 @@
 //! `zoneweave cache up` and `cache serve`: mounts a cache and serves it until told to stop.
 
+use super::bays::{self, BayReport};
 use super::create;
 use super::directory::CacheDirectory;
 use super::drives;
@@ -100,8 +101,8 @@ fn serve(directory: CacheDirectory, options: &CacheServiceOptions) -> Result<Exi
     let service =
         Service { listeners, guests, control: Some(control), wake_fds: drives.wake_fds, stop, clock };
     let config = CacheServerConfig { settings, memcached_doors, ..CacheServerConfig::default() };
-    let mut served = Served { volume, memory_bytes_max: options.memory, uuid: directory.file.uuid };
     hosting.listen();
+    let mut served = Served { volume, memory_bytes_max: options.memory, directory, hosting };
     let result = cache_loop::run(&config, service, &mut served);
     supervisor::say_stopping();
     result?;
@@ -190,7 +191,23 @@ fn announce(directory: &CacheDirectory, listeners: &[Listener], memcached_doors:
 struct Served {
     volume: CacheVolume,
     memory_bytes_max: u64,
-    uuid: uuid::Uuid,
+    directory: CacheDirectory,
+    hosting: Hosting,
+}
+
+impl Served {
+    /// Answers a question about a drive.
+    fn act_on_drive(&mut self, line: &str) -> Result<BayReport> {
+        let Served { volume, directory, hosting, .. } = self;
+        let asked = line.split_once(' ').and_then(|(word, place)| Some((word, place.parse().ok()?)));
+        match asked {
+            Some(("fail", place)) => bays::take_out(directory, volume, place),
+            Some(("replace", place)) => bays::put_in(directory, volume, place, hosting),
+            _ => {
+                Err(Exit::Usage.error(format!("`{line}` is no question that the server of a cache answers")))
+            }
+        }
+    }
 }
 
 impl Cache for Served {
@@ -256,13 +273,14 @@ impl Backend for Served {
 impl ServedCache for Served {
     fn control(&mut self, _: Instant, line: &str) -> String {
         match line {
-            "status" => json(self.uuid, Some(&self.volume.status())).to_string(),
-            _ => {
-                let said = format!("`{line}` is no question that the server of a cache answers");
-                let error = Exit::Usage.error(said);
-                serde_json::json!({ "error": exit::in_words(&error), "exit": Exit::Usage.number() })
-                    .to_string()
-            }
+            "status" => json(self.directory.file.uuid, Some(&self.volume.status())).to_string(),
+            _ => match self.act_on_drive(line) {
+                Ok(report) => serde_json::json!(report).to_string(),
+                Err(error) => {
+                    serde_json::json!({ "error": exit::in_words(&error), "exit": Exit::of(&error).number() })
+                        .to_string()
+                }
+            },
         }
     }
 

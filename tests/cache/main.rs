@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bays;
 mod protocols;
 mod redis;
 

@@ -19,8 +19,9 @@ use crate::format::NAMESPACES;
 use crate::format::journal::JournalBlock;
 use crate::format::stamp::{Kind, Life, Stamp};
 use crate::format::superblock::{Member, Standing, Superblock};
+use crate::index::PAGES_MAX;
 use crate::request::WallMillis;
-use crate::shard::{Drive, Identity, Journal, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
+use crate::shard::{Drive, Identity, Membership, Recovered, Shard, Zone, ZoneUse, stamp_superblock};
 use crate::status::Recovery;
 use crate::volume::CacheVolume;
 use base::frame::Frame;
@@ -256,6 +257,20 @@ fn closing_block(identity: &Identity, wall: WallMillis, at: (usize, ZoneIndex, &
     frame
 }
 
+fn pages(geometry: &Geometry) -> u32 {
+    geometry.zones * geometry.zone_capacity_blocks
+}
+
+/// Pages in the place of a drive that is missing: one may join there that is like the largest of the others, if the index can name as
+/// many.
+fn span_of_absent(geometries: &[Option<Geometry>]) -> u32 {
+    let there = || geometries.iter().flatten().map(pages);
+    let span = there().max().unwrap_or(0);
+    let absent = geometries.iter().filter(|geometry| geometry.is_none()).count() as u64;
+    let all = there().map(u64::from).sum::<u64>() + absent * u64::from(span);
+    if all < PAGES_MAX { span } else { 0 }
+}
+
 /// Decides what counts of all that was found.
 fn recover(
     agreed: &Agreed,
@@ -264,7 +279,9 @@ fn recover(
     (wall, options): (WallMillis, Options),
     recovery: &mut Recovery,
 ) -> Recovered {
-    let flash: u64 = geometries.iter().flatten().map(Geometry::capacity_bytes).sum();
+    let span = span_of_absent(geometries);
+    let places = geometries.iter().map(|geometry| geometry.as_ref().map_or(span, pages));
+    let flash = places.map(u64::from).sum::<u64>() * BLOCK_BYTES_U64;
     assert!(flash >= BLOCK_BYTES_U64, "drives were checked");
     let shape = options.shape(flash);
     let mut base = 0;
@@ -277,7 +294,8 @@ fn recover(
     let epoch = agreed.newest.epoch.max(seen) + 1;
     for (scan, geometry) in scans.iter_mut().zip(geometries) {
         let (Some(scan), Some(geometry)) = (scan, geometry) else {
-            drives.push(absent_drive(base));
+            drives.push(Drive::absent(base, span));
+            base += span;
             continue;
         };
         let log = agreed.log_of(drives.len());
@@ -287,7 +305,7 @@ fn recover(
         }
         recovery.zones_dropped += scan.drop_what_cannot_be_judged();
         drives.push(scan.drive(base, geometry, (shape, u64::from(epoch) << 40), log));
-        base += geometry.zones * geometry.zone_capacity_blocks;
+        base += pages(geometry);
     }
     let Decision { index, entries } =
         decide::decide((shape, &agreed.newest.secret), &mut drives, scans, &agreed.newest.cleared, recovery);
@@ -300,27 +318,6 @@ fn recover(
     let membership = Membership::new(agreed.newest.generation, agreed.there.clone(), agreed.quorum);
     let cleared = agreed.newest.cleared;
     Recovered { identity, options, index, drives, wall: latest, cleared, membership, entries }
-}
-
-/// A member that is missing.
-fn absent_drive(base: u32) -> Drive {
-    Drive {
-        up: false,
-        volatile: false,
-        transfer_max: 1,
-        capacity: 1,
-        base,
-        zones: vec![Zone::new(ZoneUse::Kept)],
-        open: [None, None],
-        has_main: false,
-        finishing: 0,
-        hand: 0,
-        collection: None,
-        batch: None,
-        journal: Journal::default(),
-        log: crate::shard::LogPlace { zone: ZoneIndex(0), end: 0 },
-        zones_lost: 0,
-    }
 }
 
 /// What a check found.

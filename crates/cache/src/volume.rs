@@ -1,11 +1,11 @@
 //! A mounted cache: a shard and its drives.
 
 use crate::request::{Cache, Namespace, Reply, Request, WallMillis};
-use crate::shard::{Effects, Shard, ZoneUse};
+use crate::shard::{BayRefusal, Effects, Shard, ZoneUse};
 use crate::status::{Recovery, Status, ZoneCounts};
 use base::time::Instant;
 use base::units::DriveIndex;
-use zone::device::Completion;
+use zone::device::{Completion, Geometry, ZonedDevice};
 use zone::drives::DriveSet;
 
 /// See the module.
@@ -34,6 +34,39 @@ impl CacheVolume {
             }
         }
         assert!(replies.is_empty(), "nobody asked yet");
+    }
+
+    /// Judges whether a new drive may take a place now.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn may_join(&self, place: usize, geometry: &Geometry) -> Result<(), BayRefusal> {
+        self.shard.may_join(place, geometry)?;
+        match self.drives.in_flight(DriveIndex::at(place)) {
+            0 => Ok(()),
+            // Its answers would be taken for those of the new one.
+            _ => Err(BayRefusal::Busy),
+        }
+    }
+
+    /// An empty drive takes a place, with an identity that is new.
+    ///
+    /// # Panics
+    /// When it may not ([`CacheVolume::may_join`]).
+    pub fn join(&mut self, place: usize, device: Box<dyn ZonedDevice>, uuid: [u8; 16]) {
+        self.shard.join(place, device.geometry(), uuid);
+        self.drives.replace(DriveIndex::at(place), device);
+    }
+
+    /// Takes a drive out of service: what it holds is given up.
+    ///
+    /// # Errors
+    /// When it may not be.
+    pub fn take_out(&mut self, place: usize) -> Result<(), BayRefusal> {
+        self.shard.may_take_out(place)?;
+        self.drives.abandon(DriveIndex::at(place));
+        self.shard.take_out(place);
+        Ok(())
     }
 
     /// The drives.

@@ -401,6 +401,7 @@ impl DriveScan {
             transfer_max: geometry.transfer_blocks_max,
             capacity: geometry.zone_capacity_blocks,
             base,
+            span: geometry.zones * geometry.zone_capacity_blocks,
             zones,
             open,
             has_main: geometry.active_zones_max.min(geometry.open_zones_max) > ACTIVE_ZONES_MIN,

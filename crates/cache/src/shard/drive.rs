@@ -162,6 +162,8 @@ pub struct Drive {
     pub capacity: u32,
     /// Number of its first page among those of all drives.
     pub base: u32,
+    /// Pages of its place.
+    pub span: u32,
     /// Its zones.
     pub zones: Vec<Zone>,
     /// The zones that take pages, by stream.

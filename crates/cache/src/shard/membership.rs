@@ -83,6 +83,12 @@ impl Membership {
         self.frozen
     }
 
+    /// True of a drive that the last settled record names as a member.
+    #[must_use]
+    pub fn has_member(&self, drive: usize) -> bool {
+        self.voters[drive]
+    }
+
     /// Something changes that superblocks have to say; returns its version.
     pub fn change(&mut self) -> u64 {
         self.version += 1;
@@ -112,17 +118,27 @@ impl Shard {
         if self.membership.frozen {
             return;
         }
-        let voters = self.drives.iter().zip(&self.membership.voters);
-        if voters.filter(|(drive, votes)| drive.up && **votes).count() < self.membership.quorum {
+        // A record that others have written settles who has a say in the next one.
+        let can_go_on = self.can_record_without(usize::MAX) && {
+            self.go_on_recording(effects);
+            self.can_record_without(usize::MAX)
+        };
+        if !can_go_on {
             self.membership.frozen = true;
             return self.refuse_all(effects);
         }
-        self.go_on_recording(effects);
         // A drive that begins empty is empty before a record calls it a member.
         let may_record = self.membership.has_recorded() || !self.waits_for_resets();
         if self.membership.job.is_none() && !self.membership.is_settled() && may_record {
             self.record(effects);
         }
+    }
+
+    /// True when enough members are up for the next record to count, without one of them.
+    pub(super) fn can_record_without(&self, without: usize) -> bool {
+        let voters = (0..).zip(self.drives.iter().zip(&self.membership.voters));
+        let up = voters.filter(|(place, (drive, votes))| *place != without && drive.up && **votes);
+        up.count() >= self.membership.quorum
     }
 
     /// Goes on with the record that is being made, when those have written it that are waited for.

@@ -197,6 +197,10 @@ pub enum Act {
         /// The zone, counted behind the superblock log, over and over.
         zone: u32,
     },
+    /// An operator takes a drive out of service, if he may.
+    TakeOut(usize),
+    /// An operator puts an empty drive in the place of one that is out of service, if he may.
+    Join(usize),
     /// The next mount has an index for objects of this many bytes.
     Resize(u64),
 }
@@ -264,7 +268,26 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     }
     add_scans(plan, &mut acts);
     add_pressure(plan, &mut acts);
+    add_operator(plan, &mut acts);
     acts
+}
+
+/// An operator who takes drives out of service and puts others in, among the acts of one run in three, drawn from a stream of
+/// his own.
+fn add_operator(plan: &Plan, acts: &mut Vec<Act>) {
+    let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e0d);
+    if plan.drives == 1 || !random.chance(1, 3) {
+        return;
+    }
+    let others = std::mem::take(acts);
+    let every = 3 + random.below(40);
+    for act in others {
+        acts.push(act);
+        if random.chance(1, every) {
+            let drive = random.index(plan.drives);
+            acts.push(if random.chance(1, 3) { Act::TakeOut(drive) } else { Act::Join(drive) });
+        }
+    }
 }
 
 /// Stores of large values among the acts of one run in three, and reads of few keys: zones are evicted all the time, and what

@@ -38,6 +38,8 @@ pub struct Tally {
     pub evictions: u64,
     /// Faults of drives.
     pub faults: u64,
+    /// Drives that joined in service.
+    pub joins: u64,
     /// Scans of all keys that ended.
     pub scans: u64,
     /// Keys that a scan had to tell.
@@ -64,6 +66,7 @@ impl Counts for Tally {
         self.copies += other.copies;
         self.evictions += other.evictions;
         self.faults += other.faults;
+        self.joins += other.joins;
         self.scans += other.scans;
         self.scanned_owed += other.scanned_owed;
         self.events += other.events;

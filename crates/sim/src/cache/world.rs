@@ -193,6 +193,8 @@ impl World {
                 self.bays.away.clear();
                 self.bays.blank.clear();
             }
+            Act::TakeOut(drive) => self.take_out(drive),
+            Act::Join(drive) => self.join(drive),
             Act::Resize(object_mean) => self.plan.object_mean = object_mean,
             _ => self.break_drive(act),
         }
@@ -217,6 +219,34 @@ impl World {
             of(&mut self.bays).insert(drive);
             self.tally.faults += 1;
         }
+    }
+
+    /// An operator takes a drive out of service.
+    fn take_out(&mut self, drive: usize) {
+        if self.volume().take_out(drive).is_ok() {
+            self.bays.blamed.insert(drive);
+        }
+    }
+
+    /// An operator puts an empty drive in the place of one that is out of service.
+    fn join(&mut self, drive: usize) {
+        let geometry = self.plan.geometry();
+        if self.volume().may_join(drive, &geometry).is_err() {
+            return;
+        }
+        self.tally.joins += 1;
+        let count = u8::try_from(self.tally.joins).expect("few drives join in a run");
+        let uuid = [[200; 8], [count; 8]].concat().try_into().expect("16 bytes");
+        let new = new_drive(&self.plan, &self.plan.latency(), uuid, drive);
+        {
+            let mut rack = self.rack.lock();
+            rack.drives[drive] = new;
+            rack.power.disarm(drive);
+            rack.trace.remark(|| format!("drive {drive} joins"));
+        }
+        self.bays.away.remove(&drive);
+        let device = self.rack.device(drive);
+        self.volume().join(drive, device, uuid);
     }
 
     /// A fault of a drive, in service.

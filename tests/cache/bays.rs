@@ -1,0 +1,102 @@
+//! Drives of a cache: taken out, put in, and served without.
+
+use crate::support::cache::{CacheServer, assert_clean};
+use crate::support::run::{Finished, SOON, until};
+use crate::support::scratch::Scratch;
+use crate::support::server::ask;
+use crate::support::{have, text};
+use serde_json::Value;
+use std::path::Path;
+
+fn status(dir: &Path) -> (Option<i32>, Value) {
+    let finished = ask(&["cache", "status", text(dir), "--json"]);
+    (finished.code(), serde_json::from_str(&finished.stdout).unwrap())
+}
+
+fn drive(dir: &Path, word: &str, number: &str) -> Finished {
+    ask(&["cache", "drive", word, text(dir), number, "--json"])
+}
+
+/// Stores objects, all on flash.
+fn store(server: &CacheServer, prefix: &str) {
+    for index in 0..120 {
+        assert_eq!(server.say(&["set", &format!("{prefix}{index}"), &"v".repeat(2000)]), "OK\n");
+    }
+    assert!(until(SOON, || server.say(&["info", "zoneweave"]).contains("buffer_bytes:0\r\n")));
+}
+
+/// Objects that are found; whatever is found is what was stored.
+fn found(server: &CacheServer, prefix: &str) -> usize {
+    let value = format!("{}\n", "v".repeat(2000));
+    let answers: Vec<String> =
+        (0..120).map(|index| server.say(&["get", &format!("{prefix}{index}")])).collect();
+    assert!(answers.iter().all(|answer| answer == &value || answer == "\n"), "{answers:?}");
+    answers.iter().filter(|answer| **answer == value).count()
+}
+
+#[test]
+fn a_drive_is_taken_out_and_another_takes_its_place() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-bays");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    store(&server, "a");
+    assert_eq!(drive(&dir, "replace", "1").code(), Some(4), "it works");
+    assert_eq!(drive(&dir, "fail", "4").code(), Some(2), "there are 0 to 3");
+    let failed = drive(&dir, "fail", "1");
+    assert_eq!(failed.code(), Some(0), "{failed}");
+    assert_eq!(drive(&dir, "fail", "1").code(), Some(4), "it has failed already");
+    let (code, report) = status(&dir);
+    assert_eq!((code, &report["drives"]), (Some(3), &Value::from(3)), "{report}");
+    let left = found(&server, "a");
+    assert!((60..120).contains(&left), "about three of four are left, not {left} of 120");
+    // What is removed while the drive is away stays so, whatever that drive holds.
+    assert_eq!(
+        server.say(&["del", "a0", "a1", "a2", "a3"]).trim().parse::<u32>().map(|count| count <= 4),
+        Ok(true)
+    );
+    let replaced = drive(&dir, "replace", "1");
+    assert_eq!(replaced.code(), Some(0), "{replaced}");
+    assert!(dir.join("drive-1-1.zns").exists() && dir.join("drive-1.zns").exists());
+    assert_eq!(status(&dir).0, Some(0));
+    store(&server, "b");
+    server.kill_9();
+    let server = CacheServer::serve(&dir);
+    assert_eq!(status(&dir).1["drives"], 4);
+    assert!(found(&server, "b") > 115 && (55..120).contains(&found(&server, "a")));
+    assert_eq!(server.say(&["exists", "a0", "a1", "a2", "a3"]), "0\n");
+    server.stop();
+    assert_clean(&dir);
+}
+
+#[test]
+fn a_drive_that_is_gone_is_replaced_without_a_server() {
+    if !have(&["redis-cli"]) {
+        return;
+    }
+    let scratch = Scratch::new("cache-bays-offline");
+    let dir = scratch.join("cache");
+    let server = CacheServer::up(&dir);
+    store(&server, "a");
+    server.stop();
+    assert_eq!(drive(&dir, "fail", "2").code(), Some(6), "nobody serves it");
+    assert_eq!(drive(&dir, "replace", "2").code(), Some(4), "it can be opened");
+    std::fs::remove_file(dir.join("drive-2.zns")).unwrap();
+    let server = CacheServer::serve(&dir);
+    assert_eq!(status(&dir).0, Some(3));
+    // In its place from the start of this life.
+    let replaced = drive(&dir, "replace", "2");
+    assert_eq!(replaced.code(), Some(0), "{replaced}");
+    store(&server, "b");
+    server.stop();
+    std::fs::remove_file(dir.join("drive-0.zns")).unwrap();
+    let replaced = drive(&dir, "replace", "0");
+    assert_eq!(replaced.code(), Some(0), "{replaced}");
+    let server = CacheServer::serve(&dir);
+    assert_eq!(status(&dir).0, Some(0));
+    assert!(found(&server, "b") > 60);
+    server.stop();
+    assert_clean(&dir);
+}
