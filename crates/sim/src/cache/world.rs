@@ -193,7 +193,7 @@ impl World {
                 self.bays.away.clear();
                 self.bays.blank.clear();
             }
-            Act::TakeOut(drive) => self.take_out(drive),
+            Act::TakeOut(drive) => self.take_out(drive)?,
             Act::Join(drive) => self.join(drive),
             Act::Resize(object_mean) => self.plan.object_mean = object_mean,
             _ => self.break_drive(act),
@@ -221,10 +221,16 @@ impl World {
         }
     }
 
-    /// An operator takes a drive out of service.
-    fn take_out(&mut self, drive: usize) {
-        if self.volume().take_out(drive).is_ok() {
-            self.bays.blamed.insert(drive);
+    /// An operator takes a drive out of service: that alone never costs the cache its writes.
+    fn take_out(&mut self, drive: usize) -> Result<(), Failure> {
+        if self.volume().take_out(drive).is_err() {
+            return Ok(());
+        }
+        self.bays.blamed.insert(drive);
+        self.turn()?;
+        match self.mounted().status().frozen && self.tally.faults == 0 {
+            true => Err(Failure::new(format!("drive {drive} was taken out, and the cache takes no writes"))),
+            false => Ok(()),
         }
     }
 
