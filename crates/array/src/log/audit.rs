@@ -97,9 +97,12 @@ impl Core {
                     let fits = match segment.state {
                         SegmentState::Sealed => state == ZoneState::Full,
                         SegmentState::Open => state.is_active() || state == ZoneState::Full,
-                        // It is collected at once, unless nothing can be: members or zones have failed.
+                        // It is collected at once, unless nothing can be: members or zones have failed, or with them a part of
+                        // the index.
                         SegmentState::Condemned => {
-                            self.membership.is_broken() || self.segments.free_segments() == 0
+                            self.membership.is_broken()
+                                || self.index.is_incomplete()
+                                || self.segments.free_segments() == 0
                         }
                         _ => true,
                     };

@@ -70,7 +70,7 @@ pub struct OffLoad {
     /// No more groups are resident than may be, and it stays so while mapping blocks can be written.
     pub(in crate::log) holds: bool,
     /// Somebody waits for room.
-    is_starved: bool,
+    pub(in crate::log) is_starved: bool,
     /// A mapping block could not be written: no other is, until the next mount.
     pub(in crate::log) writes_failed: bool,
     /// Group that is looked through next for blocks to write off, and those found.

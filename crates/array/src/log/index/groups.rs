@@ -8,7 +8,9 @@
 //! ```
 //! Each group lies in a *mapping block* of its own, or in none: then nothing was mapped in it when it was evicted. What
 //! is evicted is chosen by CLOCK: a hand goes round those that are resident, and takes the first that nobody used
-//! since it came by. Pins, changes that are not written, and writes under way keep a group resident.
+//! since it came by. Pins, changes that are not written, and writes under way keep a group resident; so it stays when it was
+//! just read, until whoever asked for it has had a turn. Else requests that wait for different groups could evict each
+//! other's for ever.
 //!
 //! This is the account of it. Who reads and writes mapping blocks is `off_load.rs`.
 
@@ -18,7 +20,7 @@ use base::units::{BLOCK_BYTES, Lba};
 use base::xor::Block;
 use std::ops::Range;
 
-/// Times that the hand passes by a group that was just loaded: it must not go before who asked for it comes.
+/// Times that the hand passes by a group that was just loaded.
 const PASSES_AFTER_LOAD: u8 = 3;
 /// Groups that are looked at for a better one than the first that would do.
 const STEPS_MAX: usize = 64;
@@ -92,6 +94,8 @@ struct Group {
     dirty: bool,
     writing: bool,
     loading: bool,
+    /// It was read, and who asked for it had no turn yet.
+    fresh: bool,
     lost: bool,
 }
 
@@ -101,7 +105,7 @@ impl Group {
     }
 
     fn is_evictable(&self) -> bool {
-        self.entries.is_some() && !self.dirty && !self.writing && self.pins == 0
+        self.entries.is_some() && !self.dirty && !self.writing && !self.fresh && self.pins == 0
     }
 }
 
@@ -161,6 +165,8 @@ pub struct Groups {
     /// Position in the clock where the search for the next one to write begins.
     broom: usize,
     tally: Tally,
+    /// Groups that were read, and are fresh until the next turn ends.
+    fresh: Vec<u32>,
     /// Set when some group is lost: what is live is not known any more.
     any_lost: bool,
 }
@@ -181,6 +187,7 @@ impl Groups {
             hand: 0,
             broom: 0,
             tally: Tally::default(),
+            fresh: Vec::new(),
             any_lost: false,
         };
         for group in 0..u32::try_from(count).expect("a u32 of groups") {
@@ -501,8 +508,16 @@ impl Groups {
             block.and_then(|block| Entries::decode(self.entry_bytes, self.entry_bytes, &block[..bytes]));
         let Some(entries) = entries else { return false };
         self.admit(group, entries);
-        self.groups[group as usize].lost = false;
+        self.change(group, |group| (group.lost, group.fresh) = (false, true));
+        self.fresh.push(group);
         true
+    }
+
+    /// All who wait for groups had a turn: those that were read may go. False when there was none.
+    pub fn end_turn(&mut self) -> bool {
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh.iter().for_each(|group| self.change(*group, |group| group.fresh = false));
+        !fresh.is_empty()
     }
 
     /// True when some group is lost: nobody can tell any more what is live.
@@ -557,7 +572,7 @@ impl Groups {
         assert!(self.tally == tally, "{:?} is kept, {tally:?} counted", self.tally);
         assert!(self.clock.len() == self.groups.iter().filter(|group| group.entries.is_some()).count());
         let mut absent = self.groups.iter().filter(|group| group.entries.is_none());
-        assert!(absent.all(|group| !group.dirty && !group.writing && group.pins == 0));
+        assert!(absent.all(|group| !group.dirty && !group.writing && !group.fresh && group.pins == 0));
     }
 
     /// True when nobody holds a group and none is being read or written.

@@ -85,7 +85,6 @@ fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) 
         let descriptor = read.descriptor(header, member);
         let own_header = read.own_header(header, member);
         let was_there = session.record.was_written_with(member, header.segment);
-        let written = read.written(header, member);
         let is_own = own_header.is_some_and(|own| own.segment == header.segment);
         if was_there && is_own && own_header.is_some_and(|own| own.blank != Blank::No) {
             marked.insert(member);
@@ -98,7 +97,7 @@ fn lacking_members(session: &mut Session, read: &Zones, header: &SegmentHeader) 
             lacking.insert(member);
         } else if was_there || read.is_rebuilt(header, member) {
             holding.insert(member);
-            has_data |= was_there && is_own && written > header.header_blocks;
+            has_data |= was_there && is_own && read.may_hold_data(header, member);
         }
     }
     let suffices = has_data && session.config.code().can_decode(holding);

@@ -44,6 +44,8 @@ pub struct Zones {
     closed: BTreeSet<(usize, ZoneIndex)>,
     /// Ends of what was written in windows, committed or not, by member and zone.
     ends: BTreeMap<(usize, ZoneIndex), u32>,
+    /// Zones that their drives finished when their windows held no data yet, by segment and member.
+    finished_empty: BTreeSet<(u64, usize)>,
     /// Blocks of a zone.
     capacity: u32,
 }
@@ -59,7 +61,28 @@ impl Zones {
         let closed = find_closed(session, &descriptors, &own);
         let capacity = session.config.geometry.zone_capacity_blocks;
         let ends = windows::read_ends(session, &descriptors);
-        Ok(Zones { descriptors, own, newest, closed, ends, capacity })
+        Ok(Zones { descriptors, own, newest, closed, ends, finished_empty: BTreeSet::new(), capacity })
+    }
+
+    /// Finds zones that their drives finished though they hold no data: of segments in area mode of which a member holds no
+    /// header or no data, for only there it matters.
+    fn find_finished_empty(&mut self, session: &mut Session, headers: &BTreeMap<u64, SegmentHeader>) {
+        for header in headers.values().filter(|header| header.mode == WriteMode::Area) {
+            let is_there = |member: &usize| session.is_present(*member);
+            let members: Vec<usize> = (0..session.config.members).filter(is_there).collect();
+            let holds_it = |member: &usize| {
+                self.owner(header, *member) == Some(header.segment) && self.may_hold_data(header, *member)
+            };
+            if members.iter().all(holds_it) {
+                continue;
+            }
+            for member in members {
+                let is_full = self.descriptor(header, member).state == ZoneState::Full;
+                if is_full && !windows::finished_with_data(session, header, member) {
+                    self.finished_empty.insert((header.segment, member));
+                }
+            }
+        }
     }
 
     /// The own header of a member's zone of a segment.
@@ -99,9 +122,14 @@ impl Zones {
     fn has_data(&self, header: &SegmentHeader) -> bool {
         let is_there = |member: &usize| !self.descriptors[*member].is_empty();
         (0..header.zones.len()).filter(is_there).any(|member| {
-            self.owner(header, member) == Some(header.segment)
-                && self.written(header, member) > header.header_blocks
+            self.owner(header, member) == Some(header.segment) && self.may_hold_data(header, member)
         })
+    }
+
+    /// True when more than headers may lie in a member's zone of a segment, by how far it was written.
+    pub fn may_hold_data(&self, header: &SegmentHeader, member: usize) -> bool {
+        self.written(header, member) > header.header_blocks
+            && !self.finished_empty.contains(&(header.segment, member))
     }
 
     /// True when a member's zone of a segment has a window without any block, though its write pointer has moved.
@@ -189,7 +217,7 @@ pub struct FoundArea {
     pub ends: Vec<u32>,
     /// Members that are there but whose zone is not of the segment, one bit each.
     pub zones_missing: u32,
-    /// True when a zone is empty: nothing in slots was needed any more, or nothing was there yet.
+    /// True when a zone is empty, or finished without a header: nothing in slots was needed any more, or nothing was there yet.
     pub was_left: bool,
 }
 
@@ -209,7 +237,7 @@ pub struct Scan {
 
 /// Scans all zones; nothing is written.
 pub fn run(session: &mut Session) -> Result<Scan, MountError> {
-    let read = Zones::read(session)?;
+    let mut read = Zones::read(session)?;
     let mut headers: BTreeMap<u64, SegmentHeader> = BTreeMap::new();
     // A member that is being rebuilt may hold segments of long ago: the others are asked first.
     let is_rebuilding = |member: &usize| !session.record.was_written_with(*member, 0);
@@ -219,6 +247,7 @@ pub fn run(session: &mut Session) -> Result<Scan, MountError> {
             headers.entry(header.segment).or_insert_with(|| header.clone());
         }
     }
+    read.find_finished_empty(session, &headers);
     let lacking = lacking::find(session, &read, &headers);
     let zones = session.config.geometry.zones as usize;
     let mut scan = Scan {
@@ -437,10 +466,17 @@ fn claim_area(session: &mut Session, read: &Zones, header: SegmentHeader, scan: 
             readable.insert(member);
             *end = window_end(session, read, &header, member);
         } else {
-            was_left |= descriptor.state == ZoneState::Empty;
+            was_left |=
+                descriptor.state == ZoneState::Empty || !is_own && lacks_header(session, member, zone);
         }
     }
     scan.areas.push(FoundArea { header, layout, readable, ends, zones_missing, was_left });
+}
+
+/// True when the first block of a zone was never written: its drive finished it while its segment was being made. A drive may
+/// return another block, once.
+fn lacks_header(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
+    (0..2).all(|_| read_blocks(session, member, zone, 0..1).iter().flatten().any(Frame::is_blank))
 }
 
 /// True when a member's zone is empty, or has the header of another segment. One whose header is damaged may be of this one.
@@ -461,27 +497,15 @@ fn window_end(session: &Session, read: &Zones, header: &SegmentHeader, member: u
 
 /// Data follows only when every header is durable: without data, a header that is not there may have been torn, and the
 /// other copies are not to be relied on.
-fn is_torn(session: &mut Session, read: &Zones, header: &SegmentHeader) -> bool {
+fn is_torn(session: &Session, read: &Zones, header: &SegmentHeader) -> bool {
     let members: Vec<usize> =
         (0..session.config.members).filter(|member| session.is_present(*member)).collect();
     // And a window that lost what it held may have held data.
     let has_data = members.into_iter().any(|member| {
         read.owner(header, member).is_none_or(|owner| owner == header.segment)
-            && (read.window_is_empty(header, member)
-                || read.written(header, member) > header.header_blocks
-                    && !is_taken_empty(session, read, header, member))
+            && (read.window_is_empty(header, member) || read.may_hold_data(header, member))
     });
     !has_data
-}
-
-/// True for a zone in area mode that its drive finished when the power went, with no data in what its window had been.
-fn is_taken_empty(session: &mut Session, read: &Zones, header: &SegmentHeader, member: usize) -> bool {
-    let descriptor = read.descriptor(header, member);
-    let areas = session.config.geometry.areas.filter(|_| header.mode == WriteMode::Area);
-    let Some(areas) = areas.filter(|_| descriptor.state == ZoneState::Full) else { return false };
-    let window_end = areas.window_end(&session.config.geometry, header.header_blocks);
-    let blocks = read_blocks(session, member, header.zones[member], header.header_blocks..window_end);
-    blocks.iter().flatten().all(Frame::is_blank)
 }
 
 /// False when a member's zone says that a segment was being made or erased: it is empty though the member neither lacks it

@@ -120,6 +120,23 @@ fn has_block(
     })
 }
 
+/// True when a zone that its drive finished holds data of a segment in area mode. As long as the write pointer had not moved
+/// they were in the first window, and later there are some in any case. A block that can be neither read nor told from
+/// data, twice, counts as data.
+pub fn finished_with_data(session: &mut Session, header: &SegmentHeader, member: usize) -> bool {
+    let Some(areas) = session.config.geometry.areas else { return true };
+    let (array, zone) = (session.array_tag(), header.zones[member]);
+    let first = header.header_blocks..areas.window_end(&session.config.geometry, header.header_blocks);
+    let bound = Bound { array, zone, group: 0 };
+    let is_of_it =
+        |frame: &Frame| oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment);
+    let [one, other] = [(); 2].map(|()| read_blocks(session, member, zone, first.clone()));
+    let is_blank = |frame: &Option<Frame>| frame.as_ref().is_some_and(Frame::is_blank);
+    one.iter().zip(&other).any(|(one, other)| {
+        [one, other].into_iter().flatten().any(is_of_it) || !is_blank(one) && !is_blank(other)
+    })
+}
+
 /// Members whose zones of a segment lost what their windows held.
 pub fn members_gone(zones: &[Option<FoundZone>]) -> PieceSet {
     let is_gone = |zone: &Option<FoundZone>| zone.as_ref().is_some_and(|zone| zone.window_is_gone);

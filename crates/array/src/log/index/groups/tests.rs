@@ -49,6 +49,7 @@ impl Media {
                 }
             }
         }
+        groups.end_turn();
     }
 }
 
@@ -102,6 +103,21 @@ fn what_is_held_dirty_or_being_written_stays() {
     media.write(&mut groups, 0);
     assert!(groups.evict() && groups.residence(0) == Residence::Absent);
     assert_eq!(groups.placed(), 1);
+}
+
+#[test]
+fn what_was_read_stays_until_the_turn_ends() {
+    let (mut groups, mut media) = (groups(EntryBytes::Four), Media::default());
+    groups.replace(Lba(0), Some(Pba(7)));
+    (0..groups.count()).for_each(|group| media.write(&mut groups, group));
+    while groups.evict() {}
+    groups.begin_load(0);
+    let block = media.blocks[&groups.place(0).expect("it maps something").0];
+    assert!(groups.end_load(0, Some(&block)));
+    assert!(!groups.evict(), "who asked for it had no turn yet");
+    assert_eq!(groups.get(Lba(0)), Some(Pba(7)));
+    assert!(groups.end_turn());
+    assert!(groups.evict() && !groups.end_turn());
 }
 
 #[test]
