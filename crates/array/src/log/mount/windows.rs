@@ -125,9 +125,9 @@ fn has_block(
 /// data, twice, counts as data.
 pub fn finished_with_data(session: &mut Session, header: &SegmentHeader, member: usize) -> bool {
     let Some(areas) = session.config.geometry.areas else { return true };
-    let (array, zone) = (session.array_tag(), header.zones[member]);
+    let zone = header.zones[member];
     let first = header.header_blocks..areas.window_end(&session.config.geometry, header.header_blocks);
-    let bound = Bound { array, zone, group: 0 };
+    let bound = Bound { array: session.array_tag(), zone, group: 0 };
     let is_of_it =
         |frame: &Frame| oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment);
     let [one, other] = [(); 2].map(|()| read_blocks(session, member, zone, first.clone()));
