@@ -4,7 +4,7 @@ use crate::cli::Fail;
 use crate::directory::Directory;
 use crate::exit::Exit;
 use crate::roster::{Absence, Place, Roster};
-use crate::status;
+use crate::{serve, status};
 use anyhow::Result;
 use array::log::config::Tuning;
 use array::log::{mount, mount_read_only};
@@ -23,7 +23,8 @@ pub fn run(options: &Fail) -> Result<Exit> {
         let mut drives = roster.open(Absence::OnlyOf(options.drive), None)?;
         // A member that is not there when the array is mounted is recorded as failed.
         drives.devices[usize::from(options.drive)] = None;
-        mount(drives.devices, Tuning::default(), Instant(0))?;
+        let tuning = Tuning { mount_tag: serve::draw_mount_tag(), ..Tuning::default() };
+        mount(drives.devices, tuning, Instant(0))?;
     }
     println!("drive {} is marked failed; the array runs without it", options.drive);
     Ok(Exit::Well)

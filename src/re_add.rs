@@ -6,15 +6,17 @@ use crate::exit::Exit;
 use crate::replace::ask_until_done;
 use crate::roster::{self, Absence, Roster};
 use crate::sighting::Sighting;
-use crate::{rebuild, status};
+use crate::{rebuild, serve, status};
 use anyhow::{Context, Result, bail};
 use array::engine::Engine;
 use array::log::config::Tuning;
 use array::log::volume::LogVolume;
-use array::log::{MountError, MountReport, ReAddRefusal, mount_read_only, mount_with_re_add};
+use array::log::{
+    MountError, MountReport, ReAdd as Return, ReAddRefusal, ReAdded, mount_read_only, mount_with_re_add,
+};
 use array::request::Volume;
 use base::time::Instant;
-use base::units::DriveIndex;
+use base::units::{DriveIndex, human_bytes};
 use drive::emulated::DriveProblem;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -33,8 +35,14 @@ pub struct ReAddedDrive {
     pub path: PathBuf,
     /// Segments of which it holds its part.
     pub segments_whole: u64,
+    /// Bytes of that.
+    #[serde(default)]
+    pub bytes_whole: u64,
     /// Segments whose part of it is to be rebuilt.
     pub segments_to_rebuild: u64,
+    /// Bytes of that.
+    #[serde(default)]
+    pub bytes_to_rebuild: u64,
     /// A server rebuilds it.
     pub served: bool,
 }
@@ -43,22 +51,37 @@ impl ReAddedDrive {
     /// Returns the report on a drive that a mount re-added.
     ///
     /// # Errors
-    /// When the drive failed during the mount.
+    /// When the drive was refused, or failed during the mount.
     pub fn new(report: &MountReport, drive: u8, path: PathBuf, served: bool) -> Result<ReAddedDrive> {
-        let Some(re_added) = report.re_added else {
+        if let Some(why) = report.re_add_refused {
+            bail!("drive {drive} cannot be re-added: {why}; the array goes on without it");
+        }
+        let Some(ReAdded { segments_whole, bytes_whole, segments_to_rebuild, bytes_to_rebuild, .. }) =
+            report.re_added
+        else {
             bail!(
                 "drive {drive} cannot be re-added: it failed while the array was mounted, which goes on without it"
             );
         };
-        let (segments_whole, segments_to_rebuild) = (re_added.segments_whole, re_added.segments_to_rebuild);
-        Ok(ReAddedDrive { drive, path, segments_whole, segments_to_rebuild, served })
+        Ok(ReAddedDrive {
+            drive,
+            path,
+            segments_whole,
+            bytes_whole,
+            segments_to_rebuild,
+            bytes_to_rebuild,
+            served,
+        })
     }
 
     /// Describes in words how many segments of the drive are whole.
     pub fn in_words(&self) -> String {
         let ReAddedDrive { segments_whole, segments_to_rebuild, .. } = self;
         let all = segments_whole + segments_to_rebuild;
-        format!("{segments_whole} of {all} segments are whole, {segments_to_rebuild} to rebuild")
+        let (whole, to_rebuild) = (human_bytes(self.bytes_whole), human_bytes(self.bytes_to_rebuild));
+        format!(
+            "{segments_whole} of {all} segments are whole ({whole}), {segments_to_rebuild} to rebuild ({to_rebuild})"
+        )
     }
 }
 
@@ -167,10 +190,21 @@ fn member_of_file(directory: &Directory, path: &Path) -> Result<Target> {
     })?;
     let member = sighting.member().filter(|_| sighting.array() == Some(directory.file.uuid));
     let Some(member) = member else {
-        let said = format!("{}: the drive does not belong to this array", path.display());
+        let said = format!("{}: the drive {}", path.display(), whose(&sighting, directory));
         return Err(Exit::Usage.error(said));
     };
     Ok(Target { drive: u8::try_from(member).context("the drive's number")?, path })
+}
+
+/// Describes a drive that is not of this array.
+fn whose(sighting: &Sighting, directory: &Directory) -> String {
+    match (sighting.array(), sighting.other_version) {
+        (Some(other), _) => format!("belongs to array {other}, this one is {}", directory.file.uuid),
+        (None, Some(version)) => {
+            format!("has superblocks of format version {version}, which this zoneweave does not read")
+        }
+        (None, None) => "is in no array: it holds no superblock".to_owned(),
+    }
 }
 
 /// Makes sure that a file is the drive that the array knows as this member.
@@ -190,8 +224,9 @@ pub fn expect_member(directory: &Directory, drive: u8, path: &Path) -> Result<()
     }
     if sighting.array() != Some(directory.file.uuid) {
         bail!(
-            "{} holds no superblock of this array: `zoneweave drive replace` gives its place to an empty drive",
-            path.display()
+            "{} {}: `zoneweave drive replace` gives the place of drive {drive} to an empty drive",
+            path.display(),
+            whose(&sighting, directory)
         );
     }
     Ok(())
@@ -206,7 +241,8 @@ fn re_add_offline(directory: &mut Directory, target: &Target) -> Result<ReAddedD
     let mut roster = Roster::find(directory)?;
     let devices = roster.open(Absence::Refused, None)?.devices;
     directory.save()?;
-    let mounted = mount_with_re_add(devices, index, Tuning::default(), Instant(0));
+    let tuning = Tuning { mount_tag: serve::draw_mount_tag(), ..Tuning::default() };
+    let mounted = mount_with_re_add(devices, Return { member: index, or_without: false }, tuning, Instant(0));
     let (shard, drives, report) = mounted.map_err(|error| match error {
         MountError::NotReAdded { why: ReAddRefusal::NotFailed, .. } => {
             Exit::Usage.error(format!("drive {drive} needs no re-add: it has not failed and missed nothing"))

@@ -10,7 +10,7 @@ use crate::hosting::Hosting;
 use crate::raw;
 use crate::roster::{Absence, Roster, within};
 use crate::sighting::Sighting;
-use crate::{rebuild, spare, status};
+use crate::{rebuild, serve, spare, status};
 use anyhow::{Context, Result, bail};
 use array::engine::Engine;
 use array::log::config::Tuning;
@@ -120,8 +120,8 @@ fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) ->
     let (looked, ..) = looked.map_err(|error| roster.explain(error))?;
     check_drive(&looked.status(), drive)?;
     drop(looked);
-    let (shard, drives, _) =
-        mount(roster.open(Absence::OnlyOf(drive), None)?.devices, Tuning::default(), Instant(0))?;
+    let tuning = Tuning { mount_tag: serve::draw_mount_tag(), ..Tuning::default() };
+    let (shard, drives, _) = mount(roster.open(Absence::OnlyOf(drive), None)?.devices, tuning, Instant(0))?;
     let mut volume = LogVolume::new(shard, drives);
     let mut replies = Vec::new();
     let mut replaced = None;

@@ -27,7 +27,7 @@ use array::log::policy::adaptive::Policy;
 use array::log::policy::victim::GcPolicy;
 use array::log::survivors::GcStreams;
 use array::log::volume::LogVolume;
-use array::log::{MountReport, OlderCopy, mount, mount_with_re_add};
+use array::log::{MountReport, OlderCopy, ReAdd, ReAdded, mount, mount_with_re_add};
 use array::request::{Controlled, Reply, Request, Volume};
 use base::frame::FramePool;
 use base::time::{Instant, Nanos};
@@ -224,15 +224,21 @@ fn tuning_of(options: &ServiceOptions, engine: EngineTable) -> Tuning {
 fn recover(
     directory: &Directory,
     mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
-    re_add: Option<u8>,
+    mut re_add: Option<ReAdd>,
     tuning: Tuning,
     clock: WallClock,
 ) -> Result<(LogVolume, MountReport)> {
+    let mut re_added: Option<ReAdded> = None;
     loop {
-        let (shard, set, report) = match re_add {
+        let tuning = Tuning { mount_tag: draw_mount_tag(), ..tuning };
+        let (shard, set, mut report) = match re_add.take() {
             None => mount(devices, tuning, clock.now())?,
-            Some(drive) => mount_with_re_add(devices, usize::from(drive), tuning, clock.now())?,
+            Some(re_add) => mount_with_re_add(devices, re_add, tuning, clock.now())?,
         };
+        // It is one that is being rebuilt when recovery begins anew, unless it failed in its turn.
+        let is_there = |own: &ReAdded| shard.member_state(DriveIndex::at(own.member)) != MemberState::Failed;
+        re_added = report.re_added.or(re_added).filter(is_there);
+        report.re_added = re_added;
         let status = shard.status();
         status::log_mount(directory, &status, &report);
         if let Some(asked) = tuning.index_memory.filter(|asked| *asked < status.memory.index)
@@ -255,6 +261,11 @@ fn recover(
         turn_until(&mut volume, clock, LogVolume::is_at_rest);
         devices = volume.drives.into_inner();
     }
+}
+
+/// Draws the number by which the superblocks of this mount differ from those of clones of the array.
+pub fn draw_mount_tag() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
 }
 
 fn turn_until(volume: &mut LogVolume, clock: WallClock, is_done: impl Fn(&LogVolume) -> bool) {
@@ -454,6 +465,7 @@ impl ServedArray {
             rebuild_bytes_per_second: self.progress.rebuild_speed.bytes_per_second(now, bytes),
             rebuild_bytes_per_second_max: self.volume.engine.rebuild_rate().filter(|rate| *rate > 0),
             rebuild_due: self.next_spare().is_some(),
+            re_added: self.returning.re_added,
             scrub: self.scrub_report(now),
         };
         let mut report = status::report(&self.directory, &self.volume.engine.status(), &total, Some(served));
@@ -579,7 +591,13 @@ impl ServedArray {
         let before = std::mem::replace(&mut self.progress.rebuilding, rebuilding);
         if let Some(drive) = before.filter(|drive| rebuilding != Some(*drive)) {
             match self.volume.engine.member_state(drive) {
-                MemberState::Active => log::info!("drive {drive} is rebuilt"),
+                MemberState::Active => {
+                    let re_added = self.returning.re_added.filter(|own| own.member == drive.index());
+                    let kept = re_added.map_or_else(String::new, |own| {
+                        format!(", {} were there", human_bytes(own.bytes_whole))
+                    });
+                    log::info!("drive {drive} is rebuilt: {} were written{kept}", human_bytes(bytes));
+                }
                 MemberState::Failed | MemberState::Rebuilding => {
                     log::warn!("drive {drive} failed before it was rebuilt");
                 }

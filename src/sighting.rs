@@ -225,6 +225,7 @@ mod tests {
             windows_gone: PieceSet::EMPTY,
             checkpoint: None,
             settled: Version { epoch: 1, generation: settled },
+            mount_tag: 0,
             members: members.map(|(uuid, state)| Member { uuid: [uuid; 16], state }).to_vec(),
         }
     }

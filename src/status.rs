@@ -18,7 +18,7 @@ use crate::shared_hardware::{self, SharedHardware};
 use anyhow::{Context, Result, ensure};
 use array::log::memory::Memory;
 use array::log::status::{Health, Status};
-use array::log::{DamagedChunk, DamagedCopy, MountReport, OlderCopy, mount_read_only};
+use array::log::{DamagedChunk, DamagedCopy, MountReport, OlderCopy, ReAdded, mount_read_only};
 use base::erasure::PieceSet;
 use base::time::Instant;
 use base::units::human_bytes;
@@ -195,6 +195,9 @@ pub struct RebuildReport {
     /// Bytes of it, and how fast.
     #[serde(flatten)]
     pub progress: Progress,
+    /// Bytes that it held when it was re-added, which are done; null of an empty drive, and after a restart of the server.
+    #[serde(default)]
+    pub bytes_kept: Option<u64>,
     /// Most bytes a second that it may write; null without limit.
     pub bytes_per_second_max: Option<u64>,
 }
@@ -403,6 +406,8 @@ pub struct Served {
     pub rebuild_bytes_per_second_max: Option<u64>,
     /// A spare is about to take the place of a drive that failed.
     pub rebuild_due: bool,
+    /// What the drive held that was re-added last.
+    pub re_added: Option<ReAdded>,
     /// The scrub that is running, or the last one.
     pub scrub: Option<ScrubReport>,
 }
@@ -417,6 +422,11 @@ impl UpkeepReport {
                     rebuild.bytes_total,
                     served.as_ref().and_then(|served| served.rebuild_bytes_per_second),
                 ),
+                bytes_kept: served
+                    .as_ref()
+                    .and_then(|served| served.re_added)
+                    .filter(|re_added| re_added.member == rebuild.member.index())
+                    .map(|re_added| re_added.bytes_whole),
                 bytes_per_second_max: served.as_ref().and_then(|served| served.rebuild_bytes_per_second_max),
             }),
             rebuild_due: served.as_ref().is_some_and(|served| served.rebuild_due),
@@ -542,8 +552,10 @@ fn shared_among(directory: &Directory) -> Vec<SharedHardware> {
 fn print(report: &StatusReport) {
     println!("array            {}", report.array);
     println!("state            {}{}", report.state, if report.served { ", served" } else { ", not served" });
-    if let Some(RebuildReport { drive, progress, .. }) = &report.upkeep.rebuild {
-        println!("rebuild          drive {drive}, {progress}");
+    if let Some(RebuildReport { drive, progress, bytes_kept, .. }) = &report.upkeep.rebuild {
+        let kept =
+            bytes_kept.map_or_else(String::new, |bytes| format!(", {} were there", human_bytes(bytes)));
+        println!("rebuild          drive {drive}, {progress}{kept}");
     }
     if let Some(scrub) = &report.upkeep.scrub {
         println!("scrub            {scrub}");

@@ -27,6 +27,7 @@ fn record() -> Superblock {
         append: 1,
         checkpoint: None,
         settled: Version { epoch: 3, generation: 11 },
+        mount_tag: 0x0123_4567_89ab_cdef,
         windows_gone: [1].into_iter().collect(),
         rebuild_from: 0,
         members: vec![

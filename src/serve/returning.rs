@@ -13,6 +13,7 @@ use crate::roster::within;
 use anyhow::{Context, Result, bail};
 use array::log::config::Tuning;
 use array::log::status::Health;
+use array::log::{ReAdd, ReAdded};
 use array::request::{Request, Volume};
 use base::time::{Instant, Nanos};
 use base::units::DriveIndex;
@@ -33,6 +34,8 @@ pub(super) struct Returning {
     stage: Stage,
     /// Requests that clients made meanwhile.
     held: Vec<Request>,
+    /// What the drive held that came back last.
+    pub(super) re_added: Option<ReAdded>,
 }
 
 enum Stage {
@@ -47,7 +50,7 @@ enum Stage {
 impl Returning {
     /// No drive yet; mounts are made like the first one.
     pub(super) fn new(tuning: Tuning, clock: WallClock) -> Returning {
-        Returning { tuning, clock, stage: Stage::Idle, held: Vec::new() }
+        Returning { tuning, clock, stage: Stage::Idle, held: Vec::new(), re_added: None }
     }
 
     /// True while clients wait for a drive.
@@ -137,7 +140,7 @@ impl ServedArray {
         }
     }
 
-    /// Mounts the array anew, with the drive. Clients keep their frames.
+    /// Mounts the array anew, with the drive, or without it where that is refused. Clients keep their frames.
     fn mount_with(&mut self, drive: u8, path: PathBuf, since: Instant) -> Result<ReAddedDrive> {
         let index = DriveIndex(drive);
         // What is left of it keeps its file locked.
@@ -151,21 +154,24 @@ impl ServedArray {
         let mut devices = self.volume.part().into_inner();
         devices[index.index()] = Some(hosted.device);
         let Returning { tuning, clock, .. } = self.returning;
-        let recovered = recover(&self.directory, devices, Some(drive), tuning, clock);
+        let re_add = ReAdd { member: index.index(), or_without: true };
+        let recovered = recover(&self.directory, devices, Some(re_add), tuning, clock);
         let (mut volume, report) = recovered.inspect_err(|_| {
             log::error!("the array cannot be mounted again: the server stops; nothing acknowledged is lost");
             self.stop.request();
         })?;
         volume.frames().adopt(self.volume.frames().frames_out());
+        volume.set_rebuild_rate(self.volume.engine.rebuild_rate());
         self.volume = volume;
         self.older_copies.clone_from(&report.older_copies);
         (self.damage.named, self.damage.blocks) = (Vec::new(), 0);
+        self.returning.re_added = report.re_added;
+        let re_added = ReAddedDrive::new(&report, drive, path, true)?;
         if let Some(pace) = hosted.pace {
             pace.start();
             self.clocks.paces.push(pace);
             self.newcomers.insert(index);
         }
-        let re_added = ReAddedDrive::new(&report, drive, path, true)?;
         let table = &mut self.directory.file.drive[index.index()];
         table.path = within(&self.directory.path, &re_added.path);
         if let Err(error) = self.directory.save() {

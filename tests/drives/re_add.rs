@@ -31,6 +31,10 @@ fn re_add(dir: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&answer).unwrap()
 }
 
+fn bytes_in(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap()
+}
+
 #[track_caller]
 fn assert_refused(arguments: &[&str], code: i32, words: &str) {
     let finished = ask(arguments);
@@ -63,6 +67,8 @@ fn a_drive_comes_back_to_a_served_array() {
     let (whole, lacking) = (&answer["segments_whole"], &answer["segments_to_rebuild"]);
     assert!(whole.as_u64() > lacking.as_u64().map(|lacking| 2 * lacking), "most is there: {answer}");
     assert!(lacking.as_u64() > Some(0), "{answer}");
+    assert!(bytes_in(&answer, "bytes_whole") > 2 * bytes_in(&answer, "bytes_to_rebuild"), "{answer}");
+    assert!(server.log().contains(" were written, "), "{}", server.log());
     assert!(server.log().contains("drive 1 is back: "), "{}", server.log());
     server.assert_holds(&data);
     assert_whole_without(&dir, server, 3, &data);
@@ -157,4 +163,63 @@ fn a_drive_whose_place_another_one_took_stays_out() {
     server.assert_holds(&data);
     re_add(&dir, &["1", "--wait"]);
     assert_whole_without(&dir, server, 2, &data);
+}
+
+#[test]
+fn a_drive_of_a_clone_stays_out_and_the_server_goes_on() {
+    let scratch = Scratch::new("re-add-clone");
+    let (dir, clone) = (scratch.join("array"), scratch.join("clone"));
+    let mut server = Server::up(&dir, &["--size", "256MiB"]);
+    let mut data = Vec::new();
+    fill(&server, 9, 0..128, &mut data);
+    server.stop();
+    std::fs::create_dir(&clone).unwrap();
+    for file in std::fs::read_dir(&dir).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), clone.join(file.file_name())).unwrap();
+    }
+    let elsewhere = Server::serve(&clone);
+    fill(&elsewhere, 10, 64..192, &mut data.clone());
+    elsewhere.stop();
+    server = Server::serve(&dir);
+    fill(&server, 11, 64..192, &mut data);
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    let (file, own) = (drive_file(&dir, 1), scratch.join("own.zns"));
+    std::fs::rename(&file, &own).unwrap();
+    std::fs::rename(drive_file(&clone, 1), &file).unwrap();
+    assert_refused(&["drive", "re-add", text(&dir), "1"], 4, "newest record (epoch ");
+    server.assert_holds(&data);
+    assert_eq!(status(&dir)["state"], "degraded");
+    fill(&server, 12, 0..16, &mut data);
+    server.stop();
+    assert_refused(&["drive", "re-add", text(&dir), "1"], 4, "newest record (epoch ");
+    std::fs::rename(&own, &file).unwrap();
+    server = Server::serve(&dir);
+    re_add(&dir, &["1", "--wait"]);
+    assert_whole_without(&dir, server, 2, &data);
+}
+
+#[test]
+fn what_was_rebuilt_counts_when_a_drive_leaves_again() {
+    let scratch = Scratch::new("re-add-twice");
+    let dir = scratch.join("array");
+    let mut server = Server::up(&dir, &["--size", "256MiB"]);
+    let mut data = Vec::new();
+    fill(&server, 13, 0..64, &mut data);
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    fill(&server, 14, 32..256, &mut data);
+    ask(&["rebuild", text(&dir), "--rate", "4"]).expect("rebuild --rate");
+    let first = re_add(&dir, &["1"]);
+    let kept = bytes_in(&first, "bytes_whole");
+    let rebuild = || status(&dir)["rebuild"].clone();
+    assert!(until(SOON, || rebuild()["bytes_done"].as_u64() > Some(kept + (8 << 20))), "{}", rebuild());
+    assert_eq!(rebuild()["bytes_kept"].as_u64(), Some(kept));
+    ask(&["drive", "fail", text(&dir), "1"]).expect("drive fail");
+    let second = re_add(&dir, &["1"]);
+    assert!(bytes_in(&second, "bytes_whole") > kept, "{first} {second}");
+    // And again, by a crash.
+    server.kill_9();
+    server = Server::serve(&dir);
+    run_for(SOON, zoneweave().args(["rebuild", text(&dir), "--wait"])).expect("rebuild --wait");
+    assert_whole_without(&dir, server, 0, &data);
 }

@@ -68,7 +68,7 @@ mod writer;
 pub use counters::Counters;
 pub use membership::LogPosition;
 pub use mount::{
-    Compared, DamagedChunk, DamagedCopy, LostWrites, MountError, MountReport, OlderCopy, ReAddRefusal,
+    Compared, DamagedChunk, DamagedCopy, LostWrites, MountError, MountReport, OlderCopy, ReAdd, ReAddRefusal,
     ReAdded, compare_checkpoint, format, identify, mount, mount_read_only, mount_with_re_add, spokesman,
 };
 pub use pba::{Location, Pba};

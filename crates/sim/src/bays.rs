@@ -3,6 +3,7 @@
 //! A member has a drive of its own; a place of the list that is mounted has any drive, or none. An operator unplugs and
 //! exchanges drives, and what the array knows of it afterwards follows from the mounts in between.
 
+use crate::apart::Aparts;
 use crate::drive::Drive;
 use crate::ledger::Ledger;
 use crate::rack::Rack;
@@ -51,6 +52,8 @@ pub(crate) struct Bays {
     pub(crate) shelf: BTreeMap<usize, usize>,
     /// Drives that go back to earlier moments.
     pub(crate) rollbacks: Rollbacks,
+    /// Copies of the drives that will be used apart.
+    pub(crate) aparts: Aparts,
     /// Members whose drive is as it was before the last mount: older copies of themselves.
     pub(crate) outdated: BTreeSet<usize>,
     /// Members whose media were damaged since their drive was new.
@@ -72,6 +75,7 @@ impl Bays {
             blank: BTreeSet::new(),
             shelf: BTreeMap::new(),
             rollbacks: Rollbacks::default(),
+            aparts: Aparts::default(),
             outdated: BTreeSet::new(),
             spoilt: BTreeSet::new(),
             foreign: BTreeMap::new(),
@@ -177,7 +181,7 @@ impl Bays {
 
     /// The drive was taken in.
     pub(crate) fn on_re_added(&mut self, re_added: &ReAdded, ledger: &mut Ledger) {
-        let ReAdded { member, segments_whole, segments_to_rebuild } = *re_added;
+        let ReAdded { member, segments_whole, segments_to_rebuild, .. } = *re_added;
         assert!(member < self.drive_of.len(), "member {member} of {}", self.drive_of.len());
         self.outdated.remove(&member);
         ledger.end_scrub();

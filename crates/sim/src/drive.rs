@@ -156,6 +156,23 @@ impl fmt::Display for Event {
     }
 }
 
+impl Snapshot {
+    /// What a drive holds that was used elsewhere: whose its zones are does not matter any more.
+    #[must_use]
+    pub fn of_media(media: HeapMedia, zones: usize) -> Snapshot {
+        Snapshot { media, moves: vec![false; zones] }
+    }
+
+    /// The drive of this moment, where nothing breaks.
+    ///
+    /// # Panics
+    /// Never: media of a drive make a drive.
+    #[must_use]
+    pub fn into_drive(self) -> EmulatedDrive {
+        EmulatedDrive::from_heap(self.media).expect("media of a drive")
+    }
+}
+
 impl Drive {
     /// A new drive, empty.
     ///

@@ -14,6 +14,7 @@ pub fn missing(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
         (!outcome.faults.contains_key(fault)).then(|| format!("`{step}` is no `{fault}`"))
     });
     let mut missing: Vec<String> = unheard.collect();
+    missing.extend(re_adds_unmet(scenario, outcome));
     missing.extend(fuses_left(scenario, outcome));
     missing.extend(damage_unmet(scenario, outcome));
     missing
@@ -32,6 +33,7 @@ fn fault_of(step: &Step) -> Option<&'static str> {
         Step::Die { at: Some(_), .. } => "drive dies at a command",
         Step::Hang { .. } => "drive hangs",
         Step::Fail { .. } => "operator fails a drive",
+        Step::Apart { .. } => "drive used apart",
         Step::Scrub { .. } => "scrubs",
         Step::Rot(_) => "blocks rot",
         Step::Unreadable(_) => "blocks unreadable",
@@ -44,6 +46,18 @@ fn fault_of(step: &Step) -> Option<&'static str> {
         Step::Shrink { .. } => "zone shrinks",
         _ => return None,
     })
+}
+
+/// Drives that come back and are not taken in, or that were used apart and are not refused.
+fn re_adds_unmet(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
+    let is_apart = count_steps(scenario, |step| matches!(step, Step::Apart { .. })) > 0;
+    let wanted: &[&str] = match is_apart {
+        true => &["strangers refused"],
+        false => &["drive re-added", "re-adds after others came back"],
+    };
+    let returns = count_steps(scenario, |step| matches!(step, Step::ReAdd { .. })) > 0;
+    let is_met = wanted.iter().any(|what| outcome.faults.contains_key(what));
+    (returns && !is_met).then(|| format!("no `{}`", wanted[0]))
 }
 
 fn count_steps(scenario: &Scenario, wanted: fn(&Step) -> bool) -> usize {

@@ -13,6 +13,7 @@
 //! Everything is drawn from the seed; a seed and a commit give the same event log to the bit.
 
 pub mod acted;
+mod apart;
 mod baseline;
 mod bays;
 pub mod cache;

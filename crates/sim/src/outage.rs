@@ -9,8 +9,9 @@ use crate::service::PATIENCE_NS;
 use crate::step::At;
 use crate::tally::Failure;
 use crate::world::World;
+use array::log::config::Tuning;
 use array::log::volume::LogVolume;
-use array::log::{MountError, mount, mount_with_re_add};
+use array::log::{MountError, ReAddRefusal, mount, mount_with_re_add};
 use zone::device::ZonedDevice;
 
 impl World {
@@ -81,9 +82,12 @@ impl World {
         array: [u8; 16],
         devices: Vec<Option<Box<dyn ZonedDevice>>>,
     ) -> Result<Mounted, Failure> {
+        let now = self.service.now;
+        // No two mounts draw the same.
+        let tuning = Tuning { mount_tag: now.0, ..self.service.plan.tuning() };
         let mounted = match self.re_adding {
-            None => mount(devices, self.service.plan.tuning(), self.service.now),
-            Some(member) => mount_with_re_add(devices, member, self.service.plan.tuning(), self.service.now),
+            None => mount(devices, tuning, now),
+            Some(re_add) => mount_with_re_add(devices, re_add, tuning, now),
         };
         if self.service.has_lost_power_in_recovery() {
             return Ok(Mounted::Dark);
@@ -102,13 +106,15 @@ impl World {
                 if let Some(re_added) = &report.re_added {
                     self.bays.on_re_added(re_added, &mut self.service.ledger);
                 }
+                if let Some(why) = report.re_add_refused {
+                    self.on_re_add_refused(why);
+                }
                 self.service.volume = Some(Volume::Log(Box::new(LogVolume::new(shard, drives))));
                 Ok(Mounted::Done)
             }
-            Err(MountError::NotReAdded { .. }) => {
-                self.re_adding = None;
+            Err(MountError::NotReAdded { why, .. }) => {
                 assert!(self.service.volume.is_none(), "a mount that is refused serves nothing");
-                self.service.ledger.count("re-adds refused", 1);
+                self.on_re_add_refused(why);
                 Ok(Mounted::Again)
             }
             Err(MountError::ForeignDrive { .. }) if !self.bays.foreign.is_empty() => {
@@ -119,6 +125,15 @@ impl World {
                 let has_told = matches!(error, MountError::Drive { .. });
                 self.bays.may_try_again(&error.to_string(), has_told, &mut self.service.ledger)
             }
+        }
+    }
+
+    fn on_re_add_refused(&mut self, why: ReAddRefusal) {
+        let refused = self.re_adding.take().expect("a re-add is refused that was asked for");
+        self.bays.take_out_stranger(refused.member);
+        self.service.ledger.count("re-adds refused", 1);
+        if matches!(why, ReAddRefusal::Newer { .. } | ReAddRefusal::Apart { .. }) {
+            self.service.ledger.count("strangers refused", 1);
         }
     }
 

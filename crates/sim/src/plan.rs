@@ -469,6 +469,7 @@ impl Plan {
             wide_entries: self.members.is_multiple_of(3),
             accepts_lost_writes: false,
             write_area_zones: self.areas.as_ref().map_or(0, |areas| areas.write_area),
+            mount_tag: 0,
         }
     }
 }

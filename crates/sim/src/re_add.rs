@@ -9,6 +9,7 @@ use crate::engine::Array;
 use crate::step::At;
 use crate::tally::Failure;
 use crate::world::World;
+use array::log::ReAdd;
 use zone::format::superblock::MemberState;
 
 impl World {
@@ -20,10 +21,12 @@ impl World {
             return Ok(());
         }
         self.part()?;
+        let is_served = !self.service.is_dark();
         if self.service.is_dark() {
             self.power_off();
             // First of all, an operator brings those back that the array counts on.
             if self.bays.away.iter().any(|other| *other != member) {
+                self.service.ledger.count("re-adds after others came back", 1);
                 return self.mount(cut);
             }
         } else {
@@ -37,7 +40,8 @@ impl World {
         assert!(self.service.volume.is_none(), "engine and drives have parted");
         self.bring_back(member);
         assert!(self.re_adding.is_none(), "one drive is re-added at a time");
-        self.re_adding = Some(member);
+        // A server goes on without a drive that is refused; who is told so by a command that starts one mounts anew.
+        self.re_adding = Some(ReAdd { member, or_without: is_served });
         let mounted = self.mount(cut);
         if self.re_adding.take().is_some() {
             // The operator has spoken for it, whether all drives were told or not.

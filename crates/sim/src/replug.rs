@@ -48,6 +48,7 @@ impl Bays {
                 service.rack.lock().drives[self.drive_of[member]].drop_windows();
             }
             Step::Rollback { member, .. } if member < members => self.go_back(member, service),
+            Step::Apart { member, .. } if member < members => self.use_apart(member, service),
             Step::Foreign { member } if member < members && self.foreign.is_empty() => {
                 self.foreign_at(member, service)
             }

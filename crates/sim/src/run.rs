@@ -154,6 +154,7 @@ pub(crate) fn members_of(step: &Step) -> Vec<usize> {
         | Step::Blank { member }
         | Step::Foreign { member }
         | Step::Replace { member }
+        | Step::Apart { member, .. }
         | Step::ReAdd { member, .. } => vec![member],
         Step::Exchange { a, b } => vec![a, b],
         _ => step.member().into_iter().collect(),

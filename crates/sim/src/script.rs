@@ -56,6 +56,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::Zone { .. }
             | Step::Shrink { .. }
             | Step::Rollback { .. }
+            | Step::Apart { .. }
             | Step::ReAdd { .. }
             | Step::AreaTake { .. }
             | Step::AreaDrop { .. }

@@ -8,6 +8,7 @@
 //!   mount [cut header+0]                                        it comes back, and fails again in recovery
 //!   lose 1   away 1   back 1   blank 1   foreign 1   exchange 0 2         while the power is off
 //!   rollback 1 40                        a drive is as it was 40 steps ago, power off
+//!   apart 1 40                           a drive is as if all had been copied 40 steps ago, and the copies used since
 //!   readd 1 [cut chunk+3]                a drive that was away is taken in again, in service or not
 //!   die 1 [at footer+0]   hang 1 30000ms   fail 1   replace 1             while it is on
 //!   scrub [repair]   scrub-stop          an operator has everything read, or no more
@@ -162,6 +163,9 @@ pub enum Step {
     Exchange { a: usize, b: usize },
     /// The media of a drive are as they were before the step so many steps ago.
     Rollback { member: usize, steps: usize },
+    /// The drive of a member that failed is as in a copy of the array, of the moment before the step so many steps ago, that
+    /// was used apart since.
+    Apart { member: usize, steps: usize },
     /// An operator takes a drive in again that was away or had failed; the power may fail meanwhile.
     ReAdd { member: usize, cut: Option<At> },
     /// A drive stops answering for good.
@@ -289,6 +293,7 @@ impl fmt::Display for Step {
             Step::Foreign { member } => write!(f, "foreign {member}"),
             Step::Exchange { a, b } => write!(f, "exchange {a} {b}"),
             Step::Rollback { member, steps } => write!(f, "rollback {member} {steps}"),
+            Step::Apart { member, steps } => write!(f, "apart {member} {steps}"),
             Step::ReAdd { member, cut } => write!(f, "readd {member}{}", when("cut", cut)),
             Step::Die { member, at } => write!(f, "die {member}{}", when("at", at)),
             Step::Hang { member, ms } => write!(f, "hang {member} {ms}ms"),
@@ -412,6 +417,7 @@ impl Words<'_> {
             "blank" => Step::Blank { member: self.number()? },
             "foreign" => Step::Foreign { member: self.number()? },
             "rollback" => Step::Rollback { member: self.number()?, steps: self.number()? },
+            "apart" => Step::Apart { member: self.number()?, steps: self.number()? },
             "readd" => Step::ReAdd { member: self.number()?, cut: self.when("cut")? },
             "exchange" => Step::Exchange { a: self.number()?, b: self.number()? },
             other => return self.fault(other),
@@ -490,6 +496,7 @@ mod tests {
             "foreign 1",
             "exchange 0 2",
             "rollback 1 40",
+            "apart 1 12",
             "readd 1",
             "readd 1 cut superblock+2",
             "die 1",

@@ -11,6 +11,7 @@
 //! ```
 //! A file uses those below it only.
 
+use crate::apart::Aparts;
 use crate::bays::{Bays, uuid};
 use crate::checkers::check_at_rest;
 use crate::drive::Drive;
@@ -24,6 +25,7 @@ use crate::service::Service;
 use crate::step::{Damage, Scope, Step};
 pub use crate::tally::{Failure, Tally};
 use crate::trace::{Keep, Trace};
+use array::log::ReAdd;
 use base::time::Instant;
 use zone::drives::DriveSet;
 
@@ -32,7 +34,7 @@ pub struct World {
     pub(crate) service: Service,
     pub(crate) bays: Bays,
     /// The member whose drive the mount under way is to take in again.
-    pub(crate) re_adding: Option<usize>,
+    pub(crate) re_adding: Option<ReAdd>,
     /// The array cannot be mounted any more, and may say so.
     pub(crate) refused: bool,
 }
@@ -70,6 +72,7 @@ impl World {
     /// Prepares for the steps of a run: some need to know of earlier moments.
     pub fn expect(&mut self, steps: &[Step]) {
         self.bays.rollbacks = Rollbacks::of(steps);
+        self.bays.aparts = Aparts::of(steps);
     }
 
     /// Takes a step.
@@ -83,6 +86,7 @@ impl World {
             &self.service.rack.lock().drives,
             self.service.tally.mounts,
         );
+        self.bays.aparts.take(&self.bays.drive_of, &self.service.rack.lock().drives);
         if self.refused {
             return Ok(());
         }
@@ -104,7 +108,8 @@ impl World {
             | Step::Foreign { .. }
             | Step::Exchange { .. }
             | Step::AreaDrop { .. }
-            | Step::Rollback { .. } => {
+            | Step::Rollback { .. }
+            | Step::Apart { .. } => {
                 self.power_off();
                 self.bays.replug(step, &mut self.service);
             }

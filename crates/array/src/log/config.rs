@@ -150,6 +150,8 @@ pub struct Tuning {
     pub accepts_lost_writes: bool,
     /// Zones of each drive that the write area gets (ADR 53); none without one.
     pub write_area_zones: u32,
+    /// Drawn at random for this mount: it tells copies of the array from one another that were used apart (ADR 70).
+    pub mount_tag: u64,
 }
 
 /// Interval of checkpoints.
@@ -193,6 +195,7 @@ impl Default for Tuning {
             wide_entries: false,
             accepts_lost_writes: false,
             write_area_zones: 0,
+            mount_tag: 0,
         }
     }
 }

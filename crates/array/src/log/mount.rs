@@ -2,7 +2,7 @@
 //! service; every step may itself crash and be repeated.
 //!
 //! 1. `superblocks`: who belongs to the array, who is missing or stale, by the word of the `spokesman`; `older_copies`: whose drive went back to an earlier
-//!    moment; `re_add`: whose drive was away and is taken in again.
+//!    moment; `re_add`: whose drive was away and is taken in again, unless it is a stranger by now (`returning`).
 //! 2. `scan`: which zones form which segments, `lacking`: which of them a drive that went back lacks.
 //!    `windows`: how far zones with random write areas were written beyond what is committed, and whose windows lost what they held; where
 //!    more members did than the array can lose, the mount is refused, and nothing was changed.
@@ -32,6 +32,7 @@ mod older_copies;
 mod re_add;
 mod reader;
 mod repair;
+mod returning;
 mod scan;
 mod settled;
 mod spokesman;
@@ -65,7 +66,7 @@ use zone::stripe::table::Packing;
 const BATCH_BLOCKS_MAX: usize = 1 << 22;
 
 pub use older_copies::OlderCopy;
-pub use re_add::{ReAddRefusal, ReAdded};
+pub use re_add::{ReAdd, ReAddRefusal, ReAdded};
 pub use spokesman::spokesman;
 pub use superblocks::identify;
 
@@ -97,6 +98,8 @@ pub struct MountReport {
     pub older_copies: Vec<OlderCopy>,
     /// The drive that was taken in again, if that was asked for.
     pub re_added: Option<ReAdded>,
+    /// Why it was not, where the array was to be mounted without it then.
+    pub re_add_refused: Option<ReAddRefusal>,
     /// Zones that hold data of this array but belong to no segment that could be read.
     pub zones_orphaned: Vec<(DriveIndex, base::units::ZoneIndex)>,
     /// Members that lost what their random write areas held, which is decoded from the others and moved.
@@ -326,23 +329,24 @@ pub fn mount(
 }
 
 /// As [`mount`], and the drive of a member that was away is taken in again: what it holds of segments that are still there
-/// counts, and what it lacks is rebuilt. The report says how much that is.
+/// counts, and what it lacks is rebuilt. The report says how much that is, or why the drive was refused, if the array is to be
+/// mounted without it then.
 ///
 /// # Errors
-/// As [`mount`], and when the drive cannot be taken in. Nothing was changed then. A drive that fails on the way is left out,
+/// As [`mount`], and when the drive is refused otherwise. Nothing was changed then. A drive that fails on the way is left out,
 /// and the report does not name it.
 pub fn mount_with_re_add(
     devices: Vec<Option<Box<dyn ZonedDevice>>>,
-    member: usize,
+    re_add: ReAdd,
     tuning: Tuning,
     now: Instant,
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
-    mount_to_serve(devices, Some(member), tuning, now)
+    mount_to_serve(devices, Some(re_add), tuning, now)
 }
 
 fn mount_to_serve(
     mut devices: Vec<Option<Box<dyn ZonedDevice>>>,
-    mut re_add: Option<usize>,
+    mut re_add: Option<ReAdd>,
     tuning: Tuning,
     now: Instant,
 ) -> Result<(Shard, DriveSet, MountReport), MountError> {
@@ -357,7 +361,7 @@ fn mount_to_serve(
                     return Err(MountError::Drive { member, what, status });
                 }
                 // The array goes on without it; that it is not in the report says so.
-                re_add = re_add.filter(|returning| *returning != member);
+                re_add = re_add.filter(|returning| returning.member != member);
                 session.drives.remove(DriveIndex::at(member));
                 devices = session.drives.into_inner();
             }
@@ -421,7 +425,7 @@ enum Purpose {
     /// Nothing is written.
     Look,
     /// The array will be served, with a drive that was away, if that is asked for.
-    Serve { re_add: Option<usize> },
+    Serve { re_add: Option<ReAdd> },
 }
 
 /// A mount in progress.
@@ -467,20 +471,25 @@ impl Session {
             log_positions: found.log_states,
             entry_bytes,
             writable,
-            re_add,
+            re_add: found.re_added,
             uses_checkpoints: false,
             summary_window: u32::MAX,
             slots: Vec::new(),
-            report: MountReport { older_copies: found.older_copies, ..MountReport::default() },
+            report: MountReport {
+                older_copies: found.older_copies,
+                re_add_refused: found.refused,
+                ..MountReport::default()
+            },
             vanished: None,
         })
     }
 
     /// A new generation and epoch on every active member, before anything else is written; then one more generation, which
     /// says that all of them hold it.
-    fn record_mount(&mut self) -> Result<(), MountError> {
+    fn record_mount(&mut self, mount_tag: u64) -> Result<(), MountError> {
         assert!(self.writable, "a mount that only looks records nothing");
         self.record.epoch += 1;
+        self.record.mount_tag = mount_tag;
         self.record.generation += 1;
         superblocks::write_record(self)?;
         self.record.generation += 1;
@@ -505,7 +514,7 @@ impl Session {
         self.slots = write_area::read(self, &scan, tuning.accepts_lost_writes)?;
         self.record.set_write_area(tuning.write_area_zones > 0 || !scan.areas.is_empty());
         if self.writable {
-            self.record_mount()?;
+            self.record_mount(tuning.mount_tag)?;
             lacking::mark(self, &scan.zones_to_mark)?;
         }
         self.report.re_added = self.re_add.map(|member| ReAdded::count(member, &scan.segments));

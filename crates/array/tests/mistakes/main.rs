@@ -13,6 +13,7 @@ mod mortal;
 mod rebuilding;
 mod recovery;
 mod retired;
+mod returning;
 mod rig;
 mod rotten;
 mod schemes;

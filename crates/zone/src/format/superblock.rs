@@ -48,7 +48,8 @@ record_fields! { BLOCK_BYTES;
     CHECKPOINT_STRIPES: 688, 768, "of each of those: segment id (8), stripes that were durable (4)";
     SETTLED: 1456, 8, "generation: every member that this record does not call failed holds a record of this generation or a newer one, and keeps it when the power fails; zero when nobody knows of one";
     SETTLED_EPOCH: 1464, 4, "the epoch of that record: generations may be used twice where a volatile cache lost the first";
-    RESERVED_3: 1468, 2628, "zero";
+    MOUNT_TAG: 1468, 8, "drawn at random by the mount of this epoch: records that differ in it are of arrays that were used apart; zero when none was drawn";
+    RESERVED_3: 1476, 2620, "zero";
 }
 
 const MAGIC: &[u8; 8] = b"ZWSUPER1";
@@ -132,6 +133,8 @@ pub struct Superblock {
     /// The record that every member held durably, but for failed ones, when this one was made. A drive whose own
     /// newest record is older is an older copy of itself (ADR 19).
     pub settled: Version,
+    /// Number drawn by the mount of this epoch: copies of an array that were used apart differ in it (ADR 70).
+    pub mount_tag: u64,
     /// All members, in order.
     pub members: Vec<Member>,
 }
@@ -227,6 +230,7 @@ impl Superblock {
         }
         put(block, at::SETTLED, &self.settled.generation.to_le_bytes());
         put(block, at::SETTLED_EPOCH, &self.settled.epoch.to_le_bytes());
+        put(block, at::MOUNT_TAG, &self.mount_tag.to_le_bytes());
         let crc = crc32c(block);
         put(block, at::CRC, &crc.to_le_bytes());
     }
@@ -274,6 +278,7 @@ impl Superblock {
                 epoch: u32_at(block, at::SETTLED_EPOCH),
                 generation: u64_at(block, at::SETTLED),
             },
+            mount_tag: u64_at(block, at::MOUNT_TAG),
             members: members?,
         })
     }
@@ -363,6 +368,7 @@ mod tests {
                 ],
             }),
             settled: Version { epoch: 3, generation: 11 },
+            mount_tag: 0x0123_4567_89ab_cdef,
             members: vec![
                 Member { uuid: [1; 16], state: MemberState::Active },
                 Member { uuid: [2; 16], state: MemberState::Failed },
@@ -376,7 +382,7 @@ mod tests {
         let mut block = [0; BLOCK_BYTES];
         record().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(record()));
-        for at in [0, 9, 17, 61, 84, 97, 130, 644, 690, 1459, 4095] {
+        for at in [0, 9, 17, 61, 84, 97, 130, 644, 690, 1459, 1470, 4095] {
             let mut damaged = block;
             damaged[at] ^= 1;
             assert_eq!(Superblock::decode(&damaged), None, "byte {at}");

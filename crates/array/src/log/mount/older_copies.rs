@@ -110,6 +110,7 @@ mod tests {
             windows_gone: PieceSet::EMPTY,
             checkpoint: None,
             settled: Version { epoch: u32::try_from(settled / 2).expect("small"), generation: settled },
+            mount_tag: 0,
             members: members.to_vec(),
         }
     }

@@ -13,18 +13,58 @@
 //! A full zone holds what it should, whatever its drive missed: before the first zone of a segment becomes full, all
 //! stripes of the segment are complete and have left the caches of all drives; and a segment is never written again. Zones
 //! that a mount finished, for it condemned their segment, are full before that: they do not end with a footer.
-//! Reasons in ADR 21.
+//! Reasons in ADR 21. Whose drive it is, and whether it shares the history of the others, is judged before (`returning`).
 
 use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
 use crate::log::mount::scan::FoundSegment;
+use base::units::BLOCK_BYTES_U64;
 use std::fmt;
-use zone::format::superblock::{MemberState, Superblock};
+use zone::format::superblock::{MemberState, Superblock, Uuid, Version};
+
+/// The member whose drive is to be taken in again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReAdd {
+    /// The member.
+    pub member: usize,
+    /// Where the drive is refused, the array is mounted without it.
+    pub or_without: bool,
+}
 
 /// Why a drive is not taken in again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReAddRefusal {
-    /// No drive that is there was ever this member, or the member was replaced since.
+    /// No drive that is there was ever this member.
     NotThere,
+    /// Another drive took the place of the one that is there.
+    Replaced {
+        /// Identity of the drive.
+        own: Uuid,
+        /// Identity of the one that took its place.
+        successor: Uuid,
+    },
+    /// The drive is made differently than the array's.
+    Geometry {
+        /// What of it differs.
+        what: &'static str,
+        /// Value of the drive.
+        found: u32,
+        /// Value of the array.
+        wanted: u32,
+    },
+    /// Its newest record is newer than those of the others: they are older copies, or the drive was used apart from them.
+    Newer {
+        /// Version of its newest record.
+        own: Version,
+        /// Version of the newest record of the others.
+        others: Version,
+    },
+    /// None of the others holds its newest record: it was used apart from them, or so long ago that none of them knows.
+    Apart {
+        /// Version of its newest record.
+        own: Version,
+        /// Version of the newest record of the others.
+        others: Version,
+    },
     /// The member never failed.
     NotFailed,
     /// A rebuild of another member is under way: there is one at a time.
@@ -38,10 +78,27 @@ impl fmt::Display for ReAddRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReAddRefusal::NotThere => {
+                write!(f, "its drive is not there: bring it back, or use `zoneweave drive replace`")
+            }
+            ReAddRefusal::Replaced { own, successor } => {
+                write!(f, "another drive took its place (uuid {}, ", in_words(successor))?;
+                write!(f, "that of this drive is {}): {REPLACE}", in_words(own))
+            }
+            ReAddRefusal::Geometry { what, found, wanted } => {
+                write!(f, "the drive has {found} {what}, the array uses {wanted}: {REPLACE}")
+            }
+            ReAddRefusal::Newer { own, others } => {
                 write!(
                     f,
-                    "its drive is not there, or another one took its place: use `zoneweave drive replace`"
-                )
+                    "its newest record ({}) is newer than those of the others ",
+                    version_in_words(own)
+                )?;
+                write!(f, "({}): they are older copies, or it was used apart; ", version_in_words(others))?;
+                write!(f, "bring the newer drives back, or {REPLACE}")
+            }
+            ReAddRefusal::Apart { own, others } => {
+                write!(f, "none of the others knows its newest record ({}; ", version_in_words(own))?;
+                write!(f, "theirs is {}): it was used apart from them: {REPLACE}", version_in_words(others))
             }
             ReAddRefusal::NotFailed => write!(f, "it has not failed, and the others have not left it behind"),
             ReAddRefusal::Rebuilding { other } => {
@@ -51,24 +108,57 @@ impl fmt::Display for ReAddRefusal {
     }
 }
 
-/// Contents of a drive that was taken in again.
+/// Remedy where the drive may not keep what it holds.
+const REPLACE: &str = "wipe it and give it to `zoneweave drive replace`, which writes all of it";
+
+fn in_words(uuid: &Uuid) -> String {
+    let mut words = String::new();
+    for (index, byte) in uuid.iter().enumerate() {
+        let hyphen = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
+        words += &format!("{hyphen}{byte:02x}");
+    }
+    words
+}
+
+fn version_in_words(version: &Version) -> String {
+    format!("epoch {}, generation {}", version.epoch, version.generation)
+}
+
+/// Contents of a drive that was taken in again. Its part of a segment is a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReAdded {
     /// The member.
     pub member: usize,
     /// Segments of which it holds its part.
     pub segments_whole: u64,
+    /// Bytes of these parts.
+    pub bytes_whole: u64,
     /// Segments whose part of it is to be rebuilt.
     pub segments_to_rebuild: u64,
+    /// Bytes of those parts, were all of them rebuilt: less where what they hold is erased before.
+    pub bytes_to_rebuild: u64,
 }
 
 impl ReAdded {
     /// Counts what a scan found.
     pub(super) fn count(member: usize, segments: &[FoundSegment]) -> ReAdded {
-        let lacks = |segment: &&FoundSegment| segment.zones_missing & 1 << member != 0;
-        let segments_to_rebuild = segments.iter().filter(lacks).count() as u64;
-        let segments_whole = segments.len() as u64 - segments_to_rebuild;
-        ReAdded { member, segments_whole, segments_to_rebuild }
+        let mut count = ReAdded {
+            member,
+            segments_whole: 0,
+            bytes_whole: 0,
+            segments_to_rebuild: 0,
+            bytes_to_rebuild: 0,
+        };
+        for FoundSegment { layout, zones_missing, .. } in segments {
+            let bytes = u64::from(layout.footer_offset() + layout.footer_blocks()) * BLOCK_BYTES_U64;
+            let (segments, total) = match zones_missing & 1 << member {
+                0 => (&mut count.segments_whole, &mut count.bytes_whole),
+                _ => (&mut count.segments_to_rebuild, &mut count.bytes_to_rebuild),
+            };
+            *segments += 1;
+            *total += bytes;
+        }
+        count
     }
 }
 

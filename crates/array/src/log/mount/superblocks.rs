@@ -3,7 +3,8 @@
 use crate::log::config::{AppendUse, ArrayConfig, ConfigError, OpenSegments};
 use crate::log::membership::{LogPosition, RECORDS_PER_MOUNT, active_members};
 use crate::log::mount::older_copies::{self, OlderCopy};
-use crate::log::mount::re_add::{self, ReAddRefusal};
+use crate::log::mount::re_add::{ReAdd, ReAddRefusal};
+use crate::log::mount::returning;
 use crate::log::mount::spokesman::spokesman;
 use crate::log::mount::{MountError, Session};
 use crate::log::policy::mode::common_areas;
@@ -35,6 +36,9 @@ impl LogState {
     }
 }
 
+/// The newest record of each drive, by its place.
+pub type Records = Vec<Option<(Superblock, LogState)>>;
+
 /// Array as the drives describe it together.
 pub struct Found {
     /// Drives by member.
@@ -45,6 +49,10 @@ pub struct Found {
     pub log_states: Vec<Option<LogState>>,
     /// Drives that are left out because they are older copies of themselves.
     pub older_copies: Vec<OlderCopy>,
+    /// The member whose drive is taken in again.
+    pub re_added: Option<usize>,
+    /// Why the drive that was to be taken in again was not.
+    pub refused: Option<ReAddRefusal>,
 }
 
 /// A command outside the engine; its token is assigned when it is run.
@@ -64,14 +72,15 @@ pub fn identify(device: Box<dyn ZonedDevice>, now: Instant) -> (Box<dyn ZonedDev
 /// missed what the others were told.
 pub fn assemble(
     devices: Vec<Option<Box<dyn ZonedDevice>>>,
-    re_add: Option<usize>,
+    re_add: Option<ReAdd>,
     now: Instant,
 ) -> Result<Found, MountError> {
     let places = devices.len();
     let mut drives = DriveSet::new(devices);
-    let records: Vec<Option<(Superblock, LogState)>> =
-        (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
-    let mut record = speaker(&records).map_err(|error| match other_version(&mut drives, now) {
+    let mut records: Records = (0..places).map(|place| newest_record(&mut drives, place, now)).collect();
+    let (returning, refused) = returning::admit(&mut drives, &mut records, re_add, now)?;
+    let spoken = returning.as_ref().map_or_else(|| speaker(&records), |own| Ok(own.record.clone()));
+    let mut record = spoken.map_err(|error| match other_version(&mut drives, now) {
         Some(found) if error == MountError::NoSuperblock => MountError::Version { found },
         _ => error,
     })?;
@@ -80,7 +89,6 @@ pub fn assemble(
     let mut by_member: Vec<Option<Box<dyn ZonedDevice>>> = (0..members).map(|_| None).collect();
     let mut log_states = vec![None; members];
     let mut older_copies: Vec<OlderCopy> = Vec::new();
-    let mut returning = None;
     for (place, found) in records.iter().enumerate() {
         let Some((own, state)) = found else { continue };
         if own.array != record.array {
@@ -88,10 +96,9 @@ pub fn assemble(
         }
         let member = usize::from(own.member);
         let known = own.members[member].uuid == record.members[member].uuid;
-        if known && re_add == Some(member) {
-            if returning.replace((place, own, *state)).is_some() {
-                return Err(MountError::DuplicateMember { member });
-            }
+        if returning.as_ref().is_some_and(|own| own.place == place) {
+            by_member[member] = devices[place].take();
+            log_states[member] = Some(*state);
             continue;
         }
         if !known || record.members[member].state == MemberState::Failed {
@@ -112,14 +119,6 @@ pub fn assemble(
         by_member[member] = devices[place].take();
         log_states[member] = Some(*state);
     }
-    if let Some(member) = re_add {
-        let refused = |why| MountError::NotReAdded { member, why };
-        let (place, own, state) = returning.ok_or_else(|| refused(ReAddRefusal::NotThere))?;
-        let is_older = older_copy(own, &records).is_some();
-        re_add::take_in(&mut record, member, is_older).map_err(refused)?;
-        by_member[member] = devices[place].take();
-        log_states[member] = Some(state);
-    }
     for (member, device) in by_member.iter().enumerate() {
         if device.is_none() {
             record.members[member].state = MemberState::Failed;
@@ -133,11 +132,12 @@ pub fn assemble(
         let (present, needed) = (members - missing.len(), code.data_count());
         return Err(MountError::TooFewMembers { present, needed, missing, older_copies });
     }
-    Ok(Found { drives: DriveSet::new(by_member), record, log_states, older_copies })
+    let re_added = returning.map(|own| own.member);
+    Ok(Found { drives: DriveSet::new(by_member), record, log_states, older_copies, re_added, refused })
 }
 
 /// The drive of a record, if it is an older copy of itself by the word of the others of its array.
-fn older_copy(own: &Superblock, records: &[Option<(Superblock, LogState)>]) -> Option<OlderCopy> {
+pub fn older_copy(own: &Superblock, records: &Records) -> Option<OlderCopy> {
     let all = records.iter().flatten().map(|(record, _)| record);
     older_copies::find(own, all.filter(|record| record.array == own.array))
 }
@@ -160,11 +160,17 @@ fn believe_rebuilding(record: &mut Superblock, own: &Superblock) -> Option<Older
     None
 }
 
-/// The record that speaks for the array that most drives belong to.
-fn speaker(records: &[Option<(Superblock, LogState)>]) -> Result<Superblock, MountError> {
+/// The array that most drives belong to.
+pub fn array_of_most(records: &Records) -> Result<Uuid, MountError> {
     let all = || records.iter().flatten().map(|(record, _)| record);
     let votes = |array: &Uuid| all().filter(|record| record.array == *array).count();
-    let array = all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)?;
+    all().map(|record| record.array).max_by_key(votes).ok_or(MountError::NoSuperblock)
+}
+
+/// The record that speaks for the array that most drives belong to.
+pub fn speaker(records: &Records) -> Result<Superblock, MountError> {
+    let all = || records.iter().flatten().map(|(record, _)| record);
+    let array = array_of_most(records)?;
     let own: Vec<&Superblock> = all().filter(|record| record.array == array).collect();
     let Some(speaker) = spokesman(&own) else {
         // A drive of another array may be in the place of the one that knows.
@@ -260,6 +266,7 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
         windows_gone: PieceSet::EMPTY,
         checkpoint: None,
         settled: Version::default(),
+        mount_tag: 0,
         members: members.iter().map(|uuid| Member { uuid: *uuid, state: MemberState::Active }).collect(),
     };
     assert!(members.len() == config.members, "each member has an identity");
@@ -277,13 +284,15 @@ pub fn write_first(drives: &mut DriveSet, config: &ArrayConfig, members: &[Uuid]
 
 /// Writes the session's record to every member that is there and flushes it: the next one says that this one has settled. A log that is nearly full changes zones: the
 /// old one is finished, which keeps its records and frees its place among the active zones, then the
-/// other one is reset and gets the record.
+/// other one is reset and gets the record. A drive that is taken in again comes last: it never holds a record that no other does.
 pub fn write_record(session: &mut Session) -> Result<(), MountError> {
     let capacity = session.config.geometry.zone_capacity_blocks;
     let record = session.record.clone();
     assert!(session.writable, "a mount that only looks writes nothing");
     assert!(record.settled < record.version(), "a record is newer than what has settled");
-    for member in 0..session.config.members {
+    let others = (0..session.config.members).filter(|member| session.re_add != Some(*member));
+    let in_order: Vec<usize> = others.chain(session.re_add).collect();
+    for member in in_order {
         let Some(mut state) = session.log_positions[member].filter(|_| session.is_present(member)) else {
             continue;
         };
@@ -352,6 +361,20 @@ fn newest_record(drives: &mut DriveSet, place: usize, now: Instant) -> Option<(S
         }
     }
     newest
+}
+
+/// True when a drive's superblock log holds this record, as a member of its own. Records lie there in the order of their versions.
+pub fn has_written(drives: &mut DriveSet, place: usize, wanted: &Superblock, now: Instant) -> bool {
+    let Some(geometry) = drives.geometry(DriveIndex::at(place)) else { return false };
+    let capacity = geometry.zone_capacity_blocks;
+    let report = command(place, ZoneIndex(0), Op::Report { count: SUPERBLOCK_ZONES });
+    let descriptors = drives.execute(now, report).report;
+    let is_it = |found: &Superblock| Superblock { member: wanted.member, ..found.clone() } == *wanted;
+    (0..).map(ZoneIndex).zip(descriptors).any(|(zone, descriptor)| {
+        let written = (0..written_blocks(&descriptor, capacity)).rev();
+        let mut records = written.filter_map(|offset| record_at(drives, place, (zone, offset), now));
+        records.find(|found| found.version() <= wanted.version()).is_some_and(|found| is_it(&found))
+    })
 }
 
 /// The format version of the first superblock that is not of ours.
