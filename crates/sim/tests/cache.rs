@@ -18,7 +18,7 @@ fn scenarios_pass() {
 fn seeds_pass_and_do_what_they_are_for() {
     sim::catch_panics();
     let (mut hits, mut owed, mut crashes, mut checks, mut evictions, mut faults) = (0, 0, 0, 0, 0, 0);
-    let (mut copies, mut again, mut forgotten) = (0, 0, 0);
+    let (mut copies, mut again, mut forgotten, mut joins) = (0, 0, 0, 0);
     for seed in 0..300 {
         let drawn = Run::draw(seed);
         let outcome = drawn.run();
@@ -35,9 +35,11 @@ fn seeds_pass_and_do_what_they_are_for() {
         copies += outcome.tally.hits_memory;
         again += outcome.tally.reinserted;
         forgotten += outcome.tally.forgotten;
+        joins += outcome.tally.joins;
     }
     assert!(hits > 20_000 && owed > 15_000 && crashes > 1_000 && checks > 500);
     assert!(evictions > 150 && faults > 250);
     assert!(copies > 2_000 && again > 120, "{copies} hits in memory, {again} objects written anew");
     assert!(forgotten > 1_000, "{forgotten} objects were never on flash");
+    assert!(joins > 80, "{joins} drives joined in service");
 }

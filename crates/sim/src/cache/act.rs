@@ -272,11 +272,11 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
     acts
 }
 
-/// An operator who takes drives out of service and puts others in, among the acts of one run in three, drawn from a stream of
-/// his own.
+/// An operator who takes drives out of service and puts others in, among the acts of one run in six, drawn from a stream of
+/// his own: what the others are for wants all drives.
 fn add_operator(plan: &Plan, acts: &mut Vec<Act>) {
     let mut random = Random::from_seed(plan.seed ^ 0x0cac_4e0d);
-    if plan.drives == 1 || !random.chance(1, 3) {
+    if plan.drives == 1 || !random.chance(1, 6) {
         return;
     }
     let others = std::mem::take(acts);
