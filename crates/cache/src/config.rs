@@ -169,14 +169,27 @@ pub fn check_drives(geometries: &[Option<Geometry>]) -> Result<(), DrivesError> 
     let mut pages = 0;
     for (place, geometry) in geometries.iter().enumerate() {
         let Some(geometry) = geometry else { continue };
-        if geometry.zones < ZONES_MIN {
-            return Err(DrivesError::Zones { place, zones: geometry.zones });
-        }
-        if geometry.active_zones_max.min(geometry.open_zones_max) < ACTIVE_ZONES_MIN {
-            let zones = geometry.active_zones_max.min(geometry.open_zones_max);
-            return Err(DrivesError::ActiveZones { place, zones });
-        }
-        pages += u64::from(geometry.zones) * u64::from(geometry.zone_capacity_blocks);
+        check_drive(place, geometry)?;
+        pages += geometry.capacity_blocks();
     }
     if pages >= PAGES_MAX { Err(DrivesError::TooLarge { pages }) } else { Ok(()) }
+}
+
+/// Judges one drive by its geometry.
+///
+/// # Errors
+/// When it has too few zones, or allows too few active ones.
+pub fn check_drive(place: usize, geometry: &Geometry) -> Result<(), DrivesError> {
+    let active = active_zones(geometry);
+    match () {
+        () if geometry.zones < ZONES_MIN => Err(DrivesError::Zones { place, zones: geometry.zones }),
+        () if active < ACTIVE_ZONES_MIN => Err(DrivesError::ActiveZones { place, zones: active }),
+        () => Ok(()),
+    }
+}
+
+/// Zones that a drive allows to be both active and open.
+#[must_use]
+pub fn active_zones(geometry: &Geometry) -> u32 {
+    geometry.active_zones_max.min(geometry.open_zones_max)
 }

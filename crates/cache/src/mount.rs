@@ -258,7 +258,7 @@ fn closing_block(identity: &Identity, wall: WallMillis, at: (usize, ZoneIndex, &
 }
 
 fn pages(geometry: &Geometry) -> u32 {
-    geometry.zones * geometry.zone_capacity_blocks
+    u32::try_from(geometry.capacity_blocks()).expect("drives were checked")
 }
 
 /// Pages in the place of a drive that is missing: one may join there that is like the largest of the others, if the index can name as

@@ -70,10 +70,16 @@ pub struct Areas {
 }
 
 impl Geometry {
+    /// Blocks that can be written to the whole drive.
+    #[must_use]
+    pub fn capacity_blocks(&self) -> u64 {
+        u64::from(self.zones) * u64::from(self.zone_capacity_blocks)
+    }
+
     /// Bytes that can be written to the whole drive.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        u64::from(self.zones) * u64::from(self.zone_capacity_blocks) * BLOCK_BYTES_U64
+        self.capacity_blocks() * BLOCK_BYTES_U64
     }
 }
 

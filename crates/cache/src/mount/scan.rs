@@ -1,8 +1,7 @@
 //! Reading a drive: what its zones hold, page by page.
 
 use super::reader::Reader;
-use super::{Findings, MountError, run};
-use crate::config::ACTIVE_ZONES_MIN;
+use super::{Findings, MountError, pages, run};
 use crate::format::SUPERBLOCK_ZONES;
 use crate::format::header::Role;
 use crate::format::journal::{Entry, JournalBlock};
@@ -395,24 +394,8 @@ impl DriveScan {
             unclosed,
             ..Journal::default()
         };
-        Drive {
-            up: true,
-            volatile: geometry.volatile_cache,
-            transfer_max: geometry.transfer_blocks_max,
-            capacity: geometry.zone_capacity_blocks,
-            base,
-            span: geometry.zones * geometry.zone_capacity_blocks,
-            zones,
-            open,
-            has_main: geometry.active_zones_max.min(geometry.open_zones_max) > ACTIVE_ZONES_MIN,
-            finishing: 0,
-            hand: 0,
-            collection: None,
-            batch: None,
-            journal,
-            log,
-            zones_lost: self.zones_lost,
-        }
+        let zones_lost = self.zones_lost;
+        Drive { zones, open, journal, log, zones_lost, ..Drive::empty(base, pages(geometry), geometry) }
     }
 
     /// Says what a check found.

@@ -2,10 +2,12 @@
 
 use super::buffer::Batch;
 use super::reinsertion::Collection;
-use crate::format::NAMESPACES;
+use crate::config::{ACTIVE_ZONES_MIN, active_zones};
+use crate::format::{NAMESPACES, SUPERBLOCK_ZONES};
 use crate::policy::{Candidate, Stream};
 use base::units::ZoneIndex;
 use std::collections::VecDeque;
+use zone::device::Geometry;
 
 use crate::format::journal::Entry;
 use crate::hash::Ident;
@@ -187,6 +189,44 @@ pub struct Drive {
 }
 
 impl Drive {
+    /// A drive that is missing, whose place has so many pages from `base` on.
+    #[must_use]
+    pub fn absent(base: u32, span: u32) -> Drive {
+        Drive {
+            up: false,
+            volatile: false,
+            transfer_max: 1,
+            capacity: 1,
+            base,
+            span,
+            zones: vec![Zone::new(ZoneUse::Kept)],
+            open: [None, None],
+            has_main: false,
+            finishing: 0,
+            hand: 0,
+            collection: None,
+            batch: None,
+            journal: Journal::default(),
+            log: LogPlace { zone: ZoneIndex(0), end: 0 },
+            zones_lost: 0,
+        }
+    }
+
+    /// An empty drive in a place of so many pages.
+    #[must_use]
+    pub fn empty(base: u32, span: u32, geometry: &Geometry) -> Drive {
+        let used = |zone| if zone < SUPERBLOCK_ZONES { ZoneUse::Kept } else { ZoneUse::Free };
+        Drive {
+            up: true,
+            volatile: geometry.volatile_cache,
+            transfer_max: geometry.transfer_blocks_max,
+            capacity: geometry.zone_capacity_blocks,
+            zones: (0..geometry.zones).map(|zone| Zone::new(used(zone))).collect(),
+            has_main: active_zones(geometry) > ACTIVE_ZONES_MIN,
+            ..Drive::absent(base, span)
+        }
+    }
+
     /// True when so many of its zones are lost that those left hold the journal and nothing else: no page of records would
     /// ever find a zone, and who stores would wait for ever.
     #[must_use]

@@ -9,11 +9,8 @@
 //! Before it may join, the loss of the one before it is recorded, so that no mount believes that one again, and no slot of the
 //! index leads to it any more, for pages are named by their place.
 
-use super::drive::{Drive, LogPlace, Zone, ZoneUse};
-use super::{Journal, Shard};
-use crate::config::{ACTIVE_ZONES_MIN, ZONES_MIN};
-use crate::format::SUPERBLOCK_ZONES;
-use base::units::ZoneIndex;
+use super::{Drive, Shard};
+use crate::config::{ACTIVE_ZONES_MIN, ZONES_MIN, active_zones, check_drive};
 use std::fmt;
 use zone::device::Geometry;
 
@@ -83,82 +80,26 @@ impl fmt::Display for BayRefusal {
 
 impl std::error::Error for BayRefusal {}
 
-impl Drive {
-    /// An empty drive, with pages from `base` on.
-    #[must_use]
-    pub fn empty(base: u32, span: u32, geometry: &Geometry) -> Drive {
-        let used = |zone| if zone < SUPERBLOCK_ZONES { ZoneUse::Kept } else { ZoneUse::Free };
-        Drive {
-            up: true,
-            volatile: geometry.volatile_cache,
-            transfer_max: geometry.transfer_blocks_max,
-            capacity: geometry.zone_capacity_blocks,
-            base,
-            span,
-            zones: (0..geometry.zones).map(|zone| Zone::new(used(zone))).collect(),
-            open: [None, None],
-            has_main: geometry.active_zones_max.min(geometry.open_zones_max) > ACTIVE_ZONES_MIN,
-            finishing: 0,
-            hand: 0,
-            collection: None,
-            batch: None,
-            journal: Journal::default(),
-            log: LogPlace { zone: ZoneIndex(0), end: 0 },
-            zones_lost: 0,
-        }
-    }
-
-    /// A drive that is missing, whose place has so many pages.
-    #[must_use]
-    pub fn absent(base: u32, span: u32) -> Drive {
-        let geometry = Geometry {
-            zones: 1,
-            zone_size_blocks: 1,
-            zone_capacity_blocks: 1,
-            open_zones_max: 1,
-            active_zones_max: 1,
-            append_blocks_max: 1,
-            transfer_blocks_max: 1,
-            volatile_cache: false,
-            areas: None,
-        };
-        Drive { up: false, ..Drive::empty(base, span, &geometry) }
-    }
-}
-
 impl Shard {
     /// Judges whether a new drive may take a place now.
     ///
     /// # Errors
     /// When it may not.
     pub fn may_join(&self, place: usize, geometry: &Geometry) -> Result<(), BayRefusal> {
-        self.may_free(place)?;
-        let own = u64::from(geometry.zones) * u64::from(geometry.zone_capacity_blocks);
-        let active = geometry.active_zones_max.min(geometry.open_zones_max);
-        let blocks = self.drives[place].span;
-        match () {
-            () if geometry.zones < ZONES_MIN || active < ACTIVE_ZONES_MIN => {
-                Err(BayRefusal::TooFewZones { zones: geometry.zones, active })
-            }
-            () if own > u64::from(blocks) => Err(BayRefusal::TooLarge { blocks, own }),
-            () => Ok(()),
-        }
-    }
-
-    /// Judges whether a place is free for a new drive, whatever that is like.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn may_free(&self, place: usize) -> Result<(), BayRefusal> {
         let drives = self.drives.len();
         let drive = self.drives.get(place).ok_or(BayRefusal::NoPlace { drives })?;
         let is_read = drive.zones.iter().any(|zone| zone.readers > 0);
+        let (blocks, own) = (drive.span, geometry.capacity_blocks());
         match () {
             () if drive.up => Err(BayRefusal::Works),
             () if self.membership.is_frozen() => Err(BayRefusal::Frozen),
             () if !self.membership.is_settled() || self.sweep.is_under_way() || is_read => {
                 Err(BayRefusal::Busy)
             }
+            () if check_drive(place, geometry).is_err() => {
+                Err(BayRefusal::TooFewZones { zones: geometry.zones, active: active_zones(geometry) })
+            }
+            () if own > u64::from(blocks) => Err(BayRefusal::TooLarge { blocks, own }),
             () => Ok(()),
         }
     }

@@ -31,8 +31,8 @@ impl Shard {
                 let wanted = is_due || is_full || self.buffer.filling_bytes(stream) >= BLOCK_BYTES;
                 let is_idle = self.drives[drive].up && self.drives[drive].batch.is_none();
                 // What a drive holds that no record names is gone with the next mount.
-                let is_idle = is_idle && self.membership.has_member(drive);
-                if wanted && is_idle && self.buffer.next_filling(stream).is_some() {
+                let is_named = self.membership.has_member(drive);
+                if wanted && is_idle && is_named && self.buffer.next_filling(stream).is_some() {
                     self.write_batch(drive, stream, (now, effects));
                 }
             }
