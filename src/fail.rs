@@ -23,7 +23,7 @@ pub fn run(options: &Fail) -> Result<Exit> {
         let mut drives = roster.open(Absence::OnlyOf(options.drive), None)?;
         // A member that is not there when the array is mounted is recorded as failed.
         drives.devices[usize::from(options.drive)] = None;
-        let tuning = Tuning { mount_tag: serve::draw_mount_tag(), ..Tuning::default() };
+        let tuning = serve::tagged(Tuning::default());
         mount(drives.devices, tuning, Instant(0))?;
     }
     println!("drive {} is marked failed; the array runs without it", options.drive);

@@ -241,7 +241,7 @@ fn re_add_offline(directory: &mut Directory, target: &Target) -> Result<ReAddedD
     let mut roster = Roster::find(directory)?;
     let devices = roster.open(Absence::Refused, None)?.devices;
     directory.save()?;
-    let tuning = Tuning { mount_tag: serve::draw_mount_tag(), ..Tuning::default() };
+    let tuning = serve::tagged(Tuning::default());
     let mounted = mount_with_re_add(devices, Return { member: index, or_without: false }, tuning, Instant(0));
     let (shard, drives, report) = mounted.map_err(|error| match error {
         MountError::NotReAdded { why: ReAddRefusal::NotFailed, .. } => {

@@ -120,7 +120,7 @@ fn replace_offline(directory: &mut Directory, drive: u8, with: Option<&Path>) ->
     let (looked, ..) = looked.map_err(|error| roster.explain(error))?;
     check_drive(&looked.status(), drive)?;
     drop(looked);
-    let tuning = Tuning { mount_tag: serve::draw_mount_tag(), ..Tuning::default() };
+    let tuning = serve::tagged(Tuning::default());
     let (shard, drives, _) = mount(roster.open(Absence::OnlyOf(drive), None)?.devices, tuning, Instant(0))?;
     let mut volume = LogVolume::new(shard, drives);
     let mut replies = Vec::new();

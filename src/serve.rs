@@ -230,7 +230,7 @@ fn recover(
 ) -> Result<(LogVolume, MountReport)> {
     let mut re_added: Option<ReAdded> = None;
     loop {
-        let tuning = Tuning { mount_tag: draw_mount_tag(), ..tuning };
+        let tuning = tagged(tuning);
         let (shard, set, mut report) = match re_add.take() {
             None => mount(devices, tuning, clock.now())?,
             Some(re_add) => mount_with_re_add(devices, re_add, tuning, clock.now())?,
@@ -263,9 +263,9 @@ fn recover(
     }
 }
 
-/// Draws the number by which the superblocks of this mount differ from those of clones of the array.
-pub fn draw_mount_tag() -> u64 {
-    uuid::Uuid::new_v4().as_u64_pair().0
+/// Tuning for one mount, with a number of its own by which its superblocks differ from those of clones of the array.
+pub fn tagged(tuning: Tuning) -> Tuning {
+    Tuning { mount_tag: uuid::Uuid::new_v4().as_u64_pair().0, ..tuning }
 }
 
 fn turn_until(volume: &mut LogVolume, clock: WallClock, is_done: impl Fn(&LogVolume) -> bool) {
