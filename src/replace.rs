@@ -103,14 +103,26 @@ fn print(options: &Replace, replaced: &Replaced) {
 /// # Errors
 /// What the server says, and when it is busy for a minute.
 pub fn ask_until_done<T: DeserializeOwned>(directory: &Directory, line: &str) -> Result<Option<T>> {
+    ask_at_until_done(&directory.control_path(), "array", line)
+}
+
+/// The same of the server of an array or a cache that listens at a socket.
+///
+/// # Errors
+/// As [`ask_until_done`].
+pub fn ask_at_until_done<T: DeserializeOwned>(
+    control_path: &Path,
+    what: &str,
+    line: &str,
+) -> Result<Option<T>> {
     for _ in 0..ASK_AGAIN_MAX {
-        let Some(answer) = status::ask(directory, line)? else { return Ok(None) };
+        let Some(answer) = status::ask_at(control_path, line)? else { return Ok(None) };
         if let Attempt::Done(done) = serde_json::from_str(&answer).context("the server's answer")? {
             return Ok(Some(done));
         }
         std::thread::sleep(ASK_AGAIN_EVERY);
     }
-    Err(Exit::Busy.error(format!("`{line}`: the array has been changing for a minute; try again later")))
+    Err(Exit::Busy.error(format!("`{line}`: the {what} has been changing for a minute; try again later")))
 }
 
 /// Mounts an array that is not served, puts the drive into its place, and leaves the rebuild to a server.
@@ -217,7 +229,7 @@ impl Newcomer {
         path: Option<&Path>,
         geometry: &Geometry,
     ) -> Result<Newcomer> {
-        let path = path.map_or_else(|| new_name(directory, own_name), Path::to_owned);
+        let path = path.map_or_else(|| new_name(&directory.path, own_name), Path::to_owned);
         if let Some(spare) = spare::at(directory, &path) {
             return Newcomer::spare(directory, spare);
         }
@@ -248,8 +260,8 @@ impl Newcomer {
 }
 
 /// A file beside the others that does not exist yet.
-fn new_name(directory: &Directory, own_name: &str) -> PathBuf {
+pub fn new_name(folder: &Path, own_name: &str) -> PathBuf {
     let names = (1_u64..).map(|count| PathBuf::from(format!("{own_name}-{count}.zns")));
-    let mut free = names.filter(|name| !directory.path.join(name).exists());
+    let mut free = names.filter(|name| !folder.join(name).exists());
     free.next().expect("names do not run out")
 }

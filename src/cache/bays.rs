@@ -8,7 +8,7 @@ use super::drives;
 use super::options::{CacheBay, CacheDriveCommand};
 use crate::exit::Exit;
 use crate::hosting::Hosting;
-use crate::status;
+use crate::replace::{Attempt, ask_at_until_done, new_name};
 use anyhow::{Context, Result};
 use base::time::Instant;
 use base::units::DriveIndex;
@@ -19,13 +19,8 @@ use drive::any::AnyDrive;
 use drive::emulated::{CreateOptions, EmulatedDrive};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 use zone::device::Geometry;
 use zone::drives::DriveSet;
-
-/// Time between two questions to a server that is recording a change, and the most of them.
-const ASK_AGAIN_EVERY: Duration = Duration::from_millis(50);
-const ASK_AGAIN_MAX: u32 = 200;
 
 /// What became of a drive, as a JSON object.
 #[derive(Debug, Deserialize, Serialize)]
@@ -47,7 +42,8 @@ pub fn run(command: &CacheDriveCommand) -> Result<Exit> {
         CacheDriveCommand::Replace(bay) => ("replace", bay),
     };
     let directory = CacheDirectory::open(&bay.dir)?;
-    let report = match (ask_until_done(&directory, &format!("{word} {}", bay.drive))?, command) {
+    let line = format!("{word} {}", bay.drive);
+    let report = match (ask_at_until_done(&directory.control_path(), "cache", &line)?, command) {
         (Some(report), _) => report,
         (None, CacheDriveCommand::Replace(_)) => replace_offline(directory, bay)?,
         (None, CacheDriveCommand::Fail(_)) => {
@@ -78,59 +74,50 @@ pub fn run(command: &CacheDriveCommand) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Asks the server, again while it is busy; `None` when there is none.
-fn ask_until_done(directory: &CacheDirectory, line: &str) -> Result<Option<BayReport>> {
-    for _ in 0..ASK_AGAIN_MAX {
-        let asked = status::ask_at(&directory.control_path(), line);
-        match asked {
-            Ok(None) => return Ok(None),
-            Ok(Some(answer)) => {
-                return serde_json::from_str(&answer).context("the server's answer").map(Some);
-            }
-            Err(error) if Exit::of(&error) == Exit::Busy => std::thread::sleep(ASK_AGAIN_EVERY),
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Exit::Busy
-        .error(format!("`{line}`: the cache is still recording what changed before; try again later")))
-}
-
 fn refused(place: usize, refusal: BayRefusal) -> anyhow::Error {
-    let exit = match refusal {
-        BayRefusal::NoPlace { .. } => Exit::Usage,
-        BayRefusal::Busy => Exit::Busy,
-        _ => Exit::Failed,
-    };
+    let exit = if let BayRefusal::NoPlace { .. } = refusal { Exit::Usage } else { Exit::Failed };
     exit.error(format!("drive {place}: {refusal}"))
 }
 
 /// Takes a drive of a served cache out.
 ///
 /// # Errors
-/// When it may not be: [`Exit::Busy`] when it may in a moment.
-pub fn take_out(directory: &CacheDirectory, volume: &mut CacheVolume, place: usize) -> Result<BayReport> {
-    volume.take_out(place).map_err(|refusal| refused(place, refusal))?;
+/// When it may not be.
+pub fn take_out(
+    directory: &CacheDirectory,
+    volume: &mut CacheVolume,
+    place: usize,
+) -> Result<Attempt<BayReport>> {
+    match volume.take_out(place) {
+        Ok(()) => {}
+        Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
+        Err(refusal) => return Err(refused(place, refusal)),
+    }
     log::warn!("drive {place} was taken out by an operator");
     let old_path = directory.drive_path(&directory.file.drive[place]);
-    Ok(BayReport { drive: place, path: None, old_path, served: true })
+    Ok(Attempt::Done(BayReport { drive: place, path: None, old_path, served: true }))
 }
 
 /// Puts an empty drive into a place of a served cache.
 ///
 /// # Errors
-/// When it may not be, or there is no room for the drive: [`Exit::Busy`] when it may in a moment.
+/// When it may not be, or the drive cannot be made.
 pub fn put_in(
     directory: &mut CacheDirectory,
     volume: &mut CacheVolume,
     place: usize,
     hosting: &Hosting,
-) -> Result<BayReport> {
+) -> Result<Attempt<BayReport>> {
     let drives = volume.drives_mut();
-    let there = (0..drives.len()).filter_map(|other| drives.geometry(DriveIndex::at(other)).copied());
-    let alike = place.min(drives.len() - 1);
-    let geometry = drives.geometry(DriveIndex::at(alike)).copied().or(there.into_iter().next());
+    // Like the one before it, or any other.
+    let places = (0..drives.len()).filter(|other| *other == place).chain(0..drives.len());
+    let geometry = places.filter_map(|other| drives.geometry(DriveIndex::at(other))).next().copied();
     let geometry = geometry.context("no drive is there to make one like")?;
-    volume.may_join(place, &geometry).map_err(|refusal| refused(place, refusal))?;
+    match volume.may_join(place, &geometry) {
+        Ok(()) => {}
+        Err(BayRefusal::Busy) => return Ok(Attempt::Busy),
+        Err(refusal) => return Err(refused(place, refusal)),
+    }
     let (drive, entry) = make(directory, place, geometry)?;
     let (path, uuid) = (directory.drive_path(&entry), *entry.uuid.as_bytes());
     let hosted = hosting.host(AnyDrive::Emulated(Box::new(drive)), place as u64);
@@ -138,7 +125,8 @@ pub fn put_in(
     let old = name(directory, place, entry)?;
     volume.join(place, device, uuid);
     log::info!("drive {place} joins: {}", path.display());
-    Ok(BayReport { drive: place, path: Some(path), old_path: directory.drive_path(&old), served: true })
+    let old_path = directory.drive_path(&old);
+    Ok(Attempt::Done(BayReport { drive: place, path: Some(path), old_path, served: true }))
 }
 
 /// Records that a drive which cannot be opened is left out, and names an empty one in its place.
@@ -169,9 +157,8 @@ fn replace_offline(mut directory: CacheDirectory, bay: &CacheBay) -> Result<BayR
 
 /// Makes an empty drive beside the others.
 fn make(directory: &CacheDirectory, place: usize, geometry: Geometry) -> Result<(EmulatedDrive, CacheDrive)> {
-    let names = (1_u64..).map(|count| PathBuf::from(format!("drive-{place}-{count}.zns")));
-    let mut free = names.filter(|name| !directory.path.join(name).exists());
-    let entry = CacheDrive { path: free.next().expect("names do not run out"), uuid: uuid::Uuid::new_v4() };
+    let path = new_name(&directory.path, &format!("drive-{place}"));
+    let entry = CacheDrive { path, uuid: uuid::Uuid::new_v4() };
     let path = directory.drive_path(&entry);
     drive::emulated::create(&path, &CreateOptions::new(geometry, *entry.uuid.as_bytes()))?;
     let drive = EmulatedDrive::open(&path).inspect_err(|_| drop(std::fs::remove_file(&path)))?;

@@ -9,6 +9,7 @@ use super::status::json;
 use crate::exit::{self, Exit};
 use crate::hosting::Hosting;
 use crate::lines::Lines;
+use crate::replace::Attempt;
 use crate::signals::Impatience;
 use crate::supervisor;
 use anyhow::{Context, Result};
@@ -197,7 +198,7 @@ struct Served {
 
 impl Served {
     /// Answers a question about a drive.
-    fn act_on_drive(&mut self, line: &str) -> Result<BayReport> {
+    fn act_on_drive(&mut self, line: &str) -> Result<Attempt<BayReport>> {
         let Served { volume, directory, hosting, .. } = self;
         let asked = line.split_once(' ').and_then(|(word, place)| Some((word, place.parse().ok()?)));
         match asked {
@@ -275,7 +276,7 @@ impl ServedCache for Served {
         match line {
             "status" => json(self.directory.file.uuid, Some(&self.volume.status())).to_string(),
             _ => match self.act_on_drive(line) {
-                Ok(report) => serde_json::json!(report).to_string(),
+                Ok(attempt) => serde_json::json!(attempt).to_string(),
                 Err(error) => {
                     serde_json::json!({ "error": exit::in_words(&error), "exit": Exit::of(&error).number() })
                         .to_string()
