@@ -462,10 +462,8 @@ impl Shard {
         self.advance_mapping_space(now, fx);
         loop {
             self.go_on_with_groups(now, fx);
-            let groups = self.core.index.groups_mut().expect("the index is in groups");
-            let has_evictable = groups.end_turn() && self.off_load.is_starved;
             // What maps nothing needs no block, and makes room at once; so does what was read and nobody wanted any more.
-            if !self.write_groups(now, fx) && !has_evictable {
+            if !self.write_groups(now, fx) {
                 break;
             }
         }

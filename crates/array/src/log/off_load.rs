@@ -70,7 +70,7 @@ pub struct OffLoad {
     /// No more groups are resident than may be, and it stays so while mapping blocks can be written.
     pub(in crate::log) holds: bool,
     /// Somebody waits for room.
-    pub(in crate::log) is_starved: bool,
+    is_starved: bool,
     /// A mapping block could not be written: no other is, until the next mount.
     pub(in crate::log) writes_failed: bool,
     /// Group that is looked through next for blocks to write off, and those found.
@@ -216,11 +216,12 @@ impl Shard {
         true
     }
 
-    /// Writes groups that changed, when too many did or somebody waits for room, and others to fill the stripe. True when
-    /// that made room at once for who waits.
+    /// Writes groups that changed, when too many did or somebody waits for room, and others to fill the stripe: whoever waits
+    /// for one had a turn. True when there is room at once for who waits, or was made.
     pub(in crate::log) fn write_groups(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let mut is_starved = std::mem::take(&mut self.off_load.is_starved);
-        let (has_waiting, mut made_room) = (is_starved, false);
+        let groups = self.core.index.groups_mut().expect("the index is in groups");
+        let (has_waiting, mut made_room) = (is_starved, groups.end_turn() && is_starved);
         while self.space().may_write_groups() && self.stripes.has_room_for_groups(&self.core) {
             let is_filling = self.stripes.streams[Stream::Mapping.index()].filling.is_some();
             let groups = self.core.index.groups_mut().expect("the index is in groups");

@@ -17,7 +17,7 @@
 //! lost before that, was never promised.
 
 use crate::log::mount::assemble::EPOCH_SHIFT_SEGMENT;
-use crate::log::mount::scan::{FoundSegment, Zones, read_blocks, read_header};
+use crate::log::mount::scan::{FoundSegment, Zones, is_of_segment, read_blocks, read_header};
 use crate::log::mount::superblocks::{command, expect_success};
 use crate::log::mount::{MountError, Session};
 use base::erasure::PieceSet;
@@ -25,7 +25,7 @@ use base::frame::Frame;
 use std::collections::BTreeMap;
 use zone::device::{Op, ZoneState};
 use zone::format::header::{Blank, SegmentHeader};
-use zone::format::oob::{self, Bound};
+use zone::format::oob::Bound;
 use zone::format::superblock::MemberState;
 
 /// Active members that lack their zone, by segment.
@@ -112,9 +112,8 @@ fn holds_older(session: &mut Session, member: usize, header: &SegmentHeader) -> 
     let bound = Bound { array: session.array_tag(), zone, group: 0 };
     let blocks =
         read_blocks(session, member, zone, header.header_blocks..header.header_blocks + header.chunk_blocks);
-    let is_of_it =
-        |frame: &Frame| oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment);
-    !blocks.iter().flatten().any(is_of_it) && read_header(session, member, zone).is_some_and(is_older)
+    !blocks.iter().flatten().any(|frame| is_of_segment(frame, &bound, header.segment))
+        && read_header(session, member, zone).is_some_and(is_older)
 }
 
 /// A zone that an active member lacks.

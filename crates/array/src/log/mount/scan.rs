@@ -641,6 +641,11 @@ fn holds_data(session: &mut Session, member: usize, zone: ZoneIndex) -> bool {
     })
 }
 
+/// True when a block says by its identity that a segment wrote it where it lies.
+pub fn is_of_segment(frame: &Frame, bound: &Bound, segment: u64) -> bool {
+    oob::open(&frame.oob, bound).is_some_and(|oob| oob.place.segment == segment)
+}
+
 /// Reads blocks of a zone; `None` for those the drive cannot return.
 pub fn read_blocks(
     session: &mut Session,

@@ -15,7 +15,7 @@
 //! A drive that gave the area back, too, after the write pointer had moved beyond the marker, or finished the zone and lost what
 //! the window held is not told from one that committed what it held.
 
-use crate::log::mount::scan::{FoundSegment, FoundZone, Zones, ends_with_footer, read_blocks};
+use crate::log::mount::scan::{FoundSegment, FoundZone, Zones, ends_with_footer, is_of_segment, read_blocks};
 use crate::log::mount::{LostWrites, MountError, Session};
 use base::erasure::PieceSet;
 use base::frame::Frame;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use zone::device::ZoneDescriptor;
 use zone::format::SUPERBLOCK_ZONES;
 use zone::format::header::{SegmentHeader, WriteMode};
-use zone::format::oob::{self, Bound};
+use zone::format::oob::Bound;
 use zone::stripe::Layout;
 
 /// Reads all windows. Returns the end of what was written in each zone with an area; nothing was where the write pointer
@@ -110,7 +110,7 @@ fn has_block(
             });
         };
         let bound = Bound { array, zone, group: layout.group_of(slot) };
-        oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment)
+        is_of_segment(frame, &bound, header.segment)
     };
     (0..2).any(|_| {
         let blocks = read_blocks(session, member, zone, write_pointer..read.written(header, member));
@@ -128,8 +128,7 @@ pub fn finished_with_data(session: &mut Session, header: &SegmentHeader, member:
     let zone = header.zones[member];
     let first = header.header_blocks..areas.window_end(&session.config.geometry, header.header_blocks);
     let bound = Bound { array: session.array_tag(), zone, group: 0 };
-    let is_of_it =
-        |frame: &Frame| oob::open(&frame.oob, &bound).is_some_and(|oob| oob.place.segment == header.segment);
+    let is_of_it = |frame: &Frame| is_of_segment(frame, &bound, header.segment);
     let [one, other] = [(); 2].map(|()| read_blocks(session, member, zone, first.clone()));
     let is_blank = |frame: &Option<Frame>| frame.as_ref().is_some_and(Frame::is_blank);
     one.iter().zip(&other).any(|(one, other)| {
