@@ -20,6 +20,7 @@
 //! ([`block::md::ppl::spare_sector`]). It is older than the batch, and newer than the one before, whose witness may not count any more.
 
 pub use super::batch::STANDING_MAX;
+use super::scribe::Mark;
 use super::table::{Logged, Phase};
 use super::{Effects, InPlace, kind, members};
 use base::frame::Frame;
@@ -268,6 +269,14 @@ impl InPlace {
         !self.is_replaying() && self.ahead.logs.as_ref().is_none_or(Logs::are_resting)
     }
 
+    /// True when what lies in the logs from before the start must not be applied again: something is about to be written, or the
+    /// array is dirty and its replay through. In a dirty array an old header counts until there is a newer one, and another crash
+    /// would take rows for cut off that the replay settled.
+    fn wants_first_headers(&self) -> bool {
+        let is_settled = self.scribe.mark() == Mark::Dirty && !self.is_replaying() && !self.is_stopping;
+        is_settled || self.scribe.writers() > 0 || self.ahead.logs.as_ref().is_some_and(Logs::has_gathered)
+    }
+
     /// Begins batches where logs are idle, and flushes before them; true when something moved.
     pub(super) fn advance_logs(&mut self, fx: &mut Effects) -> bool {
         if self.ahead.logs.is_none() {
@@ -277,7 +286,7 @@ impl InPlace {
         if self.members.is_broken() || self.has_unrecorded_failure() {
             return moved;
         }
-        let is_wanted = self.scribe.writers() > 0 || self.ahead.logs.as_ref().is_some_and(Logs::has_gathered);
+        let is_wanted = self.wants_first_headers();
         let has_cache = !self.members.volatile().is_empty();
         let wants_no_doubt = !self.log_says_doubt() && !self.is_stopping;
         for role in self.members.recorded().iter() {

@@ -113,6 +113,14 @@ fn unreadable() -> Run {
     Run { plan, acts }
 }
 
+/// A replay has settled its rows, and nothing was written since, when a member and the power fail.
+fn settled(step: u64) -> Vec<Act> {
+    let first = [write(0, 48), Act::Drain].into_iter().chain(meeting());
+    let second = [events(1 + step), Act::Crash, Act::ReadAll, events(200), Act::Die(1), Act::Crash];
+    let heal = [Act::ReadAll, write(0, 48), Act::Drain, Act::Add(1), Act::Rebuild, Act::Stop];
+    first.chain(second).chain(heal).collect()
+}
+
 /// Rows are in doubt over more than one crash.
 fn in_doubt(step: u64) -> Vec<Act> {
     let lost = [events(8 + step), Act::Die(1), Act::Crash];
@@ -201,6 +209,7 @@ fn of_members() -> Vec<(&'static str, Run)> {
         ),
         // What was read before a replay is through has to stay.
         ("logs-and-reads-before-the-replay-is-through", Run { plan: mirror, acts: again(60, read_early) }),
+        ("logs-that-were-applied-before-a-second-crash", on_disks(50_000, again(40, settled))),
         ("logs-and-rows-in-doubt-over-a-second-crash", on_disks(50_000, again(12, in_doubt))),
         ("logs-that-go-over-rows-in-doubt", small(50_000, again(60, over_doubts))),
         ("logs-that-go-over-a-witness", small(100_000, again(60, over_a_witness))),
