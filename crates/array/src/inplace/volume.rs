@@ -97,21 +97,21 @@ impl InPlaceVolume {
     }
 
     /// A spare takes the role of a member that is missing, once that has answered what it was asked. A spare that is refused is
-    /// given up.
-    fn step_in(&mut self) {
+    /// given up. True when there was one.
+    fn step_in(&mut self) -> bool {
         if self.spares.is_empty() {
-            return;
+            return false;
         }
-        let Some(role) = self.engine.role_for_spare().filter(|role| self.is_answered(*role)) else { return };
-        let Some(Spare { name, superblock, device }) = self.spares.take() else { return };
+        let role = self.engine.role_for_spare().filter(|role| self.is_answered(*role));
+        let Some(role) = role else { return false };
+        let Some(Spare { name, superblock, device }) = self.spares.take() else { return false };
         let superblock = self.engine.superblock_of_spare(superblock);
         // Its log of bad blocks may lie where members got a bitmap meanwhile.
-        if !is_apart(&superblock, self.engine.bitmap_bytes(), device.geometry().sectors) {
-            return;
-        }
-        if self.add_member(role, superblock, device).is_ok() {
+        let is_fit = is_apart(&superblock, self.engine.bitmap_bytes(), device.geometry().sectors);
+        if is_fit && self.add_member(role, superblock, device).is_ok() {
             self.spares.note_stepped_in(role, name);
         }
+        true
     }
 
     /// Begins to change the consistency policy: see [`InPlace::begin_change`].
@@ -176,10 +176,9 @@ impl Volume for InPlaceVolume {
     }
 
     fn turn(&mut self, now: Instant, replies: &mut Vec<Reply>) -> bool {
-        self.step_in();
         let mut moved = true;
         for _ in 0..ROUNDS_PER_TURN {
-            moved = self.round(now);
+            moved = self.round(now) | self.step_in();
             if !moved {
                 break;
             }

@@ -49,6 +49,19 @@ fn failing(wishes: [Wish; 2]) -> Vec<Act> {
     (0..72).flat_map(step).collect()
 }
 
+/// A member fails while the policy changes, and a spare is there.
+fn with_a_spare(wishes: [Wish; 2]) -> Vec<Act> {
+    let step = |step: u64| {
+        let member = usize::try_from(step % 4).expect("0 to 3");
+        let wish = wishes[usize::from(step % 2 == 1)];
+        let wait = events(step / 2);
+        let lost = [Act::Spare, Act::Grow(wish)].into_iter().chain((step > 1).then_some(wait));
+        let spare = [Act::Fail(member), Act::Rebuild, write(3, 8), Act::Drain, Act::ReadAll, Act::Stop];
+        lost.chain(spare)
+    };
+    (0..60).flat_map(step).collect()
+}
+
 /// All of them.
 pub fn all() -> Vec<(&'static str, Run)> {
     let bitmap = Wish::Bitmap(Some(4096));
@@ -64,5 +77,8 @@ pub fn all() -> Vec<(&'static str, Run)> {
         ("policies-logs-beside-writes", run(Policy::Resync, beside_writes([Wish::Ppl, Wish::Resync]))),
         ("policies-bitmap-and-a-member-that-fails", run(Policy::Resync, failing([bitmap, Wish::Resync]))),
         ("policies-logs-and-a-member-that-fails", run(Policy::Resync, failing([Wish::Ppl, Wish::Resync]))),
+        ("policies-bitmap-and-a-spare", run(Policy::Resync, with_a_spare([bitmap, Wish::Resync]))),
+        ("policies-logs-and-a-spare", run(Policy::Resync, with_a_spare([Wish::Ppl, Wish::Resync]))),
+        ("policies-logs-that-go-and-a-spare", run(Policy::Ppl(152), with_a_spare([Wish::Resync, Wish::Ppl]))),
     ]
 }

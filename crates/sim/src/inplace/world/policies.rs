@@ -55,6 +55,8 @@ impl World {
         if self.adopt(volume.engine.policy()) {
             self.tally.policies += 1;
             self.is_new = false;
+            // A bitmap says nothing of what was missed before there was one.
+            self.left.clear();
         }
     }
 
