@@ -303,9 +303,10 @@ impl LoggedRow {
     }
 }
 
-/// What a replay has to write: parities to the journal, behind a block that is void, then pieces to the members.
+/// What a replay has to write: parities to the journal, behind a block that is void, then pieces to the members. Where
+/// something may be in the caches of members they are flushed in any case.
 #[must_use]
-pub fn replay_of(journal: Option<&Journal>, recovered: &mut Recovered) -> Replay {
+pub fn replay_of(journal: Option<&Journal>, recovered: &mut Recovered, may_be_cached: bool) -> Replay {
     let mut stages = Vec::new();
     if let (Some(journal), Some(end)) = (journal, &mut recovered.journal)
         && !end.appended.is_empty()
@@ -321,7 +322,7 @@ pub fn replay_of(journal: Option<&Journal>, recovered: &mut Recovered) -> Replay
         (Target { member, sector: row.0, is_journal: false }, content)
     };
     stages.push(pieces.map(of_member).collect());
-    Replay::new(stages)
+    Replay::new(stages, may_be_cached)
 }
 
 impl InPlace {

@@ -2,6 +2,9 @@
 //!
 //! What is written follows from the log and from what lies on the members, which nobody changes meanwhile: a start that is cut off in
 //! the middle of it leaves the log as it was, and the next one computes the same. It goes in stages, each durable before the next.
+//!
+//! Members are flushed even where nothing differs: a server that died without a power failure leaves what it wrote in their caches,
+//! and the log that has it is about to be given up.
 
 use super::{Effects, InPlace, kind};
 use base::frame::Frame;
@@ -45,12 +48,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay of these blocks, stage by stage.
+    /// A replay of these blocks, stage by stage, and a flush where there are some, or something `may_be_cached`.
     #[must_use]
-    pub fn new(stages: Vec<Vec<(Target, Box<Block>)>>) -> Replay {
+    pub fn new(stages: Vec<Vec<(Target, Box<Block>)>>, may_be_cached: bool) -> Replay {
         let stages: VecDeque<Stage> =
             stages.into_iter().filter(|stage| !stage.is_empty()).map(VecDeque::from).collect();
-        let state = if stages.is_empty() { State::Through } else { State::Writing };
+        let state = if stages.is_empty() && !may_be_cached { State::Through } else { State::Writing };
         Replay { stages, state, pending: 0 }
     }
 

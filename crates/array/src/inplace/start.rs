@@ -419,7 +419,9 @@ pub fn start_recovered(
     let mut sync = unsynced(assembly, &map);
     recovered.in_doubt.iter().for_each(|row| sync.note_stuck(row.0 / ROW_SECTORS));
     let logs = has_logs.then(|| logs_of(&superblocks, newest, recovered.generation)).transpose()?;
-    let replay = journal::replay_of(journal.as_ref(), &mut recovered);
+    // Beside a journal no array is marked dirty.
+    let may_be_cached = journal.is_some() || (has_logs && !newest.is_clean());
+    let replay = journal::replay_of(journal.as_ref(), &mut recovered, may_be_cached);
     let scribe = scribe_of(assembly, &found, superblocks, tuning.began);
     let cache = Cache::new(tuning.cache_bytes, roles);
     Ok(InPlace {

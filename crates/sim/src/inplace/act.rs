@@ -49,6 +49,8 @@ pub enum Act {
     ReadAll,
     /// The power fails, and the array is started anew.
     Crash,
+    /// The server is killed, and begins anew: caches of disks stay.
+    Kill,
     /// The power fails, Linux md takes the array over and writes, the power fails again, and the array is started anew.
     TakeOver,
     /// The array is stopped, looked at, and started anew.
@@ -189,7 +191,27 @@ pub(super) fn draw(plan: &Plan) -> Vec<Act> {
             acts.push(Act::ReadAll);
         }
     }
-    with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts))))
+    with_kills(plan, with_losses(plan, with_growth(plan, with_md(plan, with_streams(plan, acts)))))
+}
+
+/// In some runs the server is killed where the power would have failed, or shortly before. Drawn from a source of its own.
+fn with_kills(plan: &Plan, acts: Vec<Act>) -> Vec<Act> {
+    let mut random = Random::from_seed(plan.seed ^ 0x6b11_ed00);
+    if random.chance(2, 3) {
+        return acts;
+    }
+    let mut all = Vec::new();
+    for act in acts {
+        if act == Act::Crash && random.chance(2, 3) {
+            all.push(Act::Kill);
+            if random.chance(1, 3) {
+                continue;
+            }
+            all.push(Act::Wait { nanos: 1 << random.below(30), events: 1 + random.below(80) });
+        }
+        all.push(act);
+    }
+    all
 }
 
 /// In some runs with a journal that is lost. Drawn from a source of its own.

@@ -178,6 +178,16 @@ impl Disk {
         }
     }
 
+    /// Who uses the disk dies: what was in flight is carried out, or was not begun. The cache stays.
+    fn let_go(&mut self) {
+        self.fails_next_write = false;
+        while let Some(flight) = self.in_flight.pop() {
+            if self.random.chance(3, 4) {
+                self.carry_out(flight);
+            }
+        }
+    }
+
     /// The power fails: of what was in flight any sectors arrive, of what was cached any state that was there.
     fn crash(&mut self) {
         self.fails_next_write = false;
@@ -234,6 +244,11 @@ impl DiskHandle {
     /// The power fails.
     pub fn crash(&self) {
         self.lock().crash();
+    }
+
+    /// Who uses it dies.
+    pub fn let_go(&self) {
+        self.lock().let_go();
     }
 
     /// The disk answers nothing any more but that it is gone.

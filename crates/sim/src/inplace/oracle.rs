@@ -258,6 +258,18 @@ impl Oracle {
         }
     }
 
+    /// The server died: what was in flight is there or not, and the rest as it was.
+    pub fn kill(&mut self) {
+        self.clock += 1;
+        let clock = self.clock;
+        for block in &mut self.blocks {
+            for value in block.now.iter_mut().chain(&mut block.after) {
+                value.completed = Some(value.completed.unwrap_or(clock));
+            }
+            block.writes = 0;
+        }
+    }
+
     /// The power failed.
     pub fn crash(&mut self) {
         self.clock += 1;

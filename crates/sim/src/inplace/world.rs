@@ -54,6 +54,8 @@ pub struct Tally {
     pub blocks_verified: u64,
     /// Power failures.
     pub crashes: u64,
+    /// Servers that were killed.
+    pub kills: u64,
     /// Starts that succeeded.
     pub starts: u64,
     /// Starts that were refused, as they must be.
@@ -92,6 +94,7 @@ impl Counts for Tally {
         self.requests_failed += other.requests_failed;
         self.blocks_verified += other.blocks_verified;
         self.crashes += other.crashes;
+        self.kills += other.kills;
         self.starts += other.starts;
         self.refusals += other.refusals;
         self.checks += other.checks;
@@ -348,6 +351,7 @@ impl World {
             Act::Resync => self.resync()?,
             Act::ReadAll => self.read_all()?,
             Act::Crash => return self.crash(),
+            Act::Kill => return self.kill(),
             Act::TakeOver => return self.take_over(),
             Act::Stop => return self.stop(),
             Act::Die(member) => self.die(member),
@@ -713,18 +717,30 @@ impl World {
         self.start_anew()
     }
 
+    fn kill(&mut self) -> Result<bool, Failure> {
+        self.lose_engine(DiskHandle::let_go);
+        self.oracle.kill();
+        self.tally.kills += 1;
+        self.start_anew()
+    }
+
     /// The power fails.
     fn cut(&mut self) {
+        self.lose_engine(DiskHandle::crash);
+        self.oracle.crash();
+        self.tally.crashes += 1;
+    }
+
+    /// The engine is gone, and this happens to all disks.
+    fn lose_engine(&mut self, how: impl Fn(&DiskHandle)) {
         self.look_at_replay();
         self.volume = None;
         let spares = self.spares.iter().map(|(_, disk)| disk);
         let others = spares.chain(self.journal.disk());
-        self.disks.iter().chain(&self.retired).chain(others).for_each(DiskHandle::crash);
+        self.disks.iter().chain(&self.retired).chain(others).for_each(how);
         self.open.clear();
         self.note_in_flight();
         self.keep_causes();
-        self.oracle.crash();
-        self.tally.crashes += 1;
     }
 
     fn stop(&mut self) -> Result<bool, Failure> {

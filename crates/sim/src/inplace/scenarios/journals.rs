@@ -115,7 +115,13 @@ pub fn all() -> Vec<(&'static str, Run)> {
             Act::Crash,
         ]
     };
+    let killed = |step: u64| {
+        let first = [write(0, 20), Act::Drain, Act::Flush, write(step % 9, 8), Act::Drain, Act::Kill];
+        let second = [write(12 + step % 7, 2), Act::Drain, Act::Flush, events(1 + step * 3), Act::Crash];
+        first.into_iter().chain(second).chain([Act::ReadAll, Act::Stop]).collect()
+    };
     let mut all = vec![
+        runs("journal-of-a-server-that-was-killed", &slow, 40, killed),
         runs("journal-and-a-member-lost-in-the-crash", &slow, 40, |step| cut_off_without(&[1], step)),
         runs("journal-and-a-member-lost-without-a-cache", &uncached, 40, |step| cut_off_without(&[2], step)),
         runs("journal-and-two-members-lost", &twofold(1024), 40, |step| cut_off_without(&[1, 4], step)),

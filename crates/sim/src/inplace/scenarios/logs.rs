@@ -121,6 +121,15 @@ fn settled(step: u64) -> Vec<Act> {
     first.chain(second).chain(heal).collect()
 }
 
+/// The server is killed while caches have what it wrote, and the power fails when its logs were given up.
+fn killed(step: u64) -> Vec<Act> {
+    let first = [write(0, 48), Act::Drain, Act::Flush, Act::Fail(3), write(step % 9, 4), Act::Drain];
+    let second =
+        [Act::Kill, Act::ReadAll, write(30 + step % 9, 2), events(1 + step), Act::Crash, Act::ReadAll];
+    let heal = [write(0, 48), Act::Drain, Act::Add(3), Act::Rebuild, Act::Stop];
+    first.into_iter().chain(second).chain(heal).collect()
+}
+
 /// Rows are in doubt over more than one crash.
 fn in_doubt(step: u64) -> Vec<Act> {
     let lost = [events(8 + step), Act::Die(1), Act::Crash];
@@ -189,6 +198,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
         ("logs-of-trims-that-are-cut-off", Run { plan: logged(600), acts: cut_off(&trims, 40) }),
         ("logs-of-an-array-that-was-never-in-sync", Run { plan: is_new, acts: first }),
         ("logs-and-a-block-that-cannot-be-read", unreadable()),
+        ("logs-of-a-server-that-was-killed", Run { plan: logged(600), acts: again(40, killed) }),
         ("logs-that-md-took-over", on_disks(100_000, again(24, taken_over))),
         ("logs-without-a-ring-that-md-took-over", Run { plan: logged(152), acts: again(24, taken_over) }),
     ]

@@ -98,6 +98,8 @@ impl World {
                 AddRefused::Busy(_) => self.step("answers of a member that failed")?,
                 // Another one failed meanwhile.
                 AddRefused::Broken => return Ok(()),
+                // A spare stepped in meanwhile.
+                AddRefused::Present(_) if !self.volume().engine.is_vacant(role) => return Ok(()),
                 refused => return Err(Failure::new(format!("not added: {refused}"))),
             }
         }
