@@ -291,6 +291,12 @@ impl Oracle {
         self.blocks[usize::try_from(lba).expect("small volumes")].after.len() > 1
     }
 
+    /// Writes of a block that were done, or are in flight.
+    pub fn begun(&self, lba: u64) -> u64 {
+        let block = &self.blocks[usize::try_from(lba).expect("small volumes")];
+        block.done + u64::from(block.writes)
+    }
+
     /// Writes of a block that were done.
     pub fn done(&self, lba: u64) -> u64 {
         self.blocks[usize::try_from(lba).expect("small volumes")].done

@@ -17,18 +17,18 @@ use std::ops::Range;
 pub(super) struct Blemishes {
     /// Members that list a row, or did since the start.
     listed: BTreeMap<u64, BTreeSet<usize>>,
-    /// Rows that were ruined, with the writes of their blocks that were done then.
+    /// Rows that were ruined, with the writes of their blocks that were done then, or in flight: those may have been there before.
     ruined: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// Rows that were spoiled as the power failed, and are listed still: what they were written with may not have got there.
     spoilt: BTreeSet<u64>,
-    /// Rows are in doubt: any may be listed.
-    has_doubts: bool,
+    /// All rows are in doubt, and some are: any may be listed.
+    doubts: (bool, bool),
 }
 
 impl Blemishes {
     /// Members whose lists are why a block of a row may be lost: a read after so many writes of it were done, or a write.
     pub(super) fn listed_in(&self, row: u64, lba: u64, done: Option<u64>) -> BTreeSet<usize> {
-        let is_old = |blocks: &BTreeMap<u64, u64>| done.is_none() || blocks.get(&lba) == done.as_ref();
+        let is_old = |blocks: &BTreeMap<u64, u64>| done.is_none_or(|done| blocks.get(&lba) >= Some(&done));
         let is_excused = |_: &&BTreeSet<usize>| self.ruined.get(&row).is_some_and(is_old);
         self.listed.get(&row).filter(is_excused).cloned().unwrap_or_default()
     }
@@ -57,14 +57,19 @@ impl World {
 
     /// Rows that have lost more members than there are parities are ruined.
     pub(super) fn note_ruin(&mut self) {
-        let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
-        let had_doubts = std::mem::replace(&mut self.blemishes.has_doubts, has_doubts);
-        if has_doubts && !had_doubts {
+        let (all, some) = self.doubts_now();
+        let (had_all, had_some) = std::mem::replace(&mut self.blemishes.doubts, (all, some));
+        if (all && !had_all) || (some && !had_some) {
             (0..self.rows()).for_each(|row| self.ruin(row));
         }
         let spoiled = self.doubts.spoiled.keys();
         let ruined: Vec<u64> = spoiled.copied().filter(|row| self.lacks_too_many(*row)).collect();
         ruined.into_iter().for_each(|row| self.ruin(row));
+    }
+
+    /// Whether all rows are in doubt, and whether some are.
+    fn doubts_now(&self) -> (bool, bool) {
+        (self.doubts.all, !self.doubts.rows.is_empty())
     }
 
     /// True when more members cannot return a row than there are parities.
@@ -84,7 +89,7 @@ impl World {
 
     fn ruin(&mut self, row: u64) {
         let blocks = (0..self.plan.blocks()).filter(|lba| self.row_of(*lba) == row);
-        let done = blocks.map(|lba| (lba, self.oracle.done(lba))).collect();
+        let done = blocks.map(|lba| (lba, self.oracle.begun(lba))).collect();
         self.blemishes.ruined.insert(row, done);
     }
 
@@ -128,8 +133,7 @@ impl World {
                 }
             }
         }
-        let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
-        if has_new || has_doubts != self.blemishes.has_doubts {
+        if has_new || self.doubts_now() != self.blemishes.doubts {
             self.note_ruin();
         }
         // What was written since such a row was ruined is lost again when another write of it fails.
