@@ -795,6 +795,17 @@ impl Drive {
             self.flushed = self.ends();
             self.history = History::survived(&self.media);
         }
+        self.open_anew();
+    }
+
+    /// The server is killed: what is in flight is decided, caches stay, and zones close as the next server opens the drive.
+    pub fn outlive_server(&mut self) {
+        self.forget_flight();
+        self.faults.hangs_until = Instant(0);
+        self.open_anew();
+    }
+
+    fn open_anew(&mut self) {
         let geometry = *self.media.geometry();
         let placeholder = EmulatedDrive::on_heap(geometry, [0; 16]).expect("a geometry that works");
         let heap = std::mem::replace(&mut self.media, placeholder).into_heap().expect("media in memory");

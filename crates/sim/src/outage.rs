@@ -25,6 +25,19 @@ impl World {
         self.fail_drives();
     }
 
+    /// The server is killed, unless there is none.
+    pub(crate) fn kill(&mut self) {
+        if self.service.volume.take().is_none() {
+            return;
+        }
+        self.service.clients.forget();
+        self.service.ledger.end_scrub();
+        self.service.ledger.count("servers killed", 1);
+        let mut rack = self.service.rack.lock();
+        rack.power.fail();
+        rack.drives.iter_mut().for_each(Drive::outlive_server);
+    }
+
     fn fail_drives(&mut self) {
         assert!(self.service.volume.is_none(), "no engine is left when the power fails");
         self.service.clients.oracle.power_failed();

@@ -62,6 +62,7 @@ pub fn is_of_baseline(step: &Step) -> bool {
             | Step::AreaDrop { .. }
             | Step::ScrubStop
             | Step::Restart
+            | Step::Kill
             | Step::Rates { .. }
     )
 }
@@ -103,6 +104,7 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     author.re_add();
     author.operate();
     author.take_areas();
+    author.kill();
     assert!(
         author.steps.iter().flat_map(members_of).all(|member| member < plan.members),
         "members of the array"
@@ -410,6 +412,26 @@ impl Author<'_> {
                 };
                 self.steps.push(act);
             }
+        }
+    }
+
+    /// The server is killed where the power would have failed, or is killed and begins anew shortly before. Drawn from a stream of
+    /// its own.
+    fn kill(&mut self) {
+        let mut random = Random::from_seed(self.plan.seed ^ 0x6b69_6c6c);
+        if self.plan.raizn.is_some() || !random.chance(1, 4) {
+            return;
+        }
+        for step in std::mem::take(&mut self.steps) {
+            if matches!(step, Step::Crash { .. }) && random.chance(1, 2) {
+                self.steps.push(Step::Kill);
+                if matches!(step, Step::Crash { at: None }) && random.chance(1, 3) {
+                    continue;
+                }
+                self.steps.push(Step::Mount { cut: None });
+                self.steps.push(Step::Run { events: random.below(200) });
+            }
+            self.steps.push(step);
         }
     }
 

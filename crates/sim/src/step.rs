@@ -182,6 +182,8 @@ pub enum Step {
     ScrubStop,
     /// The server is stopped in order and started again.
     Restart,
+    /// The server is killed: what is in flight takes effect or not, and drives keep what is in their caches.
+    Kill,
     /// Rebuilds and scrubs may move so much a second; nothing is no limit.
     Rates { kib: u64 },
     /// Bits flip.
@@ -302,6 +304,7 @@ impl fmt::Display for Step {
             Step::Scrub { repair } => write!(f, "scrub{}", if *repair { " repair" } else { "" }),
             Step::ScrubStop => write!(f, "scrub-stop"),
             Step::Restart => write!(f, "restart"),
+            Step::Kill => write!(f, "kill"),
             Step::Rates { kib } => write!(f, "rates {kib}KiB"),
             Step::Rot(damage) => write!(f, "rot {damage}"),
             Step::Unreadable(damage) => write!(f, "unreadable {damage}"),
@@ -432,6 +435,7 @@ impl Words<'_> {
             "replace" => Step::Replace { member: self.number()? },
             "scrub-stop" => Step::ScrubStop,
             "restart" => Step::Restart,
+            "kill" => Step::Kill,
             "rates" => Step::Rates { kib: self.with_unit("KiB")? },
             "scrub" => Step::Scrub { repair: self.flag("repair")? },
             "rot" => Step::Rot(self.damage()?),

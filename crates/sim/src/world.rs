@@ -96,6 +96,7 @@ impl World {
                 self.ready()?;
                 self.service.rack.lock().power.arm(at, None, Blow::PowerOff);
             }
+            Step::Kill => self.kill(),
             Step::Mount { cut } => self.mount(cut)?,
             Step::ReAdd { member, cut } => {
                 self.ready()?;
