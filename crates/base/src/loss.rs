@@ -13,6 +13,8 @@ pub enum Loss {
     Unreadable,
     /// The device was taken out of its host.
     Removed,
+    /// Commands were cut off, or not taken for too long, and nobody knows what became of them.
+    Interrupted,
     /// The drive's owner has given it up.
     Abandoned,
 }
@@ -24,6 +26,9 @@ impl fmt::Display for Loss {
             Loss::CutShort => "its file was cut short while in use",
             Loss::Unreadable => "its file cannot be read any more: the device below it has failed or is gone",
             Loss::Removed => "the device was removed from this host",
+            Loss::Interrupted => {
+                "its controller was reset or took no commands: nobody knows what became of some"
+            }
             Loss::Abandoned => "it did not answer and was given up",
         })
     }

@@ -9,6 +9,8 @@ pub use base::loss::Loss;
 pub struct Condition {
     /// Reason why the device is lost.
     pub loss: Option<Loss>,
+    /// Commands from before the loss that the device may still carry out: nobody may open it anew before they are answered.
+    pub left_behind: u32,
     /// Writes wait for room on the device's file system, since then. They are not among those in `oldest`.
     pub waits_for_room_since: Option<Instant>,
     /// Time at which the command was submitted that has waited longest for its answer.

@@ -393,11 +393,12 @@ impl<D: BlockDevice> ZonedDevice for ConventionalDrive<D> {
     }
 
     fn condition(&mut self, now: Instant) -> Condition {
-        let ::block::condition::Condition { loss, waits_for_room_since, oldest } = self.device.condition(now);
+        let ::block::condition::Condition { loss, left_behind, waits_for_room_since, oldest } =
+            self.device.condition(now);
         let zone =
             self.tasks.iter().min_by_key(|task| task.since).map_or(ZoneIndex(0), |task| task.asked.zone);
         let oldest = oldest.map(|since| Outstanding { zone, since });
-        Condition { loss, waits_for_room_since, oldest, ..Condition::default() }
+        Condition { loss, left_behind, waits_for_room_since, oldest, ..Condition::default() }
     }
 
     fn abandon(&mut self) {

@@ -233,8 +233,11 @@ impl ZonedDevice for HostedDrive {
         if !self.is_abandoned {
             self.note_room(now);
         }
+        // The thread says nothing of what it has begun before it ends.
+        let left_behind = u32::from(self.is_abandoned && !self.shared.desk().has_ended);
         Condition {
             loss: self.loss,
+            left_behind,
             header_damaged: self.header_damaged,
             waits_for_room_since: self.waits_for_room_since,
             oldest: self.oldest(now),

@@ -319,17 +319,15 @@ impl<Q: Queue> NvmeDrive<Q> {
 
     /// Answers a command that came to no good end.
     fn end_badly(&mut self, slot: u32, outcome: Outcome) {
-        if outcome == Outcome::Gone {
-            self.give_up(Loss::Removed);
-            return;
+        match outcome {
+            Outcome::Gone => return self.give_up(Loss::Removed),
+            Outcome::Unknown | Outcome::NotNow => return self.give_up(Loss::Interrupted),
+            Outcome::Unexpected | Outcome::Answered(_) => {}
         }
-        let status = match (outcome, &self.tasks.get(slot).kind) {
-            (Outcome::Unexpected, Kind::Read { .. }) => Status::UnrecoveredReadError,
-            (Outcome::Unexpected, Kind::Write | Kind::Append) => Status::WriteFault,
-            (Outcome::Unexpected, Kind::Manage(_) | Kind::Flush | Kind::Report { .. }) => {
-                Status::InternalError
-            }
-            _ => Status::DeviceGone,
+        let status = match self.tasks.get(slot).kind {
+            Kind::Read { .. } => Status::UnrecoveredReadError,
+            Kind::Write | Kind::Append => Status::WriteFault,
+            Kind::Manage(_) | Kind::Flush | Kind::Report { .. } => Status::InternalError,
         };
         self.end(slot, status);
     }
@@ -479,7 +477,9 @@ impl<Q: Queue> ZonedDevice for NvmeDrive<Q> {
         }
         let outstanding = |task: &Task| Outstanding { zone: task.asked.zone, since: task.since };
         let oldest = self.tasks.iter().map(outstanding).min_by_key(|command| command.since);
-        Condition { loss: self.loss, oldest, ..Condition::default() }
+        let left_behind = if self.loss.is_some() { self.queue.in_flight() } else { 0 };
+        let left_behind = u32::try_from(left_behind).expect("a u32 of slots");
+        Condition { loss: self.loss, left_behind, oldest, ..Condition::default() }
     }
 
     fn abandon(&mut self) {

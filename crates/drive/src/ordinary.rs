@@ -175,12 +175,13 @@ impl OrdinaryDrive {
         }
     }
 
-    /// A file that was removed or cut short answers as if nothing had happened for as long as it is open.
+    /// A file that was removed or cut short answers as if nothing had happened for as long as it is open. The kernel takes
+    /// the node of a device away when the device goes.
     fn look(&self) -> Option<Loss> {
-        if !self.is_file {
-            return None;
-        }
         let Ok(metadata) = self.file.metadata() else { return Some(Loss::Unreadable) };
+        if !self.is_file {
+            return (metadata.nlink() == 0).then_some(Loss::Removed);
+        }
         let is_short = metadata.len() / block::md::SECTOR_BYTES_U64 < self.geometry.sectors;
         match (metadata.nlink(), is_short) {
             (0, _) => Some(Loss::Unlinked),
@@ -224,8 +225,13 @@ impl BlockDevice for OrdinaryDrive {
     fn condition(&mut self, _: Instant) -> Condition {
         self.loss = self.loss.or_else(|| self.look());
         let unanswered = self.pending.iter().filter(|command| !command.lacks_room);
+        let left_behind = match &self.way {
+            Way::Ring(ring) if self.loss.is_some() => ring.in_flight(),
+            Way::Ring(_) | Way::Memory => 0,
+        };
         Condition {
             loss: self.loss,
+            left_behind: u32::try_from(left_behind).expect("a u32 of slots"),
             waits_for_room_since: self.room.since.filter(|_| !self.room.waiting.is_empty()),
             oldest: unanswered.map(|command| command.since).min(),
         }

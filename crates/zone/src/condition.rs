@@ -32,6 +32,8 @@ pub struct Latency {
 pub struct Condition {
     /// The drive is lost, and why.
     pub loss: Option<Loss>,
+    /// Commands from before the loss that the drive may still carry out: nobody may open it anew before they are answered.
+    pub left_behind: u32,
     /// Set when the drive works, but what it needs to be opened again is damaged: a self-test with repair writes that
     /// anew.
     pub header_damaged: bool,

@@ -25,7 +25,8 @@ const DO_NOT_RETRY: i32 = 0x4000;
 pub(super) fn outcome_of(result: i32) -> Outcome {
     if result < 0 {
         return match -result {
-            libc::EAGAIN | libc::ENOMEM | libc::EBUSY => Outcome::NotNow,
+            // Linux 6.1 says EFAULT of commands that come while their controller is reset, before it hands them over.
+            libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::EFAULT => Outcome::NotNow,
             libc::EINTR | libc::ETIMEDOUT | libc::ECANCELED => Outcome::Unknown,
             libc::ENODEV | libc::ENXIO => Outcome::Gone,
             _ => Outcome::Unexpected,

@@ -64,6 +64,9 @@ pub trait Queue: Send {
     /// Takes the answers that have come.
     fn take(&mut self, answers: &mut Vec<Answer>);
 
+    /// Commands that are not answered.
+    fn in_flight(&self) -> usize;
+
     /// False when the drive was taken out of its host.
     fn is_there(&self) -> bool;
 }
@@ -145,6 +148,10 @@ impl Queue for Ring {
             let slot = u32::try_from(entry.user_data()).expect("a slot that was chosen here");
             Answer { job: in_flight.remove(slot), result: entry.result(), place: entry.big_cqe()[0] }
         }));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// The kernel takes the name of a node away when its device goes.

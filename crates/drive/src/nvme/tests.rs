@@ -162,6 +162,10 @@ impl Queue for Controller {
         }
     }
 
+    fn in_flight(&self) -> usize {
+        self.kept.len() + self.ready.len()
+    }
+
     fn is_there(&self) -> bool {
         self.is_there
     }
@@ -384,6 +388,7 @@ fn frames_of_a_drive_that_is_given_up_stay_out() {
     assert_eq!(counts, [9, 2, 2]);
     assert!(answers.iter().all(|answer| answer.status == Status::DeviceGone));
     assert_eq!(drive.queue.kept.len(), 2, "the third waited for the second");
+    assert_eq!(drive.condition(NOW).left_behind, 2);
     let late = std::mem::take(&mut drive.queue.kept);
     drive.queue.ready.extend(late.into_iter().map(|job| Answer { job, result: 0, place: 0 }));
     for _ in 0..50 {
@@ -392,7 +397,8 @@ fn frames_of_a_drive_that_is_given_up_stay_out() {
         assert!(none.is_empty());
     }
     assert_eq!(run(&mut drive, 0, Op::Flush).status, Status::DeviceGone);
-    assert_eq!(drive.condition(NOW).loss, Some(Loss::Abandoned));
+    let Condition { loss, left_behind, .. } = drive.condition(NOW);
+    assert_eq!((loss, left_behind), (Some(Loss::Abandoned), 0));
 }
 
 #[test]
@@ -412,14 +418,17 @@ fn a_drive_that_is_gone_answers_at_once() {
 #[test]
 fn answers_that_make_no_sense_are_no_success() {
     let mut drive = drive(Quirks::default());
-    drive.queue.results = [-libc::EINVAL, 0x4001, -libc::EINTR].into();
+    drive.queue.results = [-libc::EINVAL, 0x4001].into();
     assert_eq!(
         run(&mut drive, 0, Op::Read { offset: 0, frames: frames(0, 1) }).status,
         Status::UnrecoveredReadError
     );
     assert_eq!(run(&mut drive, 0, Op::Append { frames: frames(0, 1) }).status, Status::WriteFault);
-    assert_eq!(run(&mut drive, 0, Op::Append { frames: frames(0, 1) }).status, Status::DeviceGone);
     // A place outside of the zone.
     drive.queue.results = [0].into();
     assert_eq!(run(&mut drive, 0, Op::Append { frames: frames(0, 1) }).status, Status::InternalError);
+    // Nobody knows whether it was done.
+    drive.queue.results = [-libc::EINTR].into();
+    assert_eq!(run(&mut drive, 0, Op::Append { frames: frames(0, 1) }).status, Status::DeviceGone);
+    assert_eq!(drive.condition(NOW).loss, Some(Loss::Interrupted));
 }

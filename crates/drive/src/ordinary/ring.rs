@@ -186,6 +186,11 @@ impl FileRing {
         }
     }
 
+    /// Calls that the kernel has not completed.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Nobody wants the answers any more.
     pub(super) fn abandon(&mut self) {
         self.is_abandoned = true;
