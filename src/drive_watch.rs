@@ -123,10 +123,10 @@ impl DriveWatch {
         self.looked_at + LOOK_EVERY.min(self.limit)
     }
 
-    /// Looks, if it is time to: says what has changed, and gives up drives that are lost or do not answer.
-    pub fn look(&mut self, now: Instant, volume: &mut LogVolume, path_of: impl Fn(usize) -> PathBuf) {
+    /// Looks, if it is time to: says what has changed, and gives up drives that are lost or do not answer. False when it was not.
+    pub fn look(&mut self, now: Instant, volume: &mut LogVolume, path_of: impl Fn(usize) -> PathBuf) -> bool {
         if now < self.next_look() {
-            return;
+            return false;
         }
         if now.since(self.looked_at) >= BLIND_AFTER {
             self.blind_until = now;
@@ -151,6 +151,7 @@ impl DriveWatch {
             false => self.give_up(volume, &overdue),
         }
         self.compare(&path_of);
+        true
     }
 
     /// Says what is wrong with a drive's answers.
@@ -260,6 +261,11 @@ impl DriveWatch {
             }
             self.drives[index].1.slow = is_slow;
         }
+    }
+
+    /// True of a drive that is lost to this server.
+    pub fn is_lost(&self, drive: usize) -> bool {
+        self.drives.get(drive).is_some_and(|(condition, _)| condition.loss.is_some())
     }
 
     /// Returns the present troubles of a drive, if any.

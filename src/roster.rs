@@ -75,6 +75,8 @@ pub struct Roster {
 pub struct OpenDrives {
     /// By number; `None` where one is missing or unusable.
     pub devices: Vec<Option<Box<dyn ZonedDevice>>>,
+    /// Numbers of those that the array counts on and that are not there.
+    pub absent: Vec<usize>,
     /// Readable when a drive has something to say.
     pub wake_fds: Vec<OwnedFd>,
     /// The clocks of drives that take the time of a profile.
@@ -138,7 +140,8 @@ impl Roster {
             drives.push(drive);
         }
         self.judge(absence)?;
-        let mut open = OpenDrives { devices: Vec::new(), wake_fds: Vec::new(), paces: Vec::new() };
+        let absent = (0..self.places.len()).filter(|index| self.places[*index].is_missing()).collect();
+        let mut open = OpenDrives { devices: Vec::new(), absent, wake_fds: Vec::new(), paces: Vec::new() };
         for (index, drive) in drives.into_iter().enumerate() {
             let device = drive.map(|drive| open.host(drive, index, hosting)).transpose()?;
             open.devices.push(device);

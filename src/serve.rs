@@ -1,5 +1,6 @@
 //! `zoneweave up` and `zoneweave serve`: mounts an array and serves it until told to stop.
 
+mod lookout;
 mod returning;
 mod write_area;
 
@@ -34,6 +35,7 @@ use base::time::{Instant, Nanos};
 use base::units::{BLOCK_BYTES_U64, DriveIndex, human_bytes};
 use drive::emulated::Pace;
 use drive::timing::Profile;
+use lookout::Lookout;
 use returning::Returning;
 use server::listen::SOCKET_PATH_BYTES_MAX;
 use server::{ExportConfig, Listen, Listener, ServerConfig, Service, Stop, StopHandle, WallClock, control};
@@ -107,6 +109,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
     let guests = exports::listen(options)?;
     let place = listener.place().clone();
     let tuning = tuning_of(options, directory.file.engine);
+    let lookout = Lookout::new(directory.file.drive.len(), &drives.absent);
     let (volume, mounted) = recover(&directory, drives.devices, None, tuning, clock)?;
     let (stop, handle) = Stop::new().context("signal handling")?;
     handle.on_signals().context("signal handling")?;
@@ -124,7 +127,7 @@ fn serve(mut directory: Directory, options: &ServiceOptions) -> Result<Exit> {
         older_copies: mounted.older_copies,
         watch: DriveWatch::new(options.drive_timeout, directory.file.drive.len(), clock.now()),
         hosting,
-        returning: Returning::new(tuning, clock),
+        returning: Returning::new(tuning, clock, lookout),
         stop: handle,
         progress: Progress::default(),
         spares: Spares { due: None, called_at: Instant(0), refused: Vec::new() },
@@ -421,6 +424,7 @@ impl ServedArray {
                 let drive: u8 = rest.parse().context("the drive's number")?;
                 status::check_can_fail(&self.volume.engine.status(), drive, false)?;
                 self.volume.fail_member(DriveIndex(drive));
+                self.returning.lookout.dismiss(usize::from(drive));
                 log::warn!("drive {drive} was marked failed");
                 Ok("{}".to_owned())
             }
@@ -644,8 +648,10 @@ impl Volume for ServedArray {
         self.call_spare(now);
         self.advance_re_add(now);
         let directory = &self.directory;
-        self.watch
-            .look(now, &mut self.volume, |drive| directory.path.join(&directory.file.drive[drive].path));
+        let path_of = |drive: usize| directory.path.join(&directory.file.drive[drive].path);
+        if self.watch.look(now, &mut self.volume, path_of) {
+            self.look_for_lost(now);
+        }
         self.now = now;
         self.volume.turn(now, replies)
     }

@@ -172,7 +172,8 @@ fn live() {
     let server = Server::serve(&dir);
     oracle.verify(&server);
     pull_and_rebuild(&dir, server, &mut oracle, &mut random);
-    come_back(&dir, &mut oracle);
+    come_back(&dir, &mut oracle, &mut random);
+    reset_controller(&dir, &mut oracle, &mut random);
     swap_names(&dir, &mut oracle);
     let destroyed = run(&["destroy", "--yes", text(&dir)]);
     assert_eq!(destroyed.code(), Some(0), "{destroyed}");
@@ -231,22 +232,60 @@ fn pull_and_rebuild(dir: &Path, server: Server, oracle: &mut Oracle, random: &mu
     assert_eq!(checked.code(), Some(0), "{checked}");
 }
 
-/// Another drive is lost, so that what was rebuilt is needed. Both come back, and one is taken in again.
-fn come_back(dir: &Path, oracle: &mut Oracle) {
-    let place = text(dir);
+/// Waits until a member that was lost is caught up, without being asked to.
+fn caught_up(dir: &Path, server: &Server, member: usize) {
+    let is_whole =
+        || status(dir)["state"] == "clean" && server.log().contains(&format!("drive {member} is back"));
+    assert!(until(SOON * 2, is_whole), "{:#}\n{}", status(dir), server.log());
+    let log = server.log();
+    println!("- {}", log.lines().find(|line| line.contains(" is back: ")).unwrap_or_default());
+}
+
+/// Another drive is lost, so that what was rebuilt is needed. Both come back while clients write, and the one that is a member is
+/// caught up.
+fn come_back(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
     std::fs::write("/sys/class/nvme/nvme0/device/remove", "1").unwrap();
     let server = Server::serve_degraded(dir);
     oracle.verify(&server);
-    server.stop();
+    let writers = oracle.write(&server, random);
+    let_run(Duration::from_millis(500));
     std::fs::write("/sys/bus/pci/rescan", "1").unwrap();
     assert!(until(SOON, || std::fs::read_dir("/sys/class/nvme-generic").unwrap().count() == NODES));
-    let re_added = run_for(SOON * 2, zoneweave().args(["drive", "re-add", place, "0"]));
-    assert!(matches!(re_added.code(), Some(0 | 3)), "{re_added}");
-    println!("- {}", re_added.stdout.lines().next().unwrap_or_default());
+    caught_up(dir, &server, 0);
+    server.kill_9();
+    println!("- a drive came back, killed after {} acknowledged requests", oracle.join(writers));
     let server = Server::serve(dir);
-    let rebuilt = run_for(SOON * 2, zoneweave().args(["rebuild", place, "--wait"]));
-    assert_eq!(rebuilt.code(), Some(0), "{rebuilt}");
     oracle.verify(&server);
+    server.stop();
+}
+
+/// The controller of a drive is reset while clients write. No zone of it is given up, and what was cut off is made good. Then another
+/// drive has to do without it.
+fn reset_controller(dir: &Path, oracle: &mut Oracle, random: &mut Random) {
+    let server = Server::serve(dir);
+    let before = status(dir);
+    let path = before["members"][1]["path"].as_str().unwrap().to_owned();
+    let number = path.trim_start_matches("/dev/ng").trim_end_matches("n1");
+    let writers = oracle.write(&server, random);
+    for _ in 0..3 {
+        let_run(Duration::from_millis(300));
+        std::fs::write(format!("/sys/class/nvme/nvme{number}/reset_controller"), "1").unwrap();
+    }
+    let_run(Duration::from_secs(2));
+    assert!(until(SOON * 2, || status(dir)["state"] == "clean"), "{:#}\n{}", status(dir), server.log());
+    assert_eq!(status(dir)["retired_zones"], before["retired_zones"], "{}", server.log());
+    let times = server.log().matches("drive 1 is back").count();
+    server.kill_9();
+    println!(
+        "- three resets, drive 1 was caught up {times} times, {} acknowledged requests",
+        oracle.join(writers)
+    );
+    let server = Server::serve(dir);
+    let failed = run(&["drive", "fail", text(dir), "3"]);
+    assert_eq!(failed.code(), Some(0), "{failed}");
+    oracle.verify(&server);
+    let re_added = run_for(SOON * 2, zoneweave().args(["drive", "re-add", text(dir), "3", "--wait"]));
+    assert_eq!(re_added.code(), Some(0), "{re_added}");
     server.stop();
 }
 

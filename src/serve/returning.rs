@@ -5,6 +5,7 @@
 //! ```
 //! Who asked asks again until it is over, as for a replacement.
 
+use super::lookout::Lookout;
 use super::{ServedArray, recover};
 use crate::exit::{self, Exit};
 use crate::re_add::{ReAddedDrive, expect_member};
@@ -36,6 +37,8 @@ pub(super) struct Returning {
     held: Vec<Request>,
     /// What the drive held that came back last.
     pub(super) re_added: Option<ReAdded>,
+    /// Drives that nobody has to ask for.
+    pub(super) lookout: Lookout,
 }
 
 enum Stage {
@@ -49,8 +52,8 @@ enum Stage {
 
 impl Returning {
     /// No drive yet; mounts are made like the first one.
-    pub(super) fn new(tuning: Tuning, clock: WallClock) -> Returning {
-        Returning { tuning, clock, stage: Stage::Idle, held: Vec::new(), re_added: None }
+    pub(super) fn new(tuning: Tuning, clock: WallClock, lookout: Lookout) -> Returning {
+        Returning { tuning, clock, stage: Stage::Idle, held: Vec::new(), re_added: None, lookout }
     }
 
     /// True while clients wait for a drive.
@@ -80,14 +83,33 @@ impl ServedArray {
             }
             Stage::Over { .. } | Stage::Idle => {}
         }
-        self.expect_away(drive)?;
+        self.expect_away(now, drive)?;
         expect_member(&self.directory, drive, Path::new(path))?;
         self.returning.stage = Stage::Settling { drive, path: PathBuf::from(path), since: now };
         Ok(Attempt::Busy)
     }
 
+    /// Looks for drives that were lost, and takes in one that is back.
+    pub(super) fn look_for_lost(&mut self, now: Instant) {
+        for drive in 0..self.directory.file.drive.len() {
+            let is_failed = self.volume.engine.member_state(DriveIndex::at(drive)) == MemberState::Failed;
+            match (is_failed, self.watch.is_lost(drive)) {
+                (false, _) => self.returning.lookout.note_here(drive),
+                (true, true) => self.returning.lookout.note_lost(drive),
+                (true, false) => {}
+            }
+        }
+        let Some((drive, path)) = self.returning.lookout.look(now, &self.directory) else { return };
+        if self.returning.is_settling() || self.expect_away(now, drive).is_err() {
+            return;
+        }
+        log::warn!("drive {drive} is there again ({}) and is taken in", path.display());
+        self.returning.lookout.begin(drive);
+        self.returning.stage = Stage::Settling { drive, path, since: now };
+    }
+
     /// Refuses what a mount would refuse, and what it would cut off.
-    fn expect_away(&self, drive: u8) -> Result<()> {
+    fn expect_away(&mut self, now: Instant, drive: u8) -> Result<()> {
         let status = self.volume.engine.status();
         let refused =
             |why: String| Err(Exit::Usage.error(format!("drive {drive} cannot be re-added: {why}")));
@@ -104,6 +126,14 @@ impl ServedArray {
         }
         if self.volume.engine.is_scrubbing() {
             let said = format!("drive {drive} cannot be re-added during a scrub: wait for it, or stop it");
+            return Err(Exit::Busy.error(said));
+        }
+        let condition = self.volume.condition(now, DriveIndex(drive));
+        if let Some(left) = condition.map(|condition| condition.left_behind).filter(|left| *left > 0) {
+            let said = format!(
+                "drive {drive} cannot be re-added: it has not answered {left} commands from before it was lost, and may \
+                 still carry them out; try again later"
+            );
             return Err(Exit::Busy.error(said));
         }
         if status.health == Health::Failed {
@@ -132,6 +162,7 @@ impl ServedArray {
         };
         if let Err(error) = &outcome {
             log::error!("{}", exit::in_words(error));
+            self.returning.lookout.note_failed(usize::from(drive));
         }
         let at = self.returning.clock.now();
         self.returning.stage = Stage::Over { drive, outcome, at };
@@ -166,6 +197,9 @@ impl ServedArray {
         self.older_copies.clone_from(&report.older_copies);
         (self.damage.named, self.damage.blocks) = (Vec::new(), 0);
         self.returning.re_added = report.re_added;
+        if report.re_add_refused.is_some() {
+            self.returning.lookout.note_refused(index.index());
+        }
         let re_added = ReAddedDrive::new(&report, drive, path, true)?;
         if let Some(pace) = hosted.pace {
             pace.start();

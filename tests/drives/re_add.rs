@@ -223,3 +223,40 @@ fn what_was_rebuilt_counts_when_a_drive_leaves_again() {
     run_for(SOON, zoneweave().args(["rebuild", text(&dir), "--wait"])).expect("rebuild --wait");
     assert_whole_without(&dir, server, 0, &data);
 }
+
+/// Waits until the array is whole again by itself.
+#[track_caller]
+fn assert_back_by_itself(dir: &Path, server: &Server, drive: usize) {
+    let is_whole = until(SOON, || status(dir)["state"] == "clean");
+    assert!(is_whole, "{:#}\n{}", status(dir), server.log());
+    let log = server.log();
+    assert!(log.contains(&format!("drive {drive} is there again")), "{log}");
+    assert!(log.contains(&format!("drive {drive} is back: ")), "{log}");
+}
+
+#[test]
+fn a_drive_that_was_lost_comes_back_by_itself() {
+    let scratch = Scratch::new("re-add-lost");
+    let dir = scratch.join("array");
+    let mut server = Server::up(&dir, &["--size", "64MiB"]);
+    let mut data = Vec::new();
+    fill(&server, 8, 0..64, &mut data);
+    // What is left of a file without a name is gone with the process: a copy stands for the drive.
+    let (file, elsewhere) = (drive_file(&dir, 1), scratch.join("away.zns"));
+    std::fs::copy(&file, &elsewhere).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(until(SOON, || status(&dir)["state"] == "degraded"), "{}", server.log());
+    fill(&server, 9, 32..40, &mut data);
+    assert_eq!(status(&dir)["state"], "degraded");
+    std::fs::rename(&elsewhere, &file).unwrap();
+    assert_back_by_itself(&dir, &server, 1);
+    server.assert_holds(&data);
+    // One that is not there at a start that goes on without it.
+    server.stop();
+    std::fs::rename(&file, &elsewhere).unwrap();
+    server = Server::serve_degraded(&dir);
+    fill(&server, 10, 48..56, &mut data);
+    std::fs::rename(&elsewhere, &file).unwrap();
+    assert_back_by_itself(&dir, &server, 1);
+    assert_whole_without(&dir, server, 3, &data);
+}
