@@ -214,6 +214,10 @@ impl Window {
         }
         for (offset, answer) in (marker..).zip(best).skip(MARKER_BLOCKS as usize) {
             let (slot, _) = self.places.at(member, offset);
+            if slot >= self.places.slots() {
+                // Fewer blocks than a slot has copies are left over.
+                continue;
+            }
             let frame = match answer {
                 Answer::Blank => continue,
                 Answer::Unreadable => None,
