@@ -136,8 +136,8 @@ impl Lookout {
         }
     }
 
-    /// Looks for what is away; returns a drive that is back, and its path.
-    pub(super) fn look(&mut self, now: Instant, directory: &Directory) -> Option<(u8, PathBuf)> {
+    /// Looks for what is away; returns drives that are back, with their paths.
+    pub(super) fn look(&mut self, now: Instant, directory: &Directory) -> Vec<(u8, PathBuf)> {
         for (watched, table) in self.drives.iter_mut().zip(&directory.file.drive) {
             if watched.state != State::Here {
                 watched.look(now, table, directory);
@@ -146,7 +146,7 @@ impl Lookout {
         let stayed = |(drive, watched): (usize, &Watched)| {
             Some((u8::try_from(drive).ok()?, watched.stayed(now)?.to_owned()))
         };
-        self.drives.iter().enumerate().find_map(stayed)
+        self.drives.iter().enumerate().filter_map(stayed).collect()
     }
 
     /// A drive is about to be taken in.

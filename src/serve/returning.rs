@@ -99,8 +99,11 @@ impl ServedArray {
                 (true, false) => {}
             }
         }
-        let Some((drive, path)) = self.returning.lookout.look(now, &self.directory) else { return };
-        if self.returning.is_settling() || self.expect_away(now, drive).is_err() {
+        let mut back = self.returning.lookout.look(now, &self.directory).into_iter();
+        let Some((drive, path)) = back.find(|(drive, _)| self.expect_away(now, *drive).is_ok()) else {
+            return;
+        };
+        if self.returning.is_settling() {
             return;
         }
         log::warn!("drive {drive} is there again ({}) and is taken in", path.display());
