@@ -160,6 +160,24 @@ impl BadBlocks {
         self.counting = self.counting.without(own);
     }
 
+    /// The device at a place has the role of a member from now on, which goes.
+    pub fn take_role(&mut self, place: usize, role: usize) {
+        let is_dirty = self.dirty.contains(place);
+        let is_counting = self.counting.contains(place);
+        let (list, writing) = (self.lists.remove(&place), self.writing.remove(&place));
+        self.forget(place);
+        self.forget(role);
+        list.into_iter().for_each(|list| drop(self.lists.insert(role, list)));
+        writing.into_iter().for_each(|entries| drop(self.writing.insert(role, entries)));
+        if is_dirty {
+            self.dirty.insert(role);
+        }
+        if is_counting {
+            self.counting.insert(role);
+        }
+        self.note_listed(role);
+    }
+
     /// True when one of the sectors of a member is listed.
     #[must_use]
     pub fn is_bad(&self, role: Role, sectors: &Range<u64>) -> bool {

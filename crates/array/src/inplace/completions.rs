@@ -38,13 +38,15 @@ pub struct PieceCommand {
     pub count: u16,
     /// It writes.
     pub is_write: bool,
+    /// It writes to the replacement of the member.
+    pub is_copy: bool,
 }
 
 impl PieceCommand {
     /// Command for a run of a strip in work.
     #[must_use]
     pub fn of(slot: u32, Run { piece, first, count }: Run, is_write: bool) -> PieceCommand {
-        PieceCommand { slot, piece, first, count, is_write }
+        PieceCommand { slot, piece, first, count, is_write, is_copy: false }
     }
 
     /// Puts frames that came home into the rows that they belong to.
@@ -60,7 +62,8 @@ impl PieceCommand {
 
 impl InPlace {
     /// Takes the completion of a command. [`InPlace::settle`] follows after the last of those that came together.
-    pub fn on_completion(&mut self, member: Role, completion: Completion, fx: &mut Effects) {
+    pub fn on_completion(&mut self, seat: Role, completion: Completion, fx: &mut Effects) {
+        let member = self.seat(seat);
         let (kind, waiter) = completion.token.unpack();
         let waiter = u32::try_from(waiter).expect("waiters are numbers of slabs");
         match kind {
@@ -101,6 +104,10 @@ impl InPlace {
         let command = self.commands.remove(waiter);
         let Completion { status, mut frames, .. } = completion;
         match (command.is_write, status) {
+            (true, Status::Success) if command.is_copy => {
+                self.stock.give_vec(frames);
+                self.on_piece_written(member, command);
+            }
             (true, Status::Success) => {
                 // What was written may stay in the cache.
                 let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
@@ -177,6 +184,10 @@ impl InPlace {
             return;
         }
         frames.into_iter().for_each(|frame| self.stock.give(frame));
+        if member.is_replacement() {
+            // Its member has what was to be written, or has just failed itself.
+            return self.fail_member(member);
+        }
         self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;
         self.on_unwritable(member, self.rows_of_command(command));
     }

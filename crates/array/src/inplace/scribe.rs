@@ -85,6 +85,24 @@ struct Record {
     joining: PieceSet,
     /// Newcomers that are whole.
     whole: PieceSet,
+    /// Places of replacements that are named.
+    named: PieceSet,
+    /// It is one of those that are owed.
+    is_owed: bool,
+}
+
+impl Record {
+    /// Devices whose superblocks are written before those of all others.
+    fn first(&self) -> PieceSet {
+        let is_replacement = |place: &usize| members::role(*place).is_replacement();
+        self.joining.or(self.whole.iter().filter(is_replacement).collect())
+    }
+
+    /// Members that are none any more, for their replacement is whole.
+    fn replaced(&self) -> PieceSet {
+        let places = self.whole.iter().map(members::role).filter(|place| place.is_replacement());
+        places.map(|place| place.of_member().index()).collect()
+    }
 }
 
 /// State of the superblocks.
@@ -102,6 +120,11 @@ pub struct Scribe {
     has_failure: bool,
     /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
+    /// Places of replacements that superblocks name.
+    named: PieceSet,
+    /// Records that have to begin from now on, whatever they say: for a member failed whose role is not vacant, or for some device may
+    /// hold one that is as new as the next.
+    owed: u8,
     step: Step,
     record: Record,
     pending: u32,
@@ -130,8 +153,17 @@ impl Scribe {
             is_owner: false,
             has_failure: false,
             recorded: nobody,
+            named: nobody,
+            owed: 0,
             step: Step::Rest,
-            record: Record { is_dirty: false, absent: nobody, joining: nobody, whole: nobody },
+            record: Record {
+                is_dirty: false,
+                absent: nobody,
+                joining: nobody,
+                whole: nobody,
+                named: nobody,
+                is_owed: false,
+            },
             pending: 0,
             writers: 0,
             begun: 0,
@@ -166,15 +198,33 @@ impl Scribe {
         self.is_owner && self.mark == Mark::Dirty
     }
 
-    /// True when these members are missing and superblocks have to say so: once this engine wrote any, or since one failed.
+    /// True when these members are missing, or others than these replacements are named, and superblocks have to say so: once this
+    /// engine wrote any, or since one failed.
     #[must_use]
-    pub fn lacks(&self, absent: PieceSet) -> bool {
-        (self.is_owner || self.has_failure) && !absent.without(self.recorded).is_empty()
+    pub fn lacks(&self, absent: PieceSet, replacements: PieceSet) -> bool {
+        let is_wrong =
+            !absent.without(self.recorded).is_empty() || !self.named.without(replacements).is_empty();
+        (self.is_owner || self.has_failure) && (is_wrong || self.owed > 0)
+    }
+
+    /// Superblocks name these replacements at the start.
+    pub fn set_named(&mut self, replacements: PieceSet) {
+        self.named = replacements;
+    }
+
+    /// Superblocks name a replacement as the member.
+    pub(super) fn note_completed(&mut self, place: usize) {
+        self.named = self.named.without(PieceSet::one(place));
     }
 
     /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
     pub fn note_failure(&mut self) {
         self.has_failure = true;
+    }
+
+    /// A member failed, and its replacement has the role: superblocks have to say that it is another device.
+    pub(super) fn note_replaced(&mut self) {
+        self.owed = self.owed.saturating_add(1);
     }
 
     /// The steps of a change of the policy begin.
@@ -300,11 +350,15 @@ impl InPlace {
                 self.end_pages();
                 self.update_superblocks(now);
                 self.scribe.step = Step::Newcomers;
-                self.write_superblocks(self.scribe.record.joining, fx);
+                self.write_superblocks(self.scribe.record.first(), fx);
+            }
+            Step::Newcomers if self.has_lost_completion(self.scribe.record.whole) => {
+                self.abandon_completion()
             }
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
-                self.write_superblocks(self.members.recorded().without(self.scribe.record.joining), fx);
+                let others = self.members.recorded().without(self.scribe.record.first());
+                self.write_superblocks(others.without(self.scribe.record.replaced()), fx);
                 self.write_superblock_of_journal(fx);
             }
             Step::Admit => {
@@ -315,7 +369,7 @@ impl InPlace {
                 self.scribe.step = Step::Rest;
                 self.end_flush();
                 self.begin_record(self.scribe.mark != Mark::Clean, fx);
-                self.scribe.record.whole = self.recovered();
+                self.scribe.record.whole = self.completed();
             }
             Step::Superblocks => {
                 self.end_record(now, fx);
@@ -348,6 +402,14 @@ impl InPlace {
                 }
             }
         }
+    }
+
+    /// The replacement that a record was to complete has failed, and may say all the same that it is the member: the next record is as
+    /// new as that, and the one behind it newer.
+    fn abandon_completion(&mut self) {
+        self.scribe.events -= 1;
+        self.scribe.owed = self.scribe.owed.max(2);
+        self.scribe.step = Step::Rest;
     }
 
     fn end_step_of_journal(&mut self, fx: &mut Effects) {
@@ -407,7 +469,7 @@ impl InPlace {
     fn choose_step(&mut self, now: Instant, fx: &mut Effects) -> bool {
         let may_be_dirty = self.are_logs_begun() && self.is_journal_begun();
         let wants_dirty = self.scribe.writers > 0 && !self.scribe.is_ready() && may_be_dirty;
-        if wants_dirty || self.scribe.lacks(self.members.absent()) {
+        if wants_dirty || self.scribe.lacks(self.members.absent(), self.members.replacements()) {
             let is_dirty = wants_dirty || self.scribe.mark != Mark::Clean;
             self.begin_record(is_dirty, fx);
             return true;
@@ -522,7 +584,9 @@ impl InPlace {
         let joining =
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
-        self.scribe.record = Record { is_dirty, absent, joining, whole: PieceSet::EMPTY };
+        let named = self.members.replacements();
+        self.scribe.record =
+            Record { is_dirty, absent, joining, whole: PieceSet::EMPTY, named, is_owed: false };
         if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
             self.scribe.step = Step::Level;
             if self.scribe.roster.has_lagging_journal {
@@ -585,7 +649,7 @@ impl InPlace {
             put(&mut frame.data, 0, &content(superblock));
             self.scribe.pending += 1;
             let op = Op::Write { sector, frames: vec![frame], durable: true };
-            fx.command(members::role(role), kind::SCRIBE, 0, op);
+            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, op);
         }
     }
 
@@ -593,7 +657,7 @@ impl InPlace {
         self.members.newcomers_mut().for_each(|(_, newcomer)| newcomer.begin_flush());
         for role in self.members.volatile().iter() {
             self.scribe.pending += 1;
-            fx.command(members::role(role), kind::SCRIBE, 0, Op::Flush);
+            fx.command(self.seat(members::role(role)), kind::SCRIBE, 0, Op::Flush);
         }
     }
 

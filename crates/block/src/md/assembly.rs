@@ -31,8 +31,8 @@ pub enum Part {
     Active(Role),
     /// Member that is whole below a sector of its data.
     Recovering(Role, u64),
-    /// Copy in the making of a member that still works.
-    Replacement(Role),
+    /// Copy in the making of a member that still works, whole below a sector of its data.
+    Replacement(Role, u64),
     /// Journal device.
     Journal,
     /// Spare.
@@ -84,6 +84,16 @@ impl Assembly<'_> {
             self.devices.iter().any(|(_, part)| matches!(part, Part::Recovering(other, _) if other == role))
         };
         self.missing.iter().copied().filter(|role| !is_recovering(role)).collect()
+    }
+
+    /// Roles whose member is not there, and whose replacement is all that they have.
+    #[must_use]
+    pub fn forsaken(&self) -> Vec<Role> {
+        let alone = |(member, part): &(&Member, Part)| match part {
+            Part::Recovering(role, _) if member.superblock().has(feature::REPLACEMENT) => Some(*role),
+            _ => None,
+        };
+        self.devices.iter().filter_map(alone).collect()
     }
 
     /// Manner in which it keeps parity right.
@@ -214,14 +224,10 @@ fn judge_array<'a>(array: Uuid, members: &[&'a Member]) -> Assembly<'a> {
     let newest = (0..members.len()).rev().max_by_key(|index| rank(members[*index])).unwrap_or(0);
     let first = members[newest].superblock();
     let part_of_each: Vec<Part> = members.iter().map(|member| part(member, first)).collect();
-    let mut assembly = Assembly {
-        array,
-        devices: members.iter().copied().zip(part_of_each).collect(),
-        newest,
-        missing: Vec::new(),
-        refusals: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut devices: Vec<(&Member, Part)> = members.iter().copied().zip(part_of_each).collect();
+    promote_replacements(&mut devices);
+    let mut assembly =
+        Assembly { array, devices, newest, missing: Vec::new(), refusals: Vec::new(), notes: Vec::new() };
     let faults =
         |member: &Member| faults_of(member).into_iter().map(|fault| (member.name.clone(), fault)).collect();
     let faults: Vec<(String, Fault)> = members.iter().copied().flat_map::<Vec<_>, _>(faults).collect();
@@ -255,7 +261,10 @@ fn part(member: &Member, newest: &Superblock) -> Part {
         return if is_spare { Part::Spare } else { Part::Stale };
     }
     match role {
-        Some(RoleEntry::Member(role)) if own.has(feature::REPLACEMENT) => Part::Replacement(role),
+        Some(RoleEntry::Member(role)) if own.has(feature::REPLACEMENT) => {
+            let is_whole = !own.has(feature::RECOVERY_OFFSET);
+            Part::Replacement(role, if is_whole { u64::MAX } else { own.device.recovery_offset })
+        }
         Some(RoleEntry::Member(role)) if own.has(feature::RECOVERY_OFFSET) => {
             Part::Recovering(role, own.device.recovery_offset)
         }
@@ -266,6 +275,24 @@ fn part(member: &Member, newest: &Superblock) -> Part {
         Some(RoleEntry::Journal) => Part::Journal,
         Some(RoleEntry::Spare) if own.role() == RoleEntry::Spare => Part::Spare,
         Some(RoleEntry::Spare | RoleEntry::Faulty) | None => Part::Stale,
+    }
+}
+
+/// A replacement whose member is not there is all that its role has, as with md.
+fn promote_replacements(devices: &mut [(&Member, Part)]) {
+    let is_held = |role: Role| {
+        devices.iter().any(|(_, part)| match part {
+            Part::Active(other) | Part::Recovering(other, _) => *other == role,
+            _ => false,
+        })
+    };
+    let alone = |part: &Part| matches!(part, Part::Replacement(role, _) if !is_held(*role));
+    let alone: Vec<usize> = (0..devices.len()).filter(|index| alone(&devices[*index].1)).collect();
+    for index in alone {
+        if let Part::Replacement(role, sectors) = devices[index].1 {
+            devices[index].1 =
+                if sectors == u64::MAX { Part::Active(role) } else { Part::Recovering(role, sectors) };
+        }
     }
 }
 
@@ -295,6 +322,7 @@ fn judge_agreement(assembly: &mut Assembly<'_>) {
             let names = [other.name.clone(), member.name.clone()];
             let role = |part: &Part| match part {
                 Part::Active(role) | Part::Recovering(role, _) => Some(*role),
+                Part::Replacement(role, _) => Some(role.replacement()),
                 _ => None,
             };
             if devices[0] == devices[1] {
@@ -302,7 +330,7 @@ fn judge_agreement(assembly: &mut Assembly<'_>) {
             } else if let (Some(role), true) = (role(part), role(part) == role(other_part)) {
                 let [one, two] = names;
                 let members = [(one, other.events()), (two, member.events())];
-                refusals.push(Refusal::SameRole { role, members });
+                refusals.push(Refusal::SameRole { role: role.of_member(), members });
             }
         }
     }
@@ -321,7 +349,7 @@ fn judge_notes(assembly: &mut Assembly<'_>) {
             Part::Stale => notes.push(Note::GivenUp(name.clone())),
             Part::Spare => notes.push(Note::Spare(name.clone())),
             Part::Recovering(role, sectors) => notes.push(Note::Recovering(name.clone(), *role, *sectors)),
-            Part::Replacement(role) => notes.push(Note::Replacement(name.clone(), *role)),
+            Part::Replacement(role, _) => notes.push(Note::Replacement(name.clone(), *role)),
             Part::Active(_) | Part::Journal => {}
         }
         if matches!(part, Part::Stale | Part::Spare) {

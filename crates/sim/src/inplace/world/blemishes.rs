@@ -21,8 +21,8 @@ pub(super) struct Blemishes {
     ruined: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// Rows that were spoiled as the power failed, and are listed still: what they were written with may not have got there.
     spoilt: BTreeSet<u64>,
-    /// Rows are in doubt: any may be listed.
-    has_doubts: bool,
+    /// All rows are in doubt, and some are: any may be listed.
+    has_doubts: [bool; 2],
 }
 
 impl Blemishes {
@@ -57,9 +57,9 @@ impl World {
 
     /// Rows that have lost more members than there are parities are ruined.
     pub(super) fn note_ruin(&mut self) {
-        let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
+        let has_doubts = [self.doubts.all, !self.doubts.rows.is_empty()];
         let had_doubts = std::mem::replace(&mut self.blemishes.has_doubts, has_doubts);
-        if has_doubts && !had_doubts {
+        if has_doubts.into_iter().zip(had_doubts).any(|(has, had)| has && !had) {
             (0..self.rows()).for_each(|row| self.ruin(row));
         }
         let spoiled = self.doubts.spoiled.keys();
@@ -128,7 +128,7 @@ impl World {
                 }
             }
         }
-        let has_doubts = self.doubts.all || !self.doubts.rows.is_empty();
+        let has_doubts = [self.doubts.all, !self.doubts.rows.is_empty()];
         if has_new || has_doubts != self.blemishes.has_doubts {
             self.note_ruin();
         }
