@@ -227,7 +227,7 @@ fn parts_are_told_apart() {
     let arrays = judge(&members);
     assert_eq!((arrays[0].missing.as_slice(), arrays[0].absent().is_empty()), (&[Role(1)][..], true));
     assert_eq!(parts("r5-mid-replace")[1], Part::Active(Role(1)));
-    assert_eq!(parts("r5-mid-replace")[4], Part::Replacement(Role(1), 0));
+    assert_eq!(parts("r5-mid-replace")[4], Part::Replacement(Role(1), 1536));
     let members = read("r5-mid-recovery");
     assert_eq!(judged(&members).missing, [Role(1)]);
     let alone = only(&read("r5-mid-replace"), &[1]);
