@@ -19,10 +19,10 @@
 //! said of itself. *A member that fails* leaves its role to the replacement, which is rebuilt from where it was.
 //!
 //! *After a crash* a row that was being written may lie otherwise on the member than on the replacement. Rows that are resynced are
-//! copied anew: the replacement counts below the first of them alone. Partial parity logs and journals say less of rows than that
-//! takes, and arrays with these are refused here.
+//! copied anew: the replacement counts below the first of them alone. md would read the replacement instead, and is kept from that
+//! ([`block::md::assembly`]). Partial parity logs and journals say less of rows than that takes, and arrays with these are refused here.
 //!
-//! *The record that completes it* is written to the replacement first. Where that fails, others do not know of it yet; so
+//! *Records* are written to replacements first. Where the one that completes a replacement fails on it, others do not know of it yet; so
 //! they are told of the failure by two updates: one as new as what may lie on the replacement, and one that is newer.
 
 use super::completions::PieceCommand;
@@ -262,7 +262,13 @@ impl InPlace {
     }
 
     /// Writes to replacements what their members get too, and what a recovery copies; false when there is nothing.
+    #[inline]
     pub(super) fn issue_copies(&mut self, number: u32, durable: bool, fx: &mut Effects) -> bool {
+        let has_copies = !self.members.replaced().is_empty();
+        has_copies && self.write_copies(number, durable, fx)
+    }
+
+    fn write_copies(&mut self, number: u32, durable: bool, fx: &mut Effects) -> bool {
         let places = self.copies(number);
         for_each_run(&places, |run| self.write_copy(number, run, durable, fx));
         !places.is_empty()

@@ -17,6 +17,9 @@
 //! All of it is written with FUA. Events of the head come before those of the superblocks, so that a crash between them never
 //! leaves a bitmap which counts as old. Members whose events are one apart count as fresh, those two apart as stale: so nobody is one
 //! behind when a record begins, or a crash in it would leave members out that missed nothing. Steps come in this order of urgency; a failure that a step meets is recorded by the next.
+//!
+//! *Replacements* come first in each record, and as long as the array is not clean their superblocks are [`block::md::assembly::REPLACEMENT_BEHIND`] updates
+//! behind: md would read them, and spoil parities on them, as it resyncs.
 
 mod records;
 
@@ -87,17 +90,13 @@ struct Record {
     whole: PieceSet,
     /// Places of replacements that are named.
     named: PieceSet,
+    /// Devices whose superblocks are written before those of all others.
+    first: PieceSet,
     /// It is one of those that are owed.
     is_owed: bool,
 }
 
 impl Record {
-    /// Devices whose superblocks are written before those of all others.
-    fn first(&self) -> PieceSet {
-        let is_replacement = |place: &usize| members::role(*place).is_replacement();
-        self.joining.or(self.whole.iter().filter(is_replacement).collect())
-    }
-
     /// Members that are none any more, for their replacement is whole.
     fn replaced(&self) -> PieceSet {
         let places = self.whole.iter().map(members::role).filter(|place| place.is_replacement());
@@ -162,6 +161,7 @@ impl Scribe {
                 joining: nobody,
                 whole: nobody,
                 named: nobody,
+                first: nobody,
                 is_owed: false,
             },
             pending: 0,
@@ -200,6 +200,7 @@ impl Scribe {
 
     /// True when these members are missing, or others than these replacements are named, and superblocks have to say so: once this
     /// engine wrote any, or since one failed.
+    #[inline]
     #[must_use]
     pub fn lacks(&self, absent: PieceSet, replacements: PieceSet) -> bool {
         let is_wrong =
@@ -350,14 +351,14 @@ impl InPlace {
                 self.end_pages();
                 self.update_superblocks(now);
                 self.scribe.step = Step::Newcomers;
-                self.write_superblocks(self.scribe.record.first(), fx);
+                self.write_superblocks(self.scribe.record.first, fx);
             }
             Step::Newcomers if self.has_lost_completion(self.scribe.record.whole) => {
                 self.abandon_completion()
             }
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
-                let others = self.members.recorded().without(self.scribe.record.first());
+                let others = self.members.recorded().without(self.scribe.record.first);
                 self.write_superblocks(others.without(self.scribe.record.replaced()), fx);
                 self.write_superblock_of_journal(fx);
             }
@@ -585,8 +586,9 @@ impl InPlace {
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
         let named = self.members.replacements();
+        let first = joining.or(named).or(self.scribe.roster.behind);
         self.scribe.record =
-            Record { is_dirty, absent, joining, whole: PieceSet::EMPTY, named, is_owed: false };
+            Record { is_dirty, absent, joining, whole: PieceSet::EMPTY, named, first, is_owed: false };
         if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
             self.scribe.step = Step::Level;
             if self.scribe.roster.has_lagging_journal {

@@ -369,7 +369,8 @@ fn scribe_of(
         scribe.roster.put(place.index(), superblock_in(assembly, member));
     }
     scribe.set_named(beside.iter().map(|(place, _)| place.index()).collect());
-    let lagging = found.iter().chain(beside).filter(|(_, member)| is_lagging(member));
+    // Replacements are behind as long as the array is not clean, and first in each record.
+    let lagging = found.iter().filter(|(_, member)| is_lagging(member));
     lagging.for_each(|(role, _)| scribe.roster.note_lagging(role.index()));
     if let Some(device) = journal_of(assembly) {
         scribe.roster.set_journal(superblock_in(assembly, device), is_lagging(device));

@@ -2,6 +2,11 @@
 //!
 //! The newest superblock decides who belongs to the array and what role each device has: device numbers index its roles.
 //! Event counts one apart are the same, members that are further behind missed writes and are left out.
+//!
+//! *Replacements* of members that work are another matter while their array is not clean. md reads them where they count, though what
+//! was being written as it was cut off may lie otherwise on the member; and as it copies, it checks parities, and writes what that left
+//! in memory, zeros, to the replacement. What is written here is kept from that: as long as the array is not clean, the superblock of
+//! the replacement is [`REPLACEMENT_BEHIND`] updates behind, so that md leaves it out. One that is not was left by md.
 
 use super::member::Member;
 use super::ppl::verdict;
@@ -10,6 +15,10 @@ use super::superblock::{CLEAN, RoleEntry, SUPERBLOCK_SECTORS, Superblock, featur
 use super::{MEMBERS_MAX, Role, SECTOR_BYTES_U64, Uuid, names};
 use crate::md::refusal;
 use std::fmt::Write as _;
+
+/// Updates that a replacement of an array that is not clean is behind the others. It is written before them: between both it is behind
+/// by one less, and has to be by two.
+pub const REPLACEMENT_BEHIND: u64 = 3;
 
 /// Manner in which an array keeps parity right over a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,6 +248,7 @@ fn judge_array<'a>(array: Uuid, members: &[&'a Member]) -> Assembly<'a> {
         }
     }
     judge_agreement(&mut assembly);
+    judge_replacements(&mut assembly);
     judge_notes(&mut assembly);
     if assembly.refusals.is_empty() {
         judge_presence(&mut assembly);
@@ -255,7 +265,7 @@ fn part(member: &Member, newest: &Superblock) -> Part {
     let own = member.superblock();
     let role = newest.role_of(own.device.number);
     // A device that was taken in or out by the last update: both say what it is.
-    if own.state.events.saturating_add(1) < newest.state.events {
+    if own.state.events.saturating_add(1) < newest.state.events && !is_held_back(own, newest) {
         // A spare needs no events: nothing of the array lies on it.
         let is_spare = own.role() == RoleEntry::Spare && matches!(role, Some(RoleEntry::Spare) | None);
         return if is_spare { Part::Spare } else { Part::Stale };
@@ -276,6 +286,17 @@ fn part(member: &Member, newest: &Superblock) -> Part {
         Some(RoleEntry::Spare) if own.role() == RoleEntry::Spare => Part::Spare,
         Some(RoleEntry::Spare | RoleEntry::Faulty) | None => Part::Stale,
     }
+}
+
+/// True of a replacement that is behind on purpose. Others name it as long as it gets what its member does: who writes without it says
+/// so first.
+fn is_held_back(own: &Superblock, newest: &Superblock) -> bool {
+    let is_replacement = own.has(feature::REPLACEMENT) && own.has(feature::RECOVERY_OFFSET);
+    let named = newest.role_of(own.device.number);
+    let is_named = matches!(named, Some(RoleEntry::Member(_))) && named == Some(own.role());
+    // An update that was cut off may be one more.
+    let most = own.state.events.saturating_add(REPLACEMENT_BEHIND + 1);
+    is_replacement && is_named && most >= newest.state.events
 }
 
 /// A replacement whose member is not there is all that its role has, as with md.
@@ -335,6 +356,23 @@ fn judge_agreement(assembly: &mut Assembly<'_>) {
         }
     }
     assembly.refusals.extend(refusals);
+}
+
+/// A replacement that md goes on with in an array that is not clean.
+fn judge_replacements(assembly: &mut Assembly<'_>) {
+    let newest = assembly.superblock();
+    if newest.is_clean() || !matches!(policy(newest), Policy::Resync | Policy::Bitmap) {
+        return;
+    }
+    let is_fresh = |member: &Member| member.events().saturating_add(1) >= newest.state.events;
+    let refused = |(member, part): &(&Member, Part)| match part {
+        Part::Replacement(role, _) if is_fresh(member) => {
+            Some(Refusal::Replaced { member: member.name.clone(), role: *role })
+        }
+        _ => None,
+    };
+    let refused: Vec<Refusal> = assembly.devices.iter().filter_map(refused).collect();
+    assembly.refusals.extend(refused);
 }
 
 fn judge_notes(assembly: &mut Assembly<'_>) {

@@ -9,6 +9,7 @@ use base::frame::Frame;
 use base::pieces::PieceSet;
 use base::time::Instant;
 use block::device::Op;
+use block::md::assembly::REPLACEMENT_BEHIND;
 use block::md::ppl::RING_SECTORS_MIN;
 use block::md::reader::ROW_SECTORS;
 use block::md::superblock::{CLEAN, ROLES_MAX, RoleEntry, Superblock, feature, time};
@@ -31,6 +32,8 @@ pub struct Roster {
     members: usize,
     /// Members whose superblocks are one update behind.
     pub(super) lagging: PieceSet,
+    /// Devices whose superblocks are further behind, on purpose: replacements, and those that took the role of their member since.
+    pub(super) behind: PieceSet,
     /// Superblock of the journal; `None` without one.
     pub(in crate::inplace) journal: Option<Superblock>,
     /// It is one update behind.
@@ -47,6 +50,7 @@ impl Roster {
             members: superblocks.len(),
             superblocks,
             lagging: PieceSet::EMPTY,
+            behind: PieceSet::EMPTY,
             journal: None,
             has_lagging_journal: false,
             taken: BTreeSet::new(),
@@ -64,15 +68,18 @@ impl Roster {
     pub(in crate::inplace) fn forget(&mut self, place: usize) {
         self.superblocks.get_mut(place).into_iter().for_each(|superblock| *superblock = None);
         self.lagging = self.lagging.without(PieceSet::one(place));
+        self.behind = self.behind.without(PieceSet::one(place));
     }
 
     /// The device at a place has the role of a member from now on, which goes.
     pub(in crate::inplace) fn take_role(&mut self, place: usize, role: usize) {
         self.superblocks[role] = self.superblocks.get_mut(place).and_then(Option::take);
-        let is_lagging = self.lagging.contains(place);
-        self.lagging = self.lagging.without(PieceSet::one(place)).without(PieceSet::one(role));
-        if is_lagging {
-            self.lagging.insert(role);
+        for set in [&mut self.lagging, &mut self.behind] {
+            let is_in = set.contains(place);
+            *set = set.without(PieceSet::one(place)).without(PieceSet::one(role));
+            if is_in {
+                set.insert(role);
+            }
         }
     }
 
@@ -254,19 +261,24 @@ impl InPlace {
         {
             superblock.device.recovery_offset = journal.begin_record();
         }
-        let Roster { superblocks, journal, .. } = &mut self.scribe.roster;
+        let Roster { superblocks, journal, behind, .. } = &mut self.scribe.roster;
+        *behind = PieceSet::EMPTY;
         let of_members =
             superblocks.iter_mut().enumerate().map(|(role, superblock)| (Some(role), superblock));
         for (role, superblock) in of_members.chain([(None, journal)]) {
             let Some(superblock) = superblock else { continue };
+            superblock.state.events = events;
             if let Some(place) = role {
                 self.bad_blocks.mark(place, superblock);
                 superblock.features &= !feature::REPLACEMENT;
                 if members::role(place).is_replacement() && !whole.contains(place) {
                     superblock.features |= feature::REPLACEMENT;
+                    if resync_offset != CLEAN {
+                        superblock.state.events = events.saturating_sub(REPLACEMENT_BEHIND);
+                        behind.insert(place);
+                    }
                 }
             }
-            superblock.state.events = events;
             superblock.state.updated = updated;
             superblock.state.resync_offset = resync_offset;
             if superblock.ppl_place().is_some_and(|(_, sectors)| sectors >= RING_SECTORS_MIN) {
@@ -323,7 +335,7 @@ impl InPlace {
 
     pub(super) fn end_record(&mut self, now: Instant, fx: &mut Effects) {
         self.ahead.journal.iter_mut().for_each(Journal::end_record);
-        let Record { is_dirty, absent, joining, whole, named, is_owed } = self.scribe.record;
+        let Record { is_dirty, absent, joining, whole, named, is_owed, .. } = self.scribe.record;
         self.scribe.step = Step::Rest;
         self.scribe.mark = if is_dirty { Mark::Dirty } else { Mark::Clean };
         self.scribe.is_owner = true;
