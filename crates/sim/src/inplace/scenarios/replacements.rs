@@ -86,8 +86,8 @@ fn of_losses() -> Vec<(&'static str, Run)> {
             .into_iter()
             .chain([Act::Rebuild, Act::Drain, Act::Stop, Act::ReadAll])
     };
-    let joins = [write(0, 48), Act::Drain, Act::Wait { nanos: 300_000_000, events: 4000 }, replace(1)];
-    let fails = [Act::Wait { nanos: 1_000_000, events: 4 }, Act::Fail(1), write(0, 48), Act::Drain];
+    let joins = [write(0, 48), Act::Drain, replace(1), Act::Wait { nanos: 100_000_000, events: 2 }];
+    let fails = [Act::Fail(1), write(0, 3), Act::Wait { nanos: 100_000_000, events: 8 }];
     let replacement_fails = |step: u64| {
         let how = [Loss::Fails, Loss::Dies, Loss::TakenOut][usize::try_from(step % 3).expect("less than 3")];
         [replace(1), pause(60_000 * step), Act::LoseReplacement { member: 1, how }].into_iter().chain([
@@ -112,7 +112,7 @@ fn of_losses() -> Vec<(&'static str, Run)> {
         (
             "a-member-fails-as-its-replacement-joins",
             run(
-                Plan { latency: 200_000, ..plan() },
+                Plan { latency: 200_000, is_volatile: false, ..plan() },
                 joins.into_iter().chain(fails).chain([Act::Crash, Act::ReadAll]),
             ),
         ),
@@ -128,9 +128,9 @@ fn of_losses() -> Vec<(&'static str, Run)> {
 
 fn of_crashes() -> Vec<(&'static str, Run)> {
     let completes = |step: u64| {
-        [replace(0), replace(3), Act::Wait { nanos: 1_000_000_000, events: 40 + step * 4 }, Act::Crash]
+        [replace(0), replace(3), Act::Wait { nanos: 100_000_000, events: step }, Act::Crash]
             .into_iter()
-            .chain([Act::Resync, Act::Rebuild, write(step % 9, 9), Act::Drain, Act::Stop, Act::ReadAll])
+            .chain([Act::Resync, Act::Rebuild, write(step % 9, 9), Act::Drain, Act::ReadAll])
     };
     let differs = |step: u64| {
         [replace(1), write(0, 9), Act::Drain, Act::Wait { nanos: 40_000_000_000, events: 20_000 }]
@@ -145,7 +145,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
             "replacements-complete-as-the-power-fails",
             run(
                 Plan { latency: 300_000, stripes: 4, ..of_two_parities() },
-                [write(0, 24), Act::Drain].into_iter().chain((0..40).flat_map(completes)),
+                [write(0, 24), Act::Drain].into_iter().chain((1..100).flat_map(completes)),
             ),
         ),
         (
