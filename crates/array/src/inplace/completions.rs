@@ -106,14 +106,14 @@ impl InPlace {
         match (command.is_write, status) {
             (true, Status::Success) if command.is_copy => {
                 self.stock.give_vec(frames);
-                self.on_piece_written(member, command);
+                self.note_written_piece(member, command);
             }
             (true, Status::Success) => {
                 // What was written may stay in the cache.
                 let rows = &mut self.table.slot_mut(command.slot).round_mut().rows;
                 command.take_home(&mut frames, rows, |row| &mut row.new);
                 self.stock.give_vec(frames);
-                self.on_piece_written(member, command);
+                self.note_written_piece(member, command);
             }
             (true, Status::WriteError | Status::ReadError) => {
                 self.on_piece_unwritten(member, command, frames, fx);
@@ -159,10 +159,14 @@ impl InPlace {
     }
 
     /// What was written is no bad block any more.
-    fn on_piece_written(&mut self, member: Role, command: PieceCommand) {
-        if self.bad_blocks.is_empty() {
-            return;
+    #[inline]
+    fn note_written_piece(&mut self, member: Role, command: PieceCommand) {
+        if !self.bad_blocks.is_empty() {
+            self.clear_written_piece(member, command);
         }
+    }
+
+    fn clear_written_piece(&mut self, member: Role, command: PieceCommand) {
         let sectors = self.sectors(member, self.rows_of_command(command));
         if !self.bad_blocks.clear(member, &sectors) {
             self.table.slot_mut(command.slot).round_mut().has_failed_writes = true;

@@ -229,6 +229,7 @@ impl Map {
     }
 
     /// Members of a strip in the order of its code.
+    #[inline]
     #[must_use]
     pub fn order(&self, strip: Strip) -> &Order {
         let count = u64::try_from(self.orders.len()).expect("at most 32");

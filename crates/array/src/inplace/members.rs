@@ -108,6 +108,7 @@ impl Members {
     }
 
     /// Roles without a member that superblocks name or are about to.
+    #[inline]
     #[must_use]
     pub fn absent(&self) -> PieceSet {
         let lacking = self.lacking();
@@ -115,8 +116,13 @@ impl Members {
     }
 
     /// Places whose newcomer is at this stage, or a later one; those of replacements too.
+    #[inline]
     #[must_use]
     pub fn newcomers_from(&self, stage: Stage) -> PieceSet {
+        if self.newcomers.is_empty() { PieceSet::EMPTY } else { self.among_newcomers_from(stage) }
+    }
+
+    fn among_newcomers_from(&self, stage: Stage) -> PieceSet {
         let is_from = |newcomer: &Newcomer| match stage {
             Stage::Waiting => true,
             Stage::Joining => newcomer.stage() != Stage::Waiting,
@@ -126,6 +132,7 @@ impl Members {
     }
 
     /// Places whose newcomer is on no superblock yet.
+    #[inline]
     #[must_use]
     pub fn waiting(&self) -> PieceSet {
         self.newcomers_from(Stage::Waiting).without(self.newcomers_from(Stage::Joining))
@@ -148,30 +155,28 @@ impl Members {
     }
 
     /// Members that data are written to.
+    #[inline]
     #[must_use]
     pub fn writable(&self) -> PieceSet {
-        if self.newcomers.is_empty() {
-            return self.live;
-        }
         self.live.or(self.newcomers_from(Stage::Active).and(self.all))
     }
 
     /// Roles whose data are written to a replacement as well.
+    #[inline]
     #[must_use]
     pub fn replaced(&self) -> PieceSet {
-        if self.newcomers.is_empty() {
-            return PieceSet::EMPTY;
-        }
+        if self.newcomers.is_empty() { PieceSet::EMPTY } else { self.replaced_among_newcomers() }
+    }
+
+    fn replaced_among_newcomers(&self) -> PieceSet {
         let active = self.newcomers_from(Stage::Active).without(self.all);
         active.iter().map(|place| role(place).of_member().index()).collect()
     }
 
     /// Places of replacements that superblocks name or are about to.
+    #[inline]
     #[must_use]
     pub fn replacements(&self) -> PieceSet {
-        if self.newcomers.is_empty() {
-            return PieceSet::EMPTY;
-        }
         self.newcomers_from(Stage::Joining).without(self.all)
     }
 
@@ -194,11 +199,13 @@ impl Members {
     }
 
     /// Members whose content of a row is that of the array.
+    #[inline]
     #[must_use]
     pub fn counting(&self, row: u64) -> PieceSet {
-        if self.newcomers.is_empty() {
-            return self.live;
-        }
+        if self.newcomers.is_empty() { self.live } else { self.counting_beside_newcomers(row) }
+    }
+
+    fn counting_beside_newcomers(&self, row: u64) -> PieceSet {
         let counting = self.newcomers.iter().filter(|(_, newcomer)| newcomer.counts(row));
         let counting: PieceSet = counting.map(|(role, _)| *role).collect();
         self.live.or(counting.and(self.all))

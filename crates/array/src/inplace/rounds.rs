@@ -161,7 +161,8 @@ impl InPlace {
         let round = slot.round_mut();
         assert!(round.kind == job.work.kind(), "{:?} in a round of {:?}", job.work.kind(), round.kind);
         let fresh = touched.without(round.rows.set());
-        let needed = (2 * pieces + round.copied.count()) * fresh.count();
+        let copies = if round.copied.is_empty() { 0 } else { round.copied.count() };
+        let needed = (2 * pieces + copies) * fresh.count();
         if !self.stock.reserve(needed) {
             return Err(job);
         }

@@ -262,6 +262,7 @@ impl Row {
     }
 
     /// The row is through, and as good as new.
+    #[inline]
     pub fn give_back(&mut self, stock: &mut Stock) {
         self.old.give(self.old.pieces(), stock);
         self.new.give(self.new.pieces(), stock);

@@ -75,6 +75,7 @@ impl Sync {
     }
 
     /// True when the parities of a row are known to be right.
+    #[inline]
     #[must_use]
     pub fn is_right(&self, row: u64) -> bool {
         if self.is_whole() {
