@@ -36,6 +36,7 @@ pub mod members;
 pub mod missed;
 pub mod newcomer;
 pub mod pages;
+pub mod places;
 pub mod plan;
 pub mod policy;
 pub mod pools;
@@ -267,6 +268,7 @@ impl InPlace {
     }
 
     /// True while a failure is not yet on the superblocks of the others.
+    #[inline]
     fn has_unrecorded_failure(&self) -> bool {
         !self.members.is_broken()
             && (self.scribe.lacks(self.members.absent(), self.members.replacements())

@@ -1,15 +1,11 @@
-//! Sets of pieces of a stripe, or of devices of an array: one bit each. An array may have as many devices again as members, for
-//! those that replace one.
+//! Sets of pieces of a stripe, or of members of an array: one bit each.
 
 /// Most pieces of one stripe; bounds the arrays on the stack of the encoder.
 pub const PIECES_MAX: usize = 32;
 
-/// Most members of a set.
-const SET_MAX: usize = 2 * PIECES_MAX;
-
-/// Set of pieces, or of up to twice as many devices.
+/// Set of pieces, of up to [`PIECES_MAX`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PieceSet(u64);
+pub struct PieceSet(u32);
 
 impl PieceSet {
     /// The set without pieces.
@@ -23,29 +19,26 @@ impl PieceSet {
     #[must_use]
     pub fn first(count: usize) -> PieceSet {
         assert!(count <= PIECES_MAX, "{count} pieces of {PIECES_MAX}");
-        PieceSet((1 << count) - 1)
+        PieceSet(u32::try_from((1_u64 << count) - 1).expect("at most 32 bits"))
     }
 
     /// The set of the pieces whose bits are set, the lowest for piece 0.
     #[must_use]
     pub fn from_bits(bits: u32) -> PieceSet {
-        PieceSet(u64::from(bits))
+        PieceSet(bits)
     }
 
     /// A bit for each piece, the lowest for piece 0.
-    ///
-    /// # Panics
-    /// When it is no set of pieces.
     #[must_use]
     pub fn bits(self) -> u32 {
-        u32::try_from(self.0).expect("a set of pieces has 32 bits")
+        self.0
     }
 
     /// True when a piece is among them.
     #[inline]
     #[must_use]
     pub fn contains(self, piece: usize) -> bool {
-        piece < SET_MAX && self.0 >> piece & 1 == 1
+        piece < PIECES_MAX && self.0 >> piece & 1 == 1
     }
 
     /// Adds a piece.
@@ -54,7 +47,7 @@ impl PieceSet {
     /// When there is no such piece.
     #[inline]
     pub fn insert(&mut self, piece: usize) {
-        assert!(piece < SET_MAX, "piece {piece} of {SET_MAX}");
+        assert!(piece < PIECES_MAX, "piece {piece} of {PIECES_MAX}");
         self.0 |= 1 << piece;
     }
 
@@ -114,7 +107,7 @@ impl PieceSet {
 
 /// Pieces of a set, in order.
 #[derive(Clone, Debug)]
-pub struct Pieces(u64);
+pub struct Pieces(u32);
 
 impl Iterator for Pieces {
     type Item = usize;

@@ -50,6 +50,7 @@ impl PieceCommand {
     }
 
     /// Puts frames that came home into the rows that they belong to.
+    #[inline]
     fn take_home(self, frames: &mut Vec<Frame>, rows: &mut Rows, part: impl Fn(&mut Row) -> &mut Held) {
         assert!(frames.is_empty() || frames.len() == usize::from(self.count), "frames of a command");
         let mut row = self.first + self.count;

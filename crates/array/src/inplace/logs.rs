@@ -452,7 +452,8 @@ impl InPlace {
 
     /// Members that failed have no log: what waited for it has no parity to write. True when there was one.
     fn drop_logs(&mut self) -> bool {
-        let recorded = if self.members.is_broken() { PieceSet::EMPTY } else { self.members.recorded() };
+        let recorded =
+            if self.members.is_broken() { PieceSet::EMPTY } else { self.members.recorded().members };
         let logs = self.ahead.logs.as_mut().expect("an array with logs");
         let mut dropped = false;
         for role in PieceSet::first(logs.logs.len()).without(recorded).iter() {

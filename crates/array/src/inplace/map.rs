@@ -47,6 +47,7 @@ pub struct Order {
 
 impl Order {
     /// Pieces whose members are among these roles.
+    #[inline]
     #[must_use]
     pub fn pieces_of(&self, roles: PieceSet) -> PieceSet {
         if roles == PieceSet::first(self.members.len()) {

@@ -11,6 +11,7 @@
 //! becomes another: answers that are under way then are those of whoever was asked.
 
 use super::newcomer::{Newcomer, Stage};
+use super::places::Places;
 use base::pieces::PieceSet;
 use block::md::Role;
 use std::collections::BTreeMap;
@@ -26,11 +27,11 @@ pub struct Members {
     /// First sector of the data, by place.
     data_offsets: Vec<u64>,
     /// Devices whose writes are durable only with a flush.
-    volatile: PieceSet,
+    volatile: Places,
     /// Roles whose member has the second seat, and whose replacement has the first.
     swapped: PieceSet,
     /// Places of replacements whose device is to be closed: it is nobody any more.
-    vacated: PieceSet,
+    vacated: Places,
     /// What became of replacements since this was asked last.
     news: Vec<(Role, Outcome)>,
     parities: usize,
@@ -75,9 +76,9 @@ impl Members {
             live: which(&|_| true),
             newcomers: BTreeMap::new(),
             data_offsets: members.iter().map(|member| member.map_or(0, |(offset, _)| offset)).collect(),
-            volatile: which(&|(_, is_volatile)| *is_volatile),
+            volatile: which(&|(_, is_volatile)| *is_volatile).into(),
             swapped: PieceSet::EMPTY,
-            vacated: PieceSet::EMPTY,
+            vacated: Places::EMPTY,
             news: Vec::new(),
             parities,
         }
@@ -112,17 +113,21 @@ impl Members {
     #[must_use]
     pub fn absent(&self) -> PieceSet {
         let lacking = self.lacking();
-        if lacking.is_empty() { lacking } else { lacking.without(self.newcomers_from(Stage::Joining)) }
+        if lacking.is_empty() {
+            lacking
+        } else {
+            lacking.without(self.newcomers_from(Stage::Joining).members)
+        }
     }
 
     /// Places whose newcomer is at this stage, or a later one; those of replacements too.
     #[inline]
     #[must_use]
-    pub fn newcomers_from(&self, stage: Stage) -> PieceSet {
-        if self.newcomers.is_empty() { PieceSet::EMPTY } else { self.among_newcomers_from(stage) }
+    pub fn newcomers_from(&self, stage: Stage) -> Places {
+        if self.newcomers.is_empty() { Places::EMPTY } else { self.among_newcomers_from(stage) }
     }
 
-    fn among_newcomers_from(&self, stage: Stage) -> PieceSet {
+    fn among_newcomers_from(&self, stage: Stage) -> Places {
         let is_from = |newcomer: &Newcomer| match stage {
             Stage::Waiting => true,
             Stage::Joining => newcomer.stage() != Stage::Waiting,
@@ -134,7 +139,7 @@ impl Members {
     /// Places whose newcomer is on no superblock yet.
     #[inline]
     #[must_use]
-    pub fn waiting(&self) -> PieceSet {
+    pub fn waiting(&self) -> Places {
         self.newcomers_from(Stage::Waiting).without(self.newcomers_from(Stage::Joining))
     }
 
@@ -150,34 +155,29 @@ impl Members {
 
     /// Members that superblocks and bitmap pages are written to, and that are flushed.
     #[must_use]
-    pub fn recorded(&self) -> PieceSet {
-        self.live.or(self.newcomers_from(Stage::Joining))
+    pub fn recorded(&self) -> Places {
+        Places::from(self.live).or(self.newcomers_from(Stage::Joining))
     }
 
     /// Members that data are written to.
     #[inline]
     #[must_use]
     pub fn writable(&self) -> PieceSet {
-        self.live.or(self.newcomers_from(Stage::Active).and(self.all))
+        self.live.or(self.newcomers_from(Stage::Active).members)
     }
 
     /// Roles whose data are written to a replacement as well.
     #[inline]
     #[must_use]
     pub fn replaced(&self) -> PieceSet {
-        if self.newcomers.is_empty() { PieceSet::EMPTY } else { self.replaced_among_newcomers() }
+        self.newcomers_from(Stage::Active).replacements
     }
 
-    fn replaced_among_newcomers(&self) -> PieceSet {
-        let active = self.newcomers_from(Stage::Active).without(self.all);
-        active.iter().map(|place| role(place).of_member().index()).collect()
-    }
-
-    /// Places of replacements that superblocks name or are about to.
+    /// Roles with a replacement that superblocks name or are about to.
     #[inline]
     #[must_use]
     pub fn replacements(&self) -> PieceSet {
-        self.newcomers_from(Stage::Joining).without(self.all)
+        self.newcomers_from(Stage::Joining).replacements
     }
 
     /// True when somebody is there to replace a member.
@@ -207,14 +207,14 @@ impl Members {
 
     fn counting_beside_newcomers(&self, row: u64) -> PieceSet {
         let counting = self.newcomers.iter().filter(|(_, newcomer)| newcomer.counts(row));
-        let counting: PieceSet = counting.map(|(role, _)| *role).collect();
-        self.live.or(counting.and(self.all))
+        let counting: Places = counting.map(|(place, _)| *place).collect();
+        self.live.or(counting.members)
     }
 
     /// Members whose content of a row is being recovered.
     #[must_use]
     pub fn rebuilt_in(&self, row: u64) -> PieceSet {
-        self.newcomers_from(Stage::Active).and(self.all).without(self.counting(row))
+        self.newcomers_from(Stage::Active).members.without(self.counting(row))
     }
 
     /// True when a recovery has something to do in a row.
@@ -252,7 +252,7 @@ impl Members {
 
     /// Members with a volatile cache that are flushed.
     #[must_use]
-    pub fn volatile(&self) -> PieceSet {
+    pub fn volatile(&self) -> Places {
         self.volatile.and(self.recorded())
     }
 
@@ -301,7 +301,7 @@ impl Members {
 
     fn place(&mut self, place: usize, newcomer: Newcomer, (data_offset, is_volatile): (u64, bool)) {
         self.data_offsets[place] = data_offset;
-        self.volatile = self.volatile.without(PieceSet::one(place));
+        self.volatile = self.volatile.without(Places::one(place));
         if is_volatile {
             self.volatile.insert(place);
         }
@@ -315,7 +315,7 @@ impl Members {
         self.data_offsets.swap(role, place);
         let volatile = self.volatile;
         for (from, to) in [(place, role), (role, place)] {
-            self.volatile = self.volatile.without(PieceSet::one(to));
+            self.volatile = self.volatile.without(Places::one(to));
             if volatile.contains(from) {
                 self.volatile.insert(to);
             }
@@ -351,7 +351,7 @@ impl Members {
 
     /// Places whose device is nobody any more, and is to be closed.
     #[must_use]
-    pub fn vacated(&self) -> PieceSet {
+    pub fn vacated(&self) -> Places {
         self.vacated
     }
 
@@ -362,7 +362,7 @@ impl Members {
 
     /// Such a device was closed.
     pub fn note_closed(&mut self, place: Role) {
-        self.vacated = self.vacated.without(PieceSet::one(place.index()));
+        self.vacated = self.vacated.without(Places::one(place.index()));
     }
 
     /// A member is recovered, and the superblocks say so.
@@ -462,7 +462,7 @@ mod tests {
             (members.data_offset(Role(1)), members.seat(Role(1)), members.seat(Role(33))),
             (16, Role(33), Role(1))
         );
-        assert!(members.absent().is_empty() && members.vacated() == PieceSet::one(33));
+        assert!(members.absent().is_empty() && members.vacated() == Places::one(33));
         assert_eq!((members.fail(Role(33)), members.fail(Role(1))), (Failed::Nobody, Failed::Member));
 
         let mut members = new();

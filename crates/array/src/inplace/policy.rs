@@ -307,7 +307,7 @@ impl InPlace {
                 turn.mark(superblock);
             }
         }
-        self.write_superblocks(roles, fx);
+        self.write_superblocks(roles.into(), fx);
     }
 
     /// Superblock of a member as it is going to be.

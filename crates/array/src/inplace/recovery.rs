@@ -20,6 +20,7 @@ use super::InPlace;
 use super::map::Strip;
 use super::members;
 use super::newcomer::{Newcomer, Stage};
+use super::places::Places;
 use super::row_set::RowSet;
 use super::rows::Rows;
 use base::pieces::PieceSet;
@@ -156,7 +157,7 @@ impl InPlace {
 
     /// Roles that nobody has.
     pub(super) fn vacant(&self) -> PieceSet {
-        self.members.lacking().without(self.members.newcomers_from(Stage::Waiting))
+        self.members.lacking().without(self.members.newcomers_from(Stage::Waiting).members)
     }
 
     /// True when nobody has a role.
@@ -319,7 +320,7 @@ impl InPlace {
     }
 
     /// Newcomers that are recovered, and durable; their superblocks do not say so yet.
-    pub(super) fn recovered(&self) -> PieceSet {
+    pub(super) fn recovered(&self) -> Places {
         let is_whole = |newcomer: &super::newcomer::Newcomer| {
             newcomer.stage() == Stage::Active
                 && newcomer.flushed() == self.map.rows()

@@ -28,6 +28,7 @@
 use super::completions::PieceCommand;
 use super::members::{self, Outcome};
 use super::newcomer::{Newcomer, Stage};
+use super::places::Places;
 use super::runs::{Run, for_each_run};
 use super::table::{Kind, Slot};
 use super::{Effects, InPlace, kind};
@@ -181,7 +182,7 @@ impl InPlace {
 
     /// Places whose device is nobody any more: they are to be closed.
     #[must_use]
-    pub fn vacated(&self) -> PieceSet {
+    pub fn vacated(&self) -> Places {
         self.members.vacated()
     }
 
@@ -205,26 +206,24 @@ impl InPlace {
 
     /// Newcomers that a record says are whole: of replacements one, which is the first to be told. Whoever else was told at once could be
     /// the only one after a crash, and would say of a replacement that it is the member before that says so itself.
-    pub(super) fn completed(&self) -> PieceSet {
+    pub(super) fn completed(&self) -> Places {
         let has_others = !self
             .members
             .newcomers_from(Stage::Joining)
             .without(self.members.newcomers_from(Stage::Active))
             .is_empty();
         let whole = self.recovered();
-        let is_replacement = |place: &usize| members::role(*place).is_replacement();
-        let first = whole.iter().find(is_replacement).filter(|_| !has_others);
-        whole.iter().filter(|place| !is_replacement(place)).chain(first).collect()
+        let first = whole.replacements.iter().next().filter(|_| !has_others);
+        Places { replacements: first.into_iter().collect(), ..whole }
     }
 
     /// Replacements that were recorded as whole are the members.
-    pub(super) fn complete_replacements(&mut self, whole: PieceSet, still_there: PieceSet) {
-        for place in whole.iter().map(members::role).filter(|place| place.is_replacement()) {
-            let member = place.of_member();
-            if still_there.contains(place.index()) {
+    pub(super) fn complete_replacements(&mut self, whole: Places, still_there: Places) {
+        for member in whole.replacements.iter().map(members::role) {
+            if still_there.replacements.contains(member.index()) {
                 self.members.complete_replacement(member, self.map.rows());
                 self.follow_replacement(member);
-                self.scribe.note_completed(place.index());
+                self.scribe.note_completed(member);
             } else if self.members.is_live(member) {
                 // It failed in the end, and its member, which the others gave up by this record, has missed that.
                 self.scribe.roster.note_lagging(member.index());
@@ -233,10 +232,9 @@ impl InPlace {
     }
 
     /// True when a replacement that is about to be recorded as whole has failed, and its member has not.
-    pub(super) fn has_lost_completion(&self, whole: PieceSet) -> bool {
-        let places = whole.iter().map(members::role).filter(|place| place.is_replacement());
-        let mut lost = places.filter(|place| !self.members.has_replacement(place.of_member()));
-        lost.any(|place| self.members.is_live(place.of_member()))
+    pub(super) fn has_lost_completion(&self, whole: Places) -> bool {
+        let mut lost = whole.replacements.iter().map(members::role);
+        lost.any(|member| !self.members.has_replacement(member) && self.members.is_live(member))
     }
 
     /// Pieces of the rows of a round that replacements get, row by row.

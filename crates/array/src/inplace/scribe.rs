@@ -26,6 +26,7 @@ mod records;
 use super::journal::Journal;
 use super::newcomer::Stage;
 use super::pages::PAGE_BYTES;
+use super::places::Places;
 use super::{Effects, InPlace, kind, members};
 use base::bytes::put;
 use base::frame::Frame;
@@ -85,13 +86,13 @@ struct Record {
     /// Roles without a member.
     absent: PieceSet,
     /// Newcomers that are named for the first time.
-    joining: PieceSet,
+    joining: Places,
     /// Newcomers that are whole.
-    whole: PieceSet,
-    /// Places of replacements that are named.
+    whole: Places,
+    /// Roles whose replacement is named.
     named: PieceSet,
     /// Devices whose superblocks are written before those of all others.
-    first: PieceSet,
+    first: Places,
     /// It is one of those that are owed.
     is_owed: bool,
 }
@@ -99,8 +100,7 @@ struct Record {
 impl Record {
     /// Members that are none any more, for their replacement is whole.
     fn replaced(&self) -> PieceSet {
-        let places = self.whole.iter().map(members::role).filter(|place| place.is_replacement());
-        places.map(|place| place.of_member().index()).collect()
+        self.whole.replacements
     }
 }
 
@@ -119,7 +119,7 @@ pub struct Scribe {
     has_failure: bool,
     /// Roles without a member, as the superblocks say.
     recorded: PieceSet,
-    /// Places of replacements that superblocks name.
+    /// Roles whose replacement superblocks name.
     named: PieceSet,
     /// Records that have to begin from now on, whatever they say: for a member failed whose role is not vacant, or for some device may
     /// hold one that is as new as the next.
@@ -158,10 +158,10 @@ impl Scribe {
             record: Record {
                 is_dirty: false,
                 absent: nobody,
-                joining: nobody,
-                whole: nobody,
+                joining: Places::EMPTY,
+                whole: Places::EMPTY,
                 named: nobody,
-                first: nobody,
+                first: Places::EMPTY,
                 is_owed: false,
             },
             pending: 0,
@@ -214,8 +214,8 @@ impl Scribe {
     }
 
     /// Superblocks name a replacement as the member.
-    pub(super) fn note_completed(&mut self, place: usize) {
-        self.named = self.named.without(PieceSet::one(place));
+    pub(super) fn note_completed(&mut self, member: Role) {
+        self.named = self.named.without(PieceSet::one(member.index()));
     }
 
     /// A member failed: the superblocks of the others have to say so, whether or not anything is written.
@@ -284,6 +284,7 @@ impl InPlace {
         is_stopped || (self.scribe.mark == Mark::Dirty && self.sync.is_whole())
     }
 
+    #[inline]
     fn is_idle(&self) -> bool {
         self.scribe.writers == 0 && !self.table.wants_mark()
     }
@@ -359,7 +360,7 @@ impl InPlace {
             Step::Newcomers => {
                 self.scribe.step = Step::Superblocks;
                 let others = self.members.recorded().without(self.scribe.record.first);
-                self.write_superblocks(others.without(self.scribe.record.replaced()), fx);
+                self.write_superblocks(others.without(self.scribe.record.replaced().into()), fx);
                 self.write_superblock_of_journal(fx);
             }
             Step::Admit => {
@@ -586,15 +587,15 @@ impl InPlace {
             self.members.newcomers_from(Stage::Joining).without(self.members.newcomers_from(Stage::Active));
         let absent = self.members.absent();
         let named = self.members.replacements();
-        let first = joining.or(named).or(self.scribe.roster.behind);
+        let first = joining.or(Places::of_replacements(named)).or(self.scribe.roster.behind);
         self.scribe.record =
-            Record { is_dirty, absent, joining, whole: PieceSet::EMPTY, named, first, is_owed: false };
+            Record { is_dirty, absent, joining, whole: Places::EMPTY, named, first, is_owed: false };
         if !self.scribe.roster.lagging.is_empty() || self.scribe.roster.has_lagging_journal {
             self.scribe.step = Step::Level;
             if self.scribe.roster.has_lagging_journal {
                 self.write_superblock_of_journal(fx);
             }
-            return self.write_superblocks(self.scribe.roster.lagging, fx);
+            return self.write_superblocks(self.scribe.roster.lagging.into(), fx);
         }
         if self.pages.as_ref().is_some_and(|pages| pages.is_void()) {
             self.scribe.step = Step::VoidPages;
@@ -638,7 +639,7 @@ impl InPlace {
     /// Writes a block to members, durable.
     pub(super) fn broadcast(
         &mut self,
-        roles: PieceSet,
+        roles: Places,
         sector: impl Fn(&Superblock) -> Option<u64>,
         content: impl Fn(&Superblock) -> [u8; PAGE_BYTES],
         fx: &mut Effects,

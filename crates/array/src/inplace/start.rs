@@ -368,7 +368,7 @@ fn scribe_of(
     for (place, member) in beside {
         scribe.roster.put(place.index(), superblock_in(assembly, member));
     }
-    scribe.set_named(beside.iter().map(|(place, _)| place.index()).collect());
+    scribe.set_named(beside.iter().map(|(place, _)| place.of_member().index()).collect());
     // Replacements are behind as long as the array is not clean, and first in each record.
     let lagging = found.iter().filter(|(_, member)| is_lagging(member));
     lagging.for_each(|(role, _)| scribe.roster.note_lagging(role.index()));

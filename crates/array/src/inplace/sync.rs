@@ -119,6 +119,7 @@ impl Sync {
     }
 
     /// A row's parities were computed from its data, and written.
+    #[inline]
     pub fn note_right(&mut self, row: u64) {
         self.stuck.remove(&row);
         if self.range_with(row).is_some() {

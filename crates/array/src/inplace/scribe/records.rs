@@ -4,6 +4,7 @@ use super::{Mark, Record, Step};
 use crate::inplace::journal::Journal;
 use crate::inplace::newcomer::{Newcomer, Stage};
 use crate::inplace::pages::{PAGE_BYTES, Pages};
+use crate::inplace::places::Places;
 use crate::inplace::{Effects, InPlace, kind, members};
 use base::frame::Frame;
 use base::pieces::PieceSet;
@@ -33,7 +34,7 @@ pub struct Roster {
     /// Members whose superblocks are one update behind.
     pub(super) lagging: PieceSet,
     /// Devices whose superblocks are further behind, on purpose: replacements, and those that took the role of their member since.
-    pub(super) behind: PieceSet,
+    pub(super) behind: Places,
     /// Superblock of the journal; `None` without one.
     pub(in crate::inplace) journal: Option<Superblock>,
     /// It is one update behind.
@@ -50,7 +51,7 @@ impl Roster {
             members: superblocks.len(),
             superblocks,
             lagging: PieceSet::EMPTY,
-            behind: PieceSet::EMPTY,
+            behind: Places::EMPTY,
             journal: None,
             has_lagging_journal: false,
             taken: BTreeSet::new(),
@@ -67,19 +68,17 @@ impl Roster {
     /// The device at a place is nobody any more.
     pub(in crate::inplace) fn forget(&mut self, place: usize) {
         self.superblocks.get_mut(place).into_iter().for_each(|superblock| *superblock = None);
-        self.lagging = self.lagging.without(PieceSet::one(place));
-        self.behind = self.behind.without(PieceSet::one(place));
+        self.behind = self.behind.without(Places::one(place));
     }
 
     /// The device at a place has the role of a member from now on, which goes.
     pub(in crate::inplace) fn take_role(&mut self, place: usize, role: usize) {
         self.superblocks[role] = self.superblocks.get_mut(place).and_then(Option::take);
-        for set in [&mut self.lagging, &mut self.behind] {
-            let is_in = set.contains(place);
-            *set = set.without(PieceSet::one(place)).without(PieceSet::one(role));
-            if is_in {
-                set.insert(role);
-            }
+        self.lagging = self.lagging.without(PieceSet::one(role));
+        let is_behind = self.behind.contains(place);
+        self.behind = self.behind.without(Places::one(place));
+        if is_behind {
+            self.behind.insert(role);
         }
     }
 
@@ -182,7 +181,7 @@ impl InPlace {
     }
 
     /// Newcomers get logs that say nothing of any row.
-    fn admit_logs(&mut self, waiting: PieceSet, fx: &mut Effects) {
+    fn admit_logs(&mut self, waiting: Places, fx: &mut Effects) {
         if self.ahead.logs.is_none() {
             return;
         }
@@ -198,7 +197,7 @@ impl InPlace {
         let says_doubt = self.log_says_doubt();
         let header = self.first_header(role);
         self.ahead.logs.as_mut().expect("an array with logs").join(role, place, says_doubt);
-        self.broadcast([role].into_iter().collect(), |_| Some(place.0), |_| header, fx);
+        self.broadcast(Places::one(role), |_| Some(place.0), |_| header, fx);
     }
 
     /// First sector that a crash leaves to resync, as superblocks say it.
@@ -250,7 +249,7 @@ impl InPlace {
         let number =
             |place: usize| Some((place, self.scribe.roster.superblocks[place].as_ref()?.device.number.0));
         let numbers: Vec<(usize, u32)> =
-            self.members.recorded().without(replaced).iter().filter_map(number).collect();
+            self.members.recorded().without(replaced.into()).iter().filter_map(number).collect();
         self.update_newcomers();
         let mark = self.ahead.logs.as_ref().map(|logs| logs.origin.mark);
         let mark = mark.or(self.ahead.journal.as_ref().map(|_| MARK)).unwrap_or(0);
@@ -262,7 +261,7 @@ impl InPlace {
             superblock.device.recovery_offset = journal.begin_record();
         }
         let Roster { superblocks, journal, behind, .. } = &mut self.scribe.roster;
-        *behind = PieceSet::EMPTY;
+        *behind = Places::EMPTY;
         let of_members =
             superblocks.iter_mut().enumerate().map(|(role, superblock)| (Some(role), superblock));
         for (role, superblock) in of_members.chain([(None, journal)]) {
@@ -305,7 +304,7 @@ impl InPlace {
     }
 
     /// Writes the superblocks of some members.
-    pub(in crate::inplace) fn write_superblocks(&mut self, roles: PieceSet, fx: &mut Effects) {
+    pub(in crate::inplace) fn write_superblocks(&mut self, roles: Places, fx: &mut Effects) {
         let record = |superblock: &Superblock| {
             let mut block = [0; PAGE_BYTES];
             superblock.encode(&mut block);
@@ -350,7 +349,7 @@ impl InPlace {
     }
 
     /// Newcomers that were named are active, those that were recorded as whole are in sync.
-    fn end_record_of_newcomers(&mut self, now: Instant, joining: PieceSet, whole: PieceSet) {
+    fn end_record_of_newcomers(&mut self, now: Instant, joining: Places, whole: Places) {
         let still_there = self.members.newcomers_from(Stage::Joining);
         // Who comes back lacks what was written without it until now, rounds under way included.
         let returning =
