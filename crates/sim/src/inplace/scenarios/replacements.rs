@@ -135,7 +135,7 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
     let differs = |step: u64| {
         [replace(1), write(0, 9), Act::Drain, Act::Wait { nanos: 40_000_000_000, events: 20_000 }]
             .into_iter()
-            .chain([write(step % 9, 12), pause(150_000 + 50_000 * step), Act::Crash])
+            .chain([write(step % 9, 12), pause(400_000 + 100_000 * step), Act::Crash])
             .chain([Act::Resync, Act::Stop, Act::ReadAll])
     };
     let by_regions = Plan { is_volatile: false, ..slow(Policy::Bitmap(4096)) };
@@ -150,8 +150,8 @@ fn of_crashes() -> Vec<(&'static str, Run)> {
         ),
         (
             "a-crash-leaves-a-row-otherwise-on-a-replacement",
-            run(slow(Policy::Resync), (0..12).flat_map(differs)),
+            run(slow(Policy::Resync), (0..24).flat_map(differs)),
         ),
-        ("a-crash-leaves-a-region-otherwise-on-a-replacement", run(by_regions, (0..12).flat_map(differs))),
+        ("a-crash-leaves-a-region-otherwise-on-a-replacement", run(by_regions, (0..24).flat_map(differs))),
     ]
 }
